@@ -1,0 +1,71 @@
+"""pytest-evalcheck finds where the code that evaluates models reports a wrong number.
+
+The public names are loaded when they are first used: importing this package imports neither torch nor hypothesis.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pytest_evalcheck.cell import Cell, Report
+    from pytest_evalcheck.checks import Check, check
+    from pytest_evalcheck.compare import Tolerance
+    from pytest_evalcheck.run import run
+    from pytest_evalcheck.subjects.metric import Metric
+    from pytest_evalcheck.target import KnownFailure, Target, TargetError, metric
+    from pytest_evalcheck.violation import Violation, expect, passed_over
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Cell": "cell",
+    "Check": "checks",
+    "KnownFailure": "target",
+    "Metric": "subjects.metric",
+    "Report": "cell",
+    "Target": "target",
+    "TargetError": "target",
+    "Tolerance": "compare",
+    "Violation": "violation",
+    "check": "checks",
+    "expect": "violation",
+    "metric": "target",
+    "passed_over": "violation",
+    "run": "run",
+}
+
+__all__ = [
+    "Cell",
+    "Check",
+    "KnownFailure",
+    "Metric",
+    "Report",
+    "Target",
+    "TargetError",
+    "Tolerance",
+    "Violation",
+    "__version__",
+    "check",
+    "expect",
+    "metric",
+    "passed_over",
+    "run",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, _HOMES, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,93 @@
+"""The state of the process that code under test may change, kept and given back around every example.
+
+An example starts from the same random numbers, dtype, device, grad mode, environment and folder, whatever the
+one before it did. What an example left changed is named, so that its cell can say so.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+SEED = 0x5EED
+"""The seed every example starts from; unusual, so that code which seeds by itself is noticed."""
+
+
+@contextmanager
+def borrowed() -> Iterator[list[str]]:
+    """Lend the process to code under test; the list names what it left changed once the block has ended."""
+    import torch
+
+    numpy_random: Any = getattr(sys.modules.get("numpy"), "random", None)
+    kept = _settings()
+    environment, folder = dict(os.environ), os.getcwd()
+    streams = random.getstate(), torch.get_rng_state(), numpy_random and numpy_random.get_state()
+    random.seed(SEED)
+    torch.manual_seed(SEED)
+    if numpy_random:
+        numpy_random.seed(SEED)
+    left: list[str] = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield left
+        finally:
+            now = _settings()
+            left += [f"{name}: {kept[name]} became {now[name]}" for name in kept if now[name] != kept[name]]
+            left += _environment_changes(environment)
+            if torch.initial_seed() != SEED:
+                left.append(f"the torch seed: set to {torch.initial_seed()}")
+            if _folder() != folder:
+                left.append(f"the working folder: {folder} became {_folder()}")
+                os.chdir(folder)
+            _restore(kept)
+            os.environ.clear()
+            os.environ.update(environment)
+            random.setstate(streams[0])
+            torch.set_rng_state(streams[1])
+            if numpy_random:
+                numpy_random.set_state(streams[2])
+
+
+def _settings() -> dict[str, Any]:
+    import torch
+
+    return {
+        "the default dtype": torch.get_default_dtype(),
+        "the default device": torch.get_default_device(),
+        "the grad mode": torch.is_grad_enabled(),
+        "deterministic algorithms": torch.are_deterministic_algorithms_enabled(),
+        "the number of threads": torch.get_num_threads(),
+    }
+
+
+def _restore(kept: dict[str, Any]) -> None:
+    import torch
+
+    torch.set_default_dtype(kept["the default dtype"])
+    if torch.get_default_device() != kept["the default device"]:
+        # None removes the override; naming the CPU would leave a function mode active for every later call.
+        torch.set_default_device(None if kept["the default device"] == torch.device("cpu") else kept["the default device"])
+    torch.set_grad_enabled(kept["the grad mode"])
+    if torch.are_deterministic_algorithms_enabled() != kept["deterministic algorithms"]:
+        torch.use_deterministic_algorithms(kept["deterministic algorithms"])
+    if torch.get_num_threads() != kept["the number of threads"]:
+        torch.set_num_threads(kept["the number of threads"])
+
+
+def _environment_changes(before: dict[str, str]) -> list[str]:
+    names = sorted(set(before) | set(os.environ))
+    changed = [name for name in names if before.get(name) != os.environ.get(name) and name != "PYTEST_CURRENT_TEST"]
+    return [f"the environment variable {name}: {before.get(name)!r} became {os.environ.get(name)!r}" for name in changed]
+
+
+def _folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return "a folder that is gone"

@@ -1,0 +1,19 @@
+"""The suite: every shipped check, by kind of target."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from pytest_evalcheck.checks.check import Check, check, explain
+
+__all__ = ["Check", "check", "explain", "shipped"]
+
+
+@cache
+def shipped() -> tuple[Check, ...]:
+    """Every check of the suite, in the order of their codes."""
+    from pytest_evalcheck.checks import metric_precision, metric_state, metric_streams
+
+    modules = (metric_streams, metric_state, metric_precision)
+    found = [value for module in modules for value in vars(module).values() if isinstance(value, Check)]
+    return tuple(sorted(found, key=lambda made: made.code))

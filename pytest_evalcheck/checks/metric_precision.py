@@ -1,0 +1,79 @@
+"""EC211 and EC212: low precision and integers in, the right number out."""
+
+from __future__ import annotations
+
+from pytest_evalcheck.checks.check import check
+from pytest_evalcheck.compare import Raised, Tolerance
+from pytest_evalcheck.strategies import cases
+from pytest_evalcheck.subjects.metric import MetricSubject
+from pytest_evalcheck.subjects.results import changed_dtypes, resolution
+from pytest_evalcheck.subjects.tensors import each_tensor
+from pytest_evalcheck.violation import expect
+
+
+@check(
+    "EC211",
+    regimes=("float16", "bfloat16", "float32", "an offset", "thousands of samples"),
+    needs=("bulk",),
+    examples=12,
+)
+def low_precision_inputs_give_the_float64_value(metric: MetricSubject, case: cases.LowPrecision) -> None:
+    """Low precision inputs give the float64 value of the same quantised numbers.
+
+    The bound is what rounding each number once or twice in the dtype of the batch explains (four units of it), or
+    the tolerance of the target where that is wider: the inputs are the same numbers on both sides.
+
+    Why: with many samples or an offset, a sum in the precision of its inputs stops growing.
+    Usual cause: products, squares and sums are taken in the dtype of the batch; a variance as a difference of sums.
+    Fix: pytest_evalcheck.fixes.CompensatedSum, pytest_evalcheck.fixes.Moments
+    """
+    import torch
+
+    low = getattr(torch, case.dtype)
+    live, exact = metric.fresh(), metric.widened()
+    for arguments in metric.bulk_batches(case):
+        quantised = each_tensor(arguments, lambda t: t.to(low) if t.is_floating_point() else t)
+        live.failed = live.failed or live.try_update(quantised)
+        wide = each_tensor(quantised, lambda t: t.to(torch.float64) if t.is_floating_point() else t)
+        exact.failed = exact.failed or exact.try_update(wide)
+    actual, expected = live.compute(), exact.compute()
+    if isinstance(actual, Raised) and not isinstance(expected, Raised):
+        # Refusing a dtype loudly reports no wrong number.
+        expect(actual).holds(True, about="low precision is refused")
+        return
+    units = Tolerance(rtol=max(metric.tolerance.rtol, 4 * max(torch.finfo(low).eps, resolution(actual))), atol=metric.tolerance.atol)
+    expect(actual).equals(
+        expected, tolerance=units, about=f"the value of {case.rows} {case.dtype} rows, beside the float64 value"
+    )
+
+
+@check("EC212", regimes=("float16", "bfloat16"))
+def a_state_keeps_its_dtype_and_integers_do_not_wrap(metric: MetricSubject, case: cases.Cast) -> None:
+    """A state keeps its dtype whatever the dtype of the batch; integer inputs do not wrap around.
+
+    Why: a state that takes on the dtype of a batch loses precision for good; 3 - 5 in uint8 is 254.
+    Usual cause: `self.total = self.total + x` in the dtype of x; arithmetic before conversion.
+    Fix: pytest_evalcheck.fixes.CompensatedSum
+    """
+    import torch
+
+    dtype = getattr(torch, case.dtype)
+    integral = not dtype.is_floating_point
+    live, usual = metric.fresh(), metric.fresh()
+    before = live.state() if live.record.state else {}
+    for batch in case.cut:
+        arguments = metric.arguments(batch)
+        if integral:
+            arguments = each_tensor(arguments, lambda t: t.abs().round())
+        cast = each_tensor(arguments, lambda t: t.to(dtype) if integral or t.is_floating_point() else t)
+        if live.try_update(cast):
+            # Refusing a dtype loudly reports no wrong number.
+            expect(cast).holds(True, about=f"{case.dtype} is refused")
+            return
+        usual.failed = usual.failed or usual.try_update(arguments)
+    if integral:
+        expect(live.compute()).equals(usual.compute(), about=f"the value of the same numbers as {case.dtype}")
+    changed = changed_dtypes(before, live.state() if live.record.state else {})
+    expect(before).holds(
+        not changed, about=f"a state changed its dtype after {case.dtype} inputs", detail="\n".join(changed[:3])
+    )

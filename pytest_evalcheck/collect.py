@@ -1,0 +1,150 @@
+"""How a target becomes stock pytest items: a generated class with one function a check."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_evalcheck.checks import Check
+from pytest_evalcheck.engine import Plan, Runner
+from pytest_evalcheck.options import Options
+from pytest_evalcheck.screen import relative
+from pytest_evalcheck.select import Selection
+from pytest_evalcheck.target import Target, TargetError
+
+RUNNERS = "evalcheck_runners"
+"""The attribute of a generated function that holds its runners by device."""
+
+
+class BadTarget(pytest.Collector):
+    """A target that cannot be run; it says why, and the other targets of its file go on."""
+
+    problem = ""
+
+    def collect(self) -> Iterator[Any]:
+        """Raise what is wrong, at the user's line."""
+        raise self.CollectError(self.problem)
+
+
+def collected(collector: Any, name: str, target: Target, options: Options) -> pytest.Collector:
+    """The node of a target: a class of checks, or an error."""
+    try:
+        body = _body(collector, name, target, options)
+    except TargetError as error:
+        bad: BadTarget = BadTarget.from_parent(collector, name=name)
+        bad.problem = f"{relative(target.file)}:{target.line}: target {name}: {error}"
+        return bad
+    node: pytest.Class = pytest.Class.from_parent(collector, name=name)
+    node.obj = body  # from_parent() has no parameter for it
+    return node
+
+
+def _body(collector: Any, name: str, target: Target, options: Options) -> type:
+    if target.problems:
+        raise TargetError("\n".join(target.problems))
+    twins = _lines_of(name, target.file)
+    if len(twins) > 1:
+        lines = ", ".join(map(str, twins))
+        raise TargetError(f"{len(twins)} functions have this name (lines {lines}); only the last one would run")
+    _require_fixtures(collector, target)
+    devices = [d for d in options.devices if target.devices is None or d.partition(":")[0] in target.devices]
+    chosen = Selection.of(options.take, options.leave)
+    body: dict[str, Any] = {
+        "__doc__": target.factory.__doc__,
+        "__module__": target.factory.__module__,
+        "__test__": True,
+        "pytestmark": [*getattr(target.factory, "pytestmark", []), *target.pytestmark],
+    }
+    for check in target.checks:
+        if chosen.takes(check) and (options.replay is None or options.replay[0] == check.code):
+            body[check.name] = _function(collector, name, target, check, devices, options)
+    return type(name, (), body)
+
+
+def _function(collector: Any, name: str, target: Target, check: Check, devices: list[str], options: Options) -> Any:
+    where = f"{collector.nodeid}::{name}"
+    printed = f"{_from_invocation(collector)}::{name}"
+
+    def reproduce(device: str) -> Any:
+        command = f"pytest --evalcheck '{printed}::{check.name}[{device}]'"
+        if device not in ("cpu",):
+            command += f" --evalcheck-device={device}"
+        marks = " ".join(f"-m {mark}" for mark in check.marks)
+        return lambda blob: " ".join(p for p in (command, marks, f"--evalcheck-replay={blob}" if blob else "") if p)
+
+    runners = {
+        device: Runner(
+            Plan(
+                target=target,
+                check=check,
+                device=device,
+                where=where,
+                effort=options.effort,
+                timeout=options.timeout,
+                replay=options.replay[1] if options.replay else None,
+                reproduce=reproduce(device),
+            )
+        )
+        for device in devices
+    }
+
+    def run(self: Any, *, device: str, case: Any, **fixtures: Any) -> None:
+        given = {"device": device, **fixtures}
+        runners[device].attempt(case, {argument: given[argument] for argument in target.arguments})
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    wanted = ["device", "case", *(a for a in target.arguments if a != "device")]
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+            *(inspect.Parameter(argument, keyword) for argument in wanted),
+        ]
+    )
+    run.__name__ = check.name
+    run.__qualname__ = f"{name}.{check.name}"
+    run.__doc__ = check.promise
+    run.__module__ = target.factory.__module__
+    test: Any = next(iter(runners.values())).test(run) if runners else run
+    test.__test__ = True  # any name may be a test
+    test.place_as = target.factory  # pytest reports the user's line
+    setattr(test, RUNNERS, runners)
+    parameters = [pytest.param(device, marks=getattr(pytest.mark, device.partition(":")[0])) for device in devices]
+    test = pytest.mark.parametrize("device", parameters)(test)
+    test = pytest.mark.evalcheck(target=where, check=check.name, code=check.code)(test)
+    for mark in check.marks:
+        test = getattr(pytest.mark, mark)(test)
+    return test
+
+
+def _from_invocation(collector: Any) -> str:
+    # Built here, since what pytest prints as an id changed between its releases.
+    path = Path(collector.path)
+    try:
+        return path.relative_to(collector.config.invocation_params.dir).as_posix()
+    except ValueError:
+        return str(path)
+
+
+def _lines_of(name: str, file: str) -> list[int]:
+    """The lines at which a module defines a function of this name, in one scope."""
+    try:
+        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return []
+    return [node.lineno for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+
+
+def _require_fixtures(collector: Any, target: Target) -> None:
+    manager = collector.session._fixturemanager
+    for argument in target.arguments:
+        if argument == "device" or manager.getfixturedefs(argument, collector):
+            continue
+        near = difflib.get_close_matches(argument, ["device", *manager._arg2fixturedefs], n=1, cutoff=0.6)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise TargetError(f"the factory asks for {argument!r}, which is neither `device` nor a fixture{hint}")

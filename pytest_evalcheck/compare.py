@@ -1,0 +1,159 @@
+"""Whether two results say the same, and where they differ.
+
+Numbers, tensors, arrays, texts, and tuples, lists and dicts of them are compared by value; NaN equals NaN; a
+0-dimensional tensor equals the number it holds. Shapes must agree, dtypes need not.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far two results may lie apart: ``|actual - expected| <= atol + rtol * |expected|``.
+
+    The defaults gave no false alarm on well-conditioned float32 results; results near zero need ``atol``.
+    """
+
+    rtol: float = 1e-4
+    atol: float = 1e-5
+
+    def __post_init__(self) -> None:
+        if not (0 <= self.rtol < math.inf and 0 <= self.atol < math.inf):
+            raise ValueError(f"rtol={self.rtol}, atol={self.atol}; expected finite numbers of at least 0")
+
+
+EXACT = Tolerance(rtol=0.0, atol=0.0)
+
+
+@dataclass(frozen=True)
+class Raised:
+    """An error instead of a result. Errors of one type are the same refusal, whatever their text."""
+
+    error: BaseException
+    where: str
+
+    def __str__(self) -> str:
+        text = str(self.error).strip().splitlines()
+        return f"{self.where} raised {type(self.error).__name__}" + (f": {text[0][:160]}" if text else "")
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def difference(actual: Any, expected: Any, tolerance: Tolerance, path: str = "") -> str | None:
+    """None where both say the same, else one line that names the place and both values."""
+    if isinstance(actual, Raised) or isinstance(expected, Raised):
+        if isinstance(actual, Raised) and isinstance(expected, Raised):
+            same = type(actual.error) is type(expected.error)
+        else:
+            same = False
+        return None if same else f"{_at(path)}{show(actual)} is not {show(expected)}"
+    actual, expected = plain(actual), plain(expected)
+    if isinstance(actual, Mapping) and isinstance(expected, Mapping):
+        if list(actual) != list(expected) and set(actual) != set(expected):
+            return f"{_at(path)}keys {list(actual)} are not {list(expected)}"
+        return _first(difference(actual[k], expected[k], tolerance, f"{path}[{k!r}]") for k in expected)
+    if _is_sequence(actual) and _is_sequence(expected):
+        if len(actual) != len(expected):
+            return f"{_at(path)}length {len(actual)} is not {len(expected)}"
+        pairs = zip(actual, expected, strict=True)
+        return _first(difference(a, e, tolerance, f"{path}[{i}]") for i, (a, e) in enumerate(pairs))
+    if _is_array(actual) or _is_array(expected):
+        return _array_difference(actual, expected, tolerance, path)
+    if _is_number(actual) and _is_number(expected):
+        return None if close(actual, expected, tolerance) else f"{_at(path)}{show(actual)} is not {show(expected)}"
+    if type(actual) is not type(expected) or actual != expected:
+        return f"{_at(path)}{show(actual)} is not {show(expected)}"
+    return None
+
+
+def close(actual: complex, expected: complex, tolerance: Tolerance) -> bool:
+    """Whether two numbers agree; NaN agrees with NaN, infinities with themselves."""
+    if actual == expected:
+        return True
+    try:
+        a, e = float(actual), float(expected)  # type: ignore[arg-type]
+    except TypeError:
+        return abs(actual - expected) <= tolerance.atol + tolerance.rtol * abs(expected)
+    if math.isnan(a) or math.isnan(e):
+        return math.isnan(a) and math.isnan(e)
+    if math.isinf(a) or math.isinf(e):
+        return False
+    return abs(a - e) <= tolerance.atol + tolerance.rtol * abs(e)
+
+
+def plain(value: Any) -> Any:
+    """Tensors of no dimension become numbers, others stay; anything unknown is given back as it is."""
+    if hasattr(value, "detach") and hasattr(value, "dim"):
+        value = value.detach().cpu()
+        return value.item() if value.dim() == 0 else value
+    if type(value).__module__ == "numpy":
+        return value.item() if getattr(value, "ndim", None) == 0 else value
+    return value
+
+
+def has_nonfinite(value: Any) -> bool:
+    """Whether a NaN or an infinity is anywhere in a result."""
+    value = plain(value)
+    if isinstance(value, Mapping):
+        return any(has_nonfinite(v) for v in value.values())
+    if _is_sequence(value):
+        return any(has_nonfinite(v) for v in value)
+    if _is_array(value):
+        return any(has_nonfinite(v) for v in value.reshape(-1).tolist())
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def show(value: Any) -> str:
+    """A result on one line, short enough for a screen."""
+    value = plain(value)
+    if isinstance(value, Raised):
+        return str(value)
+    if isinstance(value, Mapping):
+        text = "{" + ", ".join(f"{k!r}: {show(v)}" for k, v in value.items()) + "}"
+    elif isinstance(value, tuple):
+        text = "(" + ", ".join(show(v) for v in value) + ("," if len(value) == 1 else "") + ")"
+    elif isinstance(value, list):
+        text = "[" + ", ".join(show(v) for v in value) + "]"
+    elif _is_array(value):
+        text = f"empty, of shape {tuple(value.shape)}" if 0 in value.shape else show(value.tolist())
+    elif isinstance(value, float):
+        text = repr(float(f"{value:.9g}"))
+    else:
+        text = repr(value)
+    return text if len(text) <= 300 else f"{text[:200]} ... {text[-80:]}"
+
+
+def _array_difference(actual: Any, expected: Any, tolerance: Tolerance, path: str) -> str | None:
+    if not (_is_array(actual) and _is_array(expected)) or tuple(actual.shape) != tuple(expected.shape):
+        shapes = [f"shape {tuple(v.shape)}" if _is_array(v) else show(v) for v in (actual, expected)]
+        return f"{_at(path)}{shapes[0]} is not {shapes[1]}: {show(actual)} is not {show(expected)}"
+    pairs = zip(actual.reshape(-1).tolist(), expected.reshape(-1).tolist(), strict=True)
+    wrong = [i for i, (a, e) in enumerate(pairs) if not (close(a, e, tolerance) if _is_number(a) else a == e)]
+    return f"{_at(path)}{show(actual)} is not {show(expected)}" if wrong else None
+
+
+def _first(found: Any) -> str | None:
+    return next((line for line in found if line is not None), None)
+
+
+def _at(path: str) -> str:
+    return f"at {path}: " if path else ""
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, (list, tuple))
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "shape") and hasattr(value, "tolist") and len(value.shape) > 0
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Number)

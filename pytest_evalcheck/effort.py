@@ -1,0 +1,34 @@
+"""How hard is tried."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from hypothesis import settings
+
+Name = Literal["quick", "normal", "thorough"]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """Examples and seconds a cell, relative to the Hypothesis profile in force."""
+
+    share: float
+    seconds: float
+    """After this time a cell that has broken nothing draws no further case."""
+    shrink_seconds: float
+    """After this time the smallest failing case so far is reported."""
+
+    def examples(self, wanted: int | None = None) -> int:
+        """The number of cases: ``wanted`` is what a check asks for at normal effort, of 25 by default."""
+        usual = settings.default.max_examples  # type: ignore[union-attr]
+        return max(4, round(usual * self.share * (wanted or 25) / 25))
+
+
+EFFORTS: dict[str, Effort] = {
+    "quick": Effort(share=0.1, seconds=2, shrink_seconds=5),
+    "normal": Effort(share=0.25, seconds=6, shrink_seconds=15),
+    "thorough": Effort(share=2.0, seconds=60, shrink_seconds=60),
+}
+"""With Hypothesis' default profile of 100 examples: 10, 25 and 200 cases a cell."""

@@ -1,0 +1,221 @@
+"""The samples of a stream, kept as they were when they came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from pytest_evalcheck.fixes.inputs import checked_keys, checked_peer
+
+
+class Samples:
+    """An accumulator that keeps rows of several fields, for metrics that need all samples at once.
+
+    It owns its data: rows are copied when they come and when they leave, so that neither a buffer the caller
+    refills nor a result the caller writes into reaches the state (EC207). A batch is validated as a whole
+    before any of it is kept, so that a rejected batch leaves the state as it was (EC210). Rows keep their
+    dtype and order (EC203, EC212), an empty batch changes nothing (EC202), and NaN stays where it is (EC216).
+
+    ``fields`` are the names, in the order `update` takes them, or a mapping from names to templates: an empty
+    tensor of the dtype and shape of the field, such as ``torch.empty(0, 5)``, or None for what the first rows
+    are like. With templates `compute` also answers before the first row. Rows are kept on ``device``.
+
+    >>> samples = Samples({"scores": torch.empty(0), "labels": torch.empty(0, dtype=torch.int64)})
+    >>> samples.update(torch.tensor([0.2, 0.9]), labels=torch.tensor([0, 1]))
+    >>> samples.compute()["labels"].tolist()
+    [0, 1]
+    """
+
+    def __init__(
+        self, fields: Iterable[str] | Mapping[str, Tensor | None], *, device: torch.device | str = "cpu"
+    ) -> None:
+        templates = fields if isinstance(fields, Mapping) else _without_templates(fields)
+        if not templates:
+            raise ValueError('fields: expected at least one name, such as ("scores", "labels"), got none')
+        self._templates = {name: _kind_of_template(name, template) for name, template in templates.items()}
+        self._device = torch.device(device)
+        self._batches: list[dict[str, Tensor]] = []
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields."""
+        return tuple(self._templates)
+
+    @property
+    def device(self) -> torch.device:
+        """Where the rows are kept."""
+        return self._device
+
+    def __len__(self) -> int:
+        return sum(len(batch[self.fields[0]]) for batch in self._batches)
+
+    def __copy__(self) -> Samples:
+        # Batches are never written to, the list of them is.
+        copied = Samples.__new__(Samples)
+        copied.__dict__.update(self.__dict__, _batches=list(self._batches))
+        return copied
+
+    def update(self, *rows: Tensor, **named: Tensor) -> None:
+        """Copy one batch: a tensor a field, by position or by name, of shape ``(n, ...)`` with one n for all.
+
+        TypeError for a missing, unknown or repeated field, for what is no dense tensor and for another dtype
+        than the rows before; ValueError for unequal n and for another shape of a row. Nothing is kept of a
+        refused batch.
+        """
+        self._append(self._copied(rows, named))
+
+    def forward(self, *rows: Tensor, **named: Tensor) -> dict[str, Tensor]:
+        """Copy one batch, and return another copy of it."""
+        batch = self._copied(rows, named)
+        value = {name: tensor.clone() for name, tensor in batch.items()}
+        self._append(batch)
+        return value
+
+    __call__ = forward
+
+    def compute(self) -> dict[str, Tensor]:
+        """Return all rows so far, a tensor of shape ``(n, ...)`` a field, in the order they came.
+
+        Without any row a field is as empty as its template; ValueError when a field has none.
+        """
+        if self._batches:
+            return {name: torch.cat([batch[name] for batch in self._batches]) for name in self.fields}
+        unknown = [name for name, kind in self._templates.items() if kind is None]
+        if unknown:
+            raise ValueError(
+                f"compute: there are no samples, and no template says what an empty {unknown[0]!r} is; "
+                f"expected samples, or Samples({{{unknown[0]!r}: torch.empty(0, ...), ...}})"
+            )
+        return {name: kind.empty(self._device) for name, kind in self._templates.items() if kind is not None}
+
+    def reset(self) -> None:
+        """Forget every row, and what the first ones were like."""
+        self._batches = []
+
+    def merge(self, *others: Samples) -> None:
+        """Append the rows of other shards in the order given; the shards stay as they are."""
+        for other in others:
+            checked_peer(other, Samples)
+            if other.fields != self.fields:
+                raise ValueError(f"merge: expected Samples of the fields {self.fields}, got {other.fields}")
+        joined = list(self._batches)
+        for other in others:
+            if other._batches:
+                self._check(other._batches[0], joined[0] if joined else None)
+            joined += [self._here(batch) for batch in other._batches]
+        self._batches = joined
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return a copy of all rows; an empty dict when there are none and a field has no template."""
+        known = self._batches or all(self._templates.values())
+        return self.compute() if known else {}
+
+    def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
+        """Take over copies of what `state_dict` gave; a state that does not fit is refused as a whole."""
+        checked_keys(state, self.fields if state else ())
+        if not state:
+            self.reset()
+            return
+        self._check(state, None)
+        batch = self._here({name: tensor.detach().clone() for name, tensor in state.items()})
+        self.reset()
+        self._append({name: batch[name] for name in self.fields})
+
+    def to(self, device: torch.device | str) -> Samples:
+        """Move the rows, in place, and return this accumulator."""
+        device = torch.device(device)
+        self._batches = [{name: rows.to(device) for name, rows in batch.items()} for batch in self._batches]
+        self._device = device
+        return self
+
+    def _append(self, batch: dict[str, Tensor]) -> None:
+        if len(batch[self.fields[0]]):
+            self._batches.append(batch)
+
+    def _here(self, batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        return {name: rows.to(self._device) for name, rows in batch.items()}
+
+    def _copied(self, rows: tuple[Tensor, ...], named: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        fields = self.fields
+        given = {**dict(zip(fields, rows, strict=False)), **named}
+        if len(rows) + len(named) != len(given) or set(given) != set(fields):
+            raise TypeError(
+                f"expected one tensor for each of the fields {fields}, got {len(rows)} by position"
+                + (f" and {sorted(named)} by name" if named else "")
+            )
+        batch = {name: given[name] for name in fields}
+        self._check(batch, self._batches[0] if self._batches else None)
+        return {
+            name: tensor.detach().to(self._device, copy=True, memory_format=torch.contiguous_format)
+            for name, tensor in batch.items()
+        }
+
+    def _check(self, batch: Mapping[str, Tensor], earlier: Mapping[str, Tensor] | None) -> None:
+        for name, tensor in batch.items():
+            if not isinstance(tensor, Tensor) or tensor.layout != torch.strided:
+                got = tensor.layout if isinstance(tensor, Tensor) else type(tensor).__name__
+                raise TypeError(f"{name}: expected a dense tensor, got {got}; torch.as_tensor makes one")
+            if not tensor.dim():
+                raise ValueError(
+                    f"{name}: expected a tensor of shape (n, ...), one row a sample, got one of shape ()"
+                )
+        lengths = {name: len(tensor) for name, tensor in batch.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"expected as many rows in every field, got {lengths}")
+        if not any(lengths.values()):
+            return
+        for name, tensor in batch.items():
+            expected = self._templates[name] or (earlier and _kind(earlier[name]))
+            if expected:
+                expected.check(name, tensor)
+
+
+class _Kind(NamedTuple):
+    """What every row of a field has in common."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+
+    def check(self, name: str, tensor: Tensor) -> None:
+        if tensor.dtype != self.dtype:
+            raise TypeError(
+                f"{name}: expected {self.dtype}, got {tensor.dtype}; cast it with .to({self.dtype})"
+            )
+        if tuple(tensor.shape[1:]) != self.shape:
+            raise ValueError(f"{name}: expected rows of shape {self.shape}, got {tuple(tensor.shape[1:])}")
+
+    def empty(self, device: torch.device) -> Tensor:
+        return torch.empty((0, *self.shape), dtype=self.dtype, device=device)
+
+
+def _kind(tensor: Tensor) -> _Kind:
+    return _Kind(tensor.dtype, tuple(tensor.shape[1:]))
+
+
+def _kind_of_template(name: str, template: Tensor | None) -> _Kind | None:
+    if not isinstance(name, str):
+        raise TypeError(f"fields: expected names, got {name!r}")
+    if template is None:
+        return None
+    if not isinstance(template, Tensor):
+        raise TypeError(
+            f"fields: expected an empty tensor or None for {name!r}, got {type(template).__name__}"
+        )
+    if not template.dim() or len(template):
+        raise ValueError(
+            f"fields: expected an empty tensor such as torch.empty(0, 5) for {name!r}, got one of shape "
+            f"{tuple(template.shape)}"
+        )
+    return _kind(template)
+
+
+def _without_templates(fields: Iterable[str]) -> dict[str, Tensor | None]:
+    if isinstance(fields, str):
+        raise TypeError(f"fields: expected a sequence of names, such as ({fields!r},), got a string")
+    names = list(fields)
+    if len(set(names)) < len(names):
+        raise ValueError(f"fields: expected different names, got {names}")
+    return dict.fromkeys(names)

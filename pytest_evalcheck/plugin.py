@@ -1,0 +1,59 @@
+"""The pytest plugin: options, and the hooks that are registered when ``--evalcheck`` asks for them.
+
+Without ``--evalcheck`` nothing is imported but this module.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("evalcheck", "conformance of evaluation code")
+    group.addoption("--evalcheck", action="store_true", help="run the suite over evalcheck targets, and nothing else")
+    group.addoption("--evalcheck-with-tests", action="store_true", help="run ordinary tests beside the targets")
+    group.addoption(
+        "--evalcheck-select", default=None, metavar="CHECKS", help="only these checks: codes, names or prefixes, with commas"
+    )
+    group.addoption("--evalcheck-ignore", default=None, metavar="CHECKS", help="all checks but these")
+    group.addoption(
+        "--evalcheck-effort", default=None, metavar="quick|normal|thorough", help="how many cases are tried (normal)"
+    )
+    group.addoption("--evalcheck-device", default=None, metavar="DEVICES", help="devices, with commas (cpu)")
+    group.addoption("--evalcheck-timeout", default=None, metavar="SECONDS", help="limit for one cell (60)")
+    group.addoption("--evalcheck-isolate", action="store_true", help="run every cell in a process of its own")
+    group.addoption("--evalcheck-replay", default=None, metavar="BLOB", help="try only the case that a failure printed")
+    group.addoption("--evalcheck-explain", default=None, metavar="CODE", help="print what a check promises, and exit")
+    group.addoption(
+        "--evalcheck-report", action="append", default=[], metavar="FORMAT=PATH", help="write a report: json, github"
+    )
+    parser.addini("evalcheck_files", "what files of targets are called", type="args", default=["evalcheck_*.py"])
+    parser.addini("evalcheck_select", "twin of --evalcheck-select", default="")
+    parser.addini("evalcheck_ignore", "twin of --evalcheck-ignore", default="")
+    parser.addini("evalcheck_effort", "twin of --evalcheck-effort", default="normal")
+    parser.addini("evalcheck_device", "twin of --evalcheck-device", default="cpu")
+    parser.addini("evalcheck_timeout", "twin of --evalcheck-timeout", default="60")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> int | None:
+    """Answer ``--evalcheck-explain`` instead of running tests."""
+    code = config.getoption("evalcheck_explain")
+    if not code:
+        return None
+    from pytest_evalcheck.explain import explanation
+
+    print(explanation(code))
+    return 0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Bring in the suite when it is asked for."""
+    if config.getoption("evalcheck"):
+        from pytest_evalcheck.session import EvalcheckSession
+
+        config.pluginmanager.register(EvalcheckSession.of(config), "pytest_evalcheck_session")
+        return
+    given = [name for name in ("select", "ignore", "replay", "report", "with_tests", "isolate") if config.getoption(f"evalcheck_{name}")]
+    if given:
+        raise pytest.UsageError(f"--evalcheck-{given[0].replace('_', '-')} does nothing without --evalcheck")

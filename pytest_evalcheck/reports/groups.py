@@ -1,0 +1,190 @@
+"""What the views share: the matrix, and cells that say the same thing brought together.
+
+Cells of a distributed or shuffled run arrive in any order; all is sorted here, so that two runs compare.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pytest_evalcheck.cell import Cell, Outcome, Report
+
+K = TypeVar("K", bound=Hashable)
+
+_WORST_LAST: tuple[Outcome, ...] = ("not applicable", "kept", "not run", "known", "broken")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One target on one device: its cells by code."""
+
+    name: str
+    cells: Mapping[str, Cell]
+
+
+@dataclass(frozen=True)
+class Section:
+    """The part of the matrix that one file makes, or the targets of one kind in it where it holds several."""
+
+    title: str
+    codes: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def split(target: str) -> tuple[str, str]:
+    """The file and the name of a target; the file is empty where the target has none."""
+    file, colons, name = target.partition("::")
+    return (file, name) if colons else ("", target)
+
+
+def ordered(cells: Iterable[Cell]) -> tuple[Cell, ...]:
+    """By file, target, device and code."""
+    return tuple(sorted(cells, key=lambda cell: (split(cell.target), cell.device, cell.code)))
+
+
+def grouped(cells: Iterable[Cell], key: Callable[[Cell], K]) -> dict[K, tuple[Cell, ...]]:
+    """Sorted cells by ``key``, the largest group first."""
+    groups: dict[K, list[Cell]] = {}
+    for cell in ordered(cells):
+        groups.setdefault(key(cell), []).append(cell)
+    return {k: tuple(groups[k]) for k in sorted(groups, key=lambda k: -len(groups[k]))}
+
+
+def sections(report: Report) -> tuple[Section, ...]:
+    """The matrix of the report."""
+    naming = Naming(report)
+    # The cell of a process that died does not know the kind of its target.
+    kinds = {cell.target: cell.kind for cell in sorted(report.cells, key=lambda cell: cell.kind)}
+    parts: dict[tuple[str, str], list[Cell]] = {}
+    for cell in report.cells:
+        parts.setdefault((split(cell.target)[0], kinds[cell.target]), []).append(cell)
+    files = [file for file, _ in parts]
+    return tuple(
+        Section(
+            title=", ".join(filter(None, [file, kind if files.count(file) > 1 else ""])),
+            codes=tuple(sorted({code(cell) for cell in parts[file, kind]})),
+            rows=tuple(_rows(parts[file, kind], naming)),
+        )
+        for file, kind in sorted(parts)
+    )
+
+
+def _rows(cells: list[Cell], naming: Naming) -> Iterator[Row]:
+    rows: dict[tuple[str, str], dict[str, Cell]] = {}
+    for cell in sorted(cells, key=lambda cell: _WORST_LAST.index(cell.outcome)):
+        rows.setdefault((cell.target, cell.device), {})[code(cell)] = cell
+    for target, device in sorted(rows, key=lambda row: (split(row[0]), row[1])):
+        yield Row(name=naming.name(target, device), cells=rows[target, device])
+
+
+def causes(report: Report) -> list[tuple[Cell, ...]]:
+    """The broken cells, those of one root cause together."""
+    groups = grouped(
+        report.of("broken"), lambda cell: (cell.cause,) if cell.cause else (cell.target, cell.code)
+    )
+    return list(groups.values())
+
+
+def because(cells: Iterable[Cell]) -> list[tuple[Cell, ...]]:
+    """Cells of one reason and one upstream report together."""
+    return list(grouped(cells, lambda cell: (cell.reason, cell.see)).values())
+
+
+def unreached(report: Report) -> list[tuple[Cell, ...]]:
+    """The kept promises whose cases missed a regime, by promise and regimes.
+
+    A failure ends the search, so what a broken or known cell did not reach says nothing.
+    """
+    cells = (cell for cell in report.of("kept") if cell.unreached)
+    groups = grouped(cells, lambda cell: (cell.code, cell.check, cell.unreached))
+    return [groups[key] for key in sorted(groups)]
+
+
+def code(cell: Cell) -> str:
+    """The code of a cell; a question mark for a check that is not known here."""
+    return cell.code or "?"
+
+
+def promise(cell: Cell) -> str:
+    """``EC203 merging shards gives the value of the whole``."""
+    return f"{code(cell)} {cell.check.replace('_', ' ')}"
+
+
+def missed(cell: Cell) -> str:
+    """``reached no "empty shard", no "one sample"``: what nothing is claimed about."""
+    return "reached " + ", ".join(f'no "{name}"' for name in cell.unreached)
+
+
+class Naming:
+    """How the targets of one report are named in lists: as short as stays clear."""
+
+    def __init__(self, report: Report) -> None:
+        self.several = len({cell.device for cell in report.cells}) > 1
+        self.codes: dict[tuple[str, str], set[str]] = {}
+        self.files: dict[str, set[tuple[str, str]]] = {}
+        for cell in report.cells:
+            row = (cell.target, cell.device)
+            self.codes.setdefault(row, set()).add(code(cell))
+            self.files.setdefault(split(cell.target)[0], set()).add(row)
+
+    def name(self, target: str, device: str) -> str:
+        """The name without its file, with the device where the run had more than one."""
+        return split(target)[1] + (f"[{device}]" if self.several else "")
+
+    def targets(self, cells: Iterable[Cell], *, most: int | None = None) -> str:
+        """``metrics.py::accuracy, f1; text.py::* (4)``: the targets of some cells, ``*`` for all of a file.
+
+        Of more than ``most`` names of a file the rest is counted.
+        """
+        files: dict[str, list[tuple[str, str]]] = {}
+        for target, device in dict.fromkeys((cell.target, cell.device) for cell in ordered(cells)):
+            files.setdefault(split(target)[0], []).append((target, device))
+        return "; ".join(self._names(file, rows, most) for file, rows in files.items())
+
+    def where(self, cells: Iterable[Cell], *, most: int | None = None) -> list[str]:
+        """``EC203 EC204: metrics.py::accuracy, f1``: the targets of some cells, one entry a set of codes.
+
+        ``every promise`` stands for all the codes that the target has.
+        """
+        rows: dict[tuple[str, str], list[Cell]] = {}
+        for cell in ordered(cells):
+            rows.setdefault((cell.target, cell.device), []).append(cell)
+        entries: dict[str, list[Cell]] = {}
+        for row, own in rows.items():
+            codes = {code(cell) for cell in own}
+            what = "every promise" if len(codes) > 1 and codes == self.codes[row] else " ".join(ranges(codes))
+            entries.setdefault(what, []).extend(own)
+        return [f"{what}: {self.targets(own, most=most)}" for what, own in entries.items()]
+
+    def _names(self, file: str, rows: list[tuple[str, str]], most: int | None) -> str:
+        prefix = f"{file}::" if file else ""
+        if len(rows) > 1 and len(rows) == len(self.files[file]):
+            return f"{prefix}* ({len(rows)})"
+        names = [self.name(*row) for row in rows]
+        if most is not None and len(names) > most + 1:
+            names = [*names[:most], f"{len(names) - most} more"]
+        return prefix + ", ".join(names)
+
+
+def ranges(codes: Iterable[str]) -> list[str]:
+    """``EC201-EC205`` and ``EC207``: codes in order, three or more that follow each other as a range."""
+    runs: list[list[str]] = []
+    for code in sorted(codes):
+        if runs and _follows(runs[-1][-1], code):
+            runs[-1].append(code)
+        else:
+            runs.append([code])
+    return [each for run in runs for each in ([f"{run[0]}-{run[-1]}"] if len(run) > 2 else run)]
+
+
+def _follows(first: str, second: str) -> bool:
+    one, two = (re.fullmatch(r"(\D*)([0-9]{1,9})", each) for each in (first, second))
+    return one is not None and two is not None and one[1] == two[1] and int(one[2]) + 1 == int(two[2])
+
+
+def plural(count: int, noun: str) -> str:
+    """``1 cell``, ``2 cells``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,127 @@
+"""A report as JSON for other programs; ``schema.json`` beside this file says what it holds."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import re
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from pytest_evalcheck.cell import OUTCOMES, Cell, Report
+from pytest_evalcheck.reports import ReportError, beside
+
+SCHEMA = "pytest-evalcheck/1"
+
+_OURS = ("pytest-evalcheck", "pytest", "hypothesis", "torch")
+_THEIRS = (
+    "accelerate",
+    "datasets",
+    "evaluate",
+    "lightning",
+    "lm-eval",
+    "mosaicml",
+    "numpy",
+    "pytest-xdist",
+    "pytorch-lightning",
+    "scikit-learn",
+    "tokenizers",
+    "torchao",
+    "torchmetrics",
+    "torchtune",
+    "transformers",
+)
+
+
+def versions() -> dict[str, str | None]:
+    """What ran: Python, ourselves and what we need (None where not installed), and installed target libraries.
+
+    Read from the installed metadata: nothing is imported.
+    """
+    ours = {name: _version(name) for name in _OURS}
+    theirs = {name: version for name in _THEIRS if (version := _version(name))}
+    return {"python": platform.python_version(), **ours, **theirs}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The report as plain data, in the shape of the schema."""
+    return {
+        "schema": SCHEMA,
+        "versions": versions(),
+        "summary": {
+            "ok": report.ok,
+            "targets": len(report.targets),
+            "promises": len(report.cells),
+            **{outcome: report.count(outcome) for outcome in OUTCOMES},
+            "untried": list(report.untried),
+        },
+        "cells": [_finite(cell.as_json()) for cell in report.cells],
+    }
+
+
+def _finite(cell: dict[str, Any]) -> dict[str, Any]:
+    return {**cell, "seconds": cell["seconds"] if math.isfinite(cell["seconds"]) else None}
+
+
+def write(report: Report, path: Path) -> None:
+    """Write the report to ``path`` in UTF-8; a reader sees the old file or the new one, never a half.
+
+    Raises `OSError` when the place cannot be written.
+    """
+    text = json.dumps(as_json(report), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    # A lone surrogate, as in the name of a file that is not UTF-8, has no place in UTF-8: it is spelt out.
+    data = re.sub("[\ud800-\udfff]", lambda match: rf"\\u{ord(match[0]):04x}", text).encode()
+    path = Path(os.path.realpath(path))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.exists() and not path.is_file():
+        path.write_bytes(data)
+        return
+    temporary = beside(path)
+    try:
+        temporary.write_bytes(data)
+        os.replace(temporary, path)
+    except OSError:
+        # A file that is mounted alone, or stands in a folder that is closed, can be written but not replaced.
+        temporary.unlink(missing_ok=True)
+        path.write_bytes(data)
+
+
+def load(path: Path) -> Report:
+    """The report that `write` wrote to ``path``.
+
+    Raises `ReportError` when it is something else, and `OSError` when it cannot be read.
+    """
+    try:
+        data = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ReportError(f"{str(path)!r} is not JSON: {error}") from error
+    found = data.get("schema") if isinstance(data, dict) else None
+    if found != SCHEMA:
+        raise ReportError(f"{str(path)!r} cannot be read: its schema is {found!r}, not {SCHEMA!r}.")
+    cells = data.get("cells")
+    if not isinstance(cells, list):
+        raise ReportError(f"{str(path)!r} has no list of cells.")
+    return Report(_cell(cell, index, path) for index, cell in enumerate(cells))
+
+
+def _cell(data: Mapping[str, Any], index: int, path: Path) -> Cell:
+    try:
+        cell = Cell.from_json({key: value for key, value in data.items() if value is not None})
+    except (TypeError, AttributeError) as error:
+        raise ReportError(f"cell {index} of {str(path)!r} cannot be read: {error}") from error
+    if cell.outcome not in OUTCOMES:
+        raise ReportError(
+            f"cell {index} of {str(path)!r} ended {cell.outcome!r}, not {' or '.join(OUTCOMES)}."
+        )
+    return cell

@@ -1,0 +1,48 @@
+"""Any text as GitHub's Markdown, so that it shows as itself and can end neither a table nor a page."""
+
+from __future__ import annotations
+
+import re
+
+from pytest_evalcheck.reports.text import clip, line, plain
+
+_LONGEST = 1000
+_LONGEST_SCREEN = 20_000
+_SPECIAL = re.compile(r"""[\\`*_{}\[\]<>()#+!|&~@:$"'-]""")
+_LINK = re.compile(
+    r"(?P<url>https?://[\w./~%?=&#+:,@-]*[\w/])|(?<![\w/.-])(?P<repo>[\w-]+/[\w.-]+)#(?P<number>[0-9]+)\b",
+    re.ASCII,
+)
+
+
+def prose(text: str) -> str:
+    """Text on one line with no markup; a character reference never is any (CommonMark 0.31, section 2.5)."""
+    return _escaped(clip(line(text), _LONGEST))
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", text)
+
+
+def code(text: str) -> str:
+    """Text on one line, as code; a code span of backticks cannot hold a pipe in a table."""
+    return f"<code>{prose(text)}</code>"
+
+
+def fenced(text: str, language: str = "text") -> str:
+    """Text of several lines as a block of code, whose fence is longer than any in the text."""
+    body = plain(text).strip("\n")
+    if len(body) > _LONGEST_SCREEN:
+        body = f"{body[:_LONGEST_SCREEN]}\n... {len(body) - _LONGEST_SCREEN} more characters"
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", body)), default=0))
+    return f"{fence}{language}\n{body}\n{fence}"
+
+
+def linked(text: str) -> str:
+    """Like `prose`, with ``org/repo#123`` and URLs as links."""
+    text, parts, end = clip(line(text), _LONGEST), [], 0
+    for match in _LINK.finditer(text):
+        url = match["url"] or f"https://github.com/{match['repo']}/issues/{match['number']}"
+        parts += [_escaped(text[end : match.start()]), f"[{_escaped(match[0])}](<{url}>)"]
+        end = match.end()
+    return "".join([*parts, _escaped(text[end:])])

@@ -1,0 +1,92 @@
+"""Text that came from somewhere else, made fit for one line, one column or one paragraph of a report."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from unicodedata import category, combining, east_asian_width
+
+# CSI, OSC, and the escapes of two characters.
+_ANSI = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
+_JOINERS = "\u200c\u200d"
+
+
+def plain(text: str, *, unicode: bool = True) -> str:
+    r"""``text`` without terminal escapes, every character that is not printed spelt out; ``\n`` stays.
+
+    Without ``unicode`` whatever is not ASCII is spelt out too.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    text = _ANSI.sub("", text).replace("\r\n", "\n").replace("\r", "\n").expandtabs(4)
+    return "".join(c if _printed(c, unicode) else c.encode("unicode_escape").decode() for c in text)
+
+
+def _printed(char: str, unicode: bool) -> bool:
+    if char == "\n" or char.isascii():
+        return char == "\n" or char.isprintable()
+    return unicode and (char in _JOINERS or category(char) not in ("Cc", "Cf", "Cs", "Zl", "Zp"))
+
+
+def line(text: str, *, unicode: bool = True) -> str:
+    """``text`` as one line, each run of white space as one space."""
+    return " ".join(plain(text, unicode=unicode).split())
+
+
+def columns(text: str) -> int:
+    """How many columns of a terminal ``text`` takes; what is ambiguous counts as one."""
+    return len(text) if text.isascii() else sum(_columns(char) for char in text)
+
+
+def _columns(char: str) -> int:
+    if combining(char) or category(char) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if east_asian_width(char) in "WF" else 1
+
+
+def clip(text: str, limit: int, *, unicode: bool = True, middle: bool = False) -> str:
+    """``text`` in at most ``limit`` columns; what is lost, at the end or in the ``middle``, leaves a mark."""
+    if columns(text) <= limit:
+        return text
+    mark = ("…" if unicode else "..")[:limit]
+    room = limit - columns(mark)
+    tail = _take(text[::-1], room // 2 if middle else 0)[::-1]
+    return _take(text, room - columns(tail)) + mark + tail
+
+
+def _take(text: str, limit: int) -> str:
+    used = 0
+    for index, char in enumerate(text):
+        used += _columns(char)
+        if used > limit:
+            return text[:index]
+    return text
+
+
+def pad(text: str, width: int) -> str:
+    """``text`` with spaces behind it up to ``width`` columns."""
+    return text + " " * (width - columns(text))
+
+
+def wrap(text: str, width: int, *, indent: str = "", hang: str = "") -> list[str]:
+    """``text`` in lines of at most ``width`` columns: ``indent`` before the first, ``hang`` before the rest."""
+    lines: list[str] = []
+    current, empty = indent, True
+    for word in _words(text, max(8, width - max(columns(indent), columns(hang)))):
+        if not empty and columns(current) + 1 + columns(word) > width:
+            lines.append(current)
+            current, empty = hang, True
+        current += word if empty else f" {word}"
+        empty = False
+    return lines if empty else [*lines, current]
+
+
+def _words(text: str, limit: int) -> Iterator[str]:
+    for word in text.split():
+        while columns(word) > limit:
+            head = _take(word, limit)
+            seam = max(head.rfind(mark) + 1 for mark in "_:/.=")
+            head = head[:seam] if seam > len(head) // 2 else head
+            yield head
+            word = word[len(head) :]
+        yield word

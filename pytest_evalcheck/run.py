@@ -1,0 +1,79 @@
+"""The suite without pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hypothesis.reporting import with_reporter
+
+from pytest_evalcheck.cell import Cell, Report
+from pytest_evalcheck.effort import EFFORTS
+from pytest_evalcheck.engine import Plan, Runner
+from pytest_evalcheck.literals import from_blob
+from pytest_evalcheck.screen import relative
+from pytest_evalcheck.select import Selection
+from pytest_evalcheck.target import Target, TargetError, nearest
+
+
+def run(
+    target: Target,
+    device: str = "cpu",
+    *,
+    select: str = "",
+    ignore: str = "",
+    effort: str = "normal",
+    replay: str = "",
+    timeout: float | None = 60.0,
+    fixtures: Mapping[str, Any] | None = None,
+) -> Report:
+    """Try the promises of one target and report the cells.
+
+    ``select`` and ``ignore`` are comma-separated codes, names or prefixes such as ``"EC20"``; ``effort`` is
+    ``"quick"``, ``"normal"`` or ``"thorough"``; ``replay`` is the blob of a failure; ``timeout`` is in seconds a cell.
+    ``fixtures`` are the values of the fixtures that the factory asks for.
+
+    Raises:
+        TargetError: when the target, or what it is asked for here, is not written as it should be.
+        BadBlob: when ``replay`` is no blob.
+    """
+    if not isinstance(target, Target):
+        raise TargetError(f"run() takes a target, such as a function decorated with @ec.metric; got {target!r}")
+    if target.problems:
+        raise TargetError(f"{target.name}: " + "; ".join(target.problems))
+    if effort not in EFFORTS:
+        raise TargetError(f"effort {effort!r}{nearest(effort, list(EFFORTS))} expected one of {', '.join(EFFORTS)}")
+    given = {"device": device, **(fixtures or {})}
+    absent = [name for name in target.arguments if name not in given]
+    if absent:
+        raise TargetError(f"{target.name} asks for the fixture {absent[0]!r}; give it as fixtures={{{absent[0]!r}: ...}}")
+    arguments = {name: given[name] for name in target.arguments}
+    chosen = Selection.parse(select, ignore, [*target.checks])
+    code, fields = from_blob(replay) if replay else ("", None)
+    cells = []
+    for check in target.checks:
+        if not chosen.takes(check) or "distributed" in check.marks or (code and check.code != code):
+            continue
+        plan = Plan(
+            target=target,
+            check=check,
+            device=device,
+            where=f"{relative(target.file)}::{target.name}",
+            effort=EFFORTS[effort],
+            timeout=timeout,
+            replay=fields,
+            reproduce=lambda blob: f"pytest_evalcheck.run({target.name}, replay={blob!r})",
+        )
+        cells.append(_cell(Runner(plan), arguments))
+    return Report(cells)
+
+
+def _cell(runner: Runner, arguments: Mapping[str, Any]) -> Cell:
+    def trial(case: Any) -> None:
+        runner.attempt(case, arguments)
+
+    test: Any = runner.test(trial)
+    # All cells share this function; the digest keeps their entries in the example database apart.
+    test.hypothesis.inner_test._hypothesis_internal_add_digest = runner.plan.key.encode()
+    with with_reporter(lambda _: None):  # what Hypothesis would print is in the cell
+        return runner.judge(test)

@@ -1,0 +1,30 @@
+"""What a check is given: samples and a plan, as Hypothesis drew them.
+
+Every case is plain data. It prints as valid Python, is read back from a replay blob or from the ``example``
+of a known failure, and tells which regimes it reaches. Its ``strategy`` derives the plan from any `Samples`.
+"""
+
+from pytest_evalcheck.strategies.cases.hostile import Contrast, Ignored, Poisoned, Rejected
+from pytest_evalcheck.strategies.cases.plan import Case, Cut, Rows, cuts, explicit, pick
+from pytest_evalcheck.strategies.cases.precision import Cast, LowPrecision
+from pytest_evalcheck.strategies.cases.streams import FirstBatch, Gaps, Reordered, Shards, Stream
+
+__all__ = [
+    "Case",
+    "Cast",
+    "Contrast",
+    "Cut",
+    "FirstBatch",
+    "Gaps",
+    "Ignored",
+    "LowPrecision",
+    "Poisoned",
+    "Rejected",
+    "Reordered",
+    "Rows",
+    "Shards",
+    "Stream",
+    "cuts",
+    "explicit",
+    "pick",
+]

@@ -1,0 +1,68 @@
+"""What every case is, and the plans that cases are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from hypothesis import strategies as st
+
+from pytest_evalcheck.strategies.samples import Sample, Samples
+
+Rows = list[Sample]
+Cut = list[list[int]]
+"""A plan of batches: for each batch, the indices of its samples."""
+
+
+class Case(Protocol):
+    """Samples and a plan, as a frozen dataclass of plain fields.
+
+    A case class may also have ``of(inputs, samples)``, the canonical case of given samples, and ``always()``, cases
+    that are tried every time, the simplest first.
+    """
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        """The regimes that this case reaches."""
+        ...
+
+    @classmethod
+    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Any]:
+        """How Hypothesis draws such a case from samples."""
+        ...
+
+
+def explicit(kind: type[Case], inputs: Samples, examples: Sequence[Sequence[Sample]]) -> list[Any]:
+    """The cases of a kind that are tried before any is drawn: of the given samples, then the constant ones."""
+    of, always = getattr(kind, "of", None), getattr(kind, "always", None)
+    given = [of(inputs, list(rows)) for rows in examples] if of else []
+    return [*(case for case in given if case is not None), *(always() if always else ())]
+
+
+def pick(samples: Sequence[Sample], plan: Sequence[Sequence[int]]) -> list[Rows]:
+    """The batches that a plan makes of samples."""
+    return [[samples[i] for i in batch] for batch in plan]
+
+
+def cuts(count: int) -> st.SearchStrategy[Cut]:
+    """Ways to cut ``count`` samples, in order, into batches that are not empty."""
+    if count < 2:
+        return st.just([list(range(count))] if count else [])
+    ones = [[i] for i in range(count)]
+    last_of_one = [list(range(count - 1)), [count - 1]]
+    ends = st.sets(st.integers(1, count - 1)).map(lambda inner: [0, *sorted(inner), count])
+    anywhere = ends.map(lambda e: [list(range(a, b)) for a, b in zip(e, e[1:], strict=False)])
+    return st.one_of(st.just(last_of_one), st.just(ones), anywhere)
+
+
+def cut_regimes(plan: Cut) -> set[str]:
+    """What a cut into batches reaches."""
+    reached = set()
+    if len(plan) > 1:
+        if len(plan[-1]) == 1 and len(plan[0]) > 1:
+            reached.add("a last batch of one")
+        if all(len(batch) == 1 for batch in plan):
+            reached.add("batches of one")
+        if len({len(batch) for batch in plan if batch}) > 1:
+            reached.add("uneven batches")
+    return reached

@@ -1,0 +1,190 @@
+"""Samples of classification: a prediction and a label."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any, Literal
+
+from hypothesis import strategies as st
+
+from pytest_evalcheck.strategies.samples import Bulk, Sample, Samples
+
+Form = Literal["labels", "probabilities", "logits"]
+
+
+def binary(*, of: Form = "probabilities", ignore_index: int | None = None) -> Samples:
+    """``(prediction, label)`` with labels 0 and 1; collated to ``preds`` (N,) and ``target`` (N,) int64.
+
+    ``of`` says what a prediction is: a label, the probability of class 1, or its logit. Probabilities lie
+    between the quarters so that no prediction stands on the usual threshold of 0.5.
+    """
+    _check_form(of)
+    span = {"labels": (0, 1), "probabilities": (0.0625, 0.9375), "logits": (-3.0625, 2.9375)}[of]
+    prediction = st.integers(0, 1) if of == "labels" else st.integers(0, 7).map(_between(*span, 8))
+
+    def predict(label: int) -> Any:
+        return label if of == "labels" else span[label]
+
+    def bulk(size: Bulk) -> list[Sample]:
+        rng = random.Random(size.seed)
+        rows = []
+        for _ in range(size.rows):
+            label = rng.randrange(2)
+            probability = min(0.999, max(0.001, rng.gauss(0.4 + 0.2 * label, 0.25)))
+            rows.append((predict(round(probability)) if of == "labels" else probability, label))
+        return rows
+
+    return Samples(
+        name=f"binary {of}",
+        sample=st.tuples(prediction, st.integers(0, 1)),
+        collate=lambda rows: _tensors(rows, pred_float=of != "labels"),
+        right=lambda row: (predict(row[1]), row[1]),
+        wrong=lambda row: (predict(1 - row[1]), row[1]),
+        contrast=((predict(0), 0), (predict(1), 1)) * 2,
+        ignored=None if ignore_index is None else st.tuples(prediction, st.just(ignore_index)),
+        poisoned=None if of == "labels" else lambda row, bad: (bad, row[1]),
+        bulk=None if of == "labels" else bulk,
+        integers=of == "labels",
+    )
+
+
+def multiclass(*, classes: int, of: Form = "labels", ignore_index: int | None = None) -> Samples:
+    """``(prediction, label)`` with labels below ``classes``; ``preds`` (N,) or (N, C), ``target`` (N,) int64.
+
+    Scores of one sample are all different: a tie has no right answer.
+    """
+    _check_form(of)
+    _check_classes(classes)
+    label = st.integers(0, classes - 1)
+    prediction = label if of == "labels" else st.permutations(range(classes)).map(lambda p: _scores(p, of))
+
+    def predict(winner: int) -> Any:
+        if of == "labels":
+            return winner
+        others = [c for c in range(classes) if c != winner]
+        ranks = dict(zip([*others, winner], range(classes), strict=True))
+        return _scores([ranks[c] for c in range(classes)], of)
+
+    def bulk(size: Bulk) -> list[Sample]:
+        rng = random.Random(size.seed)
+        rows = []
+        for _ in range(size.rows):
+            truth = rng.randrange(classes)
+            logits = [rng.gauss(1.0 if c == truth else 0.0, 1.0) for c in range(classes)]
+            rows.append((tuple(_softmax(logits)) if of == "probabilities" else tuple(logits), truth))
+        return rows
+
+    return Samples(
+        name=f"multiclass {of}",
+        sample=st.tuples(prediction, label),
+        collate=lambda rows: _tensors(rows, pred_float=of != "labels", pred_shape=() if of == "labels" else (classes,)),
+        right=lambda row: (predict(row[1]), row[1]),
+        wrong=lambda row: (predict((row[1] + 1) % classes), row[1]),
+        contrast=tuple((predict(c), c) for c in range(classes)) * 2,
+        ignored=None if ignore_index is None else st.tuples(prediction, st.just(ignore_index)),
+        poisoned=None if of == "labels" else lambda row, bad: ((bad, *row[0][1:]), row[1]),
+        bulk=None if of == "labels" else bulk,
+        integers=of == "labels",
+    )
+
+
+def multilabel(*, labels: int, of: Form = "probabilities", ignore_index: int | None = None) -> Samples:
+    """``(predictions, labels)``, each of length L with labels 0 and 1; ``preds`` and ``target`` (N, L)."""
+    _check_form(of)
+    _check_classes(labels, "labels")
+    span = {"labels": (0, 1), "probabilities": (0.0625, 0.9375), "logits": (-3.0625, 2.9375)}[of]
+    one = st.integers(0, 1) if of == "labels" else st.integers(0, 7).map(_between(*span, 8))
+    prediction, truth = st.tuples(*[one] * labels), st.tuples(*[st.integers(0, 1)] * labels)
+
+    def bulk(size: Bulk) -> list[Sample]:
+        rng = random.Random(size.seed)
+        rows = []
+        for _ in range(size.rows):
+            target = tuple(rng.randrange(2) for _ in range(labels))
+            rows.append((tuple(min(0.999, max(0.001, rng.gauss(0.4 + 0.2 * t, 0.25))) for t in target), target))
+        return rows
+
+    def answer(row: Sample, right: bool) -> Sample:
+        return tuple(span[t if right else 1 - t] for t in row[1]), row[1]
+
+    mixed = tuple(tuple((i + j) % 2 for j in range(labels)) for i in range(2))
+    return Samples(
+        name=f"multilabel {of}",
+        sample=st.tuples(prediction, truth),
+        collate=lambda rows: _tensors(rows, pred_float=of != "labels", pred_shape=(labels,), target_shape=(labels,)),
+        right=lambda row: answer(row, True),
+        wrong=lambda row: answer(row, False),
+        contrast=tuple((t, t) for t in mixed) * 2,
+        ignored=None if ignore_index is None else st.tuples(prediction, st.just((ignore_index,) * labels)),
+        poisoned=None if of == "labels" else lambda row, bad: ((bad, *row[0][1:]), row[1]),
+        bulk=None if of == "labels" else bulk,
+        integers=of == "labels",
+    )
+
+
+def segmentation(*, classes: int, size: tuple[int, int] = (2, 3), ignore_index: int | None = None) -> Samples:
+    """``(mask, mask)`` of class indices, each H rows of W; ``preds`` and ``target`` (N, H, W) int64."""
+    _check_classes(classes)
+    height, width = size
+    pixel = st.integers(0, classes - 1)
+    mask = st.tuples(*[st.tuples(*[pixel] * width)] * height)
+    blank = ((ignore_index,) * width,) * height
+    ramp = tuple(
+        tuple(tuple((shift + r * width + c) % classes for c in range(width)) for r in range(height))
+        for shift in range(classes)
+    )
+    return Samples(
+        name="segmentation",
+        sample=st.tuples(mask, mask),
+        collate=lambda rows: _tensors(rows, pred_float=False, pred_shape=size, target_shape=size),
+        right=lambda row: (row[1], row[1]),
+        wrong=lambda row: (tuple(tuple((p + 1) % classes for p in line) for line in row[1]), row[1]),
+        contrast=tuple((m, m) for m in ramp),
+        ignored=None if ignore_index is None else st.tuples(mask, st.just(blank)),
+        integers=True,
+    )
+
+
+def _tensors(
+    rows: Sequence[Sample],
+    *,
+    pred_float: bool,
+    pred_shape: tuple[int, ...] = (),
+    target_shape: tuple[int, ...] = (),
+) -> tuple[Any, Any]:
+    import torch
+
+    dtype = torch.float32 if pred_float else torch.int64
+    preds = torch.tensor([row[0] for row in rows], dtype=dtype).reshape(len(rows), *pred_shape)
+    target = torch.tensor([row[1] for row in rows], dtype=torch.int64).reshape(len(rows), *target_shape)
+    return preds, target
+
+
+def _between(low: float, high: float, steps: int) -> Any:
+    return lambda i: low + (high - low) * i / (steps - 1)
+
+
+def _scores(ranks: Sequence[int], of: Form) -> tuple[float, ...]:
+    # Ranks as scores: distinct, exact in half precision, and as probabilities summing to 1.
+    if of == "logits":
+        return tuple(float(r) - 1.0 for r in ranks)
+    total = sum(r + 1 for r in ranks)
+    return tuple((r + 1) / total for r in ranks)
+
+
+def _softmax(logits: Sequence[float]) -> list[float]:
+    import math
+
+    exps = [math.exp(x) for x in logits]
+    return [x / sum(exps) for x in exps]
+
+
+def _check_form(of: str) -> None:
+    if of not in ("labels", "probabilities", "logits"):
+        raise ValueError(f"of={of!r}; expected 'labels', 'probabilities' or 'logits'")
+
+
+def _check_classes(count: int, name: str = "classes") -> None:
+    if not isinstance(count, int) or count < 2:
+        raise ValueError(f"{name}={count!r}; expected a whole number of at least 2")

@@ -1,0 +1,123 @@
+"""Samples of language: token logits with labels, pairs of texts, and retrieval."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from pytest_evalcheck.strategies.samples import Bulk, Sample, Samples
+
+
+def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) -> Samples:
+    """Token-level language modelling: ``(logits, labels)`` of T rows; ``preds`` (N, T, V), ``target`` (N, T)."""
+    row = st.permutations(range(vocab)).map(lambda p: tuple(r / 2 for r in p))
+    label = st.integers(0, vocab - 1)
+    if ignore_index is not None:
+        # Real batches mix counted and ignored positions in one row.
+        label = st.one_of(label, label, st.just(ignore_index))
+    sample = st.tuples(st.tuples(*[row] * length), st.tuples(*[label] * length))
+    if ignore_index is not None:
+        sample = sample.filter(lambda s: any(t != ignore_index for t in s[1]))
+
+    def aimed(labels: Sequence[int], shift: int) -> Sample:
+        def scores(label: int) -> tuple[float, ...]:
+            winner = 0 if label == ignore_index else (label + shift) % vocab
+            return tuple(vocab / 2 if v == winner else ((v - winner) % vocab) / 4 for v in range(vocab))
+
+        return tuple(scores(label) for label in labels), tuple(labels)
+
+    def collate(rows: Sequence[Sample]) -> tuple[Any, Any]:
+        import torch
+
+        logits = torch.tensor([r[0] for r in rows], dtype=torch.float32).reshape(len(rows), length, vocab)
+        return logits, torch.tensor([r[1] for r in rows], dtype=torch.int64).reshape(len(rows), length)
+
+    def bulk(size: Bulk) -> list[Sample]:
+        rng = random.Random(size.seed)
+        return [
+            (
+                tuple(tuple(rng.gauss(0, 2) for _ in range(vocab)) for _ in range(length)),
+                tuple(rng.randrange(vocab) for _ in range(length)),
+            )
+            for _ in range(size.rows)
+        ]
+
+    def poisoned(sample: Sample, bad: float) -> Sample:
+        logits, labels = sample
+        position = next(i for i, label in enumerate(labels) if label != ignore_index)
+        spoilt = (bad, *logits[position][1:])
+        return (*logits[:position], spoilt, *logits[position + 1 :]), labels
+
+    ramp = [tuple((s + t) % vocab for t in range(length)) for s in range(vocab)]
+    blank = st.just((ignore_index,) * length)
+    return Samples(
+        name="tokens",
+        sample=sample,
+        collate=collate,
+        right=lambda s: aimed(s[1], 0),
+        wrong=lambda s: aimed(s[1], 1),
+        contrast=tuple(aimed(labels, 0) for labels in ramp),
+        ignored=None if ignore_index is None else st.tuples(st.tuples(*[row] * length), blank),
+        poisoned=poisoned,
+        bulk=bulk,
+    )
+
+
+_WORDS = ("a", "cat", "the", "mat", "sat", "on")
+
+
+def text_pairs(*, references: int | None = None, min_words: int = 1, max_words: int = 6) -> Samples:
+    """``(prediction, reference)`` texts; collated to two lists of str.
+
+    With ``references`` given, each prediction has that many references and the second list holds lists.
+    ``min_words=0`` also draws empty texts.
+    """
+    text = st.lists(st.sampled_from(_WORDS), min_size=min_words, max_size=max_words).map(" ".join)
+    reference = text if references is None else st.lists(text, min_size=references, max_size=references).map(tuple)
+
+    def truth(sample: Sample) -> str:
+        return str(sample[1] if references is None else sample[1][0])
+
+    def collate(rows: Sequence[Sample]) -> tuple[list[str], list[Any]]:
+        return [r[0] for r in rows], [r[1] if references is None else list(r[1]) for r in rows]
+
+    line = "the cat sat on a mat"
+    return Samples(
+        name="text pairs",
+        sample=st.tuples(text, reference),
+        collate=collate,
+        right=lambda s: (truth(s), s[1]),
+        wrong=lambda s: ("dog dog", s[1]),
+        contrast=((line, line if references is None else (line,) * references),) * 2,
+    )
+
+
+def retrieval(*, queries: int = 2) -> Samples:
+    """``(score, relevant, query)``: one candidate of a query; ``preds``, ``target``, ``indexes`` (N,).
+
+    The scores of one case are distinct: a tie has no right order.
+    """
+    score = st.integers(1, 63).map(lambda i: i / 64)
+
+    def collate(rows: Sequence[Sample]) -> dict[str, Any]:
+        import torch
+
+        return {
+            "preds": torch.tensor([r[0] for r in rows], dtype=torch.float32),
+            "target": torch.tensor([r[1] for r in rows], dtype=torch.int64),
+            "indexes": torch.tensor([r[2] for r in rows], dtype=torch.int64),
+        }
+
+    return Samples(
+        name="retrieval",
+        sample=st.tuples(score, st.integers(0, 1), st.integers(0, queries - 1)),
+        collate=collate,
+        distinct=lambda s: s[0],
+        right=lambda s: (0.9 if s[1] else 0.1, *s[1:]),
+        wrong=lambda s: (0.1 if s[1] else 0.9, *s[1:]),
+        contrast=((0.9, 1, 0), (0.2, 0, 0), (0.8, 1, 1), (0.1, 0, 1), (0.15, 0, 0), (0.12, 0, 1)),
+        poisoned=lambda s, bad: (bad, *s[1:]),
+    )

@@ -1,0 +1,35 @@
+"""Calling the code under test: its errors are results, what is not its business passes through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis.errors import HypothesisException
+
+from pytest_evalcheck.compare import Raised
+from pytest_evalcheck.violation import NotApplicable, Violation
+
+
+class TargetFault(Violation):
+    """The target could not be built or used at all. A known failure never covers it."""
+
+    fault = True
+
+
+def attempt(where: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """The result of a call into the target, or `Raised`.
+
+    ``SystemExit`` is no refusal: code that ends the process takes the whole evaluation with it.
+    """
+    try:
+        return call(*args, **kwargs)
+    except (HypothesisException, NotApplicable, Violation):
+        raise
+    except SystemExit as error:
+        raise TargetFault(
+            f"{where} tried to end the process", actual=f"SystemExit({error.code!r})", expected="a result or an error",
+            cause="exit",
+        ) from error
+    except Exception as error:
+        return Raised(error, where)

@@ -21,11 +21,10 @@ from typing import Any
 import pytest
 import torch
 from torchmetrics import Metric
-from unittests import conftest as their_conftest
-from unittests._helpers.testers import MetricTester
-
 from torchmetrics_records import Outcome, Record, Role, append, read, verdict
 from torchmetrics_streams import Stream, streams
+from unittests import conftest as their_conftest
+from unittests._helpers.testers import MetricTester
 
 PAIRS = json.loads(os.environ.get("EVALCHECK_GALLERY_PAIRS", "[]"))
 RECORDS = Path(os.environ.get("EVALCHECK_GALLERY_RECORDS", os.devnull))
@@ -123,7 +122,9 @@ class TestGallery(MetricTester):
         if not isinstance(stream.preds, torch.Tensor) or stream.extra:
             pytest.skip("this test of the harness takes two tensors")
         self.run_differentiability_test(
-            preds=stream.preds.clone(), target=stream.target, metric_module=partial(build, role, index, stream.arguments)
+            preds=stream.preds.clone(),
+            target=stream.target,
+            metric_module=partial(build, role, index, stream.arguments),
         )
 
 
@@ -149,7 +150,10 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         pytest.skip("the bug was caught already")
 
     def record(outcome: Outcome, why: str = "") -> None:
-        append(RECORDS, Record(item=item.name, pair=params["index"], role=params["role"], outcome=outcome, why=why))
+        append(
+            RECORDS,
+            Record(item=item.name, pair=params["index"], role=params["role"], outcome=outcome, why=why),
+        )
 
     record("died", f"ended its process, or took more than {SECONDS_AN_ITEM} s")
     faulthandler.dump_traceback_later(SECONDS_AN_ITEM, exit=True)

@@ -61,7 +61,9 @@ def verdict(records: Sequence[Record], pair: int) -> Verdict:
     ours = [record for record in records if record.pair == pair]
     green = {record.item for record in ours if record.role == "correct" and record.outcome == "passed"}
     if not any(item.startswith("test_class") for item in green):
-        refused = next((r.why for r in ours if r.role == "correct" and r.outcome in ("failed", "died")), "it has no item")
+        refused = next(
+            (r.why for r in ours if r.role == "correct" and r.outcome in ("failed", "died")), "it has no item"
+        )
         return Verdict(caught=False, runnable=False, why=refused)
     red = [r for r in ours if r.role == "planted" and r.outcome in ("failed", "died") and r.twin in green]
     if not red:

@@ -56,7 +56,9 @@ def streams(inputs: Samples, *, ignore_index: int | None = None) -> dict[str, St
 def _sizes(inputs: Samples) -> Arguments:
     rows = inputs.contrast or (inputs.bulk(Bulk(seed=0, rows=8)) if inputs.bulk else ())
     if not rows:
-        raise LookupError(f"samples {inputs.name!r} have neither contrast nor bulk rows to read their sizes from")
+        raise LookupError(
+            f"samples {inputs.name!r} have neither contrast nor bulk rows to read their sizes from"
+        )
     return Arguments.of(inputs.collate(list(rows)))
 
 
@@ -102,5 +104,7 @@ def _texts(columns: list[Any]) -> Stream:
             return " ".join(rng.choices(words, k=rng.randint(2, 8)))
         return [like(inner) for inner in one]
 
-    preds, target = ([[like(column[0]) for _ in range(BATCH_SIZE)] for _ in range(NUM_BATCHES)] for column in columns)
+    preds, target = (
+        [[like(column[0]) for _ in range(BATCH_SIZE)] for _ in range(NUM_BATCHES)] for column in columns
+    )
     return Stream(preds, target, {}, arguments=2)

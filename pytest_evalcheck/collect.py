@@ -41,7 +41,10 @@ def collected(collector: Any, name: str, target: Target, options: Options) -> py
         bad.problem = f"{relative(target.file)}:{target.line}: target {name}: {error}"
         return bad
     node: pytest.Class = pytest.Class.from_parent(collector, name=name)
-    node.obj = body  # from_parent() has no parameter for it
+    node.obj = body  # from_parent() has no parameter for it, so the marks are not taken from it either
+    marks = [getattr(mark, "mark", mark) for mark in (*getattr(target.factory, "pytestmark", []), *target.pytestmark)]
+    node.own_markers.extend(marks)
+    node.keywords.update({mark.name: mark for mark in marks})
     return node
 
 
@@ -59,7 +62,6 @@ def _body(collector: Any, name: str, target: Target, options: Options) -> type:
         "__doc__": target.factory.__doc__,
         "__module__": target.factory.__module__,
         "__test__": True,
-        "pytestmark": [*getattr(target.factory, "pytestmark", []), *target.pytestmark],
     }
     for check in target.checks:
         if chosen.takes(check) and (options.replay is None or options.replay[0] == check.code):
@@ -145,6 +147,8 @@ def _require_fixtures(collector: Any, target: Target) -> None:
     for argument in target.arguments:
         if argument == "device" or manager.getfixturedefs(argument, collector):
             continue
-        near = difflib.get_close_matches(argument, ["device", *manager._arg2fixturedefs], n=1, cutoff=0.6)
+        # No public list of fixture names; the attribute was renamed in pytest 9.2.
+        known = getattr(manager, "_arg2node2fixturedefs", None) or getattr(manager, "_arg2fixturedefs", {})
+        near = difflib.get_close_matches(argument, ["device", *known], n=1, cutoff=0.6)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise TargetError(f"the factory asks for {argument!r}, which is neither `device` nor a fixture{hint}")

@@ -23,7 +23,7 @@ class Effort:
     def examples(self, wanted: int | None = None) -> int:
         """The number of cases: ``wanted`` is what a check asks for at normal effort, of 25 by default."""
         usual = settings.default.max_examples  # type: ignore[union-attr]
-        return max(4, round(usual * self.share * (wanted or 25) / 25))
+        return max(min(4, wanted or 4), round(usual * self.share * (wanted or 25) / 25))
 
 
 EFFORTS: dict[str, Effort] = {

@@ -98,6 +98,7 @@ class Trial:
 
     evidence: Evidence
     started: float = field(default_factory=time.monotonic)
+    warm: float = 0.0
     examples: int = 0
     regimes: Counter[str] = field(default_factory=Counter)
     witnessed: bool = False
@@ -149,10 +150,10 @@ class Runner:
     def attempt(self, case: Any, arguments: Mapping[str, Any]) -> None:
         """Try one case."""
         trial, plan = self.trial, self.plan
-        elapsed = time.monotonic() - trial.started
-        if trial.violation is None and trial.examples and elapsed > plan.effort.seconds:
+        # Counted from the end of the first example, which may have imported the library of the target.
+        if trial.violation is None and trial.examples and time.monotonic() - trial.warm > plan.effort.seconds:
             return
-        if trial.violation is not None and time.monotonic() - trial.failed_at > plan.effort.shrink_seconds:
+        if trial.failed_at and time.monotonic() - trial.failed_at > plan.effort.shrink_seconds:
             raise SearchOver
         _require_plain(case)
         try:
@@ -163,15 +164,14 @@ class Runner:
                     "the target left the process changed", detail="\n".join(left), cause=f"leak: {left[0].split(':')[0]}"
                 )
         except Violation as violation:
-            if plan.check.one_case_is_enough and not violation.fault:
-                trial.violation, trial.case = violation, case
-                trial.examples += 1
-                return
-            trial.failed_at = trial.failed_at or time.monotonic()
             trial.violation, trial.case = violation, case
             trial.examples += 1
+            if plan.check.one_case_is_enough and not violation.fault:
+                return
+            trial.failed_at = trial.failed_at or time.monotonic()
             raise
         trial.examples += 1
+        trial.warm = trial.warm or time.monotonic()
         trial.witnessed = True
         trial.regimes.update(case.regimes)
 

@@ -65,7 +65,7 @@ class Options:
                 timeout=_timeout(given("timeout")),
                 isolate=config.getoption("evalcheck_isolate"),
                 with_tests=config.getoption("evalcheck_with_tests"),
-                replay=from_blob(replay) if replay else None,
+                replay=_replay(replay) if replay else None,
                 reports=reports,
                 files=tuple(config.getini("evalcheck_files")),
             )
@@ -77,6 +77,13 @@ def _foreign(given: Any) -> bool:
     # Extra checks of targets are not known yet; their codes do not begin with EC.
     words = f"{given('select')},{given('ignore')}".split(",")
     return any(word and not word.upper().startswith("EC") and not word[0].islower() for word in words)
+
+
+def _replay(blob: str) -> tuple[str, Mapping[str, Any]]:
+    code, case = from_blob(blob)
+    if code.startswith("EC") and code not in {made.code for made in shipped()}:
+        raise BadBlob(f"the replay blob is of {code}, which is no check of this release")
+    return code, case
 
 
 def _effort(name: str) -> str:

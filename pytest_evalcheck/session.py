@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -118,6 +117,8 @@ class EvalcheckSession:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Gather the cells, here or from the workers."""
+        if report.when == "setup" and not report.failed:
+            return  # a worker may still die in the call
         for name, value in report.user_properties:
             if name == PROPERTY:
                 self.cells[report.nodeid] = Cell.from_json(json.loads(str(value)))

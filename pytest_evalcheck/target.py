@@ -65,6 +65,10 @@ class Target:
             raise AttributeError(f"a target does not change; give {name} to its decorator")
         object.__setattr__(self, name, value)
 
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        """What the factory makes. Being callable also lets pytest's marks be put on a target."""
+        return self.factory(*arguments, **keywords)
+
     @property
     def name(self) -> str:
         """The name of the factory."""

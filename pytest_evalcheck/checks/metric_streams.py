@@ -67,6 +67,29 @@ def ranks_that_were_asked_before_merge_again(metric: MetricSubject, case: cases.
         )
 
 
+@check(
+    "EC221",
+    regimes=("two uneven ranks", "three ranks of which one is empty", "two ranks of which the first is empty"),
+    marks=("distributed",),
+    examples=2,
+)
+def real_processes_give_the_value_of_the_whole(metric: MetricSubject, case: cases.Processes) -> None:
+    """EC203 with real processes: every rank of a gloo group computes the single-process value, and none hangs.
+
+    Why: what real processes gather is padded, cast and ordered by code that ranks in one process never run.
+    Usual cause: a rank without data makes fewer collective calls, or gathers a tensor of another dtype or rank.
+    Fix: pytest_evalcheck.fixes.WeightedMean
+    """
+    expected = metric.value(case.whole)
+    for plan, shards in case.plans.items():
+        values = metric.on_processes(shards)
+        if isinstance(values, Raised):
+            expect(values).equals(expected, about=f"the value over {plan}")
+            continue
+        for rank, value in enumerate(values):
+            expect(value).equals(expected, about=f"the value of rank {rank} over {plan}")
+
+
 @check("EC208", regimes=("samples that move",))
 def order_does_not_matter(metric: MetricSubject, case: cases.Reordered) -> None:
     """The order of the samples does not change the value.

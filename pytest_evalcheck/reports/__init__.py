@@ -63,9 +63,9 @@ def check_writable(path: Path) -> None:
     What is there already is left as it is. Raises `ReportError`, which names what is in the way.
     """
     asked = f"the report {str(path)!r} cannot be written"
-    if path.is_dir():
-        raise ReportError(f"{asked}: it is a folder; name a file, such as {str(path / 'evalcheck.json')!r}.")
     try:
+        if path.is_dir():
+            raise ReportError(f"{asked}: it is a folder; name a file, such as {str(path / 'evalcheck.json')!r}.")
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_file():
             with path.open("ab"):
@@ -74,16 +74,11 @@ def check_writable(path: Path) -> None:
             if not os.access(path, os.W_OK):
                 raise PermissionError("no permission to write there")
         else:
-            probe = beside(path)
-            with probe.open("xb"):
+            made = Path(os.path.realpath(path))
+            with made.open("xb"):
                 pass
-            probe.unlink()
+            made.unlink()
     except FileExistsError as error:
         raise ReportError(f"{asked}: {error.filename!r} is a file, not a folder.") from error
     except OSError as error:
         raise ReportError(f"{asked}: {error.strerror or error} ({str(path.parent)!r}).") from error
-
-
-def beside(path: Path) -> Path:
-    """A name for a temporary file in the folder of ``path``; it honours the umask, as `tempfile` does not."""
-    return path.parent / f".evalcheck-{os.getpid()}-{os.urandom(4).hex()}.tmp"

@@ -14,8 +14,9 @@ from pytest_evalcheck.reports.markdown import code, fenced, linked, prose
 LIMIT = 1024 * 1024
 """Bytes of a summary of one step; of a larger one GitHub shows nothing."""
 
-_SYMBOLS: dict[Outcome, str] = dict(zip(OUTCOMES, ("·", "❌", "⚠️", "–", "❔"), strict=True))
+_SYMBOLS: dict[Outcome, str] = dict(zip(OUTCOMES, ("·", "❌", "⚠️", "-", "❔"), strict=True))
 _NOTE_ROOM = 300
+_NAME = 120
 
 
 @dataclass(frozen=True)
@@ -84,11 +85,13 @@ def _blocks(report: Report) -> Iterator[_Block]:
 
 
 def _table(section: Section) -> str:
-    head = [code(section.title) if section.title else "target", *map(prose, section.codes)]
+    head = [code(section.title, limit=_NAME) if section.title else "target", *map(prose, section.codes)]
     rows = [head, ["---", *(":-:" for _ in section.codes)]]
     for row in section.rows:
         cells = (row.cells.get(each) for each in section.codes)
-        rows.append([code(row.name), *(_SYMBOLS[cell.outcome] if cell else "" for cell in cells)])
+        rows.append(
+            [code(row.name, limit=_NAME), *(_SYMBOLS[cell.outcome] if cell else "" for cell in cells)]
+        )
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -97,7 +100,7 @@ def _broken(report: Report, naming: Naming) -> Iterator[_Block]:
     if causes:
         yield _Block("heading", f"### Broken: {groups.plural(len(causes), 'cause')}", 1)
     for cells in causes:
-        title = prose(cells[0].cause or groups.promise(cells[0]))
+        title = prose(cells[0].cause) or prose(groups.promise(cells[0]))
         entries = (f"- {prose(alike[0].reason)}\n{_where(alike, naming)}" for alike in groups.because(cells))
         yield _Block("cause", "\n".join([f"**{title}**\n", *entries]), 2)
         first = cells[0]
@@ -125,7 +128,8 @@ def _where(cells: Sequence[Cell], naming: Naming) -> str:
 
 def _known(cells: Sequence[Cell]) -> str:
     see = linked(cells[0].see) or "no upstream report found"
-    return f"{prose(cells[0].reason or groups.promise(cells[0]))} ({see})"
+    what = prose(cells[0].reason) or prose(groups.promise(cells[0]))
+    return f"{what} ({see})"
 
 
 def _missed(cells: Sequence[Cell]) -> str:

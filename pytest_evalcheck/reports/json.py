@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_evalcheck.cell import OUTCOMES, Cell, Report
-from pytest_evalcheck.reports import ReportError, beside
+from pytest_evalcheck.reports import ReportError
 
 SCHEMA = "pytest-evalcheck/1"
 
@@ -38,7 +38,7 @@ _THEIRS = (
 
 
 def versions() -> dict[str, str | None]:
-    """What ran: Python, ourselves and what we need (None where not installed), and installed target libraries.
+    """What ran: Python, ourselves and what we need (None where not installed), and known libraries.
 
     Read from the installed metadata: nothing is imported.
     """
@@ -82,12 +82,13 @@ def write(report: Report, path: Path) -> None:
     text = json.dumps(as_json(report), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
     # A lone surrogate, as in the name of a file that is not UTF-8, has no place in UTF-8: it is spelt out.
     data = re.sub("[\ud800-\udfff]", lambda match: rf"\\u{ord(match[0]):04x}", text).encode()
-    path = Path(os.path.realpath(path))
     path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and not path.is_file():
+    if path.exists() and not path.is_file():  # a pipe or a terminal
         path.write_bytes(data)
         return
-    temporary = beside(path)
+    path = Path(os.path.realpath(path))
+    # Unlike `tempfile`, this leaves the file as readable for others as the umask lets it be.
+    temporary = path.parent / f".evalcheck-{os.getpid()}-{os.urandom(4).hex()}.tmp"
     try:
         temporary.write_bytes(data)
         os.replace(temporary, path)

@@ -6,27 +6,28 @@ import re
 
 from pytest_evalcheck.reports.text import clip, line, plain
 
-_LONGEST = 1000
+_LONGEST = 10_000
 _LONGEST_SCREEN = 20_000
-_SPECIAL = re.compile(r"""[\\`*_{}\[\]<>()#+!|&~@:$"'-]""")
+# What can be markup anywhere, and what can begin a list or a rule where a line begins.
+_SPECIAL = re.compile(r"[\\`*_{}\[\]<>#!|&~@:$]|^[-+=]|^[0-9](?=[0-9]{0,8}[.)])")
 _LINK = re.compile(
     r"(?P<url>https?://[\w./~%?=&#+:,@-]*[\w/])|(?<![\w/.-])(?P<repo>[\w-]+/[\w.-]+)#(?P<number>[0-9]+)\b",
     re.ASCII,
 )
 
 
-def prose(text: str) -> str:
+def prose(text: str, *, limit: int = _LONGEST) -> str:
     """Text on one line with no markup; a character reference never is any (CommonMark 0.31, section 2.5)."""
-    return _escaped(clip(line(text), _LONGEST))
+    return _escaped(clip(line(text), limit))
 
 
 def _escaped(text: str) -> str:
     return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", text)
 
 
-def code(text: str) -> str:
+def code(text: str, *, limit: int = _LONGEST) -> str:
     """Text on one line, as code; a code span of backticks cannot hold a pipe in a table."""
-    return f"<code>{prose(text)}</code>"
+    return f"<code>{prose(text, limit=limit)}</code>"
 
 
 def fenced(text: str, language: str = "text") -> str:

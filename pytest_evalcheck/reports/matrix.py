@@ -10,7 +10,7 @@ from pytest_evalcheck.reports.groups import Row, Section, ranges, sections
 from pytest_evalcheck.reports.page import BOLD, LIGHT, MARKUP, PLAIN, Line, Page, Segment
 from pytest_evalcheck.reports.text import columns, pad
 
-_SHORTEST_NAME = 22
+_SHORTEST_NAME = 24
 """To how few columns a name may be clipped before the matrix becomes a list."""
 _WORTH_LISTING: tuple[Outcome, ...] = ("broken", "known", "not run")
 
@@ -18,6 +18,8 @@ _WORTH_LISTING: tuple[Outcome, ...] = ("broken", "known", "not run")
 def matrix(page: Page, report: Report) -> Iterator[Line]:
     """One row a target and one column a code, for each file, and the legend."""
     parts = sections(report)
+    if not parts:
+        return
     layout = _layout(page, parts)
     for part in parts:
         yield from _table(page, part, layout) if layout else _list(page, part)
@@ -27,19 +29,26 @@ def matrix(page: Page, report: Report) -> Iterator[Line]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Layout:
-    """How wide names may be, and whether columns are headed ``EC2 01 02`` in place of ``EC201 EC202``."""
+    """How wide the names are, and whether columns are headed ``EC2 01 02`` in place of ``EC201 EC202``."""
 
     name: int
     short: bool
 
 
 def _layout(page: Page, parts: Sequence[Section]) -> _Layout | None:
-    name = max((columns(page.line(row.name)) for part in parts for row in part.rows), default=0) + 2
+    names = 2 + max(columns(page.line(row.name)) for part in parts for row in part.rows)
     for short in (False, True):
-        room = page.width - max((_taken(page, part, short) for part in parts), default=0)
-        if room >= name or (short and room >= _SHORTEST_NAME + 2):
-            return _Layout(name=min(name, room), short=short)
+        room = page.width - max(_taken(page, part, short) for part in parts)
+        least = min(names, _SHORTEST_NAME) if short else names
+        if room >= max([least, *(columns(_codes(page, part, short)[0]) for part in parts)]):
+            heads = (_head(page, part, short) for part in parts)
+            return _Layout(name=min(max([names, *heads]), room), short=short)
     return None
+
+
+def _head(page: Page, part: Section, short: bool) -> int:
+    """What it takes to have the title of a part on the line of its column heads."""
+    return columns(page.line(part.title)) + columns(_codes(page, part, short)[0]) + 2
 
 
 def _taken(page: Page, part: Section, short: bool) -> int:
@@ -51,7 +60,7 @@ def _codes(page: Page, part: Section, short: bool) -> tuple[str, list[str]]:
     codes = [page.line(code) for code in part.codes]
     cut = 0
     if short:
-        alike = [one == other for one, other in zip(codes[0], codes[-1], strict=False)]
+        alike = [len(set(characters)) == 1 for characters in zip(*codes, strict=False)]
         cut = max(0, min([*alike, False].index(False), *(len(code) - 2 for code in codes)))
     return codes[0][:cut], [code[cut:] for code in codes]
 
@@ -60,7 +69,7 @@ def _table(page: Page, part: Section, layout: _Layout) -> Iterator[Line]:
     prefix, codes = _codes(page, part, layout.short)
     title = page.line(part.title)
     heads = ("".join(f" {code}" for code in codes), LIGHT)
-    if columns(title) + columns(prefix) + 2 <= layout.name:
+    if _head(page, part, layout.short) <= layout.name:
         yield (pad(title, layout.name - columns(prefix)), BOLD), (prefix, LIGHT), heads
     else:
         yield ((page.clip(title, middle=True), BOLD),)

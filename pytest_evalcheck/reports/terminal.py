@@ -30,7 +30,7 @@ def render(
 
     ``verbosity`` is pytest's: below 0 only what is broken or known and the denominator, below -1 the
     denominator alone, above 0 nothing is shortened and what is not applicable is listed with its reasons.
-    ``slowest`` is how many cells are listed with their time, ``untried`` the targets that are an error, since no
+    ``slowest`` is how many cells are listed with their time, ``untried`` the targets that are an error as no
     promise of theirs was tried. Without ``color`` there is no markup; the symbols differ anyway. Without
     ``unicode`` all is ASCII. No line is wider than ``width`` (24 at least), except the commands, the upstream
     links and the denominator, which are there to be copied and searched for.

@@ -69,7 +69,7 @@ def pad(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int, *, indent: str = "", hang: str = "") -> list[str]:
-    """``text`` in lines of at most ``width`` columns: ``indent`` before the first, ``hang`` before the rest."""
+    """``text`` in lines of ``width`` columns at most: ``indent`` before the first, ``hang`` before others."""
     lines: list[str] = []
     current, empty = indent, True
     for word in _words(text, max(8, width - max(columns(indent), columns(hang)))):

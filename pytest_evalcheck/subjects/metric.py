@@ -14,6 +14,8 @@ from pytest_evalcheck.compare import Raised, Tolerance
 from pytest_evalcheck.strategies.cases import LowPrecision
 from pytest_evalcheck.strategies.samples import Arguments, Sample, Samples
 from pytest_evalcheck.subjects.calling import TargetFault, attempt
+from pytest_evalcheck.subjects.processes import on_processes
+from pytest_evalcheck.subjects.results import detached
 from pytest_evalcheck.subjects.tensors import place
 from pytest_evalcheck.violation import NotApplicable
 
@@ -226,6 +228,24 @@ class MetricSubject:
         failed = next((rank.failed for rank in ranks if rank.failed), None)
         records = [rank.record for rank in ranks]
         return failed or attempt(f"merging by {way}", lambda: records[0].merges[way](records))
+
+    def on_processes(self, shards: Sequence[Sequence[Rows]]) -> Any:
+        """What every rank computes, in real processes that were each fed a shard; or the first error."""
+        if self.build().synchronised is None:
+            raise NotApplicable("the metric does not synchronise over processes")
+
+        def rank(batches: Sequence[Rows]) -> Callable[[], Any]:
+            def work() -> Any:
+                live = self.fresh().update(*batches)
+                if live.failed:
+                    raise live.failed.error
+                synchronised = live.record.synchronised
+                assert synchronised is not None
+                return detached(synchronised())
+
+            return work
+
+        return attempt("computing over processes", on_processes, [rank(batches) for batches in shards])
 
     @property
     def copies(self) -> tuple[str, ...]:

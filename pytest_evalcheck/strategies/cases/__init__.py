@@ -7,7 +7,7 @@ of a known failure, and tells which regimes it reaches. Its ``strategy`` derives
 from pytest_evalcheck.strategies.cases.hostile import Contrast, Ignored, Poisoned, Rejected
 from pytest_evalcheck.strategies.cases.plan import Case, Cut, Rows, cuts, explicit, pick
 from pytest_evalcheck.strategies.cases.precision import Cast, LowPrecision
-from pytest_evalcheck.strategies.cases.streams import FirstBatch, Gaps, Reordered, Shards, Stream
+from pytest_evalcheck.strategies.cases.streams import FirstBatch, Gaps, Processes, Reordered, Shards, Stream
 
 __all__ = [
     "Case",
@@ -19,6 +19,7 @@ __all__ = [
     "Ignored",
     "LowPrecision",
     "Poisoned",
+    "Processes",
     "Rejected",
     "Reordered",
     "Rows",

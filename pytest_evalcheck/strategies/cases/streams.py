@@ -228,3 +228,37 @@ class Reordered:
         stream = Stream.of(inputs, samples)
         order = list(reversed(range(len(samples))))
         return stream and cls(samples=samples, batches=stream.batches, order=order)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Processes:
+    """Samples for real processes: every plan is run for them, since starting processes is dear."""
+
+    samples: Rows
+
+    @property
+    def whole(self) -> list[Rows]:
+        """All samples as one batch."""
+        return [list(self.samples)]
+
+    @property
+    def plans(self) -> dict[str, list[list[Rows]]]:
+        """Ways to spread the samples over ranks: for every rank, its batches."""
+        rows, half = list(self.samples), len(self.samples) // 2
+        return {
+            "two uneven ranks": [[rows[:half], rows[half:-1]], [rows[-1:]]],
+            "three ranks of which one is empty": [[rows[:half]], [], [rows[half:]]],
+            "two ranks of which the first is empty": [[], [rows[:half], rows[half:]]],
+        }
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        return frozenset(self.plans)
+
+    @classmethod
+    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Processes]:
+        return inputs.rows(min_size=max(5, inputs.min_samples), max_size=6).map(lambda rows: cls(samples=rows))
+
+    @classmethod
+    def of(cls, inputs: Samples, samples: Rows) -> Processes | None:
+        return cls(samples=samples) if len(samples) >= max(5, inputs.min_samples) else None

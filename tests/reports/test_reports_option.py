@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from report_samples import small
+
+from pytest_evalcheck.reports import FORMATS, ReportError, check_writable, parse
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("json=out.json", ("json", Path("out.json"))),
+        (" github = a=b.md ", ("github", Path("a=b.md"))),
+        (r"json=C:\runs\out.json", ("json", Path(r"C:\runs\out.json"))),
+        ("json=~/out.json", ("json", Path.home() / "out.json")),
+    ],
+)
+def test_a_spec_is_a_format_and_a_path(spec, expected):
+    assert parse(spec) == expected
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("jsn=x", "--evalcheck-report 'jsn=x' names the unknown format 'jsn'; did you mean 'json'?"),
+        ("GitHub=x", "--evalcheck-report 'GitHub=x' names the unknown format 'GitHub'; did you mean 'github'?"),
+        ("=x", "--evalcheck-report '=x' names the unknown format ''; there are json, github."),
+        ("html=x", "--evalcheck-report 'html=x' names the unknown format 'html'; there are json, github."),
+        (
+            "out.json",
+            "--evalcheck-report 'out.json' has no path: write FORMAT=PATH, such as json=evalcheck.json",
+        ),
+        (
+            "github",
+            "--evalcheck-report 'github' has no path: write FORMAT=PATH, such as github=\"$GITHUB_STEP_SUMMARY\"",
+        ),
+        (
+            "github=",
+            "--evalcheck-report 'github=' has nothing behind '='; if a variable stood there, it is not set.",
+        ),
+    ],
+)
+def test_a_wrong_spec_is_told_what_is_wrong_and_what_would_be_right(spec, message):
+    with pytest.raises(ReportError) as caught:
+        parse(spec)
+    assert str(caught.value) == message
+
+
+def test_a_place_that_can_be_written_is_left_as_it_was(tmp_path):
+    new, there = tmp_path / "a" / "b" / "new.json", tmp_path / "there.json"
+    there.write_text("before")
+    check_writable(new)
+    check_writable(there)
+    assert there.read_text() == "before"
+    assert new.parent.is_dir()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "b", "there.json"]
+
+
+def _refusal(path: Path) -> str:
+    with pytest.raises(ReportError) as caught:
+        check_writable(path)
+    return str(caught.value)
+
+
+def test_what_is_in_the_way_of_a_report_is_named(tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    assert _refusal(tmp_path) == (
+        f"the report {str(tmp_path)!r} cannot be written: it is a folder; "
+        f"name a file, such as {str(tmp_path / 'evalcheck.json')!r}."
+    )
+    assert f"{str(file)!r} is a file, not a folder" in _refusal(file / "out.json")
+    assert str(file) in _refusal(file / "deeper" / "out.json")
+    assert "too long" in _refusal(tmp_path / ("x" * 300))
+
+
+def test_a_folder_without_permission_is_named_before_the_run(tmp_path):
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    closed.chmod(stat.S_IRUSR | stat.S_IXUSR)
+    if os.access(closed, os.W_OK):
+        pytest.skip("this user may write everywhere")
+    assert f"Permission denied ({str(closed)!r})" in _refusal(closed / "out.json")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a file system that takes no files")
+def test_a_place_that_takes_no_files_is_named_before_the_run():
+    assert "('/proc/self')" in _refusal(Path("/proc/self/out.json"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_is_written_by_its_name(name, tmp_path):
+    path = tmp_path / "not" / "there" / "yet"
+    FORMATS[name](small(), path)
+    assert "merging_shards" in path.read_text("utf-8").replace("&#95;", "_").replace("merging shards", "merging_shards")
+
+
+def test_the_registry_imports_no_view_and_the_views_nothing_but_cells():
+    code = (
+        "import sys; before = set(sys.modules); import pytest_evalcheck.reports as r;"
+        "first = {m for m in sys.modules if m.startswith('pytest_evalcheck')};"
+        "import pytest_evalcheck.reports.json, pytest_evalcheck.reports.github, pytest_evalcheck.reports.terminal;"
+        "new = {m.split('.')[0] for m in set(sys.modules) - before} - set(sys.stdlib_module_names);"
+        "ours = {m for m in sys.modules if m.startswith('pytest_evalcheck.') and '.reports' not in m};"
+        "print(sorted(first), sorted(new), sorted(ours))"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == (
+        "['pytest_evalcheck', 'pytest_evalcheck.cell', 'pytest_evalcheck.reports'] "
+        "['pytest_evalcheck'] ['pytest_evalcheck.cell']"
+    )

@@ -1,0 +1,342 @@
+from __future__ import annotations
+
+import io
+import random
+import re
+
+import pytest
+from _pytest._io import TerminalWriter
+from hypothesis import given
+from hypothesis import strategies as st
+from report_samples import cell, reports, small
+
+from pytest_evalcheck.cell import OUTCOMES, Report
+from pytest_evalcheck.reports.matrix import matrix
+from pytest_evalcheck.reports.page import Page
+from pytest_evalcheck.reports.terminal import emit, render, text
+from pytest_evalcheck.reports.text import columns, line, plain
+
+AT_80 = """\
+evalcheck_lm.py     EC201 EC203 EC204 EC210
+  accuracy            ·     ✗     -     !
+  f1                  ·     ·     !     !
+evalcheck_mean.py   EC201 EC203
+  mean                ·     ·
+evalcheck_text.py   EC201 EC204
+  bleu                ✗     ✗
+  rouge               ?     ?
+· kept  ✗ broken  ! known  - not applicable  ? not run
+
+Broken: 3 cells, 2 causes
+  ✗ leak: default dtype
+    every promise: evalcheck_text.py::bleu
+    the target left float64 behind as the default dtype
+    pytest --evalcheck 'evalcheck_text.py::bleu::reset[cpu]' --evalcheck-replay=AAAA
+  ✗ EC203 merging shards gives the value of the whole
+    evalcheck_lm.py::accuracy
+    the value after merging the shards: expected 0.5, got 0.25
+    pytest --evalcheck 'evalcheck_lm.py::accuracy::merging_shards[cpu]' --evalcheck-replay=AAEC
+
+Known failures: 3 cells
+  ! a rejected batch is counted
+    Lightning-AI/torchmetrics#2345
+    EC210: evalcheck_lm.py::* (2)
+  ! the inner metric is kept
+    no upstream report found
+    EC204: evalcheck_lm.py::f1
+
+not shown: EC201 cutting a stream does not change the value reached no "all of
+    size 1" (evalcheck_lm.py::f1)
+
+Not run: 2 cells
+  ? nltk is not installed
+    every promise: evalcheck_text.py::rouge
+
+Slowest
+   12.35 s  EC201 evalcheck_lm.py::accuracy
+    1.50 s  EC203 evalcheck_lm.py::accuracy
+
+5 targets, 14 promises: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run"""
+
+AT_40 = """\
+evalcheck_lm.py
+           EC201 EC203 EC204 EC210
+  accuracy   ·     ✗     -     !
+  f1         ·     ·     !     !
+evalcheck_mean.py
+           EC201 EC203
+  mean       ·     ·
+evalcheck_text.py
+           EC201 EC204
+  bleu       ✗     ✗
+  rouge      ?     ?
+· kept  ✗ broken  ! known
+- not applicable  ? not run
+
+Broken: 3 cells, 2 causes
+  ✗ leak: default dtype
+    every promise:
+      evalcheck_text.py::bleu
+    the target left float64 behind as
+    the default dtype
+    pytest --evalcheck 'evalcheck_text.py::bleu::reset[cpu]' --evalcheck-replay=AAAA
+  ✗ EC203 merging shards gives the value
+    of the whole
+    evalcheck_lm.py::accuracy
+    the value after merging the shards:
+    expected 0.5, got 0.25
+    pytest --evalcheck 'evalcheck_lm.py::accuracy::merging_shards[cpu]' --evalcheck-replay=AAEC
+
+Known failures: 3 cells
+  ! a rejected batch is counted
+    Lightning-AI/torchmetrics#2345
+    EC210: evalcheck_lm.py::* (2)
+  ! the inner metric is kept
+    no upstream report found
+    EC204: evalcheck_lm.py::f1
+
+not shown: EC201 cutting a stream does
+    not change the value reached no "all
+    of size 1" (evalcheck_lm.py::f1)
+
+Not run: 2 cells
+  ? nltk is not installed
+    every promise:
+      evalcheck_text.py::rouge
+
+Slowest
+   12.35 s  EC201 ev…eck_lm.py::accuracy
+    1.50 s  EC203 ev…eck_lm.py::accuracy
+
+5 targets, 14 promises: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run"""
+
+AT_200 = AT_80.replace('"all of\n    size 1"', '"all of size 1"')
+
+
+@pytest.mark.parametrize(("width", "expected"), [(40, AT_40), (80, AT_80), (200, AT_200)])
+def test_a_small_report_looks_like_this(width, expected):
+    assert text(small(), width=width) == expected
+
+
+def _many(names: list[str], devices: tuple[str, ...] = ("cpu",)) -> Report:
+    """Eighteen promises; the first target breaks the third, the second one is known for two."""
+    cells = []
+    for index, name in enumerate(names):
+        for device in devices:
+            for number in range(1, 19):
+                outcome = "broken" if (index, number) == (0, 3) else "kept"
+                outcome = "known" if index == 1 and number in (4, 5, 6, 9) else outcome
+                outcome = "not applicable" if number == 14 else outcome
+                cells.append(cell(f"evalcheck_lm.py::{name}", f"EC2{number:02}", outcome, device=device))
+    return Report(cells)
+
+
+def _matrix(report: Report, width: int, **more) -> str:
+    page = Page(**{"width": width, "unicode": True, "verbosity": 0, **more})
+    return "\n".join("".join(part for part, _ in line).rstrip() for line in matrix(page, report))
+
+
+def test_eighteen_promises_fit_200_columns_with_whole_codes():
+    heads = " ".join(f"EC2{number:02}" for number in range(1, 19))
+    assert _matrix(_many(["accuracy", "f1"]), 200).splitlines()[0] == f"evalcheck_lm.py   {heads}"
+
+
+def test_eighteen_promises_fit_80_columns_with_short_codes():
+    assert _matrix(_many(["accuracy", "multiclass_f1_macro_top3"]), 80) == (
+        "evalcheck_lm.py        EC2 01 02 03 04 05 06 07 08 09 10 11 12 13 14 15 16 17 18\n"
+        "  accuracy                 ·  ·  ✗  ·  ·  ·  ·  ·  ·  ·  ·  ·  ·  -  ·  ·  ·  ·\n"
+        "  multiclass_f1_macro_top3 ·  ·  ·  !  !  !  ·  ·  !  ·  ·  ·  ·  -  ·  ·  ·  ·\n"
+        "· kept  ✗ broken  ! known  - not applicable"
+    )
+
+
+def test_a_long_name_gives_way_in_the_middle():
+    names = ["multiclass_accuracy_macro_top3", "multiclass_accuracy_macro_top2"]
+    rows = _matrix(_many(names), 80).splitlines()[1:3]
+    assert [row.split()[0] for row in rows] == ["multiclass_a…_macro_top2", "multiclass_a…_macro_top3"]
+
+
+def test_eighteen_promises_become_a_list_of_what_is_not_kept_at_40_columns():
+    assert _matrix(_many(["accuracy", "multiclass_f1_macro_top3", "recall"]), 40) == (
+        "evalcheck_lm.py\n"
+        "  accuracy  ✗ EC203\n"
+        "  multiclass_f1_macro_top3\n"
+        "    ! EC204-EC206  ! EC209\n"
+        "  recall  · 17 kept\n"
+        "· kept  ✗ broken  ! known\n"
+        "- not applicable"
+    )
+
+
+def test_a_target_of_which_nothing_applies_does_not_look_kept():
+    report = Report(cell(code=f"EC2{n:02}", outcome="not applicable") for n in range(10, 30))
+    assert _matrix(report, 40).splitlines()[1] == "  accuracy  - 20 not applicable"
+
+
+def test_several_devices_are_rows_of_their_own():
+    report = Report([cell(device="cpu"), cell(device="sim:mps", outcome="broken")])
+    assert _matrix(report, 80).splitlines()[1:3] == ["  accuracy[cpu]       ·", "  accuracy[sim:mps]   ✗"]
+
+
+def test_kinds_in_one_file_are_parts_of_their_own_and_a_lost_kind_is_not_a_kind():
+    report = Report(
+        [
+            cell("a.py::m", "EC201"),
+            cell("a.py::m", "EC202", kind="", outcome="broken"),
+            cell("a.py::w", "EC101", kind="wrapper"),
+        ]
+    )
+    assert _matrix(report, 80) == (
+        "a.py, metric    EC201 EC202\n"
+        "  m               ·     ✗\n"
+        "a.py, wrapper   EC101\n"
+        "  w               ·\n"
+        "· kept  ✗ broken"
+    )
+
+
+def test_quiet_leaves_what_is_broken_or_known_and_the_denominator():
+    assert text(small(), width=80, verbosity=-1) == (
+        "✗ EC201 evalcheck_text.py::bleu and 1 more: leak: default dtype: the target left\n"
+        "  float64 behind as the default dtype\n"
+        "✗ EC203 evalcheck_lm.py::accuracy: the value after merging the shards: expected\n"
+        "  0.5, got 0.25\n"
+        "! EC210 evalcheck_lm.py::accuracy and 1 more (Lightning-AI/torchmetrics#2345): a\n"
+        "  rejected batch is counted\n"
+        "! EC204 evalcheck_lm.py::f1: the inner metric is kept\n"
+        "5 targets, 14 promises: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run"
+    )
+
+
+def test_very_quiet_leaves_the_denominator():
+    assert text(small(), verbosity=-2) == small().denominator
+
+
+def test_verbose_adds_what_is_not_applicable_and_shortens_nothing():
+    names = [f"metric_{number:02}" for number in range(40)]
+    cells = [cell(f"a.py::{name}", "EC203", "not run", reason="no time " * 90) for name in names[:-1]]
+    report = Report([*cells, cell("a.py::metric_39", outcome="not applicable", reason="order matters here")])
+    brief, whole = text(report, verbosity=0), text(report, verbosity=1)
+    assert "metric_07, 31 more" in line(brief)
+    assert "not applicable" not in brief.split("\n\n", 1)[1].split("\n\n")[0]
+    assert "order matters here" not in brief
+    assert "- order matters here\n    EC201: a.py::metric_39" in whole
+    assert all(name in whole.split("Not run", 1)[1] for name in names[:-1])
+
+
+def test_twenty_hits_of_one_cause_print_once():
+    hits = [cell(f"a.py::m{n}", "EC203", "broken", cause="leak: RNG", reason="moved the RNG") for n in range(20)]
+    shown = text(Report([*hits, cell("a.py::fine")]))
+    assert shown.count("leak: RNG") == shown.count("moved the RNG") == 1
+    assert "EC203: a.py::m0, m1, m10, m11, m12, m13, m14, m15, 12 more" in line(shown)
+
+
+def test_reasons_of_one_cause_are_told_apart_up_to_three():
+    hits = [cell(f"a.py::m{n}", "EC203", "broken", cause="error", reason=f"error {n}") for n in range(5)]
+    shown = text(Report(hits))
+    assert re.findall(r"error \d", shown) == ["error 0", "error 1", "error 2"]
+    assert "    and 2 cells more\n" in shown
+    assert re.findall(r"error \d", text(Report(hits), verbosity=1)) == [f"error {n}" for n in range(5)]
+
+
+def test_what_a_failure_did_not_reach_is_not_held_against_it():
+    missed = {"examples": 3, "regimes": {"empty shard": 0}}
+    broken = Report([cell(outcome="broken", **missed), cell("a.py::b", outcome="known", **missed)])
+    assert "not shown" not in text(broken)
+    assert 'reached no "empty shard" (a.py::b)' in text(Report([cell("a.py::b", **missed)]))
+
+
+def test_the_slowest_are_listed_slowest_first_and_only_as_many_as_asked():
+    report = Report(cell(f"a.py::m{n}", seconds=n) for n in range(9))
+    lines = ["".join(part for part, _ in line) for line in render(report, width=80, slowest=2)]
+    assert lines[lines.index("Slowest") + 1 :][:3] == ["    8.00 s  EC201 a.py::m8", "    7.00 s  EC201 a.py::m7", ""]
+    assert "Slowest" not in text(Report([cell(seconds=0.001)]))
+
+
+def test_a_target_that_was_not_tried_is_an_error_before_the_denominator():
+    report = Report([cell(), cell("a.py::idle", outcome="not applicable")])
+    lines = text(report).splitlines()
+    assert lines[-2:] == ["ERROR: no promise of a.py::idle was tried, so nothing is known about it", report.denominator]
+    last = list(render(report, width=80, color=True, untried=report.untried))[-1]
+    assert last == ((report.denominator, {"red": True, "bold": True}),)
+
+
+@pytest.mark.parametrize(
+    ("report", "color"),
+    [
+        (Report([cell()]), "green"),
+        (Report([cell(), cell("a.py::b", outcome="known")]), "green"),
+        (small(), "red"),
+        (Report(), "red"),
+        (Report([cell(outcome="not run")]), "red"),
+    ],
+)
+def test_the_denominator_is_green_only_when_something_was_tried_and_nothing_broke(report, color):
+    *_, last = render(report, width=80, color=True)
+    assert last == ((report.denominator, {color: True, "bold": True}),)
+
+
+def test_nothing_is_one_line():
+    assert text(Report()) == "0 targets, 0 promises: 0 kept, 0 broken, 0 known, 0 not applicable, 0 not run"
+
+
+@pytest.mark.parametrize("unicode", [True, False])
+def test_outcomes_differ_without_colour(unicode):
+    page = Page(width=80, unicode=unicode, verbosity=0)
+    assert len({page.symbol(outcome) for outcome in OUTCOMES}) == len(OUTCOMES)
+    assert all(columns(page.symbol(outcome)) == 1 for outcome in OUTCOMES)
+
+
+def test_lines_go_to_the_terminal_of_pytest_with_their_colours():
+    file = io.StringIO()
+    writer = TerminalWriter(file)
+    writer.hasmarkup = True
+    emit(render(small(), width=80, color=True), writer.write)
+    shown = file.getvalue()
+    assert "\x1b[31m\x1b[1m    ✗  \x1b[0m" in shown
+    assert plain(shown).rstrip("\n").replace(" \n", "\n") == re.sub(" +\n", "\n", plain(shown)).rstrip("\n")
+    assert [each.rstrip() for each in plain(shown).splitlines()] == AT_80.splitlines()
+
+
+def test_a_large_run_stays_compact():
+    names = [f"metric_{number:02}" for number in range(80)]
+    report = _many(names)
+    known = sum(c.outcome == "known" for c in report.cells)
+    assert (known, len(report.cells)) == (4, 80 * 18)
+    assert len(text(report, width=80).splitlines()) < 80 + 20
+
+
+@given(
+    report=reports,
+    width=st.sampled_from([1, 24, 40, 80, 200]),
+    verbosity=st.integers(-2, 2),
+    unicode=st.booleans(),
+)
+def test_no_text_breaks_a_line_or_reaches_the_terminal(report, width, verbosity, unicode):
+    lines = list(render(report, width=width, verbosity=verbosity, unicode=unicode, color=True, untried=report.untried))
+    whole = {"    " + line(t, unicode=unicode) for c in report.cells for t in (c.reproduce, c.see)}
+    for segments in lines:
+        shown = "".join(part for part, _ in segments)
+        assert "\n" not in shown
+        assert plain(shown, unicode=unicode) == shown
+        assert columns(shown) <= max(width, 24) or shown in whole | {report.denominator}
+    assert "".join(part for part, _ in lines[-1]) == report.denominator
+    bare = list(render(report, width=width, verbosity=verbosity, unicode=unicode, untried=report.untried))
+    assert [[part for part, _ in each] for each in bare] == [[part for part, _ in each] for each in lines]
+    assert not any(markup for each in bare for _, markup in each)
+
+
+@given(report=reports, width=st.sampled_from([40, 80, 200]))
+def test_columns_stand_under_their_heads(report, width):
+    rows = [columns("".join(part for part, _ in each)) for each in matrix(Page(width=width, unicode=True, verbosity=0), report)]
+    shown = _matrix(report, width)
+    parts = len({(c.target.partition("::")[0] if "::" in c.target else "") for c in report.cells})
+    assert len(rows) >= parts
+    assert bool(shown) == bool(report.cells)
+
+
+@given(report=reports, seed=st.integers(0, 9))
+def test_the_order_in_which_cells_arrive_does_not_show(report, seed):
+    unique = list({(c.target, c.device, c.code): c for c in report.cells}.values())
+    shuffled = random.Random(seed).sample(unique, len(unique))
+    assert text(Report(shuffled), verbosity=1) == text(Report(unique), verbosity=1)

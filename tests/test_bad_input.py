@@ -1,0 +1,227 @@
+"""Whatever is wrong with what the user wrote gets one clear error at the user's line, and no other cell is lost."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import CORRECT, Suite
+
+ONE = "--evalcheck-select=EC201"
+ALL_KEPT = "1 target, 1 promise: 1 kept"
+
+
+@pytest.mark.parametrize(
+    ("decorator", "factory", "said"),
+    [
+        ("inputs=numbers, known_failure={}", "(device)", ["unknown keyword 'known_failure'; did you mean 'known_failures'?"]),
+        ("input=numbers", "(device)", ["unknown keyword 'input'; did you mean 'inputs'?", "inputs=None; expected samples"]),
+        ("inputs=st.integers()", "(device)", ["inputs=integers(); expected samples"]),
+        ("inputs=numbers, known_failures={'EC2O1': ec.KnownFailure('x')}", "(device)", ["known_failures names no check: 'EC2O1'; did you mean 'EC2"]),
+        ("inputs=numbers, not_applicable={'reset_gives_back_a_metric': 'x'}", "(device)", ["did you mean 'reset_gives_back_a_new_metric'?"]),
+        ("inputs=numbers, known_failures={'EC201': 'a reason'}", "(device)", ['expected ec.KnownFailure("why")']),
+        ("inputs=numbers, not_applicable={'EC201': ''}", "(device)", ["not_applicable['EC201'] gives no reason"]),
+        ("inputs=numbers, not_applicable={'EC201': 'a'}, known_failures={'EC201': ec.KnownFailure('x')}", "(device)", ["EC201 is both"]),
+        ("inputs=numbers, requires='torch'", "(device)", ["expected a tuple, such as ('torch',)"]),
+        ("inputs=numbers, requires=('torch=>2',)", "(device)", ["requires 'torch=>2'"]),
+        ("inputs=numbers, fresh='always'", "(device)", ["fresh='always'; expected 'example' or 'cell'"]),
+        ("inputs=numbers, timeout=0", "(device)", ["timeout=0; expected seconds above 0"]),
+        ("inputs=numbers, tolerance='wide'", "(device)", ["tolerance='wide'", "expected a relative tolerance"]),
+        ("inputs=numbers, tolerance=-1.0", "(device)", ["expected finite numbers of at least 0"]),
+        ("inputs=numbers, extra_checks=[print]", "(device)", ["expected functions decorated with @ec.check"]),
+        ("inputs=numbers", "(devise)", ["asks for 'devise', which is neither `device` nor a fixture; did you mean 'device'?"]),
+        ("inputs=numbers", "(tmp_paht)", ["did you mean 'tmp_path'?"]),
+        ("inputs=numbers", "(*args)", ["the factory takes *args; expected `device` and fixtures by name"]),
+    ],
+)
+def test_a_wrong_target_is_one_collection_error(suite: Suite, decorator: str, factory: str, said: list[str]) -> None:
+    source = f"@ec.metric({decorator})\ndef wrong{factory}:\n    return ec.Metric.of(Mean())\n"
+    result = suite.write(source, CORRECT).run(ONE, code=1)
+    line = (suite.pytester.path / "evalcheck_example.py").read_text().splitlines().index(f"@ec.metric({decorator})") + 1
+    result.said(f"evalcheck_example.py:{line}: target wrong: ", *said, ALL_KEPT)
+    assert result.outcomes == {"passed": 1, "errors": 1}
+
+
+def test_a_decorated_class_is_refused(suite: Suite) -> None:
+    suite.write("@ec.metric(inputs=numbers)\nclass wrong: pass\n", CORRECT)
+    suite.run(ONE, code=1).said("a target is a decorated function", ALL_KEPT)
+
+
+def test_two_targets_of_one_name(suite: Suite) -> None:
+    result = suite.write(CORRECT, CORRECT.replace("Mean()", "Mean() "), CORRECT.replace("def mean", "def other")).run(ONE, code=1)
+    result.said("target mean: 2 functions have this name (lines ", "only the last one would run", ALL_KEPT)
+
+
+def test_no_target_file(suite: Suite) -> None:
+    suite.run(code=5).said("no target was run", "evalcheck_*.py")
+
+
+def test_a_file_that_fails_to_import(suite: Suite) -> None:
+    suite.write("import no_such_library", name="evalcheck_other.py").write(CORRECT)
+    result = suite.run(ONE, code=1)
+    result.said("No module named 'no_such_library'", "evalcheck_other.py", ALL_KEPT)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("raise ValueError('no weights')", ["the factory raised an error", "ValueError: no weights", "evalcheck_example.py:"]),
+        ("raise SystemExit(3)", ["the factory raised an error", "SystemExit: 3"]),
+        ("pass", ["the factory returned None (does it end without `return`?)"]),
+        ("return Mean", ["the factory returned the class Mean, not an instance of it"]),
+        ("return Mean()", ["It has update() and compute(): return `ec.Metric.of(it)`."]),
+        ("return ec.Metric.of(object())", ["object has no method update and no compute"]),
+        ("return 7", ["the factory returned an object of type builtins.int"]),
+    ],
+)
+def test_a_factory_that_gives_no_metric(suite: Suite, body: str, said: list[str]) -> None:
+    source = f"@ec.metric(inputs=numbers)\ndef wrong(device):\n    {body}\n"
+    result = suite.write(source, CORRECT).run(ONE, code=1)
+    result.said(*said, "2 targets, 2 promises: 1 kept, 1 broken")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "said"),
+    [
+        ("st.nothing()", ["the inputs of the target draw nothing that can be tried"]),
+        ("st.integers().filter(lambda i: i > 5 and i < 4)", ["the inputs of the target draw nothing that can be tried"]),
+        ("st.builds(object)", ["a sample is not plain Python", "make tensors in the collate"]),
+    ],
+)
+def test_a_strategy_that_draws_nothing_of_use(suite: Suite, inputs: str, said: list[str]) -> None:
+    source = f"""
+    odd = es.samples({inputs}, collate=lambda rows: (rows,))
+    @ec.metric(inputs=odd)
+    def wrong(device): return ec.Metric.of(Mean())
+    """
+    suite.write(source, CORRECT).run(ONE, code=1).said(*said, "1 kept, 1 broken")
+
+
+@pytest.mark.parametrize(
+    ("collate", "said"),
+    [
+        ("lambda rows: rows[99]", ["the collate raised an error", "IndexError"]),
+        ("lambda rows: rows", ["collate returned list", "For a single argument return `(batch,)`"]),
+    ],
+)
+def test_a_collate_that_fails(suite: Suite, collate: str, said: list[str]) -> None:
+    source = f"""
+    odd = es.samples(st.integers(0, 9), collate={collate})
+    @ec.metric(inputs=odd)
+    def wrong(device): return ec.Metric.of(Mean())
+    """
+    suite.write(source, CORRECT).run(ONE, code=1).said(*said, "1 kept, 1 broken")
+
+
+def test_a_metric_that_refuses_everything_is_not_green(suite: Suite) -> None:
+    source = """
+    class Refuses(Mean):
+        def update(self, values): raise TypeError("tensors only")
+    @ec.metric(inputs=numbers)
+    def refuses(device): return ec.Metric.of(Refuses())
+    """
+    suite.write(source).run(ONE, code=1).said("every case was refused", "update raised TypeError: tensors only")
+
+
+def test_a_check_that_raises_is_told_apart_from_a_broken_promise(suite: Suite) -> None:
+    source = '''
+    from pytest_evalcheck.strategies import cases
+    from pytest_evalcheck.subjects.metric import MetricSubject
+
+    @ec.check("MY101")
+    def divides(metric: MetricSubject, case: cases.Stream) -> None:
+        """Divides."""
+        1 / 0
+
+    @ec.check("MY102")
+    def compares_nothing(metric: MetricSubject, case: cases.Stream) -> None:
+        """Compares nothing."""
+
+    @ec.metric(inputs=numbers, extra_checks=[divides, compares_nothing])
+    def mean(device): return ec.Metric.of(Mean())
+    '''
+    result = suite.write(source).run("--evalcheck-select=EC201,MY", code=1)
+    result.said("the check itself raised an error", "ZeroDivisionError", "the check compared nothing", "1 kept, 2 broken")
+
+
+def test_a_target_of_which_nothing_is_tried_is_an_error(suite: Suite) -> None:
+    source = """
+    from pytest_evalcheck.checks import shipped
+    @ec.metric(inputs=numbers, not_applicable={made.code: "no reason at all" for made in shipped()})
+    def silent(device): return ec.Metric.of(Mean())
+    """
+    suite.write(source, CORRECT).run(code=1).said("ERROR: no promise of evalcheck_example.py::silent was tried")
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--evalcheck-select=EC999", "'EC999' is the beginning of no check's code or name"),
+        ("--evalcheck-ignore=rset", "'rset' is the beginning of no check"),
+        ("--evalcheck-effort=fast", "effort 'fast'; expected one of quick, normal, thorough"),
+        ("--evalcheck-device=gpu", "device 'gpu'; expected cpu, cuda, mps"),
+        ("--evalcheck-timeout=soon", "timeout 'soon'; expected seconds"),
+        ("--evalcheck-report=json", "has no path: write FORMAT=PATH"),
+        ("--evalcheck-report=jsn=x", "did you mean 'json'?"),
+        ("--evalcheck-report=json=.", "is a folder"),
+    ],
+)
+def test_an_option_that_cannot_be_meant_is_a_usage_error(suite: Suite, option: str, said: str) -> None:
+    suite.write(CORRECT).run(option, code=4).said(said)
+
+
+def test_options_that_do_nothing_alone_say_so(suite: Suite) -> None:
+    suite.write(CORRECT).run(ONE, evalcheck=False, code=4).said("--evalcheck-select does nothing without --evalcheck")
+
+
+def test_explaining_a_check_that_does_not_exist(suite: Suite) -> None:
+    suite.run("--evalcheck-explain=EC777", code=4).said("no check has a code or name that begins with 'EC777'")
+
+
+def test_explaining_a_check(suite: Suite) -> None:
+    result = suite.run("--evalcheck-explain=EC203", evalcheck=False, code=0)
+    result.said("EC203 merging_shards_gives_the_value_of_the_whole", "Why:", "Usual cause:", "Fix: pytest_evalcheck.fixes.")
+
+
+def test_a_cell_that_hangs_ends_and_the_others_go_on(suite: Suite) -> None:
+    source = """
+    import time
+    class Slow(Mean):
+        def compute(self):
+            while True:
+                try: time.sleep(60)
+                except BaseException as error:
+                    if type(error).__name__ != "CellTimeout": raise
+                    if not hasattr(self, "again"): self.again = True
+                    else: raise
+    @ec.metric(inputs=numbers, timeout=0.5)
+    def hangs(device): return ec.Metric.of(Slow())
+    """
+    result = suite.write(source, CORRECT).run(ONE, code=1)
+    result.said("the cell did not end within 0.5 seconds", "1 kept, 1 broken")
+
+
+def test_a_cell_that_kills_its_process_says_so_when_it_is_isolated(suite: Suite) -> None:
+    source = """
+    import os
+    class Killer(Mean):
+        def compute(self): os.abort()
+    @ec.metric(inputs=numbers, isolated=True)
+    def killer(device): return ec.Metric.of(Killer())
+    @ec.metric(inputs=numbers, isolated=True)
+    def isolated(device): return ec.Metric.of(Mean())
+    @ec.metric(inputs=numbers, isolated=True)
+    def wrong(device): return ec.Metric.of(MeanOfMeans())
+    """
+    result = suite.write(source, CORRECT).run(ONE, code=1)
+    result.said("the process of the cell died", "killed by SIGABRT", "samples=[0, 0, 1]", "4 promises: 2 kept, 2 broken")
+
+
+def test_a_worker_that_dies_is_a_broken_cell(suite: Suite) -> None:
+    source = """
+    import os
+    class Killer(Mean):
+        def compute(self): os._exit(9)
+    @ec.metric(inputs=numbers)
+    def killer(device): return ec.Metric.of(Killer())
+    """
+    result = suite.write(source, CORRECT).spawn("--evalcheck", ONE, "-n", "2", code=1)
+    result.said("crashed", "2 targets, 2 promises: 1 kept, 1 broken")

@@ -1,0 +1,211 @@
+"""A failure, its replay, and what is known about it."""
+
+from __future__ import annotations
+
+import shlex
+
+import pytest
+from conftest import BROKEN, CORRECT, Suite
+
+ONE = "--evalcheck-select=EC201"
+
+
+def test_a_failure_fits_one_screen_and_says_what_to_know(suite: Suite) -> None:
+    result = suite.write(BROKEN).run(ONE, code=1)
+    screen = result.text.split("FAILURES")[1].split("\n====")[0].strip().splitlines()
+    assert len(screen) < 30
+    result.said(
+        "EC201 cutting_the_stream_does_not_change_the_value",
+        "is not kept by evalcheck_example.py::mean_of_means on cpu",
+        "The value does not depend on how the stream is cut into batches.",
+        "samples=[0, 0, 1]",
+        "batches=[[0, 1], [2]]",
+        "expected  0.333333333",
+        "actual    0.5",
+        "usual cause",
+        "target       evalcheck_example.py:",
+    )
+    assert screen[-1].startswith("reproduce    pytest --evalcheck ")
+
+
+def test_the_printed_command_replays_the_failure(suite: Suite) -> None:
+    (command,) = suite.write(BROKEN, CORRECT).run(ONE, code=1).reproduce
+    program, *arguments = shlex.split(command)
+    assert program == "pytest"
+    replayed = suite.spawn(*arguments, code=1)
+    assert replayed.outcomes == {"failed": 1}
+    replayed.said("samples=[0, 0, 1]", "batches=[[0, 1], [2]]")
+
+
+def test_a_replay_tries_nothing_but_its_case(suite: Suite) -> None:
+    source = """
+    calls = []
+    @ec.metric(inputs=numbers)
+    def counted(device):
+        with open("calls.txt", "a") as log: log.write("x")
+        return ec.Metric.of(MeanOfMeans())
+    """
+    blob = suite.write(source).run(ONE, code=1).reproduce[0].split("--evalcheck-replay=")[1]
+    (suite.pytester.path / "calls.txt").unlink()
+    suite.run(f"--evalcheck-replay={blob}", code=1)
+    assert (suite.pytester.path / "calls.txt").read_text() == "xx"  # the stream whole and cut, once each
+
+
+def test_a_replay_of_a_mended_target_passes(suite: Suite) -> None:
+    blob = suite.write(BROKEN).run(ONE, code=1).reproduce[0].split("--evalcheck-replay=")[1]
+    suite.write(BROKEN.replace("MeanOfMeans", "Mean")).run(f"--evalcheck-replay={blob}", code=0)
+
+
+def test_non_finite_and_nested_samples_replay(suite: Suite) -> None:
+    source = """
+    import math
+    odd = es.samples(st.tuples(st.just(float("nan")), st.just("a'b"), st.lists(st.none(), max_size=1)), name="odd",
+                     collate=lambda rows: (rows,))
+    @ec.metric(inputs=odd)
+    def counts_batches(device):
+        seen = []
+        return ec.Metric(update=seen.append, compute=lambda: len(seen))
+    """
+    result = suite.write(source).run(ONE, code=1)
+    result.said('samples=[(float("nan"), "a\'b", []), (float("nan"), "a\'b", [])]')
+    (command,) = result.reproduce
+    suite.spawn(*shlex.split(command)[1:], code=1).said('float("nan")')
+
+
+@pytest.mark.parametrize(
+    ("blob", "said"),
+    [
+        ("nonsense", "'nonsense' is no replay blob"),
+        ("eNqLVnJ1NjJSitVRSkpML", "is no replay blob"),
+    ],
+)
+def test_a_blob_that_is_none_is_refused_before_anything_runs(suite: Suite, blob: str, said: str) -> None:
+    suite.write(CORRECT).run(f"--evalcheck-replay={blob}", code=4).said(said, "copied whole")
+
+
+def test_a_stale_blob_says_what_does_not_fit(suite: Suite) -> None:
+    from dataclasses import make_dataclass
+
+    from pytest_evalcheck.literals import to_blob
+
+    old = make_dataclass("Old", ["samples", "cuts"])([1, 2], [0, 1])
+    result = suite.write(CORRECT).run(f"--evalcheck-replay={to_blob('EC201', old)}", code=1)
+    result.said("the replay blob does not fit EC201", "expected  the fields samples, batches", "actual    samples, cuts")
+
+
+def test_a_blob_of_a_check_that_is_gone_runs_nothing_and_is_red(suite: Suite) -> None:
+    from pytest_evalcheck.literals import to_blob
+    from pytest_evalcheck.strategies.cases import Stream
+
+    blob = to_blob("EC299", Stream(samples=[], batches=[]))
+    suite.write(CORRECT).run(f"--evalcheck-replay={blob}", code=4).said("EC299")
+
+
+KNOWN = """
+@ec.metric(inputs=numbers, known_failures={{"EC201": ec.KnownFailure("averages batches", {more})}})
+def listed(device):
+    with open("calls.txt", "a") as log: log.write("x")
+    return ec.Metric.of({metric}())
+"""
+
+
+def test_a_known_failure_is_listed_and_not_red(suite: Suite) -> None:
+    source = KNOWN.format(more='see="our/repository#12"', metric="MeanOfMeans")
+    result = suite.write(source).run(ONE, "-rx", code=0)
+    assert result.outcomes == {"xfailed": 1}
+    result.said("averages batches", "our/repository#12", "0 broken, 1 known")
+
+
+def test_a_known_failure_without_a_report_says_so(suite: Suite) -> None:
+    suite.write(KNOWN.format(more="", metric="MeanOfMeans")).run(ONE, code=0).said("no upstream report found")
+
+
+def test_a_pinned_example_costs_one_case(suite: Suite) -> None:
+    more = "example=dict(samples=[0, 0, 1], batches=[[0, 1], [2]])"
+    suite.write(KNOWN.format(more=more, metric="MeanOfMeans")).run(ONE, code=0)
+    assert (suite.pytester.path / "calls.txt").read_text() == "xx"
+
+
+def test_a_known_failure_is_strict(suite: Suite) -> None:
+    result = suite.write(KNOWN.format(more="", metric="Mean")).run(ONE, code=1)
+    result.said("EC201 is listed as a known failure, but the promise was kept", "Take the entry out of known_failures")
+
+
+def test_a_known_failure_does_not_cover_a_target_that_cannot_run(suite: Suite) -> None:
+    result = suite.write(KNOWN.format(more="", metric="Missing")).run(ONE, code=1)
+    result.said("the factory raised an error", "NameError", "could not be tried on")
+
+
+def test_a_known_failure_with_runxfail_fails(suite: Suite) -> None:
+    suite.write(KNOWN.format(more="", metric="MeanOfMeans")).run(ONE, "--runxfail", code=1).said("smallest input", "1 known")
+
+
+def test_a_pinned_example_of_another_check_is_refused(suite: Suite) -> None:
+    more = "example=dict(rows=[1])"
+    result = suite.write(KNOWN.format(more=more, metric="MeanOfMeans")).run(ONE, code=1)
+    result.said("the example of the known failure does not fit EC201")
+
+
+def test_not_applicable_is_counted_with_its_reason(suite: Suite) -> None:
+    source = """
+    @ec.metric(inputs=numbers, not_applicable={"EC201": "batches are its unit"})
+    def batches(device): return ec.Metric.of(MeanOfMeans())
+    """
+    result = suite.write(source).run("--evalcheck-select=EC201,EC205", "-rs", code=0)
+    result.said("batches are its unit", "1 kept, 0 broken, 0 known, 1 not applicable")
+
+
+def test_a_requirement_that_is_not_installed_is_counted(suite: Suite) -> None:
+    source = """
+    @ec.metric(inputs=numbers, requires=("no-such-distribution>=2",))
+    def absent(device): import no_such_distribution
+
+    @ec.metric(inputs=numbers, requires=("pytest>=999",))
+    def future(device): raise AssertionError
+    """
+    result = suite.write(source, CORRECT).run(ONE, code=0)
+    result.said("no-such-distribution is not installed", ">=999 is required", "1 kept", "2 not run")
+
+
+def test_examples_of_the_target_are_tried_first(suite: Suite) -> None:
+    source = """
+    @ec.metric(inputs=numbers, examples=[[7, 7, 3]])
+    def listed(device): return ec.Metric.of(MeanOfMeans())
+    """
+    suite.write(source).run(ONE, code=1).said("samples=[7, 7, 3]", "batches=[[0, 1], [2]]")
+
+
+def test_one_cause_prints_once(suite: Suite) -> None:
+    source = """
+    @ec.metric(inputs=numbers)
+    def missing(device): return nowhere
+    """
+    result = suite.write(source).run(code=1)
+    assert result.text.count("the factory raised an error\n") == 1
+    result.said("the same as in", "1 cause")
+
+
+def test_a_check_of_the_users_own(suite: Suite) -> None:
+    source = '''
+    from pytest_evalcheck.strategies import cases
+    from pytest_evalcheck.subjects.metric import MetricSubject
+
+    @ec.check("MY101", regimes=("several batches",))
+    def the_value_is_below_five(metric: MetricSubject, case: cases.Stream) -> None:
+        """The value is below five.
+
+        Why: because.
+        """
+        value = metric.value(case.whole)
+        ec.expect(value).holds(value < 5, about="the value")
+
+    @ec.check("MY102")
+    def asserts_are_fine_too(metric: MetricSubject, case: cases.Stream) -> None:
+        """Nothing is above eight."""
+        assert max(case.samples) < 8, "too large"
+
+    @ec.metric(inputs=numbers, extra_checks=[the_value_is_below_five, asserts_are_fine_too])
+    def mean(device): return ec.Metric.of(Mean())
+    '''
+    result = suite.write(source).run("--evalcheck-select=MY", code=1)
+    result.said("MY101", "samples=[5]", "MY102", "too large", "samples=[8]", "0 kept, 2 broken")

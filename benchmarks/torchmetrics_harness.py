@@ -1,31 +1,32 @@
-"""Our battery beside torchmetrics' own test harness: seconds on one metric, and which planted bugs each catches.
+"""Our battery beside torchmetrics' own test harness: seconds on one metric, and the planted bugs each catches.
 
     python benchmarks/torchmetrics_harness.py [--checkout PATH] [--repeats 3] [--only seconds|gallery]
 
-``--checkout`` is a checkout of torchmetrics at the tag of the installed version; its tests are in no distribution.
-Without it the tag is cloned from GitHub. Both sides run in the environment of this command, which needs what the
-harness imports (from scikit-learn 1.8 on, an empty input is an error that its references do not expect):
+``--checkout`` is a checkout of torchmetrics at the tag of the installed version: its tests are in no
+distribution. Without it the tag is cloned from GitHub. Both sides run in the environment of this command, which
+needs what the harness imports (from scikit-learn 1.8 on, no rows are an error that its references do not expect):
 
     python -m pip install "scikit-learn<1.8" cachier==4.1.0 pytest-doctestplus
 
-Conditions are the same: one fresh process a run, one thread, no plugin but those named here, bytecode compiled before,
-an empty cache of references, an empty example database; sides take turns, and the median counts. What each side does
-on `MulticlassAccuracy`:
+Conditions are the same: one fresh process a run, one thread, no plugin but those named here, bytecode compiled
+before, an empty cache of references, an empty example database; sides take turns, and the median counts. What
+each side does on `MulticlassAccuracy`:
 
-* torchmetrics: 24 configurations on 7 kinds of input, 4 batches of 32 rows each, against scikit-learn; once in one
-  process and once over its pool of 2; the functional form; half and double precision; differentiability. Its items
-  for CUDA are skipped here and cost nothing.
-* pytest-evalcheck: every promise about a metric that applies, on cases that Hypothesis draws, for one configuration;
-  in a row of its own, for the same 24.
+* torchmetrics: 24 configurations on 7 kinds of input, 4 batches of 32 rows each, against scikit-learn; once in
+  one process and once over its pool of 2; the functional form; half and double precision; differentiability.
+  Its items for CUDA are skipped where there is none, and cost nothing.
+* pytest-evalcheck: every promise about a metric that applies, on cases that Hypothesis draws, for one
+  configuration; in a row of its own, for the same 24.
 
-A pair of the gallery goes through the harness as `torchmetrics_items.py` says: streams as in its own tests, and the
-correct twin as the reference. A bug is caught there by an item that is red on it and green on its twin; here by a
-promise that is broken, while the twin keeps all.
+A pair of the gallery goes through the harness as `torchmetrics_items.py` says: streams as in its own tests, and
+the correct twin as the reference. A bug is caught there by an item that is red on it and green on its twin; here
+by the promise that it was planted for, while its twin keeps all.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib.util
 import json
 import os
@@ -38,42 +39,18 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module, metadata
+from importlib import metadata
 from pathlib import Path
 
 import torchmetrics_records as records
 import torchmetrics_targets as targets
 
 HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
 URL = "https://github.com/Lightning-AI/torchmetrics"
 THEIR_CLASS = "unittests/classification/test_accuracy.py::TestMulticlassAccuracy"
 THEIR_ONE_CONFIGURATION = "micro-global--1 or differentiability or half_cpu"
 STARTUP = "from torchmetrics.classification import MulticlassAccuracy\n\n\ndef test_nothing():\n    pass\n"
-
-
-def pairs_of(gallery: Path) -> list[dict[str, str]]:
-    """The gallery's metric pairs: every class that says with ``breaks`` which promise it breaks.
-
-    ``correct`` is its twin and ``inputs`` its samples. Values are references, ``package.module:Name.attribute``.
-    """
-    package = f"{gallery.parent.name}.{gallery.name}"
-    sys.path.insert(0, str(gallery.parent.parent))
-    found = []
-    for file in sorted(gallery.glob("[!_]*.py")):
-        module = f"{package}.{file.stem}"
-        for name, planted in vars(import_module(module)).items():
-            if isinstance(planted, type) and planted.__module__ == module and "breaks" in vars(planted):
-                twin = planted.correct  # type: ignore[attr-defined]
-                found.append(
-                    {
-                        "name": name,
-                        "code": planted.breaks,  # type: ignore[attr-defined]
-                        "planted": f"{module}:{name}",
-                        "correct": f"{twin.__module__}:{twin.__qualname__}",
-                        "inputs": f"{module}:{name}.inputs",
-                    }
-                )
-    return found
 
 
 @dataclass(frozen=True)
@@ -87,33 +64,23 @@ class Run:
     def counts(self) -> str:
         """``345 passed, 306 skipped``, as pytest's last line says it."""
         return ", ".join(
-            re.findall(
-                r"\d+ (?:passed|failed|skipped|errors?|xfailed)", self.output.strip().rpartition("\n")[2]
-            )
+            re.findall(r"\d+ (?:passed|failed|skipped|errors?|xfailed)", self.output.strip().rpartition("\n")[2])
         )
 
 
-def run(arguments: Sequence[str | Path], *, cwd: Path, path: Sequence[Path] = (), **environment: str) -> Run:
+def run(arguments: Sequence[str | Path], *, cwd: Path, **environment: str) -> Run:
     """Run pytest in a process group of its own, which is gone afterwards."""
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "PYTHONPATH": os.pathsep.join([*map(str, path), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
         **environment,
     }
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "no:cacheprovider",
-        "--color=no",
-        "-q",
-        *map(str, arguments),
-    ]
-    start = time.perf_counter()
+    options = ["-p", "no:cacheprovider", "--color=no", "-q"]
+    command = [sys.executable, "-m", "pytest", *options, *map(str, arguments)]
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
+        start = time.perf_counter()
         process = subprocess.Popen(
             command, cwd=cwd, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
         )
@@ -122,10 +89,8 @@ def run(arguments: Sequence[str | Path], *, cwd: Path, path: Sequence[Path] = ()
             seconds = time.perf_counter() - start
         finally:
             # Processes of a pool outlive a parent that was ended by an item, and wait for each other.
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         output.seek(0)
         return Run(seconds, output.read())
 
@@ -137,24 +102,24 @@ class Bench:
     checkout: Path
     folder: Path
 
-    def theirs(self, *arguments: str | Path, path: Sequence[Path] = (), **environment: str) -> Run:
+    def theirs(self, *arguments: str | Path, **environment: str) -> Run:
         """Run torchmetrics' harness with its own configuration, its pool, and no cached reference."""
-        tests = self.checkout / "tests"
         with tempfile.TemporaryDirectory(dir=self.folder) as cache:
             environment |= {"USE_PYTEST_POOL": "1", "PYTEST_REFERENCE_CACHE": cache}
-            return run(
-                ["-p", "pytest_doctestplus.plugin", *arguments], cwd=tests, path=[*path, tests], **environment
-            )
+            plugins = ["-p", "pytest_doctestplus.plugin"]
+            return run([*plugins, *arguments], cwd=self.checkout / "tests", **environment)
 
-    def ours(self, text: str, *arguments: str, path: Sequence[Path] = ()) -> Run:
-        """Run the battery on a file of targets; its report is ``report.json`` afterwards."""
+    def ours(self, text: str, *arguments: str) -> Run:
+        """Run the battery on a file of targets; `report` has its cells afterwards."""
+        report = self.folder / "report.json"
+        report.unlink(missing_ok=True)
         with tempfile.TemporaryDirectory(dir=self.folder) as name:
             file = Path(name, "evalcheck_benchmark.py")
             file.write_text(text, encoding="utf-8")
             Path(name, "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
             plugins = ["-p", "_hypothesis_pytestplugin", "-p", "pytest_evalcheck.plugin"]
-            report = f"--evalcheck-report=json={self.folder / 'report.json'}"
-            return run([*plugins, "--evalcheck", file.name, report, *arguments], cwd=Path(name), path=path)
+            options = ["--evalcheck", f"--evalcheck-report=json={report}", *arguments]
+            return run([*plugins, *options, file.name], cwd=Path(name))
 
     def startup(self) -> Run:
         """Run one empty test that imports the metric: what both sides pay before they do anything."""
@@ -186,12 +151,8 @@ def compare_seconds(bench: Bench, repeats: int) -> None:
     for _ in range(repeats):
         for name, side in sides.items():
             taken[name].append(side())
-    idle, whole, part, ours, all_ours = (
-        statistics.median(r.seconds for r in runs) for runs in taken.values()
-    )
-    print(
-        f"{'on MulticlassAccuracy, median of ' + str(repeats):<50}{'seconds':>8}{'less start-up':>15}  items"
-    )
+    idle, whole, part, ours, all_ours = (statistics.median(r.seconds for r in runs) for runs in taken.values())
+    print(f"{'on MulticlassAccuracy, median of ' + str(repeats):<50}{'seconds':>8}{'less start-up':>15}  items")
     for (name, runs), seconds in zip(taken.items(), (idle, whole, part, ours, all_ours), strict=True):
         print(f"{name:<50}{seconds:8.2f}{seconds - idle:15.2f}  {runs[-1].counts or _stop(runs[-1])}")
     print(f"\n{'how many times faster we are':<50}{'whole':>8}{'less start-up':>15}")
@@ -203,60 +164,47 @@ def compare_seconds(bench: Bench, repeats: int) -> None:
         print(f"{name:<50}{theirs / mine:8.1f}{(theirs - idle) / (mine - idle):15.1f}")
 
 
-def their_verdicts(bench: Bench, pairs: Sequence[dict[str, str]], root: Path) -> list[records.Verdict]:
+def their_verdicts(bench: Bench, pairs: int) -> list[records.Verdict]:
     """What the harness says about each pair; a process that an item ended is followed by one for the rest."""
     log = bench.folder / "records.jsonl"
     arguments = ["-p", "unittests.conftest", "-p", "torchmetrics_items", HERE / "torchmetrics_items.py"]
     arguments += ["-c", bench.checkout / "pyproject.toml", "--rootdir", bench.checkout]
-    environment = {"EVALCHECK_GALLERY_PAIRS": json.dumps(pairs), "EVALCHECK_GALLERY_RECORDS": str(log)}
     while True:
         before = len(records.read(log))
-        latest = bench.theirs(*arguments, path=[HERE, root], **environment)
+        latest = bench.theirs(*arguments, EVALCHECK_GALLERY_RECORDS=str(log))
         now = records.read(log)
         if now and latest.counts:
-            return [records.verdict(now, index) for index in range(len(pairs))]
+            return [records.verdict(now, index) for index in range(pairs)]
         if len(now) == before:
             _stop(latest)
 
 
-def our_verdicts(
-    bench: Bench, pairs: Sequence[dict[str, str]], root: Path
-) -> list[tuple[list[str], list[str]]]:
+def our_verdicts(bench: Bench, pairs: int) -> list[tuple[list[str], list[str]]]:
     """The promises that each planted bug and each correct twin break."""
-    latest = bench.ours(targets.gallery(pairs), path=[root])
+    latest = bench.ours(targets.GALLERY)
     broken: dict[str, list[str]] = {}
-    cells = bench.report()
-    if not cells:
-        _stop(latest)
-    for cell in cells:
+    for cell in bench.report() or _stop(latest):
         name = str(cell["target"]).rpartition("::")[2]
         broken.setdefault(name, []).extend([str(cell["code"])] if cell["outcome"] == "broken" else [])
-    return [(broken[f"planted_{index}"], broken[f"correct_{index}"]) for index in range(len(pairs))]
+    return [(broken[f"planted_{index}"], broken[f"correct_{index}"]) for index in range(pairs)]
 
 
-def compare_catches(bench: Bench, gallery: Path) -> None:
+def compare_catches(bench: Bench) -> None:
     """Print which side catches which planted bug."""
-    pairs, root = pairs_of(gallery), gallery.parent.parent
-    if not pairs:
-        sys.exit(f"{gallery} holds no pair: no class there has the attribute `breaks`")
-    theirs, ours = their_verdicts(bench, pairs, root), our_verdicts(bench, pairs, root)
-    print(f"{'planted bug':<44}{'promise':<9}{'pytest-evalcheck':<28}torchmetrics' harness")
+    sys.path.insert(0, str(ROOT))
+    from fixtures.gallery.table import SPECIMENS
+
+    theirs, ours = their_verdicts(bench, len(SPECIMENS)), our_verdicts(bench, len(SPECIMENS))
+    print(f"{'planted bug':<30}{'promise':<9}{'pytest-evalcheck':<24}torchmetrics' harness")
     caught = 0
-    for pair, verdict, (broken, wrongly) in zip(pairs, theirs, ours, strict=True):
-        caught += bool(broken) and not wrongly
-        mine = (
-            f"false alarm on twin: {' '.join(wrongly)}"
-            if wrongly
-            else f"caught: {' '.join(broken)}"
-            if broken
-            else "missed"
-        )
+    for specimen, verdict, (broken, on_twin) in zip(SPECIMENS, theirs, ours, strict=True):
+        caught += specimen.code in broken and not on_twin
+        mine = "caught" if specimen.code in broken else f"missed ({' '.join(broken) or 'all kept'})"
+        mine = f"alarm on its twin: {' '.join(on_twin)}" if on_twin else mine
         verb = "caught" if verdict.caught else "missed" if verdict.runnable else "cannot run it"
-        print(f"{pair['name']:<44}{pair['code']:<9}{mine:<28}{verb}: {verdict.why[:100]}")
+        print(f"{specimen.bug.name:<30}{specimen.code:<9}{mine:<24}{verb}; {verdict.why[:100]}")
     by_them, runnable = sum(v.caught for v in theirs), sum(v.runnable for v in theirs)
-    print(
-        f"\ncaught of {len(pairs)}: pytest-evalcheck {caught}, torchmetrics' harness {by_them} (it can run {runnable})"
-    )
+    print(f"caught of {len(ours)}: pytest-evalcheck {caught}, torchmetrics' harness {by_them} of {runnable} it can run")
 
 
 def _checkout(given: Path | None, folder: Path) -> Path:
@@ -276,11 +224,7 @@ def _checkout(given: Path | None, folder: Path) -> Path:
 
 
 def _require_what_the_harness_imports() -> None:
-    missing = [
-        name
-        for name in ("cachier", "pytest_doctestplus", "sklearn")
-        if importlib.util.find_spec(name) is None
-    ]
+    missing = [name for name in ("cachier", "pytest_doctestplus", "sklearn") if importlib.util.find_spec(name) is None]
     if not missing and tuple(map(int, metadata.version("scikit-learn").split(".")[:2])) >= (1, 8):
         missing = ["scikit-learn below 1.8"]
     if missing:
@@ -295,7 +239,6 @@ def _stop(latest: Run) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--checkout", type=Path, help="torchmetrics at the tag of the installed version")
-    parser.add_argument("--gallery", type=Path, default=HERE.parent / "fixtures" / "gallery")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", choices=("seconds", "gallery"))
     given = parser.parse_args()
@@ -306,7 +249,7 @@ def main() -> None:
             compare_seconds(bench, given.repeats)
             print()
         if given.only != "seconds":
-            compare_catches(bench, given.gallery.resolve())
+            compare_catches(bench)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,19 @@
 """Gallery pairs as items of torchmetrics' own test harness: a pytest plugin and its test file in one.
 
-`torchmetrics_harness.py` runs it in a checkout's ``tests``, with that checkout's configuration and its pool of
-processes. Each pair gets what a class of that test suite does for a metric: the class test in one process and over
-the pool, half and double precision, and the test of differentiability, all through its `MetricTester`. The reference
-function is the correct twin, fed with everything in one update: an oracle that the bug cannot fool.
+`torchmetrics_harness.py` runs it in a checkout's ``tests``, with that checkout's configuration and its pool
+of processes. Each pair gets what a class of that test suite does for a metric: the class test in one process
+and over the pool, half and double precision, and the test of differentiability, all through its
+`MetricTester`. The reference function is the correct twin, fed with everything in one update: an oracle that
+the bug cannot fool.
 """
 
 from __future__ import annotations
 
 import faulthandler
 import importlib
-import json
 import os
 from collections.abc import Iterator
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -26,22 +25,26 @@ from torchmetrics_streams import Stream, streams
 from unittests import conftest as their_conftest
 from unittests._helpers.testers import MetricTester
 
-PAIRS = json.loads(os.environ.get("EVALCHECK_GALLERY_PAIRS", "[]"))
+from fixtures.gallery.table import SPECIMENS
+from pytest_evalcheck import Target
+
 RECORDS = Path(os.environ.get("EVALCHECK_GALLERY_RECORDS", os.devnull))
 ROLES: tuple[Role, ...] = ("correct", "planted")
 SECONDS_AN_ITEM = 60
 
 
-def load(reference: str) -> Any:
-    """What ``package.module:Name.attribute`` refers to."""
-    module, _, path = reference.partition(":")
-    return attrgetter(path)(importlib.import_module(module))
+def target(role: str, index: int) -> Target:
+    """One side of a pair of the gallery."""
+    return SPECIMENS[index].bug if role == "planted" else SPECIMENS[index].twin
 
 
 def build(role: str, index: int, arguments: int, dist_sync_on_step: bool = False) -> Metric:
     """A new metric of one side, as the harness makes them."""
-    made = load(PAIRS[index][role])
-    metric = (_taking_two(made) if arguments == 1 else made)()
+    metric = target(role, index).factory("cpu")
+    if not isinstance(metric, Metric):
+        raise TypeError(f"{type(metric).__name__} is not a torchmetrics Metric")
+    if arguments == 1:
+        metric = _taking_two(type(metric))()
     metric.dist_sync_on_step = dist_sync_on_step
     return metric
 
@@ -65,7 +68,7 @@ def _taking_two(made: type[Metric]) -> type[Metric]:
     name = f"{made.__module__}:{made.__qualname__}".replace(".", "/")
     if name not in globals():
 
-        def update(self: Any, value: Any, unused: Any) -> None:
+        def update(self: Any, value: Any, _: Any) -> None:
             made.update(self, value)
 
         globals()[name] = type(name, (made,), {"update": update, "__module__": __name__})
@@ -74,18 +77,19 @@ def _taking_two(made: type[Metric]) -> type[Metric]:
 
 def __getattr__(name: str) -> Any:
     # A process of the pool unpickles the subclass before anything there has made it.
-    if ":" not in name:
+    module, colon, made = name.replace("/", ".").partition(":")
+    if not colon:
         raise AttributeError(name)
-    return _taking_two(load(name.replace("/", ".")))
+    return _taking_two(getattr(importlib.import_module(module), made))
 
 
 def _cases() -> list[Any]:
     cases = []
-    for index, pair in enumerate(PAIRS):
-        ignore_index = getattr(load(pair["correct"])(), "ignore_index", None)
-        found = streams(load(pair["inputs"]), ignore_index=ignore_index)
+    for index, specimen in enumerate(SPECIMENS):
+        ignore_index = getattr(specimen.twin.factory("cpu"), "ignore_index", None)
+        found = streams(specimen.bug.inputs, ignore_index=ignore_index)
         cases += [
-            pytest.param(role, index, stream, id=f"{pair['name']}-{role}-{form}")
+            pytest.param(role, index, stream, id=f"{specimen.bug.name}-{role}-{form}")
             for role in ROLES
             for form, stream in found.items()
         ]
@@ -130,8 +134,8 @@ class TestGallery(MetricTester):
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     done = {record.item for record in read(RECORDS)}
-    # Correct twins first: nothing that a planted bug leaves in a process can reach them. Then one process before many:
-    # what is caught there needs no new pool.
+    # Correct twins first: nothing that a planted bug leaves in a process can reach them. Then one process
+    # before many: what is caught there needs no new pool.
     items[:] = sorted((item for item in items if item.name not in done), key=_turn)
 
 
@@ -164,6 +168,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
         raise
     except BaseException as error:
         record("failed", f"{type(error).__name__}: {error}".splitlines()[0])
+        faulthandler.cancel_dump_traceback_later()
         _renew_pool(item)
         raise
     else:

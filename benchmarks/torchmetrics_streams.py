@@ -1,7 +1,8 @@
-"""The inputs that torchmetrics' own tests would give a metric, for the samples that a gallery pair is fed with.
+"""The inputs that torchmetrics' own tests would give a metric, for the samples of a gallery pair.
 
-Its test suite writes every stream in one shape: ``NUM_BATCHES`` batches of ``BATCH_SIZE`` rows, drawn once with a
-fixed seed from ``torch.rand``, ``randn`` or ``randint``. The sizes of one row are read off a collated batch.
+Its test suite writes every stream in one shape: ``NUM_BATCHES`` batches of ``BATCH_SIZE`` rows, drawn once
+with a fixed seed from ``torch.rand``, ``randn`` or ``randint``. The sizes of one row are read off a collated
+batch.
 """
 
 from __future__ import annotations
@@ -56,9 +57,7 @@ def streams(inputs: Samples, *, ignore_index: int | None = None) -> dict[str, St
 def _sizes(inputs: Samples) -> Arguments:
     rows = inputs.contrast or (inputs.bulk(Bulk(seed=0, rows=8)) if inputs.bulk else ())
     if not rows:
-        raise LookupError(
-            f"samples {inputs.name!r} have neither contrast nor bulk rows to read their sizes from"
-        )
+        raise LookupError(f"samples {inputs.name!r} have neither contrast nor bulk rows to read their sizes from")
     return Arguments.of(inputs.collate(list(rows)))
 
 
@@ -104,7 +103,5 @@ def _texts(columns: list[Any]) -> Stream:
             return " ".join(rng.choices(words, k=rng.randint(2, 8)))
         return [like(inner) for inner in one]
 
-    preds, target = (
-        [[like(column[0]) for _ in range(BATCH_SIZE)] for _ in range(NUM_BATCHES)] for column in columns
-    )
+    preds, target = ([[like(column[0]) for _ in range(BATCH_SIZE)] for _ in range(NUM_BATCHES)] for column in columns)
     return Stream(preds, target, {}, arguments=2)

@@ -72,7 +72,9 @@ def _restore(kept: dict[str, Any]) -> None:
     torch.set_default_dtype(kept["the default dtype"])
     if torch.get_default_device() != kept["the default device"]:
         # None removes the override; naming the CPU would leave a function mode active for every later call.
-        torch.set_default_device(None if kept["the default device"] == torch.device("cpu") else kept["the default device"])
+        torch.set_default_device(
+            None if kept["the default device"] == torch.device("cpu") else kept["the default device"]
+        )
     torch.set_grad_enabled(kept["the grad mode"])
     if torch.are_deterministic_algorithms_enabled() != kept["deterministic algorithms"]:
         torch.use_deterministic_algorithms(kept["deterministic algorithms"])
@@ -83,7 +85,9 @@ def _restore(kept: dict[str, Any]) -> None:
 def _environment_changes(before: dict[str, str]) -> list[str]:
     names = sorted(set(before) | set(os.environ))
     changed = [name for name in names if before.get(name) != os.environ.get(name) and name != "PYTEST_CURRENT_TEST"]
-    return [f"the environment variable {name}: {before.get(name)!r} became {os.environ.get(name)!r}" for name in changed]
+    return [
+        f"the environment variable {name}: {before.get(name)!r} became {os.environ.get(name)!r}" for name in changed
+    ]
 
 
 def _folder() -> str:

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from pytest_evalcheck.checks import Check
-from pytest_evalcheck.engine import Plan, Runner
+from pytest_evalcheck.engine import Runner
 from pytest_evalcheck.options import Options
+from pytest_evalcheck.plan import Plan
 from pytest_evalcheck.screen import relative
 from pytest_evalcheck.select import Selection
 from pytest_evalcheck.target import Target, TargetError
@@ -96,7 +97,7 @@ def _function(collector: Any, name: str, target: Target, check: Check, devices: 
         for device in devices
     }
 
-    def run(self: Any, *, device: str, case: Any, **fixtures: Any) -> None:
+    def run(self: Any, *, device: str, case: Any, **fixtures: Any) -> None:  # noqa: ARG001 - a method of the class
         given = {"device": device, **fixtures}
         runners[device].attempt(case, {argument: given[argument] for argument in target.arguments})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 import traceback
 from collections import Counter
@@ -15,81 +14,20 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import FailedHealthCheck, Flaky, HypothesisException, Unsatisfiable
 
-from pytest_evalcheck import adapters
 from pytest_evalcheck.ambient import borrowed
+from pytest_evalcheck.building import Building
 from pytest_evalcheck.cell import Cell, Outcome
-from pytest_evalcheck.checks import Check
-from pytest_evalcheck.effort import Effort
-from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.limits import CellTimeout, time_limit
 from pytest_evalcheck.literals import case_fields, is_plain, literal, to_blob
+from pytest_evalcheck.plan import Plan, absent
 from pytest_evalcheck.screen import raised_at, relative, screen
-from pytest_evalcheck.strategies.cases import explicit
 from pytest_evalcheck.subjects.calling import TargetFault
-from pytest_evalcheck.subjects.metric import Metric, MetricSubject
-from pytest_evalcheck.target import KnownFailure, Target
+from pytest_evalcheck.subjects.metric import MetricSubject
 from pytest_evalcheck.violation import Evidence, NotApplicable, Violation, collecting
 
 
 class SearchOver(BaseException):
     """Shrinking has had its time; the smallest failing case so far is good enough."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What one cell is to try, and how."""
-
-    target: Target
-    check: Check
-    device: str
-    where: str
-    """The target as pytest writes it: ``evalcheck_lm.py::accuracy``."""
-    effort: Effort
-    timeout: float | None = 60.0
-    replay: Mapping[str, Any] | None = None
-    """The fields of the one case to try."""
-    reproduce: Callable[[str], str] = lambda blob: f"--evalcheck-replay={blob}"
-    """The command that replays a blob."""
-
-    @property
-    def key(self) -> str:
-        """What tells this cell from all others."""
-        return f"{self.where}::{self.check.name}[{self.device}]"
-
-    @property
-    def known(self) -> KnownFailure | None:
-        """The entry that says this promise is known to be broken."""
-        entry: KnownFailure | None = self.target.entry(self.target.known_failures, self.check)
-        return entry
-
-    @property
-    def pinned(self) -> list[Any]:
-        """The cases that are tried before any other, or instead of them."""
-        if self.replay is not None:
-            return [self.case(self.replay, "the replay blob")]
-        if self.known and self.known.example is not None:
-            return [self.case(self.known.example, "the example of the known failure")]
-        # Hypothesis tries the example that was added last first.
-        return explicit(self.check.case, self.target.inputs, self.target.examples)[::-1]
-
-    @property
-    def pinned_only(self) -> bool:
-        """Whether nothing is drawn beside the pinned cases."""
-        return self.replay is not None or bool(self.known and self.known.example is not None)
-
-    def case(self, values: Mapping[str, Any], source: str) -> Any:
-        """A case of the check from its fields.
-
-        Raises:
-            TargetFault: when the fields are not those of the check's cases.
-        """
-        wanted = list(self.check.case.__dataclass_fields__)  # type: ignore[attr-defined]
-        if sorted(values) != sorted(wanted):
-            raise TargetFault(
-                f"{source} does not fit {self.check.code}", expected=f"the fields {', '.join(wanted)}",
-                actual=", ".join(values), detail="It is stale or belongs to another check.", cause="replay",
-            )
-        return self.check.case(**values)
 
 
 @dataclass
@@ -114,7 +52,7 @@ class Runner:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.trial = Trial(Evidence(plan.target.tolerance))
-        self._pristine: Any = None
+        self._building = Building(plan.target)
 
     def test(self, run: Callable[..., None]) -> Callable[..., None]:
         """``run(case=..., **fixtures)`` as a Hypothesis test with the settings of this cell."""
@@ -161,7 +99,9 @@ class Runner:
                 self._check(case, arguments)
             if left:
                 raise TargetFault(
-                    "the target left the process changed", detail="\n".join(left), cause=f"leak: {left[0].split(':')[0]}"
+                    "the target left the process changed",
+                    detail="\n".join(left),
+                    cause=f"leak: {left[0].split(':')[0]}",
                 )
         except Violation as violation:
             trial.violation, trial.case = violation, case
@@ -178,7 +118,7 @@ class Runner:
     def judge(self, call: Callable[[], Any]) -> Cell:
         """Run the Hypothesis test with ``call`` and say what became of the promise."""
         plan = self.plan
-        self.trial = trial = Trial(Evidence(plan.target.tolerance))
+        self.trial = Trial(Evidence(plan.target.tolerance))
         outcome, reason = self._before()
         if outcome is None:
             try:
@@ -206,79 +146,53 @@ class Runner:
 
     def _strategy(self) -> Any:
         plan = self.plan
-        missing = self._needed()
-        if missing or plan.target.problems:
+        if plan.lacks or plan.target.problems:
             return hypothesis.strategies.none()  # never drawn: the verdict is known without
         return plan.check.case.strategy(plan.target.inputs)
-
-    def _needed(self) -> str:
-        for name in self.plan.check.needs:
-            holder = self.plan.target if name == "reference" else self.plan.target.inputs
-            if getattr(holder, name) is None:
-                return f"the target names no reference" if name == "reference" else f"samples of {holder.name} have no {name}"
-        return ""
 
     def _before(self) -> tuple[Outcome | None, str]:
         plan = self.plan
         declared = plan.target.entry(plan.target.not_applicable, plan.check)
         if declared:
             return "not applicable", declared
-        if self._needed():
-            return "not applicable", self._needed()
+        if plan.lacks:
+            return "not applicable", plan.lacks
         if plan.target.missing():
             return "not run", plan.target.missing()
-        absent = _absent(plan.device)
-        return ("not run", absent) if absent else (None, "")
+        why = absent(plan.device)
+        return ("not run", why) if why else (None, "")
 
     def _check(self, case: Any, arguments: Mapping[str, Any]) -> None:
         subject = MetricSubject(
-            build=lambda: self._build(arguments),
+            build=lambda: self._building.metric(arguments),
             inputs=self.plan.target.inputs,
             device=self.plan.device,
             reference=self.plan.target.reference,
             tolerance=self.plan.target.tolerance,
         )
-        before = self._left_behind()
+        before = self._building.snapshot()
         try:
             self.plan.check.function(subject, case)
         except (Violation, NotApplicable, HypothesisException):
             raise
         except AssertionError as error:  # an extra check may use plain asserts
-            raise Violation(str(error) or "an assert of the check does not hold", detail=raised_at(error, "")) from error
+            raise Violation(
+                str(error) or "an assert of the check does not hold", detail=raised_at(error, "")
+            ) from error
         except Exception as error:
             self.trial.fault = traceback.format_exc()
             raise TargetFault(
-                "the check itself raised an error", actual=raised_at(error, self.plan.check.function.__code__.co_filename),
-                expected="a Violation, or nothing", cause="check",
+                "the check itself raised an error",
+                actual=raised_at(error, self.plan.check.function.__code__.co_filename),
+                expected="a Violation, or nothing",
+                cause="check",
             ) from error
         if before is not None and (changes := before.changes()):
-            raise TargetFault("an example left something behind in the target, which is built once a cell",
-                              detail="\n".join(changes[:5]), cause="left behind")
-
-    def _build(self, arguments: Mapping[str, Any]) -> Metric:
-        if self.plan.target.fresh == "example":
-            return adapters.metric(self._make(arguments))
-        if self._pristine is None:
-            self._pristine = self._make(arguments)
-        return adapters.metric(copy.deepcopy(self._pristine))
-
-    def _make(self, arguments: Mapping[str, Any]) -> Any:
-        try:
-            return self.plan.target.factory(**arguments)
-        except (KeyboardInterrupt, CellTimeout, pytest.skip.Exception, HypothesisException):
-            raise
-        except BaseException as error:
             raise TargetFault(
-                "the factory raised an error", actual=raised_at(error, self.plan.target.file),
-                expected=f"a {self.plan.target.kind}", cause="factory",
-            ) from error
-
-    def _left_behind(self) -> Snapshot | None:
-        if self._pristine is None:
-            return None
-        record = adapters.metric(self._pristine)
-        state = record.state() if record.state else vars(record.source) if hasattr(record.source, "__dict__") else {}
-        return Snapshot(dict(state), "state")
+                "an example left something behind in the target, which is built once a cell",
+                detail="\n".join(changes[:5]),
+                cause="left behind",
+            )
 
     def _blame(self, error: BaseException) -> None:
         """Turn whatever ended the search into the violation to report."""
@@ -292,12 +206,18 @@ class Runner:
                 limit = self.plan.target.timeout or self.plan.timeout
                 trial.violation = TargetFault(f"the cell did not end within {limit:g} seconds", cause="timeout")
         elif isinstance(error, Flaky) and trial.violation:
-            trial.violation.detail = f"{trial.violation.detail}\nThe same case was kept another time: the target is not deterministic.".strip()
+            said = "The same case was kept another time: the target is not deterministic."
+            trial.violation.detail = f"{trial.violation.detail}\n{said}".strip()
         elif isinstance(error, (Unsatisfiable, FailedHealthCheck)):
-            trial.violation = TargetFault("the inputs of the target draw nothing that can be tried",
-                                          actual=f"{type(error).__name__}: {str(error).splitlines()[0][:200]}", cause="inputs")
+            trial.violation = TargetFault(
+                "the inputs of the target draw nothing that can be tried",
+                actual=f"{type(error).__name__}: {str(error).splitlines()[0][:200]}",
+                cause="inputs",
+            )
         else:
-            trial.violation = TargetFault("the cell ended in an error", actual=raised_at(error, self.plan.target.file), cause="error")
+            trial.violation = TargetFault(
+                "the cell ended in an error", actual=raised_at(error, self.plan.target.file), cause="error"
+            )
             trial.fault = "".join(traceback.format_exception(error))
 
     def _after(self) -> tuple[Outcome | None, str]:
@@ -308,11 +228,15 @@ class Runner:
         if not trial.examples:
             trial.violation = TargetFault("no case was tried", cause="inputs")
         elif not evidence.compared and evidence.refused:
-            trial.violation = TargetFault("every case was refused", actual=evidence.last_refusal, expected="a value from some", cause="refused")
+            trial.violation = TargetFault(
+                "every case was refused", actual=evidence.last_refusal, expected="a value from some", cause="refused"
+            )
         elif not evidence.compared and evidence.passed_over:
             return "not applicable", evidence.passed_over
         elif not evidence.compared:
-            trial.violation = TargetFault("the check compared nothing", detail="Hold values with `ec.expect(...)`.", cause="check")
+            trial.violation = TargetFault(
+                "the check compared nothing", detail="Hold values with `ec.expect(...)`.", cause="check"
+            )
         else:
             return "kept", ""
         return None, ""
@@ -325,14 +249,20 @@ class Runner:
             trial.case = None
             trial.violation = TargetFault(
                 f"{plan.check.code} is listed as a known failure, but {said}",
-                detail=f"the entry says: {known.reason}\nTake the entry out of known_failures.", cause="stale known failure",
+                detail=f"the entry says: {known.reason}\nTake the entry out of known_failures.",
+                cause="stale known failure",
             )
         violation = trial.violation
         blob = to_blob(plan.check.code, trial.case) if trial.case is not None else ""
         reproduce = plan.reproduce(blob)
         text = screen(
-            where=plan.where, made=plan.check, device=plan.device, violation=violation, case=trial.case,
-            target=f"{relative(plan.target.file)}:{plan.target.line}", reproduce=reproduce,
+            where=plan.where,
+            made=plan.check,
+            device=plan.device,
+            violation=violation,
+            case=trial.case,
+            target=f"{relative(plan.target.file)}:{plan.target.line}",
+            reproduce=reproduce,
         )
         if trial.fault:
             text = f"{trial.fault}\n{text}"
@@ -342,7 +272,9 @@ class Runner:
             reason=known.reason if covered and known else violation.headline,
             see=known.see if covered and known else "",
             cause=violation.cause,
-            case=", ".join(f"{k}={literal(v)}" for k, v in case_fields(trial.case).items()) if trial.case is not None else "",
+            case=", ".join(f"{k}={literal(v)}" for k, v in case_fields(trial.case).items())
+            if trial.case is not None
+            else "",
             screen=text,
             reproduce=reproduce,
         )
@@ -350,11 +282,22 @@ class Runner:
     def cell(self, outcome: Outcome, **more: Any) -> Cell:
         """The cell as data."""
         plan, trial = self.plan, self.trial
-        counted = {} if plan.pinned_only or outcome != "kept" else {name: trial.regimes[name] for name in plan.check.regimes}
+        counted = (
+            {} if plan.pinned_only or outcome != "kept" else {name: trial.regimes[name] for name in plan.check.regimes}
+        )
         return Cell(
-            target=plan.where, kind=plan.target.kind, check=plan.check.name, code=plan.check.code, device=plan.device,
-            outcome=outcome, seconds=round(time.monotonic() - trial.started, 4), examples=trial.examples,
-            regimes=counted, file=plan.target.file, line=plan.target.line, **more,
+            target=plan.where,
+            kind=plan.target.kind,
+            check=plan.check.name,
+            code=plan.check.code,
+            device=plan.device,
+            outcome=outcome,
+            seconds=round(time.monotonic() - trial.started, 4),
+            examples=trial.examples,
+            regimes=counted,
+            file=plan.target.file,
+            line=plan.target.line,
+            **more,
         )
 
 
@@ -362,22 +305,8 @@ def _require_plain(case: Any) -> None:
     odd = next(((name, value) for name, value in case_fields(case).items() if not is_plain(value)), None)
     if odd:
         raise TargetFault(
-            "a sample is not plain Python", actual=f"{odd[0]}={odd[1]!r}"[:200],
-            expected="numbers, text, None, and tuples, lists or dicts of them; make tensors in the collate", cause="inputs",
+            "a sample is not plain Python",
+            actual=f"{odd[0]}={odd[1]!r}"[:200],
+            expected="numbers, text, None, and tuples, lists or dicts of them; make tensors in the collate",
+            cause="inputs",
         )
-
-
-def _absent(device: str) -> str:
-    """Why a device cannot be used here; empty when it can."""
-    import torch
-
-    kind, _, index = device.partition(":")
-    if kind == "cpu":
-        return ""
-    if kind == "cuda":
-        count = torch.cuda.device_count()
-        return "" if count > int(index or 0) else f"this machine has {count} CUDA devices"
-    if kind == "mps":
-        return "" if torch.backends.mps.is_available() else "this machine has no MPS device"
-    return f"device {device} is not known"
-

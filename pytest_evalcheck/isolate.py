@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from pytest_evalcheck.cell import Cell
-from pytest_evalcheck.engine import Plan, Runner
+from pytest_evalcheck.engine import Runner
 from pytest_evalcheck.options import Options
+from pytest_evalcheck.plan import Plan
 from pytest_evalcheck.reports.json import load
 from pytest_evalcheck.subjects.calling import TargetFault
 
@@ -46,7 +47,9 @@ def isolated_cell(runner: Runner, item: pytest.Item, options: Options) -> Cell:
             process.wait(timeout=limit + _GRACE if limit else None)
         except subprocess.TimeoutExpired:
             _kill(process)
-            return runner.faulted(TargetFault(f"the cell did not end within {limit:g} seconds", cause="timeout"), started)
+            return runner.faulted(
+                TargetFault(f"the cell did not end within {limit:g} seconds", cause="timeout"), started
+            )
         except BaseException:
             _kill(process)
             raise
@@ -54,14 +57,34 @@ def isolated_cell(runner: Runner, item: pytest.Item, options: Options) -> Cell:
             cells = load(report).cells
             if len(cells) == 1:
                 return cells[0]
-        return runner.faulted(TargetFault("the process of the cell died", actual=_ending(process.returncode), cause="died"), started)
+        return runner.faulted(
+            TargetFault("the process of the cell died", actual=_ending(process.returncode), cause="died"), started
+        )
 
 
 def _command(item: pytest.Item, options: Options) -> list[str]:
     config = item.config
     path, _, rest = item.nodeid.partition("::")
-    command = [sys.executable, "-m", "pytest", "-p", "pytest_evalcheck", "--evalcheck", f"{config.rootpath / path}::{rest}"]
-    command += ["--rootdir", str(config.rootpath), "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "-q"]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-p",
+        "pytest_evalcheck",
+        "--evalcheck",
+        f"{config.rootpath / path}::{rest}",
+    ]
+    command += [
+        "--rootdir",
+        str(config.rootpath),
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:randomly",
+        "-q",
+    ]
     if config.inipath:
         command += ["-c", str(config.inipath)]
     if config.option.markexpr:

@@ -46,6 +46,7 @@ class Options:
         Raises:
             pytest.UsageError: when one of them cannot be meant.
         """
+
         def given(name: str) -> str:
             value = config.getoption(f"evalcheck_{name}")
             return str(config.getini(f"evalcheck_{name}") if value is None else value).strip()

@@ -9,11 +9,15 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options, and the ini twins of those that last."""
     group = parser.getgroup("evalcheck", "conformance of evaluation code")
     group.addoption("--evalcheck", action="store_true", help="run the suite over evalcheck targets, and nothing else")
     group.addoption("--evalcheck-with-tests", action="store_true", help="run ordinary tests beside the targets")
     group.addoption(
-        "--evalcheck-select", default=None, metavar="CHECKS", help="only these checks: codes, names or prefixes, with commas"
+        "--evalcheck-select",
+        default=None,
+        metavar="CHECKS",
+        help="only these checks: codes, names or prefixes, with commas",
     )
     group.addoption("--evalcheck-ignore", default=None, metavar="CHECKS", help="all checks but these")
     group.addoption(
@@ -54,6 +58,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
         config.pluginmanager.register(EvalcheckSession.of(config), "pytest_evalcheck_session")
         return
-    given = [name for name in ("select", "ignore", "replay", "report", "with_tests", "isolate") if config.getoption(f"evalcheck_{name}")]
+    given = [
+        name
+        for name in ("select", "ignore", "replay", "report", "with_tests", "isolate")
+        if config.getoption(f"evalcheck_{name}")
+    ]
     if given:
         raise pytest.UsageError(f"--evalcheck-{given[0].replace('_', '-')} does nothing without --evalcheck")

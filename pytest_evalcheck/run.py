@@ -9,8 +9,9 @@ from hypothesis.reporting import with_reporter
 
 from pytest_evalcheck.cell import Cell, Report
 from pytest_evalcheck.effort import EFFORTS
-from pytest_evalcheck.engine import Plan, Runner
+from pytest_evalcheck.engine import Runner
 from pytest_evalcheck.literals import from_blob
+from pytest_evalcheck.plan import Plan
 from pytest_evalcheck.screen import relative
 from pytest_evalcheck.select import Selection
 from pytest_evalcheck.target import Target, TargetError, nearest
@@ -46,7 +47,9 @@ def run(
     given = {"device": device, **(fixtures or {})}
     absent = [name for name in target.arguments if name not in given]
     if absent:
-        raise TargetError(f"{target.name} asks for the fixture {absent[0]!r}; give it as fixtures={{{absent[0]!r}: ...}}")
+        raise TargetError(
+            f"{target.name} asks for the fixture {absent[0]!r}; give it as fixtures={{{absent[0]!r}: ...}}"
+        )
     arguments = {name: given[name] for name in target.arguments}
     chosen = Selection.parse(select, ignore, [*target.checks])
     code, fields = from_blob(replay) if replay else ("", None)

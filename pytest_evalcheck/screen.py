@@ -12,7 +12,15 @@ from pytest_evalcheck.violation import Violation
 
 
 def screen(
-    *, where: str, made: Check, device: str, violation: Violation, case: Any, target: str, reproduce: str, note: str = ""
+    *,
+    where: str,
+    made: Check,
+    device: str,
+    violation: Violation,
+    case: Any,
+    target: str,
+    reproduce: str,
+    note: str = "",
 ) -> str:
     """The promise, what happened, the smallest input, the user's line, and last how to see it again."""
     kept = "is not kept by" if not getattr(violation, "fault", False) else "could not be tried on"

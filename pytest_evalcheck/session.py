@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +73,8 @@ class EvalcheckSession:
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Take out ordinary tests, and the cells that must be asked for by marker."""
         expression = str(config.option.markexpr)
-        kept, out = [], []
+        kept: list[pytest.Item] = []
+        out: list[pytest.Item] = []
         for item in items:
             ours = item.get_closest_marker("evalcheck") is not None
             unasked = [mark for mark in _OPT_IN if item.get_closest_marker(mark) and mark not in expression]
@@ -146,7 +146,9 @@ class EvalcheckSession:
         if not self.report.cells:
             if not self.failed_to_collect:
                 patterns = ", ".join(self.options.files)
-                terminalreporter.write_line(f"no target was run: no cell of a file named {patterns} was collected and selected", red=True)
+                terminalreporter.write_line(
+                    f"no target was run: no cell of a file named {patterns} was collected and selected", red=True
+                )
             return
         writer = terminalreporter._tw
         encoding = (getattr(writer._file, "encoding", None) or "ascii").lower()
@@ -159,7 +161,9 @@ class EvalcheckSession:
         )
         emit(lines, writer.write)
         for target in self._untried:
-            terminalreporter.write_line(f"ERROR: no promise of {target} was tried, so nothing is known about it", red=True)
+            terminalreporter.write_line(
+                f"ERROR: no promise of {target} was tried, so nothing is known about it", red=True
+            )
 
     @property
     def report(self) -> Report:
@@ -178,9 +182,13 @@ class EvalcheckSession:
     def _conclude(self, cell: Cell) -> None:
         __tracebackhide__ = True
         if cell.outcome == "broken":
-            first = self.told.setdefault((cell.target, cell.device, cell.cause), cell.check) if cell.cause else cell.check
+            first = (
+                self.told.setdefault((cell.target, cell.device, cell.cause), cell.check) if cell.cause else cell.check
+            )
             if first != cell.check:
-                pytest.fail(f"{cell.code}: the same as in {first}: {cell.reason}\nreproduce    {cell.reproduce}", pytrace=False)
+                pytest.fail(
+                    f"{cell.code}: the same as in {first}: {cell.reason}\nreproduce    {cell.reproduce}", pytrace=False
+                )
             pytest.fail(cell.screen, pytrace=False)
         if cell.outcome == "known":
             if self.config.option.runxfail:
@@ -208,7 +216,9 @@ def _died(report: pytest.TestReport) -> Cell:
     check, _, device = rest.rstrip("]").partition("[")
     code = next((made.code for made in shipped() if made.name == check), "")
     reason = str(report.longrepr).strip().splitlines()[-1] if report.longrepr else "its process died"
-    return Cell(target=target, kind="", check=check, code=code, device=device, outcome="broken", reason=reason, cause="died")
+    return Cell(
+        target=target, kind="", check=check, code=code, device=device, outcome="broken", reason=reason, cause="died"
+    )
 
 
 def _resolved(argument: str, config: pytest.Config) -> Path:

@@ -140,7 +140,11 @@ def metric(
             )
         problems += _check_factory(factory)
         extras = tuple(extra_checks)
-        problems += [f"extra_checks holds {e!r}; expected functions decorated with @ec.check" for e in extras if not isinstance(e, Check)]
+        problems += [
+            f"extra_checks holds {e!r}; expected functions decorated with @ec.check"
+            for e in extras
+            if not isinstance(e, Check)
+        ]
         extras = tuple(e for e in extras if isinstance(e, Check))
         problems += _check_extras(extras)
         checks = (*(made for made in shipped() if made.kind == "metric"), *extras)
@@ -189,7 +193,9 @@ def _unknown_keywords(decorator: Callable[..., Any], unknown: Mapping[str, Any])
 def _check_factory(factory: Any) -> list[str]:
     if not inspect.isfunction(factory):
         return [f"a target is a decorated function, got {factory!r}"]
-    odd = [p.name for p in inspect.signature(factory).parameters.values() if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    odd = [
+        p.name for p in inspect.signature(factory).parameters.values() if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
     return [f"the factory takes *{name}; expected `device` and fixtures by name" for name in odd]
 
 
@@ -211,7 +217,7 @@ def _check_codes(table: str, entries: Mapping[str, Any], checks: Sequence[Check]
         if not isinstance(entry, kind):
             wanted = 'ec.KnownFailure("why")' if kind is KnownFailure else "a reason as text"
             problems.append(f"{table}[{key!r}] is {entry!r}; expected {wanted}")
-        elif not (entry.reason if isinstance(entry, KnownFailure) else entry).strip():
+        elif not str(entry.reason if isinstance(entry, KnownFailure) else entry).strip():
             problems.append(f"{table}[{key!r}] gives no reason")
     return problems
 

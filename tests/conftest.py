@@ -1,22 +1,27 @@
 from __future__ import annotations
 
+import importlib
 import re
 import textwrap
 from dataclasses import dataclass
 
 import pytest
+import torch
+import torch.distributed  # noqa: F401
 
 # pytester forgets the modules that a run in this process imported; ours must stay the same between runs,
 # and torch cannot be imported twice.
-import pytest_evalcheck.adapters.torchmetrics
-import pytest_evalcheck.checks.metric_precision
-import pytest_evalcheck.checks.metric_state
-import pytest_evalcheck.checks.metric_streams
-import pytest_evalcheck.reports.terminal
-import pytest_evalcheck.run
-import pytest_evalcheck.session
-import torch
-import torch.distributed  # noqa: F401
+for _name in (
+    "torch.distributed",
+    "pytest_evalcheck.adapters.torchmetrics",
+    "pytest_evalcheck.checks.metric_precision",
+    "pytest_evalcheck.checks.metric_state",
+    "pytest_evalcheck.checks.metric_streams",
+    "pytest_evalcheck.reports.terminal",
+    "pytest_evalcheck.run",
+    "pytest_evalcheck.session",
+):
+    importlib.import_module(_name)
 
 pytest_plugins = ["pytester"]
 

@@ -12,14 +12,34 @@ ALL_KEPT = "1 target, 1 promise: 1 kept"
 @pytest.mark.parametrize(
     ("decorator", "factory", "said"),
     [
-        ("inputs=numbers, known_failure={}", "(device)", ["unknown keyword 'known_failure'; did you mean 'known_failures'?"]),
-        ("input=numbers", "(device)", ["unknown keyword 'input'; did you mean 'inputs'?", "inputs=None; expected samples"]),
+        (
+            "inputs=numbers, known_failure={}",
+            "(device)",
+            ["unknown keyword 'known_failure'; did you mean 'known_failures'?"],
+        ),
+        (
+            "input=numbers",
+            "(device)",
+            ["unknown keyword 'input'; did you mean 'inputs'?", "inputs=None; expected samples"],
+        ),
         ("inputs=st.integers()", "(device)", ["inputs=integers(); expected samples"]),
-        ("inputs=numbers, known_failures={'EC2O1': ec.KnownFailure('x')}", "(device)", ["known_failures names no check: 'EC2O1'; did you mean 'EC2"]),
-        ("inputs=numbers, not_applicable={'reset_gives_back_a_metric': 'x'}", "(device)", ["did you mean 'reset_gives_back_a_new_metric'?"]),
+        (
+            "inputs=numbers, known_failures={'EC2O1': ec.KnownFailure('x')}",
+            "(device)",
+            ["known_failures names no check: 'EC2O1'; did you mean 'EC2"],
+        ),
+        (
+            "inputs=numbers, not_applicable={'reset_gives_back_a_metric': 'x'}",
+            "(device)",
+            ["did you mean 'reset_gives_back_a_new_metric'?"],
+        ),
         ("inputs=numbers, known_failures={'EC201': 'a reason'}", "(device)", ['expected ec.KnownFailure("why")']),
         ("inputs=numbers, not_applicable={'EC201': ''}", "(device)", ["not_applicable['EC201'] gives no reason"]),
-        ("inputs=numbers, not_applicable={'EC201': 'a'}, known_failures={'EC201': ec.KnownFailure('x')}", "(device)", ["EC201 is both"]),
+        (
+            "inputs=numbers, not_applicable={'EC201': 'a'}, known_failures={'EC201': ec.KnownFailure('x')}",
+            "(device)",
+            ["EC201 is both"],
+        ),
         ("inputs=numbers, requires='torch'", "(device)", ["expected a tuple, such as ('torch',)"]),
         ("inputs=numbers, requires=('torch=>2',)", "(device)", ["requires 'torch=>2'"]),
         ("inputs=numbers, fresh='always'", "(device)", ["fresh='always'; expected 'example' or 'cell'"]),
@@ -27,7 +47,11 @@ ALL_KEPT = "1 target, 1 promise: 1 kept"
         ("inputs=numbers, tolerance='wide'", "(device)", ["tolerance='wide'", "expected a relative tolerance"]),
         ("inputs=numbers, tolerance=-1.0", "(device)", ["expected finite numbers of at least 0"]),
         ("inputs=numbers, extra_checks=[print]", "(device)", ["expected functions decorated with @ec.check"]),
-        ("inputs=numbers", "(devise)", ["asks for 'devise', which is neither `device` nor a fixture; did you mean 'device'?"]),
+        (
+            "inputs=numbers",
+            "(devise)",
+            ["asks for 'devise', which is neither `device` nor a fixture; did you mean 'device'?"],
+        ),
         ("inputs=numbers", "(tmp_paht)", ["did you mean 'tmp_path'?"]),
         ("inputs=numbers", "(*args)", ["the factory takes *args; expected `device` and fixtures by name"]),
     ],
@@ -46,7 +70,9 @@ def test_a_decorated_class_is_refused(suite: Suite) -> None:
 
 
 def test_two_targets_of_one_name(suite: Suite) -> None:
-    result = suite.write(CORRECT, CORRECT.replace("Mean()", "Mean() "), CORRECT.replace("def mean", "def other")).run(ONE, code=1)
+    result = suite.write(CORRECT, CORRECT.replace("Mean()", "Mean() "), CORRECT.replace("def mean", "def other")).run(
+        ONE, code=1
+    )
     result.said("target mean: 2 functions have this name (lines ", "only the last one would run", ALL_KEPT)
 
 
@@ -63,7 +89,10 @@ def test_a_file_that_fails_to_import(suite: Suite) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("raise ValueError('no weights')", ["the factory raised an error", "ValueError: no weights", "evalcheck_example.py:"]),
+        (
+            "raise ValueError('no weights')",
+            ["the factory raised an error", "ValueError: no weights", "evalcheck_example.py:"],
+        ),
         ("raise SystemExit(3)", ["the factory raised an error", "SystemExit: 3"]),
         ("pass", ["the factory returned None (does it end without `return`?)"]),
         ("return Mean", ["the factory returned the class Mean, not an instance of it"]),
@@ -82,7 +111,10 @@ def test_a_factory_that_gives_no_metric(suite: Suite, body: str, said: list[str]
     ("inputs", "said"),
     [
         ("st.nothing()", ["the inputs of the target draw nothing that can be tried"]),
-        ("st.integers().filter(lambda i: i > 5 and i < 4)", ["the inputs of the target draw nothing that can be tried"]),
+        (
+            "st.integers().filter(lambda i: i > 5 and i < 4)",
+            ["the inputs of the target draw nothing that can be tried"],
+        ),
         ("st.builds(object)", ["a sample is not plain Python", "make tensors in the collate"]),
     ],
 )
@@ -139,7 +171,9 @@ def test_a_check_that_raises_is_told_apart_from_a_broken_promise(suite: Suite) -
     def mean(device): return ec.Metric.of(Mean())
     '''
     result = suite.write(source).run("--evalcheck-select=EC201,MY", code=1)
-    result.said("the check itself raised an error", "ZeroDivisionError", "the check compared nothing", "1 kept, 2 broken")
+    result.said(
+        "the check itself raised an error", "ZeroDivisionError", "the check compared nothing", "1 kept, 2 broken"
+    )
 
 
 def test_a_target_of_which_nothing_is_tried_is_an_error(suite: Suite) -> None:
@@ -178,7 +212,9 @@ def test_explaining_a_check_that_does_not_exist(suite: Suite) -> None:
 
 def test_explaining_a_check(suite: Suite) -> None:
     result = suite.run("--evalcheck-explain=EC203", evalcheck=False, code=0)
-    result.said("EC203 merging_shards_gives_the_value_of_the_whole", "Why:", "Usual cause:", "Fix: pytest_evalcheck.fixes.")
+    result.said(
+        "EC203 merging_shards_gives_the_value_of_the_whole", "Why:", "Usual cause:", "Fix: pytest_evalcheck.fixes."
+    )
 
 
 def test_a_cell_that_hangs_ends_and_the_others_go_on(suite: Suite) -> None:
@@ -212,7 +248,9 @@ def test_a_cell_that_kills_its_process_says_so_when_it_is_isolated(suite: Suite)
     def wrong(device): return ec.Metric.of(MeanOfMeans())
     """
     result = suite.write(source, CORRECT).run(ONE, code=1)
-    result.said("the process of the cell died", "killed by SIGABRT", "samples=[0, 0, 1]", "4 promises: 2 kept, 2 broken")
+    result.said(
+        "the process of the cell died", "killed by SIGABRT", "samples=[0, 0, 1]", "4 promises: 2 kept, 2 broken"
+    )
 
 
 def test_a_worker_that_dies_is_a_broken_cell(suite: Suite) -> None:

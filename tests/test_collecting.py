@@ -58,7 +58,10 @@ def test_keywords_and_node_ids_select(suite: Suite) -> None:
     ("options", "codes"),
     [
         (["--evalcheck-select=EC201,reset"], {"EC201", "EC204"}),
-        (["--evalcheck-select=EC20", "--evalcheck-ignore=EC203,EC204"], {"EC201", "EC202", "EC205", "EC206", "EC207", "EC208", "EC209"}),
+        (
+            ["--evalcheck-select=EC20", "--evalcheck-ignore=EC203,EC204"],
+            {"EC201", "EC202", "EC205", "EC206", "EC207", "EC208", "EC209"},
+        ),
     ],
 )
 def test_checks_are_selected_by_code_name_and_prefix(suite: Suite, options: list[str], codes: set[str]) -> None:
@@ -141,7 +144,9 @@ def test_collecting_imports_neither_torch_nor_the_target_library(suite: Suite) -
 
 def test_the_failing_location_is_the_line_of_the_factory(suite: Suite) -> None:
     suite.write(BROKEN)
-    line = (suite.pytester.path / "evalcheck_example.py").read_text().splitlines().index("@ec.metric(inputs=numbers)") + 1
+    line = (suite.pytester.path / "evalcheck_example.py").read_text().splitlines().index(
+        "@ec.metric(inputs=numbers)"
+    ) + 1
     suite.run("--evalcheck-select=EC201", code=1).said(f"evalcheck_example.py:{line}")
 
 

@@ -90,7 +90,9 @@ def test_a_stale_blob_says_what_does_not_fit(suite: Suite) -> None:
 
     old = make_dataclass("Old", ["samples", "cuts"])([1, 2], [0, 1])
     result = suite.write(CORRECT).run(f"--evalcheck-replay={to_blob('EC201', old)}", code=1)
-    result.said("the replay blob does not fit EC201", "expected  the fields samples, batches", "actual    samples, cuts")
+    result.said(
+        "the replay blob does not fit EC201", "expected  the fields samples, batches", "actual    samples, cuts"
+    )
 
 
 def test_a_blob_of_a_check_that_is_gone_runs_nothing_and_is_red(suite: Suite) -> None:
@@ -137,7 +139,9 @@ def test_a_known_failure_does_not_cover_a_target_that_cannot_run(suite: Suite) -
 
 
 def test_a_known_failure_with_runxfail_fails(suite: Suite) -> None:
-    suite.write(KNOWN.format(more="", metric="MeanOfMeans")).run(ONE, "--runxfail", code=1).said("smallest input", "1 known")
+    suite.write(KNOWN.format(more="", metric="MeanOfMeans")).run(ONE, "--runxfail", code=1).said(
+        "smallest input", "1 known"
+    )
 
 
 def test_a_pinned_example_of_another_check_is_refused(suite: Suite) -> None:

@@ -51,4 +51,6 @@ def _hint(made: Any) -> str:
         return "It has update() and compute(): return `ec.Metric.of(it)`."
     near = {name: difflib.get_close_matches(name, methods, n=1) for name in ("update", "compute") if name not in has}
     likely = [f"{found[0]}() for {name}" for name, found in near.items() if found]
-    return "Describe it: `ec.Metric(update=..., compute=...)`" + (f", perhaps with {', '.join(likely)}." if likely else ".")
+    return "Describe it: `ec.Metric(update=..., compute=...)`" + (
+        f", perhaps with {', '.join(likely)}." if likely else "."
+    )

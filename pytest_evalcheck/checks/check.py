@@ -134,7 +134,7 @@ def _signature(function: CheckFunction) -> tuple[str, type[cases.Case]]:
 def _section(function: CheckFunction, wanted: str) -> str:
     found: dict[str, str] = {}
     title = "promise"
-    for line in inspect.getdoc(function) and inspect.getdoc(function).splitlines() or []:  # type: ignore[union-attr]
+    for line in (inspect.getdoc(function) and inspect.getdoc(function).splitlines()) or []:  # type: ignore[union-attr]
         match = re.match(r"(Why|Usual cause|Fix): *(.*)", line)
         if match:
             title, line = match[1].lower(), match[2]

@@ -41,7 +41,9 @@ def low_precision_inputs_give_the_float64_value(metric: MetricSubject, case: cas
         # Refusing a dtype loudly reports no wrong number.
         expect(actual).holds(True, about="low precision is refused")
         return
-    units = Tolerance(rtol=max(metric.tolerance.rtol, 4 * max(torch.finfo(low).eps, resolution(actual))), atol=metric.tolerance.atol)
+    units = Tolerance(
+        rtol=max(metric.tolerance.rtol, 4 * max(torch.finfo(low).eps, resolution(actual))), atol=metric.tolerance.atol
+    )
     expect(actual).equals(
         expected, tolerance=units, about=f"the value of {case.rows} {case.dtype} rows, beside the float64 value"
     )

@@ -21,7 +21,7 @@ def reset_gives_back_a_new_metric(metric: MetricSubject, case: cases.Stream) -> 
     Usual cause: one state of several is not reset, or a cached value survives.
     Fix: keep all state in one place that reset() makes anew.
     """
-    expected = metric.value(case.cut)
+    expected, blank = metric.value(case.cut), metric.fresh().compute()
     used = {"updates": metric.fresh().update(*case.cut), "a compute": metric.fresh().update(*case.cut)}
     used["a compute"].compute()
     used["a failed update"] = metric.fresh().update(*case.cut)
@@ -33,6 +33,8 @@ def reset_gives_back_a_new_metric(metric: MetricSubject, case: cases.Stream) -> 
     for past, live in used.items():
         live.reset()
         expect(live.update(*case.cut).compute()).equals(expected, about=f"the value after {past} and a reset()")
+        live.reset()
+        expect(live.compute()).equals(blank, about=f"the value of nothing after {past}, a compute() and a reset()")
 
 
 @check("EC205", regimes=("several batches",))
@@ -101,15 +103,24 @@ def writing_into_a_result_does_not_change_the_next_one(metric: MetricSubject, ca
     Usual cause: compute() returns its cache, or a view of its state.
     Fix: return a copy from compute().
     """
-    live = metric.fresh().update(*case.cut)
+    # The other one is asked as often and left alone: that asking changes the answer is EC205's matter.
+    live, untouched = metric.fresh().update(*case.cut), metric.fresh().update(*case.cut)
     first = live.compute()
-    expected = detached(first)
+    untouched.compute()
+    if isinstance(first, Raised):
+        passed_over(str(first))
+        return
     if not count_tensors(first) and not isinstance(first, (dict, list)) and not hasattr(first, "ndim"):
         raise NotApplicable("the result is a plain number, which nothing can write into")
     overwrite(first)
-    expect(live.compute()).equals(expected, about="the next compute() after the caller wrote into a result")
-    live.forget()
-    expect(live.compute()).equals(expected, about="the value after a result was written into and the cache dropped")
+    expect(live.compute()).equals(
+        detached(untouched.compute()), about="the next compute() after the caller wrote into a result"
+    )
+    for each in (live, untouched):
+        each.forget()
+    expect(live.compute()).equals(
+        untouched.compute(), about="the value after a result was written into and the cache dropped"
+    )
 
 
 @check("EC209", regimes=("several batches",))
@@ -159,7 +170,9 @@ def a_rejected_batch_leaves_the_state_as_it_was(metric: MetricSubject, case: cas
             live.update(batch)
     expected = metric.value(case.good)
     expect(live.compute()).equals(
-        expected, tolerance=EXACT, about=f"the value after a batch of {case.fault} was rejected by {case.through}()",
+        expected,
+        tolerance=EXACT,
+        about=f"the value after a batch of {case.fault} was rejected by {case.through}()",
         detail=f"the batch was rejected with: {rejected}",
     )
 

@@ -89,9 +89,7 @@ def _table(section: Section) -> str:
     rows = [head, ["---", *(":-:" for _ in section.codes)]]
     for row in section.rows:
         cells = (row.cells.get(each) for each in section.codes)
-        rows.append(
-            [code(row.name, limit=_NAME), *(_SYMBOLS[cell.outcome] if cell else "" for cell in cells)]
-        )
+        rows.append([code(row.name, limit=_NAME), *(_SYMBOLS[cell.outcome] if cell else "" for cell in cells)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 

@@ -82,9 +82,7 @@ def _rows(cells: list[Cell], naming: Naming) -> Iterator[Row]:
 
 def causes(report: Report) -> list[tuple[Cell, ...]]:
     """The broken cells, those of one root cause together."""
-    groups = grouped(
-        report.of("broken"), lambda cell: (cell.cause,) if cell.cause else (cell.target, cell.code)
-    )
+    groups = grouped(report.of("broken"), lambda cell: (cell.cause,) if cell.cause else (cell.target, cell.code))
     return list(groups.values())
 
 

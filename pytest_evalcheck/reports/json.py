@@ -122,7 +122,5 @@ def _cell(data: Mapping[str, Any], index: int, path: Path) -> Cell:
     except (TypeError, AttributeError) as error:
         raise ReportError(f"cell {index} of {str(path)!r} cannot be read: {error}") from error
     if cell.outcome not in OUTCOMES:
-        raise ReportError(
-            f"cell {index} of {str(path)!r} ended {cell.outcome!r}, not {' or '.join(OUTCOMES)}."
-        )
+        raise ReportError(f"cell {index} of {str(path)!r} ended {cell.outcome!r}, not {' or '.join(OUTCOMES)}.")
     return cell

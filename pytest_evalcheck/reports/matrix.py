@@ -42,7 +42,7 @@ def _layout(page: Page, parts: Sequence[Section]) -> _Layout | None:
         least = min(names, _SHORTEST_NAME) if short else names
         if room >= max([least, *(columns(_codes(page, part, short)[0]) for part in parts)]):
             heads = (_head(page, part, short) for part in parts)
-            return _Layout(name=min(max([names, *heads]), room), short=short)
+            return _Layout(name=min(max([names, *(head for head in heads if head <= room)]), room), short=short)
     return None
 
 

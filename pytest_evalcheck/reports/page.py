@@ -48,9 +48,7 @@ class Page:
         """A fit text in at most ``limit`` columns, or those of the page."""
         return clip(value, self.width if limit is None else limit, unicode=self.unicode, middle=middle)
 
-    def paragraph(
-        self, value: str, *, indent: str, hang: str = "", most: int | None = None
-    ) -> Iterator[Line]:
+    def paragraph(self, value: str, *, indent: str, hang: str = "", most: int | None = None) -> Iterator[Line]:
         """Any text over as many lines as it takes, ``hang`` and ``indent`` before all but the first.
 
         Over at most ``most`` lines, unless all was asked for.

@@ -10,6 +10,7 @@ from pytest_evalcheck.reports.matrix import matrix
 from pytest_evalcheck.reports.page import BOLD, LIGHT, MARKUP, PLAIN, Line, Page
 
 _INDENT = "    "
+_NARROWEST = 32
 _MOST_NAMES = 8
 _MOST_REASONS = 3
 _MOST_LINES = 3
@@ -29,14 +30,14 @@ def render(
     """The lines of ``report`` for a terminal of ``width`` columns.
 
     ``verbosity`` is pytest's: below 0 only what is broken or known and the denominator, below -1 the
-    denominator alone, above 0 nothing is shortened and what is not applicable is listed with its reasons.
+    denominator alone, above 0 no list is shortened and what is not applicable is there with its reasons.
     ``slowest`` is how many cells are listed with their time, ``untried`` the targets that are an error as no
     promise of theirs was tried. Without ``color`` there is no markup; the symbols differ anyway. Without
-    ``unicode`` all is ASCII. No line is wider than ``width`` (24 at least), except the commands, the upstream
+    ``unicode`` all is ASCII. No line is wider than ``width`` (32 at least), except the commands, the upstream
     links and the denominator, which are there to be copied and searched for.
     """
-    page = Page(width=max(width, 24), unicode=unicode, verbosity=verbosity)
-    for line in _lines(page, report, slowest, tuple(untried)):
+    page = Page(width=max(width, _NARROWEST), unicode=unicode, verbosity=verbosity)
+    for line in _lines(page, report, slowest, sorted(untried)):
         yield line if color else tuple((segment, PLAIN) for segment, _ in line)
 
 
@@ -92,7 +93,7 @@ def _brief(page: Page, naming: groups.Naming, cells: Sequence[Cell]) -> Iterator
 def _broken(page: Page, naming: groups.Naming, report: Report) -> Iterator[Line]:
     causes = groups.causes(report)
     if causes:
-        yield _title("Broken", f"{_cells(causes)}, {groups.plural(len(causes), 'cause')}")
+        yield _title(page, "Broken", f"{_cells(causes)}, {groups.plural(len(causes), 'cause')}")
     for cells in causes:
         yield from _item(page, "broken", cells[0].cause or groups.promise(cells[0]))
         reasons = groups.because(cells)
@@ -112,7 +113,7 @@ def _broken(page: Page, naming: groups.Naming, report: Report) -> Iterator[Line]
 def _known(page: Page, naming: groups.Naming, report: Report) -> Iterator[Line]:
     reports = groups.because(report.of("known"))
     if reports:
-        yield _title("Known failures", _cells(reports))
+        yield _title(page, "Known failures", _cells(reports))
     for cells in reports:
         yield from _item(page, "known", cells[0].reason or groups.promise(cells[0]))
         yield (_INDENT, PLAIN), (page.line(cells[0].see) or "no upstream report found", LIGHT)
@@ -129,7 +130,7 @@ def _unreached(page: Page, naming: groups.Naming, report: Report) -> Iterator[Li
 def _reasons(page: Page, naming: groups.Naming, report: Report, outcome: Outcome) -> Iterator[Line]:
     reasons = groups.because(report.of(outcome))
     if reasons:
-        yield _title(outcome.capitalize(), _cells(reasons))
+        yield _title(page, outcome.capitalize(), _cells(reasons))
     for cells in reasons:
         yield from _item(page, outcome, cells[0].reason)
         yield from _where(page, naming, cells)
@@ -145,13 +146,11 @@ def _slowest(page: Page, naming: groups.Naming, report: Report, count: int) -> I
         yield ((page.clip(f"{cell.seconds:8.2f} s  {name}", middle=True), PLAIN),)
 
 
-def _title(name: str, count: str) -> Line:
-    return (f"{name}: ", BOLD), (count, PLAIN)
+def _title(page: Page, name: str, count: str) -> Line:
+    return (f"{name}: ", BOLD), (page.clip(count, page.width - len(name) - 2), PLAIN)
 
 
-def _item(
-    page: Page, outcome: Outcome, title: str, *, indent: str = "  ", most: int | None = None
-) -> Iterator[Line]:
+def _item(page: Page, outcome: Outcome, title: str, *, indent: str = "  ", most: int | None = None) -> Iterator[Line]:
     words = page.line(title) or "no reason was given"
     ((first, _),), *rest = page.paragraph(words, indent=indent + "  ", most=most)
     yield (indent, PLAIN), (page.symbol(outcome), MARKUP[outcome]), (first[len(indent) + 1 :], PLAIN)

@@ -73,7 +73,8 @@ def values(*, weighted: bool = False, nonnegative: bool = False) -> Samples:
         sample=st.tuples(number, st.sampled_from([0.5, 1.0, 2.0])) if weighted else number,
         collate=lambda rows: _floats(rows, 2, ()) if weighted else _floats([(row,) for row in rows], 1, ()),
         right=lambda row: row,
-        wrong=lambda row: change(row, (row[0] if weighted else row) + 1.5),
+        # Shifted and spread: some metrics of values do not see the one, some not the other.
+        wrong=lambda row: change(row, 2 * (row[0] if weighted else row) + 1.5),
         contrast=((0.5, 1.0), (1.0, 2.0), (2.5, 1.0)) if weighted else (0.5, 1.0, 2.5),
         poisoned=change,
         poisons=(float("nan"), float("inf"), float("-inf")),
@@ -107,6 +108,5 @@ def _floats(rows: Any, columns: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
     import torch
 
     return tuple(
-        torch.tensor([row[i] for row in rows], dtype=torch.float32).reshape(len(rows), *shape)
-        for i in range(columns)
+        torch.tensor([row[i] for row in rows], dtype=torch.float32).reshape(len(rows), *shape) for i in range(columns)
     )

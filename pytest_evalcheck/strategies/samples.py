@@ -118,9 +118,7 @@ def samples(
 
 
 @st.composite
-def _lists(
-    draw: st.DrawFn, sample: st.SearchStrategy[Sample], min_size: int, max_size: int
-) -> list[Sample]:
+def _lists(draw: st.DrawFn, sample: st.SearchStrategy[Sample], min_size: int, max_size: int) -> list[Sample]:
     size = st.integers(min_size, max(min_size, max_size))
     if draw(st.integers(0, 3)) < 3:  # any samples, the form that shrinks best, three times of four
         count = draw(size)

@@ -28,7 +28,9 @@ def attempt(where: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> 
         raise
     except SystemExit as error:
         raise TargetFault(
-            f"{where} tried to end the process", actual=f"SystemExit({error.code!r})", expected="a result or an error",
+            f"{where} tried to end the process",
+            actual=f"SystemExit({error.code!r})",
+            expected="a result or an error",
             cause="exit",
         ) from error
     except Exception as error:

@@ -169,8 +169,10 @@ class MetricSubject:
             collated = Arguments.of(self.inputs.collate(list(batch)))
         except Exception as error:
             raise TargetFault(
-                "the collate raised an error", actual=f"{type(error).__name__}: {error}"[:300],
-                expected=f"a tuple or dict of arguments for {len(batch)} samples", cause="collate",
+                "the collate raised an error",
+                actual=f"{type(error).__name__}: {error}"[:300],
+                expected=f"a tuple or dict of arguments for {len(batch)} samples",
+                cause="collate",
             ) from error
         return place(collated, self.device)
 
@@ -193,7 +195,9 @@ class MetricSubject:
         try:
             return self.reference(list(samples))
         except Exception as error:
-            raise TargetFault("the reference of the target raised an error", actual=repr(error), cause="reference") from error
+            raise TargetFault(
+                "the reference of the target raised an error", actual=repr(error), cause="reference"
+            ) from error
 
     def bulk_batches(self, case: LowPrecision) -> Iterator[Arguments]:
         """The batches of a distribution, collated."""

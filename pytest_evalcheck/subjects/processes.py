@@ -62,9 +62,11 @@ def _gather(pipes: Sequence[Connection], seconds: float) -> list[Any]:
         ready = wait(waiting, timeout=max(0.0, deadline - time.monotonic()))
         if not ready:
             missing = [rank for rank in range(len(pipes)) if rank not in results]
-            raise RanksHang(f"rank {', '.join(map(str, missing))} of {len(pipes)} did not end within {seconds:g} seconds")
+            raise RanksHang(
+                f"rank {', '.join(map(str, missing))} of {len(pipes)} did not end within {seconds:g} seconds"
+            )
         for pipe in ready:
-            rank = pipes.index(pipe)  # type: ignore[arg-type]
+            rank = pipes.index(pipe)
             try:
                 good, value = pickle.loads(pipes[rank].recv_bytes())
             except EOFError:
@@ -75,16 +77,18 @@ def _gather(pipes: Sequence[Connection], seconds: float) -> list[Any]:
     return [results[rank] for rank in range(len(pipes))]
 
 
-def _work(
-    call: Callable[[], Any], rank: int, world: int, rendezvous: str, pipe: Connection, seconds: float
-) -> None:
+def _work(call: Callable[[], Any], rank: int, world: int, rendezvous: str, pipe: Connection, seconds: float) -> None:
     import torch
     import torch.distributed as dist
 
     torch.set_num_threads(1)  # the pool of threads did not survive the fork
     try:
         dist.init_process_group(
-            "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world, timeout=timedelta(seconds=2 * seconds)
+            "gloo",
+            init_method=f"file://{rendezvous}",
+            rank=rank,
+            world_size=world,
+            timeout=timedelta(seconds=2 * seconds),
         )
         message = (True, call())
         dist.barrier()  # a rank that left early would break the last call of the others

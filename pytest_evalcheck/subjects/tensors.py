@@ -33,30 +33,36 @@ def cast_floats(value: Any, dtype: Any) -> Any:
     return each_tensor(value, lambda t: t.to(dtype) if t.is_floating_point() else t)
 
 
-def overwrite(value: Any) -> None:
-    """Write other numbers into every tensor and array, and empty every list of texts, in place."""
+def overwrite(value: Any, noise: Any = None) -> None:
+    """Write other numbers into every tensor and array, and empty every list of texts, in place.
+
+    Every number gets another change: a metric that compares predictions with labels, or ranks them, does not see
+    one that they share.
+    """
     import torch
 
+    noise = noise or torch.Generator().manual_seed(0)
     if isinstance(value, torch.Tensor):
+        drawn = torch.randn(value.shape, generator=noise).to(value.device)
         with torch.no_grad():
             if value.dtype == torch.bool:
-                value.logical_not_()
+                value.logical_xor_(drawn > 0)
             elif value.is_floating_point() or value.is_complex():
-                value.mul_(-1).sub_(3)
+                value.copy_(3 * drawn + 5)
             else:
-                value.add_(1)
+                value.add_(1 + (drawn > 0))
     elif isinstance(value, Arguments):
-        overwrite(value.args)
-        overwrite(dict(value.kwargs))
+        overwrite(value.args, noise)
+        overwrite(dict(value.kwargs), noise)
     elif isinstance(value, Mapping):
         for item in value.values():
-            overwrite(item)
+            overwrite(item, noise)
     elif isinstance(value, (list, tuple)):
         for item in value:
-            overwrite(item)
+            overwrite(item, noise)
         if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
             value[:] = ["overwritten"] * len(value)
-    elif type(value).__module__ == "numpy" and getattr(value, "ndim", 0):
+    elif type(value).__module__ == "numpy" and getattr(value, "ndim", None):
         value += 1
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from pytest_evalcheck.cell import OUTCOMES, Cell, Report
@@ -101,3 +102,6 @@ cells = st.builds(
     line=st.integers(0, 10**6),
 )
 reports = st.lists(cells, max_size=8).map(Report)
+
+# A report is large and its rendering is not what is timed here.
+thorough = settings(max_examples=1000, deadline=None)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from hypothesis import given, settings
-from report_samples import cell, reports, small
+from hypothesis import given
+from report_samples import cell, reports, small, thorough
 
 from pytest_evalcheck.cell import Cell, Report
 from pytest_evalcheck.reports import ReportError
@@ -96,7 +96,7 @@ def test_versions_are_those_installed_and_nothing_is_imported():
     assert out == "False\n"
 
 
-@settings(max_examples=100)
+@thorough
 @given(report=reports)
 def test_any_report_is_valid_and_reads_back(report, tmp_path_factory):
     path = tmp_path_factory.getbasetemp() / "any.json"

@@ -154,8 +154,10 @@ class Rejected:
     @classmethod
     def of(cls, inputs: Samples, samples: Rows) -> Rejected | None:
         stream = Stream.of(inputs, samples)
-        last = stream and len(stream.batches)
-        return stream and cls(samples=samples, batches=stream.batches, at=last or 0, fault=cls.FAULTS[0], through="update")
+        if stream is None:
+            return None
+        plan = stream.batches
+        return cls(samples=samples, batches=plan, at=len(plan), fault=cls.FAULTS[0], through="update")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +176,8 @@ class Contrast:
         assert inputs.wrong is not None
         wrong, right = inputs.wrong, inputs.right or (lambda s: s)
         # All of the contrast every time (some of each class), with samples of any kind behind it.
-        return inputs.rows(max_size=4).map(
-            lambda rows: [right(s) for s in (*inputs.contrast, *(rows if inputs.distinct is None else ()))]
-        ).map(lambda rows: cls(right=rows, wrong=[wrong(s) for s in rows]))
+        return (
+            inputs.rows(max_size=4)
+            .map(lambda rows: [right(s) for s in (*inputs.contrast, *(rows if inputs.distinct is None else ()))])
+            .map(lambda rows: cls(right=rows, wrong=[wrong(s) for s in rows]))
+        )

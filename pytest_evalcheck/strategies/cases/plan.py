@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Protocol
 
 from hypothesis import strategies as st
@@ -51,7 +52,7 @@ def cuts(count: int) -> st.SearchStrategy[Cut]:
     ones = [[i] for i in range(count)]
     last_of_one = [list(range(count - 1)), [count - 1]]
     ends = st.sets(st.integers(1, count - 1)).map(lambda inner: [0, *sorted(inner), count])
-    anywhere = ends.map(lambda e: [list(range(a, b)) for a, b in zip(e, e[1:], strict=False)])
+    anywhere = ends.map(lambda e: [list(range(a, b)) for a, b in pairwise(e)])
     return st.one_of(st.just(last_of_one), st.just(ones), anywhere)
 
 

@@ -91,4 +91,4 @@ class Cast:
     @classmethod
     def of(cls, inputs: Samples, samples: Rows) -> Cast | None:
         stream = Stream.of(inputs, samples)
-        return stream and cls(samples=samples, batches=stream.batches, dtype="float16")
+        return cls(samples=samples, batches=stream.batches, dtype="float16") if stream else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hypothesis import strategies as st
 
@@ -114,7 +115,9 @@ class FirstBatch:
         if len(self.batches) < 2:
             return frozenset()
         size = len(self.batches[0])
-        return frozenset({"an empty first batch" if not size else "a first batch of one" if size == 1 else "a larger one"})
+        return frozenset(
+            {"an empty first batch" if not size else "a first batch of one" if size == 1 else "a larger one"}
+        )
 
     @classmethod
     def strategy(cls, inputs: Samples) -> st.SearchStrategy[FirstBatch]:
@@ -174,7 +177,7 @@ class Shards:
             ranks, n = draw(st.integers(2, 3)), len(rows)
             ends = [0, *sorted(draw(st.lists(st.integers(0, n), min_size=ranks - 1, max_size=ranks - 1))), n]
             plans = []
-            for start, end in zip(ends, ends[1:], strict=False):
+            for start, end in pairwise(ends):
                 plan = draw(cuts(end - start))
                 plans.append([[start + i for i in batch] for batch in plan])
             return cls(samples=rows, shards=plans)
@@ -217,9 +220,7 @@ class Reordered:
         @st.composite
         def reordered(draw: st.DrawFn) -> Reordered:
             rows = draw(inputs.rows(min_size=max(2, inputs.min_samples), max_size=6))
-            return cls(
-                samples=rows, batches=draw(cuts(len(rows))), order=list(draw(st.permutations(range(len(rows)))))
-            )
+            return cls(samples=rows, batches=draw(cuts(len(rows))), order=list(draw(st.permutations(range(len(rows))))))
 
         return reordered()
 
@@ -227,7 +228,7 @@ class Reordered:
     def of(cls, inputs: Samples, samples: Rows) -> Reordered | None:
         stream = Stream.of(inputs, samples)
         order = list(reversed(range(len(samples))))
-        return stream and cls(samples=samples, batches=stream.batches, order=order)
+        return cls(samples=samples, batches=stream.batches, order=order) if stream else None
 
 
 @dataclass(frozen=True, kw_only=True)

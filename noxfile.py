@@ -1,0 +1,57 @@
+"""The environments beside the one that the README's commands make. ``nox`` runs them all."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import nox
+
+nox.options.reuse_existing_virtualenvs = True
+nox.options.error_on_missing_interpreters = True
+
+HERE = Path(__file__).parent
+ONE_FILE = "fixtures/targets/evalcheck_torchmetrics_aggregation.py"
+RELEASES = {
+    # The oldest that pyproject.toml admits, and the newest there are.
+    "oldest": ("pytest==8.0.*", "hypothesis==6.115.*"),
+    "newest": ("pytest", "hypothesis"),
+}
+
+
+def _constraints(session: nox.Session, *without: str) -> str:
+    """The pinned releases, less some that a session chooses itself."""
+    lines = (HERE / "constraints.txt").read_text().splitlines()
+    kept = [line for line in lines if line.partition("==")[0] not in without]
+    path = Path(tempfile.mkdtemp(dir=session.create_tmp())) / "constraints.txt"
+    path.write_text("\n".join(kept) + "\n")
+    return str(path)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Ruff and mypy, over code that is written for them."""
+    session.install("-c", "constraints.txt", "ruff", "mypy", "pytest", "hypothesis", "packaging")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    session.run("mypy")
+
+
+@nox.session
+@nox.parametrize("release", list(RELEASES))
+def releases(session: nox.Session, release: str) -> None:
+    """The tests with the oldest and the newest pytest and hypothesis."""
+    pins = _constraints(session, "pytest", "hypothesis", "pytest-xdist", "pytest-randomly")
+    session.install("-c", pins, "-e", ".[targets]", "jsonschema", "pytest-xdist", *RELEASES[release])
+    session.run("pytest", "-q", "-p", "no:cacheprovider")
+
+
+@nox.session
+def company(session: nox.Session) -> None:
+    """The tests spread over workers in random order, and the suite with plugin autoloading off."""
+    session.install("-c", "constraints.txt", "-e", ".[dev]")
+    session.run("pytest", "-q", "-n", "2")
+    session.run("pytest", "--evalcheck", ONE_FILE, "-n", "2", "-q")
+    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    session.run("pytest", "-p", "pytest_evalcheck", "--evalcheck", ONE_FILE, "-q", env=alone)
+    session.run("pytest", "--evalcheck", ONE_FILE, "-m", "distributed", "-q")

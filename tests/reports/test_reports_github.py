@@ -1,0 +1,243 @@
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from report_samples import cell, reports, small, texts, thorough
+
+from pytest_evalcheck.cell import Report
+from pytest_evalcheck.reports import ReportError
+from pytest_evalcheck.reports.github import LIMIT, render, write
+from pytest_evalcheck.reports.groups import causes, sections
+from pytest_evalcheck.reports.markdown import code, fenced, linked, prose
+from pytest_evalcheck.reports.text import clip, line, plain
+
+PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+
+SMALL = """\
+## evalcheck: broken promises
+
+**5 targets, 14 promises: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run**
+
+| <code>evalcheck&#95;lm.py</code> | EC201 | EC203 | EC204 | EC210 |
+| --- | :-: | :-: | :-: | :-: |
+| <code>accuracy</code> | · | ❌ | - | ⚠️ |
+| <code>f1</code> | · | · | ⚠️ | ⚠️ |
+
+| <code>evalcheck&#95;mean.py</code> | EC201 | EC203 |
+| --- | :-: | :-: |
+| <code>mean</code> | · | · |
+
+| <code>evalcheck&#95;text.py</code> | EC201 | EC204 |
+| --- | :-: | :-: |
+| <code>bleu</code> | ❌ | ❌ |
+| <code>rouge</code> | ❔ | ❔ |
+
+· kept &nbsp; ❌ broken &nbsp; ⚠️ known &nbsp; - not applicable &nbsp; ❔ not run
+
+### Broken: 2 causes
+
+**leak&#58; default dtype**
+
+- the target left float64 behind as the default dtype
+  - every promise&#58; evalcheck&#95;text.py&#58;&#58;bleu
+
+<details><summary>The failure: <code>EC201 evalcheck&#95;text.py&#58;&#58;bleu on cpu</code></summary>
+
+```text
+the target left float64 behind as the default dtype
+```
+
+```sh
+pytest --evalcheck 'evalcheck_text.py::bleu::reset[cpu]' --evalcheck-replay=AAAA
+```
+
+</details>
+
+**EC203 merging shards gives the value of the whole**
+
+- the value after merging the shards&#58; expected 0.5, got 0.25
+  - EC203&#58; evalcheck&#95;lm.py&#58;&#58;accuracy
+
+<details><summary>The failure: <code>EC203 evalcheck&#95;lm.py&#58;&#58;accuracy on cpu</code></summary>
+
+```text
+EC203 merging shards
+
+    expected 0.5
+    got 0.25
+```
+
+```sh
+pytest --evalcheck 'evalcheck_lm.py::accuracy::merging_shards[cpu]' --evalcheck-replay=AAEC
+```
+
+</details>
+
+### Known failures: 3 cells
+
+- a rejected batch is counted \
+([Lightning-AI/torchmetrics&#35;2345](<https://github.com/Lightning-AI/torchmetrics/issues/2345>))
+  - EC210&#58; evalcheck&#95;lm.py&#58;&#58;&#42; (2)
+
+- the inner metric is kept (no upstream report found)
+  - EC204&#58; evalcheck&#95;lm.py&#58;&#58;f1
+
+### Not shown: 1 cell
+
+- EC201 cutting a stream does not change the value reached no "all of size 1"
+  - EC201&#58; evalcheck&#95;lm.py&#58;&#58;f1
+
+### Not run: 2 cells
+
+- nltk is not installed
+  - every promise&#58; evalcheck&#95;text.py&#58;&#58;rouge
+"""
+
+
+def _html(markdown: str) -> str:
+    return PARSER.render(markdown)
+
+
+def _shown(fragment: str) -> str:
+    return html.unescape(re.sub(r"<[^>]*>", "", fragment))
+
+
+def test_a_small_report_looks_like_this():
+    assert render(small()) == SMALL
+
+
+def test_a_summary_is_appended(tmp_path):
+    path = tmp_path / "summary.md"
+    path.write_text("# Build\n| a |", "utf-8")
+    write(small(), path)
+    write(Report([cell()]), path)
+    first, second, third = re.split(r"\n\n(?=## evalcheck)", path.read_text("utf-8"))
+    assert (first, second) == ("# Build\n| a |", SMALL)
+    assert third.startswith("## evalcheck: nothing is broken\n\n**1 target, 1 promise: 1 kept")
+
+
+def test_a_run_that_tried_nothing_does_not_look_green():
+    assert render(Report()).startswith("## evalcheck: nothing was tried\n")
+    assert render(Report([cell(outcome="not run")])).startswith("## evalcheck: nothing was tried\n")
+
+
+def test_a_command_that_the_screen_holds_is_not_repeated():
+    failure = cell(outcome="broken", reason="no", screen="no\nreproduce    pytest x", reproduce="pytest x")
+    assert render(Report([failure])).count("pytest x") == 1
+
+
+@pytest.mark.parametrize(
+    ("see", "links"),
+    [
+        ("org/repo#12", ["https://github.com/org/repo/issues/12"]),
+        ("mosaicml/composer#3094, #2385", ["https://github.com/mosaicml/composer/issues/3094"]),
+        ("a-b/c.d#1 and a/b#2", ["https://github.com/a-b/c.d/issues/1", "https://github.com/a/b/issues/2"]),
+        ("https://example.org/a_b?c=d&e=1#f.", ["https://example.org/a_b?c=d&e=1#f"]),
+        ("javascript:alert(1)//x/y#1", []),
+        ("a/b/c#3", []),
+        ("#3", []),
+    ],
+)
+def test_upstream_reports_are_links(see, links):
+    rendered = _html(linked(see))
+    assert [html.unescape(link) for link in re.findall(r'href="([^"]*)"', rendered)] == links
+    assert _shown(rendered).strip() == see
+
+
+@given(text=texts)
+def test_prose_shows_as_itself_wherever_it_stands(text):
+    shown = line(text)
+    assert _shown(_html(f"- {prose(text)}")).strip() == shown
+    assert _shown(_html(f"a\n\n{prose(text)}\n\nb")).strip("\n") == f"a\n{shown}\nb".replace("\n\n", "\n")
+    inside = re.fullmatch(r"<p>x <code>(.*)</code> y</p>\n", _html(f"x {code(text)} y"))
+    assert inside is not None
+    assert html.unescape(inside[1]) == shown
+    assert _shown(_html(f"- {linked(text)}")).strip() == shown
+
+
+@given(text=texts)
+def test_nothing_ends_a_fence_from_within(text):
+    rendered = _html(f"<details>\n\n{fenced(text)}\n\n</details>")
+    inside = re.fullmatch(
+        r'<details>\n<pre><code class="language-text">(.*)</code></pre>\n</details>\n?', rendered, re.DOTALL
+    )
+    assert inside is not None
+    assert html.unescape(inside[1]).rstrip("\n") == plain(text).strip("\n")
+
+
+@thorough
+@given(report=reports)
+def test_no_text_breaks_a_table_or_the_page(report):
+    summary = render(report)
+    parts = sections(report)
+    page = _html(summary)
+    tables = re.findall(r"<table>.*?</table>", page, re.DOTALL)
+    assert len(tables) == len(parts)
+    for table, part in zip(tables, parts, strict=True):
+        rows = [
+            re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row) for row in re.findall(r"<tr>(.*?)</tr>", table, re.DOTALL)
+        ]
+        assert [len(row) for row in rows] == [1 + len(part.codes)] * (1 + len(part.rows))
+        assert [_shown(head) for head in rows[0][1:]] == [line(each) for each in part.codes]
+        assert [_shown(row[0]) for row in rows[1:]] == [clip(line(row.name), 120) for row in part.rows]
+    assert page.count("<details>") == page.count("</details>") == page.count("<summary>") == len(causes(report))
+    tags = set(re.findall(r"</?([a-z0-9]+)", page))
+    assert tags <= {
+        "h2", "h3", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code", "pre", "details",
+        "summary", "a",
+    }  # fmt: skip
+    assert all(link.startswith("https://") for link in re.findall(r'href="([^"]*)', page))
+
+
+def _large(screens: int) -> Report:
+    hits = [
+        cell(f"a.py::m{n:04}", "EC203", "broken", reason="expected 1", screen=f"screen {n:04} " + "é" * 9_000)
+        for n in range(screens)
+    ]
+    return Report([*hits, cell("a.py::known", "EC201", "known", reason="the last known entry")])
+
+
+def test_a_summary_keeps_the_limit_and_says_what_it_left_out(tmp_path):
+    report = _large(100)
+    summary = render(report)
+    left = 100 - summary.count("screen 0")
+    assert LIMIT - 20_000 < len(summary.encode()) <= LIMIT
+    assert summary.endswith(f"\n*Left out, because GitHub shows at most 1 MiB: {left} failure screens.*\n")
+    assert "the last known entry" in summary
+    assert summary.count("| <code>m0") == 100
+    assert summary.count("<details>") == summary.count("</details>")
+    path = tmp_path / "summary.md"
+    path.write_bytes(b"x" * 900_000)
+    write(report, path)
+    assert LIMIT - 20_000 < path.stat().st_size <= LIMIT
+
+
+@thorough
+@given(report=reports, limit=st.integers(450, 5_000))
+def test_no_summary_is_larger_than_its_limit(report, limit):
+    summary = render(report, limit=limit)
+    assert len(summary.encode()) <= limit
+    assert report.denominator in summary
+    whole = render(report)
+    assert ("*Left out" in summary) == (len(summary) != len(whole))
+
+
+def test_a_file_that_is_full_is_said_to_be_full(tmp_path):
+    path = tmp_path / "summary.md"
+    path.write_bytes(b"x" * (LIMIT - 100))
+    with pytest.raises(ReportError, match="no room for a summary"):
+        write(small(), path)
+    assert path.stat().st_size == LIMIT - 100
+
+
+def test_one_endless_screen_is_cut():
+    failure = replace(cell(outcome="broken", reason="no"), screen="y" * (2 * LIMIT))
+    summary = render(Report([failure]))
+    assert len(summary) < 30_000
+    assert f"... {2 * LIMIT - 20_000} more characters\n```" in summary

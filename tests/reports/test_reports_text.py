@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from report_samples import cell, texts
+
+from pytest_evalcheck.cell import Report
+from pytest_evalcheck.reports.groups import Naming, because, causes, ranges, sections, split
+from pytest_evalcheck.reports.text import clip, columns, line, pad, plain, wrap
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("\x1b]8;;https://a.b\x1b\\link\x1b]8;;\x07", "link"),
+        ("\x1b[?25l\x9b2Jx\x1bM", "x"),
+        ("cut \x1b[", r"cut \x1b["),
+        ("a\r\nb\rc", "a\nb\nc"),
+        ("a\tb", "a   b"),
+        ("bell\a null\0", r"bell\x07 null\x00"),
+        ("\u202eabc\u2028\ufeff\xad", r"\u202eabc\u2028\ufeff\xad"),
+        ("\udc80 \ud83d", r"\udc80 \ud83d"),
+        ("née 表 👨‍👩‍👧", "née 表 👨‍👩‍👧"),
+    ],
+)
+def test_what_does_not_print_is_spelt_out(text, shown):
+    assert plain(text) == shown
+
+
+def test_without_unicode_all_is_ascii():
+    assert plain("née 表", unicode=False) == r"n\xe9e \u8868"
+
+
+@given(text=texts, unicode=st.booleans())
+def test_plain_text_stays_as_it_is(text, unicode):
+    assert plain(plain(text, unicode=unicode), unicode=unicode) == plain(text, unicode=unicode)
+
+
+@pytest.mark.parametrize(("text", "width"), [("abc", 3), ("表x", 3), ("e\u0301", 1), ("🇨🇭", 2), ("", 0), ("ﬀ", 1)])
+def test_columns_are_those_of_a_terminal(text, width):
+    assert columns(text) == width
+    assert columns(pad(text, 9)) == 9
+
+
+@pytest.mark.parametrize(
+    ("limit", "more", "shown"),
+    [
+        (9, {}, "abcdefghi"),
+        (5, {}, "abcd…"),
+        (5, {"middle": True}, "ab…hi"),
+        (6, {"middle": True}, "abc…hi"),
+        (5, {"unicode": False}, "abc.."),
+        (1, {"unicode": False}, "."),
+    ],
+)
+def test_clipping_leaves_a_mark_where_something_is_lost(limit, more, shown):
+    assert clip("abcdefghi", limit, **more) == shown
+
+
+@given(text=texts.map(line), limit=st.integers(1, 30), middle=st.booleans(), unicode=st.booleans())
+def test_clipped_text_fits(text, limit, middle, unicode):
+    shown = clip(text, limit, middle=middle, unicode=unicode)
+    assert columns(shown) <= limit
+    assert (shown == text) == (columns(text) <= limit)
+
+
+@given(
+    text=texts.map(line),
+    width=st.integers(16, 60),
+    indent=st.sampled_from(["", "  "]),
+    hang=st.sampled_from(["", "    "]),
+)
+def test_wrapped_text_fits_and_loses_nothing(text, width, indent, hang):
+    lines = wrap(text, width, indent=indent, hang=hang)
+    assert all(columns(each) <= width for each in lines)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+    assert all(each.startswith(hang) for each in lines[1:])
+
+
+def test_a_word_too_long_for_a_line_breaks_at_a_seam():
+    assert wrap("in evalcheck_collections.py::running_mean", 30) == ["in evalcheck_collections.py::", "running_mean"]
+
+
+@pytest.mark.parametrize(
+    ("codes", "expected"),
+    [
+        (["EC203", "EC201", "EC202"], ["EC201-EC203"]),
+        (["EC201", "EC202", "EC204"], ["EC201", "EC202", "EC204"]),
+        (["EC109", "EC110", "EC111", "EC201"], ["EC109-EC111", "EC201"]),
+        (["A1", "B2", "C3"], ["A1", "B2", "C3"]),
+        (["?", ""], ["", "?"]),
+        ([], []),
+    ],
+)
+def test_codes_that_follow_each_other_are_a_range(codes, expected):
+    assert ranges(codes) == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "parts"),
+    [("a.py::b", ("a.py", "b")), ("pkg.mod:obj", ("", "pkg.mod:obj")), ("a.py::B::c", ("a.py", "B::c"))],
+)
+def test_a_target_is_a_file_and_a_name(target, parts):
+    assert split(target) == parts
+
+
+def _metrics(*names: str, code: str = "EC201", outcome: str = "kept"):
+    return [cell(f"m.py::{name}", code, outcome) for name in names]
+
+
+def test_targets_are_listed_by_the_codes_they_share():
+    broken = [*_metrics("a", "b", code="EC203"), *_metrics("a", "b", code="EC204"), *_metrics("c", code="EC203")]
+    naming = Naming(Report([*broken, *_metrics("a", "b", "c", "d"), cell("n.py::x", "EC203"), cell("n.py::x")]))
+    assert naming.where(broken) == ["EC203 EC204: m.py::a, b", "EC203: m.py::c"]
+    assert naming.where([*broken, cell("n.py::x", "EC203"), cell("n.py::x")])[-1] == "every promise: n.py::x"
+
+
+def test_a_whole_file_is_a_star_and_a_long_list_is_counted():
+    cells = _metrics(*"abcdef")
+    whole, part = Naming(Report(cells)), Naming(Report([*cells, *_metrics("g")]))
+    assert whole.targets(cells) == "m.py::* (6)"
+    assert part.targets(cells) == "m.py::a, b, c, d, e, f"
+    assert part.targets(cells, most=2) == "m.py::a, b, 4 more"
+    assert part.targets(cells, most=5) == "m.py::a, b, c, d, e, f"
+
+
+def test_devices_are_named_where_there_are_several():
+    one, other = cell(device="cpu"), cell(device="sim:mps")
+    assert Naming(Report([one])).targets([one]) == "evalcheck_lm.py::accuracy"
+    assert Naming(Report([one, other])).targets([other]) == "evalcheck_lm.py::accuracy[sim:mps]"
+
+
+def test_a_cause_joins_targets_and_without_one_a_promise_joins_devices():
+    shared = [cell(f"m.py::{name}", "EC203", "broken", cause="leak: RNG") for name in "ab"]
+    own = [cell("m.py::c", "EC203", "broken", device=device) for device in ("cpu", "sim:mps")]
+    other = cell("m.py::d", "EC203", "broken")
+    assert sorted(map(len, causes(Report([*shared, *own, other])))) == [1, 2, 2]
+
+
+def test_known_failures_of_one_report_and_one_reason_are_one():
+    known = [cell(f"m.py::{n}", outcome="known", reason=n[:1], see=n[1:]) for n in ("rs", "rs", "rt", "qs")]
+    assert sorted(map(len, because(known))) == [1, 1, 2]
+
+
+def test_of_two_cells_in_one_place_the_worse_is_shown():
+    for first, second in (("kept", "broken"), ("broken", "kept"), ("broken", "known"), ("not applicable", "broken")):
+        (section,) = sections(Report([cell(outcome=first), cell(outcome=second)]))
+        assert section.rows[0].cells["EC201"].outcome == "broken"

@@ -26,148 +26,77 @@ by the promise that it was planted for, while its twin keeps all.
 from __future__ import annotations
 
 import argparse
-import contextlib
+import importlib
 import importlib.util
-import json
-import os
 import re
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 
 import torchmetrics_records as records
 import torchmetrics_targets as targets
+from torchmetrics_runs import HERE, ROOT, Bench, Run, stop
 
-HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent
 URL = "https://github.com/Lightning-AI/torchmetrics"
 THEIR_CLASS = "unittests/classification/test_accuracy.py::TestMulticlassAccuracy"
 THEIR_ONE_CONFIGURATION = "micro-global--1 or differentiability or half_cpu"
-STARTUP = "from torchmetrics.classification import MulticlassAccuracy\n\n\ndef test_nothing():\n    pass\n"
 
-
-@dataclass(frozen=True)
-class Run:
-    """One process of pytest."""
-
-    seconds: float
-    output: str
-
-    @property
-    def counts(self) -> str:
-        """``345 passed, 306 skipped``, as pytest's last line says it."""
-        return ", ".join(
-            re.findall(r"\d+ (?:passed|failed|skipped|errors?|xfailed)", self.output.strip().rpartition("\n")[2])
-        )
-
-
-def run(arguments: Sequence[str | Path], *, cwd: Path, **environment: str) -> Run:
-    """Run pytest in a process group of its own, which is gone afterwards."""
-    environment = {
-        **os.environ,
-        "OMP_NUM_THREADS": "1",
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "PYTHONPATH": os.pathsep.join([str(ROOT), str(HERE), os.environ.get("PYTHONPATH", "")]).rstrip(os.pathsep),
-        **environment,
-    }
-    options = ["-p", "no:cacheprovider", "--color=no", "-q"]
-    command = [sys.executable, "-m", "pytest", *options, *map(str, arguments)]
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
-        start = time.perf_counter()
-        process = subprocess.Popen(
-            command, cwd=cwd, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True
-        )
-        try:
-            process.wait()
-            seconds = time.perf_counter() - start
-        finally:
-            # Processes of a pool outlive a parent that was ended by an item, and wait for each other.
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-        output.seek(0)
-        return Run(seconds, output.read())
-
-
-@dataclass(frozen=True)
-class Bench:
-    """A checkout to run in, and a folder to write in."""
-
-    checkout: Path
-    folder: Path
-
-    def theirs(self, *arguments: str | Path, **environment: str) -> Run:
-        """Run torchmetrics' harness with its own configuration, its pool, and no cached reference."""
-        with tempfile.TemporaryDirectory(dir=self.folder) as cache:
-            environment |= {"USE_PYTEST_POOL": "1", "PYTEST_REFERENCE_CACHE": cache}
-            plugins = ["-p", "pytest_doctestplus.plugin"]
-            return run([*plugins, *arguments], cwd=self.checkout / "tests", **environment)
-
-    def ours(self, text: str, *arguments: str) -> Run:
-        """Run the battery on a file of targets; `report` has its cells afterwards."""
-        report = self.folder / "report.json"
-        report.unlink(missing_ok=True)
-        with tempfile.TemporaryDirectory(dir=self.folder) as name:
-            file = Path(name, "evalcheck_benchmark.py")
-            file.write_text(text, encoding="utf-8")
-            Path(name, "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-            plugins = ["-p", "_hypothesis_pytestplugin", "-p", "pytest_evalcheck.plugin"]
-            options = ["--evalcheck", f"--evalcheck-report=json={report}", *arguments]
-            return run([*plugins, *options, file.name], cwd=Path(name))
-
-    def startup(self) -> Run:
-        """Run one empty test that imports the metric: what both sides pay before they do anything."""
-        file = self.folder / "test_startup.py"
-        file.write_text(STARTUP, encoding="utf-8")
-        return run([file, "-c", os.devnull, "--rootdir", self.folder], cwd=self.folder)
-
-    def report(self) -> list[dict[str, object]]:
-        """The cells of the battery's latest run."""
-        file = self.folder / "report.json"
-        return list(json.loads(file.read_text(encoding="utf-8"))["cells"]) if file.is_file() else []
+IDLE = "start-up alone: pytest, torch, torchmetrics"
+THEIRS = "torchmetrics' test class, 24 configurations"
+THEIRS_OF_ONE = "torchmetrics' items of one configuration"
+OURS = "pytest-evalcheck, one target"
+OURS_OF_ALL = "pytest-evalcheck, the same 24 configurations"
 
 
 def compare_seconds(bench: Bench, repeats: int) -> None:
     """Print the seconds of both sides on `MulticlassAccuracy`, and their ratios."""
     one, every = targets.one_configuration(), targets.every_configuration()
     sides: dict[str, Callable[[], Run]] = {
-        "start-up alone: pytest, torch, torchmetrics": bench.startup,
-        "torchmetrics, its test class: 24 configurations": lambda: bench.theirs(THEIR_CLASS),
-        "torchmetrics, its items of one configuration": lambda: bench.theirs(
-            THEIR_CLASS, "-k", THEIR_ONE_CONFIGURATION
-        ),
-        "pytest-evalcheck, one target": lambda: bench.ours(one),
-        "pytest-evalcheck, the same 24 configurations": lambda: bench.ours(every),
+        IDLE: bench.startup,
+        THEIRS: lambda: bench.theirs(THEIR_CLASS),
+        THEIRS_OF_ONE: lambda: bench.theirs(THEIR_CLASS, "-k", THEIR_ONE_CONFIGURATION),
+        OURS: lambda: bench.ours(one),
+        OURS_OF_ALL: lambda: bench.ours(every),
     }
-    # Untimed: bytecode, rewritten assertions and the disk's cache.
-    bench.startup(), bench.theirs(THEIR_CLASS, "--collect-only"), bench.ours(one, "--collect-only")
+    for prepare in (bench.startup, lambda: bench.theirs(THEIR_CLASS, "--collect-only"), lambda: bench.ours(one)):
+        prepare()  # bytecode, rewritten assertions and the disk's cache are not what is measured
     taken: dict[str, list[Run]] = {name: [] for name in sides}
     for _ in range(repeats):
         for name, side in sides.items():
             taken[name].append(side())
-    idle, whole, part, ours, all_ours = (statistics.median(r.seconds for r in runs) for runs in taken.values())
-    print(f"{'on MulticlassAccuracy, median of ' + str(repeats):<50}{'seconds':>8}{'less start-up':>15}  items")
-    for (name, runs), seconds in zip(taken.items(), (idle, whole, part, ours, all_ours), strict=True):
-        print(f"{name:<50}{seconds:8.2f}{seconds - idle:15.2f}  {runs[-1].counts or _stop(runs[-1])}")
-    print(f"\n{'how many times faster we are':<50}{'whole':>8}{'less start-up':>15}")
-    for name, theirs, mine in (
-        ("one target, beside its test class", whole, ours),
-        ("one target, beside its items of one configuration", part, ours),
-        ("24 targets, beside its test class", whole, all_ours),
-    ):
-        print(f"{name:<50}{theirs / mine:8.1f}{(theirs - idle) / (mine - idle):15.1f}")
+            if not taken[name][-1].counts:
+                stop(taken[name][-1])
+    wall = {name: statistics.median(run.seconds for run in runs) for name, runs in taken.items()}
+    work = {name: statistics.median(run.processor for run in runs) for name, runs in taken.items()}
+    idle = wall[IDLE]
+    print(f"{f'MulticlassAccuracy, median of {repeats}':<46}seconds  less start-up  processor  items")
+    for name, runs in taken.items():
+        print(f"{name:<46}{wall[name]:7.2f}{wall[name] - idle:15.2f}{work[name]:11.2f}  {runs[-1].counts}")
+    print(f"\n{'how many times faster we are':<46}seconds  less start-up  processor")
+    pairs = {
+        "one target / its test class": (OURS, THEIRS),
+        "one target / its items of one configuration": (OURS, THEIRS_OF_ONE),
+        "24 configurations / its test class": (OURS_OF_ALL, THEIRS),
+    }
+    for name, (ours, theirs) in pairs.items():
+        beyond = (wall[theirs] - idle) / (wall[ours] - idle)
+        print(f"{name:<46}{wall[theirs] / wall[ours]:7.1f}{beyond:15.1f}{work[theirs] / work[ours]:11.1f}")
 
 
 def their_verdicts(bench: Bench, pairs: int) -> list[records.Verdict]:
     """What the harness says about each pair; a process that an item ended is followed by one for the rest."""
     log = bench.folder / "records.jsonl"
-    arguments = ["-p", "unittests.conftest", "-p", "torchmetrics_items", HERE / "torchmetrics_items.py"]
+    arguments: list[str | Path] = [
+        "-p",
+        "unittests.conftest",
+        "-p",
+        "torchmetrics_items",
+        HERE / "torchmetrics_items.py",
+    ]
     arguments += ["-c", bench.checkout / "pyproject.toml", "--rootdir", bench.checkout]
     while True:
         before = len(records.read(log))
@@ -176,35 +105,37 @@ def their_verdicts(bench: Bench, pairs: int) -> list[records.Verdict]:
         if now and latest.counts:
             return [records.verdict(now, index) for index in range(pairs)]
         if len(now) == before:
-            _stop(latest)
+            stop(latest)
 
 
-def our_verdicts(bench: Bench, pairs: int) -> list[tuple[list[str], list[str]]]:
-    """The promises that each planted bug and each correct twin break."""
+def our_verdicts(bench: Bench) -> dict[str, list[str]]:
+    """The promises that each target of the gallery breaks."""
     latest = bench.ours(targets.GALLERY)
     broken: dict[str, list[str]] = {}
-    for cell in bench.report() or _stop(latest):
-        name = str(cell["target"]).rpartition("::")[2]
-        broken.setdefault(name, []).extend([str(cell["code"])] if cell["outcome"] == "broken" else [])
-    return [(broken[f"planted_{index}"], broken[f"correct_{index}"]) for index in range(pairs)]
+    for cell in bench.report() or stop(latest):
+        name = cell["target"].rpartition("::")[2]
+        broken.setdefault(name, []).extend([cell["code"]] if cell["outcome"] == "broken" else [])
+    return broken
 
 
 def compare_catches(bench: Bench) -> None:
     """Print which side catches which planted bug."""
     sys.path.insert(0, str(ROOT))
-    from fixtures.gallery.table import SPECIMENS
-
-    theirs, ours = their_verdicts(bench, len(SPECIMENS)), our_verdicts(bench, len(SPECIMENS))
+    specimens = importlib.import_module("fixtures.gallery.table").SPECIMENS
+    theirs, ours = their_verdicts(bench, len(specimens)), our_verdicts(bench)
     print(f"{'planted bug':<30}{'promise':<9}{'pytest-evalcheck':<24}torchmetrics' harness")
     caught = 0
-    for specimen, verdict, (broken, on_twin) in zip(SPECIMENS, theirs, ours, strict=True):
-        caught += specimen.code in broken and not on_twin
+    for index, (specimen, verdict) in enumerate(zip(specimens, theirs, strict=True)):
+        broken, alarms = ours[f"planted_{index}"], ours[f"correct_{specimen.twin.name}"]
+        caught += specimen.code in broken and not alarms
         mine = "caught" if specimen.code in broken else f"missed ({' '.join(broken) or 'all kept'})"
-        mine = f"alarm on its twin: {' '.join(on_twin)}" if on_twin else mine
+        mine = f"alarm on its twin: {' '.join(alarms)}" if alarms else mine
         verb = "caught" if verdict.caught else "missed" if verdict.runnable else "cannot run it"
         print(f"{specimen.bug.name:<30}{specimen.code:<9}{mine:<24}{verb}; {verdict.why[:100]}")
     by_them, runnable = sum(v.caught for v in theirs), sum(v.runnable for v in theirs)
-    print(f"caught of {len(ours)}: pytest-evalcheck {caught}, torchmetrics' harness {by_them} of {runnable} it can run")
+    print(
+        f"caught of {len(theirs)}: pytest-evalcheck {caught}, torchmetrics' harness {by_them} ({runnable} it can run)"
+    )
 
 
 def _checkout(given: Path | None, folder: Path) -> Path:
@@ -230,10 +161,6 @@ def _require_what_the_harness_imports() -> None:
     if missing:
         needs = 'python -m pip install "scikit-learn<1.8" cachier==4.1.0 pytest-doctestplus'
         sys.exit(f"torchmetrics' harness needs {', '.join(missing)}: {needs}")
-
-
-def _stop(latest: Run) -> str:
-    sys.exit(f"this run told nothing; the end of its output:\n{latest.output[-3000:]}")
 
 
 def main() -> None:

@@ -40,10 +40,10 @@ from fixtures.gallery.table import SPECIMENS
 
 for index, specimen in enumerate(SPECIMENS):
     globals()[f"planted_{index}"] = specimen.bug
-    globals()[f"correct_{index}"] = specimen.twin
+    globals()[f"correct_{specimen.twin.name}"] = specimen.twin
 del specimen
 """
-"""Both sides of every pair: ``planted_0``, ``correct_0``, ``planted_1``, ..."""
+"""Both sides of every pair: ``planted_0``, ``correct_MeanSquaredError``, ``planted_1``, ..."""
 
 
 def one_configuration() -> str:

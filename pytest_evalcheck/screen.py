@@ -54,7 +54,8 @@ def raised_at(error: BaseException, file: str) -> str:
     """The error on one line with the innermost line of the user's file, or else of any file."""
     frames = traceback.extract_tb(error.__traceback__)
     mine = [frame for frame in frames if frame.filename == file] or list(frames)
-    text = "".join(traceback.format_exception_only(type(error), error)).strip().splitlines()[-1][:300]
+    said = str(error).strip().splitlines()  # not the notes, in which Hypothesis puts its own view of the case
+    text = ": ".join([type(error).__name__, *said[:1]])[:300]
     return f"{text}  ({relative(mine[-1].filename)}:{mine[-1].lineno})" if mine else text
 
 

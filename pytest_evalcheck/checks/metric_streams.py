@@ -92,9 +92,9 @@ def real_processes_give_the_value_of_the_whole(metric: MetricSubject, case: case
             expect(value).equals(expected, about=f"the value of rank {rank} over {plan}")
 
 
-@check("EC208", regimes=("samples that move",))
+@check("EC208", regimes=("batches that move", "samples that move in their batch"))
 def order_does_not_matter(metric: MetricSubject, case: cases.Reordered) -> None:
-    """The order of the samples does not change the value.
+    """The order of the batches, and of the samples in a batch, does not change the value.
 
     A result with one entry a sample is compared as a multiset.
 

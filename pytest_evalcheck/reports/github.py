@@ -51,7 +51,7 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
     Raises `ReportError` when not even the counts fit.
     """
     blocks = list(_blocks(report))
-    room = limit - _NOTE_ROOM
+    room = limit if sum(block.size for block in blocks) <= limit else limit - _NOTE_ROOM
     shown = set()
     for index, block in sorted(enumerate(blocks), key=lambda item: item[1].rank):
         if block.size <= room:

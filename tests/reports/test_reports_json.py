@@ -195,7 +195,7 @@ def test_an_outcome_that_does_not_exist_is_refused(tmp_path):
     path = tmp_path / "out.json"
     write(small(), path)
     path.write_text(path.read_text("utf-8").replace('"not run",', '"skipped",'), "utf-8")
-    with pytest.raises(ReportError, match="cell 10 of .* ended 'skipped', not kept or broken or known"):
+    with pytest.raises(ReportError, match=r"cell 10 of .* ended 'skipped', not kept or broken or known"):
         load(path)
 
 

@@ -194,41 +194,52 @@ class Shards:
 
 @dataclass(frozen=True, kw_only=True)
 class Reordered:
-    """Samples cut into batches, and an order to feed them in instead."""
+    """A stream, and the same batches in another order with their samples in another order.
+
+    Every sample stays with those of its batch: what depends on the cut is another promise.
+    """
 
     samples: Rows
     batches: Cut
-    order: list[int]
+    order: Cut
 
     @property
     def in_order(self) -> list[Rows]:
-        """The samples as they came."""
+        """The batches as they came."""
         return pick(self.samples, self.batches)
 
     @property
     def reordered(self) -> list[Rows]:
-        """The same samples in the other order, in batches of the same sizes."""
-        return pick([self.samples[i] for i in self.order], self.batches)
+        """The batches in the other order."""
+        return pick(self.samples, self.order)
 
     @property
     def regimes(self) -> frozenset[str]:
-        moved = [self.samples[i] for i in self.order] != list(self.samples)
-        return frozenset({"samples that move"} if moved else ())
+        reached = set()
+        if [sorted(batch) for batch in self.order] != [sorted(batch) for batch in self.batches]:
+            reached.add("batches that move")
+        if any(batch not in self.batches for batch in self.order):
+            reached.add("samples that move in their batch")
+        return frozenset(reached)
 
     @classmethod
     def strategy(cls, inputs: Samples) -> st.SearchStrategy[Reordered]:
         @st.composite
         def reordered(draw: st.DrawFn) -> Reordered:
             rows = draw(inputs.rows(min_size=max(2, inputs.min_samples), max_size=6))
-            return cls(samples=rows, batches=draw(cuts(len(rows))), order=list(draw(st.permutations(range(len(rows))))))
+            plan = draw(cuts(len(rows)))
+            order = [list(draw(st.permutations(batch))) for batch in draw(st.permutations(plan))]
+            return cls(samples=rows, batches=plan, order=order)
 
         return reordered()
 
     @classmethod
     def of(cls, inputs: Samples, samples: Rows) -> Reordered | None:
         stream = Stream.of(inputs, samples)
-        order = list(reversed(range(len(samples))))
-        return cls(samples=samples, batches=stream.batches, order=order) if stream else None
+        if stream is None:
+            return None
+        backwards = [batch[::-1] for batch in stream.batches[::-1]]
+        return cls(samples=samples, batches=stream.batches, order=backwards)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,66 @@
+"""How fast the planted bugs of the gallery are found, and how many examples a second the suite tries.
+
+    python benchmarks/gallery.py [--seeds 3]
+
+For every planted bug: seconds and examples until the first violation (no shrinking), and to the screen (with it).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from hypothesis import Phase, core, settings
+
+import pytest_evalcheck as ec
+from fixtures.gallery.table import SPECIMENS, Specimen
+
+
+def found(specimen: Specimen, *phases: Phase) -> tuple[float, int]:
+    settings.register_profile("benchmark", settings(database=None, phases=phases))
+    settings.load_profile("benchmark")
+    started = time.perf_counter()
+    (cell,) = ec.run(specimen.bug, select=specimen.code).cells
+    assert cell.outcome == "broken", f"{specimen.code} did not catch {specimen.bug.name}"
+    return time.perf_counter() - started, cell.examples
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=3)
+    seeds = parser.parse_args().seeds
+    ec.run(SPECIMENS[0].twin)  # what is imported on first use is not the suite's cost
+    print(f"{'check':6} {'planted bug':34} {'first violation':>16} {'examples':>9} {'screen':>9}")
+    firsts, screens = [], []
+    for specimen in SPECIMENS:
+        quick, full, tried = [], [], []
+        for seed in range(seeds):
+            core.global_force_seed = seed
+            seconds, examples = found(specimen, Phase.explicit, Phase.generate)
+            quick.append(seconds)
+            tried.append(examples)
+            full.append(found(specimen, Phase.explicit, Phase.generate, Phase.shrink)[0])
+        first, screen = statistics.median(quick), statistics.median(full)
+        firsts.append(first)
+        screens.append(screen)
+        name = specimen.bug.name
+        print(f"{specimen.code:6} {name:34} {first:14.3f} s {statistics.median(tried):9.0f} {screen:7.2f} s")
+    core.global_force_seed = 0
+    settings.load_profile("default")
+    started, cells = time.perf_counter(), []
+    for twin in {specimen.twin.name: specimen.twin for specimen in SPECIMENS}.values():
+        cells += ec.run(twin).cells
+    rate = sum(cell.examples for cell in cells) / (time.perf_counter() - started)
+    print(
+        f"median time to the first violation: {statistics.median(firsts):.3f} s, to the screen: {statistics.median(screens):.2f} s"
+    )
+    print(f"examples per second over the correct twins: {rate:.0f}, in {len(cells)} cells")
+
+
+if __name__ == "__main__":
+    main()

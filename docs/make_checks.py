@@ -1,0 +1,73 @@
+"""Write docs/checks from the docstrings of the checks and what they print on their planted bugs.
+
+    python docs/make_checks.py
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from hypothesis import settings  # noqa: E402
+
+import pytest_evalcheck as ec  # noqa: E402
+from fixtures.gallery.table import SPECIMENS  # noqa: E402
+from pytest_evalcheck.checks import Check, shipped  # noqa: E402
+
+FOLDER = ROOT / "docs" / "checks"
+PROFILE = settings(derandomize=True, database=None)
+
+
+def failure(made: Check) -> str:
+    """What the check prints on the first of its planted bugs."""
+    specimen = next(s for s in SPECIMENS if s.code == made.code)
+    settings.register_profile("docs", PROFILE)
+    before = settings.get_current_profile_name()
+    settings.load_profile("docs")
+    try:
+        (cell,) = ec.run(specimen.bug, select=made.code).cells
+    finally:
+        settings.load_profile(before)
+    assert cell.outcome == "broken", f"{made.code} does not catch {specimen.bug.name}: {cell.reason}"
+    # Where the bug stands and how it is replayed is of no use to a reader of the page.
+    return "\n".join(line for line in cell.screen.splitlines() if not re.match(r"(target|reproduce) ", line))
+
+
+def page(made: Check) -> str:
+    """The page of one check."""
+    lines = [f"# {made.code} {made.name}", "", made.promise, ""]
+    for title, text in (("Why", made.why), ("Usual cause", made.usual_cause), ("Fix", made.fix)):
+        if text:
+            lines += [f"**{title}.** {text[0].upper() if title != 'Fix' else text[0]}{text[1:]}", ""]
+    if made.regimes:
+        lines += ["**Cases reach:** " + ", ".join(made.regimes) + ".", ""]
+    if made.needs:
+        lines += ["**Needs** samples with: " + ", ".join(f"`{need}`" for need in made.needs) + ".", ""]
+    if made.marks:
+        lines += ["**Runs** only when asked for: " + ", ".join(f"`-m {mark}`" for mark in made.marks) + ".", ""]
+    lines += [f"Since {made.since}. What it prints on a planted bug:", "", "```text", failure(made), "```", ""]
+    return "\n".join(lines)
+
+
+def index() -> str:
+    """The list of all checks."""
+    rows = [f"| [{made.code}]({made.code}.md) | {made.promise} |" for made in shipped()]
+    head = ["# The promises", "", "One page a check, made from its docstring by `docs/make_checks.py`.", ""]
+    return "\n".join([*head, "| code | promise |", "| --- | --- |", *rows, ""])
+
+
+def pages() -> dict[str, str]:
+    """Every file of the folder by name."""
+    return {"README.md": index(), **{f"{made.code}.md": page(made) for made in shipped()}}
+
+
+if __name__ == "__main__":
+    FOLDER.mkdir(exist_ok=True)
+    for old in FOLDER.glob("*.md"):
+        old.unlink()
+    for name, text in pages().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_evalcheck.compare import EXACT, Raised, Tolerance, difference, has_nonfinite, show
+
+leaves = st.one_of(st.floats(), st.integers(), st.text(max_size=3), st.booleans(), st.none())
+results = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.tuples(inner, inner), st.dictionaries(st.text(max_size=2), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(results)
+def test_a_result_says_the_same_as_itself(value: object) -> None:
+    assert difference(value, value, EXACT) is None
+    assert isinstance(show(value), str)
+    assert "\n" not in show(value)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False, width=32), st.floats(-1, 1))
+def test_numbers_in_all_containers_compare_alike(number: float, off: float) -> None:
+    other = number + off
+    verdict = difference(other, number, Tolerance()) is None
+    for wrap in (torch.tensor, np.float64, lambda x: torch.tensor(x, dtype=torch.float64)):
+        wrapped = difference(wrap(other), number, Tolerance())
+        assert (wrapped is None) == verdict or math.isclose(abs(off), 1e-5 + 1e-4 * abs(number), rel_tol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "said"),
+    [
+        (0.5, 0.75, "0.5 is not 0.75"),
+        (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0]), "[1.0, 2.0] is not [1.0, 3.0]"),
+        (torch.tensor([1.0]), torch.tensor(1.0), "shape (1,) is not 1.0"),
+        (torch.zeros(2, 1), torch.zeros(1, 2), "shape (2, 1) is not shape (1, 2)"),
+        ({"a": 1.0, "b": [1, 2]}, {"a": 1.0, "b": [1, 3]}, "at ['b'][1]: 2 is not 3"),
+        ({"a": 1.0}, {"b": 1.0}, "keys ['a'] are not ['b']"),
+        ((1, 2), (1, 2, 3), "length 2 is not 3"),
+        ("a", "b", "'a' is not 'b'"),
+        (float("nan"), 1.0, "nan is not 1.0"),
+        (float("inf"), float("-inf"), "inf is not -inf"),
+        (1.0, Raised(ValueError("no rows"), "compute"), "1.0 is not compute raised ValueError: no rows"),
+        (torch.tensor([]), torch.tensor([1.0]), "shape (0,) is not shape (1,)"),
+    ],
+)
+def test_what_differs_is_named(actual: object, expected: object, said: str) -> None:
+    found = difference(actual, expected, Tolerance())
+    assert found is not None
+    assert said in found
+
+
+def test_order_of_keys_does_not_matter_nor_does_the_dtype() -> None:
+    assert difference({"a": 1, "b": 2}, {"b": 2, "a": 1}, EXACT) is None
+    assert difference(torch.tensor([1, 2]), torch.tensor([1.0, 2.0]), EXACT) is None
+
+
+def test_errors_of_one_type_are_the_same_refusal() -> None:
+    refusal = Raised(ValueError("a"), "update")
+    assert difference(refusal, Raised(ValueError("b"), "compute"), EXACT) is None
+    assert difference(refusal, Raised(TypeError("a"), "update"), EXACT)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_non_finite_numbers_are_found_anywhere(bad: float) -> None:
+    assert has_nonfinite({"a": [torch.tensor([[1.0, bad]])]})
+    assert not has_nonfinite({"a": [torch.tensor([[1.0]]), "nan", 3]})
+
+
+def test_a_tolerance_must_be_finite() -> None:
+    with pytest.raises(ValueError, match="at least 0"):
+        Tolerance(rtol=-1)

@@ -1,0 +1,66 @@
+"""The table of planted bugs: each is caught by its check and by no other, and its correct twin keeps every promise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import pytest_evalcheck as ec
+from fixtures.gallery.table import SPECIMENS, Specimen
+from pytest_evalcheck.checks import shipped
+from pytest_evalcheck.run import run
+
+APART = {made.code for made in shipped() if "distributed" in made.marks}
+"""Codes of checks that start processes of their own, and run when pytest is asked for them."""
+
+TWINS = {specimen.twin.name: specimen.twin for specimen in SPECIMENS}
+
+
+def each(specimens: list[Specimen]) -> Any:
+    return pytest.mark.parametrize("specimen", [pytest.param(s, id=f"{s.code}-{s.bug.name}") for s in specimens])
+
+
+def samples_of(cell: ec.Cell) -> list[Any]:
+    """The samples of the smallest input; none where it is a seed and the parameters of a distribution."""
+    case = eval(f"dict({cell.case})", {"__builtins__": {}, "dict": dict, "float": float})
+    # All samples of a contrast are needed: some of each class.
+    return list(case.get("samples", []))
+
+
+def broken(report: ec.Report) -> dict[str, str]:
+    return {cell.code: f"{cell.reason} {cell.case}" for cell in report.of("broken")}
+
+
+def test_every_shipped_check_has_a_bug_that_it_alone_catches() -> None:
+    assert {s.code for s in SPECIMENS if not s.breaks_too} == {made.code for made in shipped()}
+
+
+@each([s for s in SPECIMENS if s.code not in APART])
+def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
+    (cell,) = run(specimen.bug, select=specimen.code).cells
+    assert cell.outcome == "broken", f"{cell.outcome} {cell.reason}"
+    assert not cell.cause, f"the target could not be tried: {cell.reason}"
+    assert len(samples_of(cell)) <= 3, cell.case
+
+
+@each([s for s in SPECIMENS if s.code not in APART])
+def test_a_bug_is_caught_by_no_other_check(specimen: Specimen) -> None:
+    others = ",".join([specimen.code, *specimen.breaks_too])
+    report = run(specimen.bug, ignore=others, effort="quick")
+    assert not broken(report)
+    assert report.count("kept") >= 5
+
+
+@pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS.keys())
+def test_a_correct_twin_keeps_every_promise(twin: ec.Target) -> None:
+    report = run(twin)
+    assert not broken(report)
+    kept = {cell.code for cell in report.of("kept")}
+    assert {s.code for s in SPECIMENS if s.twin is twin} - APART <= kept
+
+
+@each([s for s in SPECIMENS if s.code in APART])
+def test_processes_tell_a_bug_from_its_twin(specimen: Specimen) -> None:
+    (bug,), (twin,) = (run(target, select=specimen.code).cells for target in (specimen.bug, specimen.twin))
+    assert (bug.outcome, bug.cause, twin.outcome) == ("broken", "", "kept"), bug.screen + twin.screen

@@ -1,0 +1,95 @@
+"""Hostile targets: the cell says what they did, and the next one starts as if they had not."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from conftest import Suite
+
+from fixtures.gallery import hostile
+from fixtures.gallery.hostile import HOSTILE, Hostile
+from fixtures.gallery.metrics_plain import running_sum
+from pytest_evalcheck.run import run
+
+ROOT = Path(__file__).resolve().parents[1]
+each = pytest.mark.parametrize("specimen", HOSTILE, ids=lambda specimen: specimen.target.name)
+
+
+def surroundings() -> dict[str, Any]:
+    return {
+        "dtype": torch.get_default_dtype(),
+        "device": torch.get_default_device(),
+        "grad mode": torch.is_grad_enabled(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "threads": torch.get_num_threads(),
+        "random numbers": torch.get_rng_state().tolist(),
+        "environment": dict(os.environ),
+        "folder": Path.cwd(),
+    }
+
+
+@each
+def test_the_cell_says_what_the_target_did(specimen: Hostile) -> None:
+    (cell,) = run(specimen.target, select=specimen.check).cells
+    assert (cell.outcome, cell.cause) == ("broken", specimen.cause), cell.screen
+    assert specimen.says in cell.reason
+    assert specimen.cause.removeprefix("leak: ") in cell.screen if "leak" in specimen.cause else True
+
+
+@each
+def test_the_next_cell_starts_clean(specimen: Hostile) -> None:
+    before = surroundings()
+    run(specimen.target, select=specimen.check)
+    assert surroundings() == before
+    report = run(running_sum, select=specimen.check)
+    assert report.count("kept") == 1, report.cells[0].screen
+
+
+def test_other_checks_say_the_same(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+    suite.write("from fixtures.gallery.hostile import leaks_a_seed")
+    result = suite.run("--evalcheck-select=EC201,EC202,EC205", code=1)
+    result.said("3 promises: 0 kept, 3 broken", "the same as in cutting_the_stream_does_not_change_the_value")
+    assert result.text.count("EC201 cutting_the_stream") == 1
+
+
+def test_a_value_that_is_different_each_time_keeps_nothing() -> None:
+    report = run(hostile.answers_differently_each_time, select="EC201,EC205,EC208")
+    assert [cell.outcome for cell in report.cells] == ["broken"] * 3
+
+
+def test_a_failure_that_does_not_come_back_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hostile, "made_before", itertools.count())
+    (cell,) = run(hostile.is_wrong_once, select="EC201").cells
+    assert cell.outcome == "broken"
+    assert "the target is not deterministic" in cell.screen
+
+
+def test_a_process_that_dies_takes_only_its_cell(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    suite.write(
+        """
+        from fixtures.gallery.hostile import kills_its_process
+        from fixtures.gallery.metrics_plain import running_sum
+        """
+    )
+    result = suite.run("--evalcheck-select=EC201", code=1)
+    result.said("the process of the cell died", "exit code 7, without a report", "2 promises: 1 kept, 1 broken")
+
+
+def test_hostile_targets_leave_the_others_alone(suite: Suite) -> None:
+    harmless_only_when_isolated = "kills_its_process"
+    names = [s.target.name for s in HOSTILE if s.check == "EC201"]
+    assert harmless_only_when_isolated not in names
+    suite.write(
+        f"""
+        from fixtures.gallery.hostile import {", ".join(names)}
+        from fixtures.gallery.metrics_plain import running_sum
+        """
+    )
+    result = suite.run("--evalcheck-select=EC201", code=1)
+    result.said(f"{len(names) + 1} promises: 1 kept, {len(names)} broken")

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from pytest_evalcheck.cell import Cell, Report
     from pytest_evalcheck.checks import Check, check
     from pytest_evalcheck.compare import Tolerance
-    from pytest_evalcheck.run import run
+    from pytest_evalcheck.standalone import run
     from pytest_evalcheck.subjects.metric import Metric
     from pytest_evalcheck.target import KnownFailure, Target, TargetError, metric
     from pytest_evalcheck.violation import Violation, expect, passed_over
@@ -33,7 +33,7 @@ _HOMES = {
     "expect": "violation",
     "metric": "target",
     "passed_over": "violation",
-    "run": "run",
+    "run": "standalone",
 }
 
 __all__ = [

@@ -18,7 +18,7 @@ for _name in (
     "pytest_evalcheck.checks.metric_state",
     "pytest_evalcheck.checks.metric_streams",
     "pytest_evalcheck.reports.terminal",
-    "pytest_evalcheck.run",
+    "pytest_evalcheck.standalone",
     "pytest_evalcheck.session",
 ):
     importlib.import_module(_name)

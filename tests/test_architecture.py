@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "isolate": {"cell", "engine", "options", "plan", "reports", "subjects"},
     "collect": {"checks", "engine", "options", "plan", "screen", "select", "target"},
     "options": {"checks", "effort", "literals", "reports", "select", "target"},
-    "run": {"cell", "effort", "engine", "literals", "plan", "screen", "select", "target"},
+    "standalone": {"cell", "effort", "engine", "literals", "plan", "screen", "select", "target"},
     "explain": {"checks", "target"},
     "select": {"checks", "target"},
     "engine": {
@@ -100,3 +100,9 @@ def test_no_check_names_a_library() -> None:
     for path in (PACKAGE / "checks").glob("*.py"):
         code = "\n".join(line for line in path.read_text().splitlines() if "Fix:" not in line)
         assert not {"torchmetrics", "transformers", "composer", "sklearn"} & set(code.replace(".", " ").split())
+
+
+def test_no_module_hides_a_public_name() -> None:
+    import pytest_evalcheck as ec
+
+    assert not {path.stem for path in PACKAGE.iterdir()} & set(ec.__all__)

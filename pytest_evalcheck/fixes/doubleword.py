@@ -9,8 +9,8 @@ cascaded summation of Ogita, Rump and Oishi, "Accurate sum and dot product" (SIA
 building blocks of double-word arithmetic" (ACM Trans. Math. Softw. 44(2), 2017), with a relative error of
 3u**2 for roundoff u.
 
-Infinities and NaN live in the high word alone. The low word is then 0, so that an infinite sum stays
-infinite: without that the compensation would turn it into inf - inf, which is NaN.
+Infinities and NaN live in the high word alone, and the low word is then read as 0: otherwise the compensation
+would turn an infinite sum into inf - inf, which is NaN.
 
 What double words do not widen is the range: a sum or a product beyond the largest number of the dtype is
 infinite, and digits under its smallest number are lost.
@@ -63,7 +63,7 @@ def words(values: Tensor, wanted: torch.dtype) -> DoubleWord:
 
     Exact, but for float64 and integers beyond 2**48 in float32 words: there the first 48 bits are kept.
     """
-    values, dtype = values.detach(), working_dtype(values.device, wanted)
+    dtype = working_dtype(values.device, wanted)
     if values.dtype == torch.float64 and dtype == torch.float32:
         high = values.to(dtype)
         return _settled(high, (values - high.to(values.dtype)).to(dtype))
@@ -156,10 +156,6 @@ def _halves(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _settled(high: Tensor, low: Tensor) -> DoubleWord:
-    low = _finite(low)
+    low = torch.nan_to_num(low, nan=0.0, posinf=0.0, neginf=0.0)
     settled = high + low
-    return DoubleWord(settled, _finite(low - (settled - high)))
-
-
-def _finite(low: Tensor) -> Tensor:
-    return torch.nan_to_num(low, nan=0.0, posinf=0.0, neginf=0.0)
+    return DoubleWord(settled, low - (settled - high))

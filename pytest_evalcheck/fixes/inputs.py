@@ -56,9 +56,7 @@ def checked_shape(shape: Iterable[int]) -> tuple[int, ...]:
 def checked_dtype(dtype: torch.dtype | None) -> torch.dtype | None:
     """Refuse a dtype that a sum cannot have; None stands for the best that a device has."""
     if dtype not in (None, torch.float32, torch.float64):
-        raise TypeError(
-            f"dtype: expected torch.float64, torch.float32 or None for the best there is, got {dtype!r}"
-        )
+        raise TypeError(f"dtype: expected torch.float64, torch.float32 or None for the best there is, got {dtype!r}")
     return dtype
 
 
@@ -73,9 +71,7 @@ def checked_peer(other: object, kind: type, shape: tuple[int, ...] | None = None
 
 def as_state(**sums: DoubleWord) -> dict[str, Tensor]:
     """Copy the words of named sums into a flat dict."""
-    return {
-        f"{name}_{part}": word.clone() for name, sum_ in sums.items() for part, word in sum_._asdict().items()
-    }
+    return {f"{name}_{part}": word.clone() for name, sum_ in sums.items() for part, word in sum_._asdict().items()}
 
 
 def from_state(state: Mapping[str, Tensor], shape: tuple[int, ...], *names: str) -> list[DoubleWord]:
@@ -89,10 +85,7 @@ def from_state(state: Mapping[str, Tensor], shape: tuple[int, ...], *names: str)
                 raise TypeError(f"state[{key!r}]: expected a float64 or float32 tensor, got {got}")
             if tuple(word.shape) != shape:
                 raise ValueError(f"state[{key!r}]: expected the shape {shape}, got {tuple(word.shape)}")
-    return [
-        DoubleWord(state[f"{name}_high"].detach().clone(), state[f"{name}_low"].detach().clone())
-        for name in names
-    ]
+    return [DoubleWord(state[f"{name}_high"].detach().clone(), state[f"{name}_low"].detach().clone()) for name in names]
 
 
 def checked_keys(state: Mapping[str, Tensor], expected: Sequence[str]) -> None:
@@ -115,20 +108,14 @@ def _from_python(values: object, name: str) -> Tensor:
             return torch.as_tensor(values, dtype=torch.float64, device="cpu")
     except (TypeError, ValueError, RuntimeError) as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
-        raise kind(
-            f"{name}: expected a tensor or real numbers in a regular shape, got {values!r:.80}"
-        ) from error
+        raise kind(f"{name}: expected a tensor or real numbers in a regular shape, got {values!r:.80}") from error
     return tensor
 
 
 def _stacked(values: Sequence[object], name: str) -> Tensor:
     tensors = [value.detach() for value in values if isinstance(value, Tensor)]
     if len(tensors) < len(values) or len({(t.dtype, t.device) for t in tensors}) > 1:
-        raise TypeError(
-            f"{name}: expected tensors of one dtype on one device, or numbers, got a mixture of them"
-        )
+        raise TypeError(f"{name}: expected tensors of one dtype on one device, or numbers, got a mixture of them")
     if len({t.shape for t in tensors}) > 1:
-        raise ValueError(
-            f"{name}: expected tensors of one shape, got {[tuple(t.shape) for t in tensors][:8]}"
-        )
+        raise ValueError(f"{name}: expected tensors of one shape, got {[tuple(t.shape) for t in tensors][:8]}")
     return torch.stack(tensors)

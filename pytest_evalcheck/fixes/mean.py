@@ -152,9 +152,7 @@ def mean_of(means: Values, counts: Values) -> Tensor:
     """
     values, weights = real(means, name="means"), real(counts, name="counts")
     if values.shape != weights.shape:
-        raise ValueError(
-            f"counts: expected the shape of the means, {tuple(values.shape)}, got {tuple(weights.shape)}"
-        )
+        raise ValueError(f"counts: expected the shape of the means, {tuple(values.shape)}, got {tuple(weights.shape)}")
     result = WeightedMean(device=values.device)
     result.update(values.masked_fill((weights == 0).to(values.device), 0), weights)
     return result.compute()

@@ -148,10 +148,7 @@ class Samples:
             )
         batch = {name: given[name] for name in fields}
         self._check(batch, self._batches[0] if self._batches else None)
-        return {
-            name: tensor.detach().to(self._device, copy=True, memory_format=torch.contiguous_format)
-            for name, tensor in batch.items()
-        }
+        return {name: tensor.detach().to(self._device, copy=True) for name, tensor in batch.items()}
 
     def _check(self, batch: Mapping[str, Tensor], earlier: Mapping[str, Tensor] | None) -> None:
         for name, tensor in batch.items():
@@ -159,9 +156,7 @@ class Samples:
                 got = tensor.layout if isinstance(tensor, Tensor) else type(tensor).__name__
                 raise TypeError(f"{name}: expected a dense tensor, got {got}; torch.as_tensor makes one")
             if not tensor.dim():
-                raise ValueError(
-                    f"{name}: expected a tensor of shape (n, ...), one row a sample, got one of shape ()"
-                )
+                raise ValueError(f"{name}: expected a tensor of shape (n, ...), one row a sample, got one of shape ()")
         lengths = {name: len(tensor) for name, tensor in batch.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"expected as many rows in every field, got {lengths}")
@@ -181,9 +176,7 @@ class _Kind(NamedTuple):
 
     def check(self, name: str, tensor: Tensor) -> None:
         if tensor.dtype != self.dtype:
-            raise TypeError(
-                f"{name}: expected {self.dtype}, got {tensor.dtype}; cast it with .to({self.dtype})"
-            )
+            raise TypeError(f"{name}: expected {self.dtype}, got {tensor.dtype}; cast it with .to({self.dtype})")
         if tuple(tensor.shape[1:]) != self.shape:
             raise ValueError(f"{name}: expected rows of shape {self.shape}, got {tuple(tensor.shape[1:])}")
 
@@ -201,9 +194,7 @@ def _kind_of_template(name: str, template: Tensor | None) -> _Kind | None:
     if template is None:
         return None
     if not isinstance(template, Tensor):
-        raise TypeError(
-            f"fields: expected an empty tensor or None for {name!r}, got {type(template).__name__}"
-        )
+        raise TypeError(f"fields: expected an empty tensor or None for {name!r}, got {type(template).__name__}")
     if not template.dim() or len(template):
         raise ValueError(
             f"fields: expected an empty tensor such as torch.empty(0, 5) for {name!r}, got one of shape "

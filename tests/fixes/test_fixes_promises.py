@@ -110,9 +110,7 @@ KINDS = {
     "samples with templates": Kind(lambda: Samples(TEMPLATES), weighted, NOT_THESE_ROWS, ordered=True),
 }
 each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
-streams = st.lists(
-    st.lists(st.tuples(st.floats(-1000, 1000, width=16), st.integers(0, 3)), max_size=4), max_size=5
-)
+streams = st.lists(st.lists(st.tuples(st.floats(-1000, 1000, width=16), st.integers(0, 3)), max_size=4), max_size=5)
 relaxed = settings(deadline=None, max_examples=30)
 
 
@@ -150,9 +148,7 @@ def joined(batches: list[list[Sample]]) -> list[Sample]:
 @each_kind
 @given(batches=streams)
 @relaxed
-def test_the_cut_into_batches_and_empty_batches_do_not_show_bit_by_bit(
-    kind: Kind, batches: list[list[Sample]]
-):
+def test_the_cut_into_batches_and_empty_batches_do_not_show_bit_by_bit(kind: Kind, batches: list[list[Sample]]):
     whole = value(fed(kind, [joined(batches)]))
     assert same(value(fed(kind, batches)), whole)  # EC201, EC202
     assert same(value(fed(kind, [[sample] for sample in joined(batches)])), whole)
@@ -162,9 +158,7 @@ def test_the_cut_into_batches_and_empty_batches_do_not_show_bit_by_bit(
 @each_kind
 @given(shards=streams)
 @relaxed
-def test_merged_shards_give_the_value_of_the_whole_and_stay_as_they_are(
-    kind: Kind, shards: list[list[Sample]]
-):
+def test_merged_shards_give_the_value_of_the_whole_and_stay_as_they_are(kind: Kind, shards: list[list[Sample]]):
     ranks = [fed(kind, [shard]) for shard in shards]
     before = [value(rank) for rank in ranks]
     merged = kind.make()
@@ -199,9 +193,7 @@ def test_the_order_of_samples_does_not_show(kind: Kind, batches: list[list[Sampl
 @each_kind
 @given(batches=streams)
 @relaxed
-def test_forward_gives_the_value_of_the_batch_and_accumulates_like_update(
-    kind: Kind, batches: list[list[Sample]]
-):
+def test_forward_gives_the_value_of_the_batch_and_accumulates_like_update(kind: Kind, batches: list[list[Sample]]):
     accumulator, called = kind.make(), kind.make()
     for batch in batches:
         result = accumulator.forward(*kind.collate(batch))

@@ -42,9 +42,7 @@ def test_no_sample_has_the_shape_of_the_template():
 def test_no_sample_and_no_template_is_an_error_that_names_the_field():
     samples = Samples({"logits": torch.empty(0, 5), "labels": None})
     samples.update(torch.empty(0, 5), torch.empty(0))
-    with pytest.raises(
-        ValueError, match=r"no template says what an empty 'labels' is; .*'labels': torch.empty\(0"
-    ):
+    with pytest.raises(ValueError, match=r"no template says what an empty 'labels' is; .*'labels': torch.empty\(0"):
         samples.compute()
 
 
@@ -91,9 +89,7 @@ def test_shards_of_other_fields_or_rows_do_not_merge_and_change_nothing():
     samples, good, bad = Samples(["scores"]), Samples(["scores"]), Samples(["scores"])
     good.update(torch.tensor([1.0]))
     bad.update(torch.tensor([1]))
-    with pytest.raises(
-        ValueError, match=r"merge: expected Samples of the fields \('scores',\), got \('labels',\)"
-    ):
+    with pytest.raises(ValueError, match=r"merge: expected Samples of the fields \('scores',\), got \('labels',\)"):
         samples.merge(good, Samples(["labels"]))
     with pytest.raises(TypeError, match=r"scores: expected torch\.float32, got torch\.int64"):
         samples.merge(good, bad)

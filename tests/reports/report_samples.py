@@ -104,4 +104,4 @@ cells = st.builds(
 reports = st.lists(cells, max_size=8).map(Report)
 
 # A report is large and its rendering is not what is timed here.
-thorough = settings(max_examples=400, deadline=None)
+thorough = settings(max_examples=50, deadline=None)

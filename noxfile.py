@@ -42,7 +42,7 @@ def lint(session: nox.Session) -> None:
 def releases(session: nox.Session, release: str) -> None:
     """The tests with the oldest and the newest pytest and hypothesis."""
     pins = _constraints(session, "pytest", "hypothesis", "pytest-xdist", "pytest-randomly")
-    session.install("-c", pins, "-e", ".[targets]", "jsonschema", "pytest-xdist", *RELEASES[release])
+    session.install("-c", pins, "-e", ".[targets]", "jsonschema", "markdown-it-py", "pytest-xdist", *RELEASES[release])
     session.run("pytest", "-q", "-p", "no:cacheprovider")
 
 

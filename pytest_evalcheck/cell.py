@@ -7,7 +7,7 @@ in the process that ran them, on the controller of a distributed run, or from a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 Outcome = Literal["kept", "broken", "known", "not applicable", "not run"]
@@ -59,7 +59,7 @@ class Cell:
 
     def as_json(self) -> dict[str, Any]:
         """A plain dict of this cell, with its unreached regimes, ready for ``json.dumps``."""
-        return {**asdict(self), "regimes": dict(self.regimes), "unreached": list(self.unreached)}
+        return {**{f.name: getattr(self, f.name) for f in fields(self)}, "regimes": dict(self.regimes), "unreached": list(self.unreached)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Cell:

@@ -13,7 +13,7 @@ from pytest_evalcheck import collect
 from pytest_evalcheck.cell import Cell, Report
 from pytest_evalcheck.isolate import isolated_cell, should_isolate
 from pytest_evalcheck.options import Options
-from pytest_evalcheck.reports import FORMATS
+from pytest_evalcheck.reports import FORMATS, ReportError
 from pytest_evalcheck.target import Target
 
 PROPERTY = "evalcheck"
@@ -34,6 +34,7 @@ class EvalcheckSession:
     told: dict[tuple[str, str, str], str] = field(default_factory=dict)
     """The first check that reported a cause which its target shares with others."""
     failed_to_collect: int = 0
+    unwritten: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, config: pytest.Config) -> EvalcheckSession:
@@ -131,7 +132,11 @@ class EvalcheckSession:
         if hasattr(self.config, "workerinput") or self.config.option.collectonly:
             return
         for name, path in self.options.reports:
-            FORMATS[name](self.report, path)
+            try:
+                FORMATS[name](self.report, path)
+            except (OSError, ReportError) as error:  # the disk may have filled up meanwhile
+                self.unwritten.append(f"the {name} report could not be written to {path}: {error}")
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if self._untried and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -158,12 +163,11 @@ class EvalcheckSession:
             color=writer.hasmarkup,
             verbosity=self.config.option.verbose,
             unicode="utf" in encoding,
+            untried=self._untried,
         )
         emit(lines, writer.write)
-        for target in self._untried:
-            terminalreporter.write_line(
-                f"ERROR: no promise of {target} was tried, so nothing is known about it", red=True
-            )
+        for line in self.unwritten:
+            terminalreporter.write_line(f"ERROR: {line}", red=True)
 
     @property
     def report(self) -> Report:

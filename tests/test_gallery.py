@@ -9,7 +9,6 @@ import pytest
 import pytest_evalcheck as ec
 from fixtures.gallery.table import SPECIMENS, Specimen
 from pytest_evalcheck.checks import shipped
-from pytest_evalcheck.run import run
 
 APART = {made.code for made in shipped() if "distributed" in made.marks}
 """Codes of checks that start processes of their own, and run when pytest is asked for them."""
@@ -38,7 +37,7 @@ def test_every_shipped_check_has_a_bug_that_it_alone_catches() -> None:
 
 @each([s for s in SPECIMENS if s.code not in APART])
 def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
-    (cell,) = run(specimen.bug, select=specimen.code).cells
+    (cell,) = ec.run(specimen.bug, select=specimen.code).cells
     assert cell.outcome == "broken", f"{cell.outcome} {cell.reason}"
     assert not cell.cause, f"the target could not be tried: {cell.reason}"
     assert len(samples_of(cell)) <= 3, cell.case
@@ -47,14 +46,14 @@ def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
 @each([s for s in SPECIMENS if s.code not in APART])
 def test_a_bug_is_caught_by_no_other_check(specimen: Specimen) -> None:
     others = ",".join([specimen.code, *specimen.breaks_too])
-    report = run(specimen.bug, ignore=others, effort="quick")
+    report = ec.run(specimen.bug, ignore=others, effort="quick")
     assert not broken(report)
     assert report.count("kept") >= 5
 
 
 @pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS.keys())
 def test_a_correct_twin_keeps_every_promise(twin: ec.Target) -> None:
-    report = run(twin)
+    report = ec.run(twin)
     assert not broken(report)
     kept = {cell.code for cell in report.of("kept")}
     assert {s.code for s in SPECIMENS if s.twin is twin} - APART <= kept
@@ -62,5 +61,5 @@ def test_a_correct_twin_keeps_every_promise(twin: ec.Target) -> None:
 
 @each([s for s in SPECIMENS if s.code in APART])
 def test_processes_tell_a_bug_from_its_twin(specimen: Specimen) -> None:
-    (bug,), (twin,) = (run(target, select=specimen.code).cells for target in (specimen.bug, specimen.twin))
+    (bug,), (twin,) = (ec.run(target, select=specimen.code).cells for target in (specimen.bug, specimen.twin))
     assert (bug.outcome, bug.cause, twin.outcome) == ("broken", "", "kept"), bug.screen + twin.screen

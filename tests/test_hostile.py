@@ -14,7 +14,6 @@ from conftest import Suite
 from fixtures.gallery import hostile
 from fixtures.gallery.hostile import HOSTILE, Hostile
 from fixtures.gallery.metrics_plain import running_sum
-from pytest_evalcheck.run import run
 
 ROOT = Path(__file__).resolve().parents[1]
 each = pytest.mark.parametrize("specimen", HOSTILE, ids=lambda specimen: specimen.target.name)
@@ -35,7 +34,7 @@ def surroundings() -> dict[str, Any]:
 
 @each
 def test_the_cell_says_what_the_target_did(specimen: Hostile) -> None:
-    (cell,) = run(specimen.target, select=specimen.check).cells
+    (cell,) = ec.run(specimen.target, select=specimen.check).cells
     assert (cell.outcome, cell.cause) == ("broken", specimen.cause), cell.screen
     assert specimen.says in cell.reason
     assert specimen.cause.removeprefix("leak: ") in cell.screen if "leak" in specimen.cause else True
@@ -44,9 +43,9 @@ def test_the_cell_says_what_the_target_did(specimen: Hostile) -> None:
 @each
 def test_the_next_cell_starts_clean(specimen: Hostile) -> None:
     before = surroundings()
-    run(specimen.target, select=specimen.check)
+    ec.run(specimen.target, select=specimen.check)
     assert surroundings() == before
-    report = run(running_sum, select=specimen.check)
+    report = ec.run(running_sum, select=specimen.check)
     assert report.count("kept") == 1, report.cells[0].screen
 
 
@@ -58,13 +57,13 @@ def test_other_checks_say_the_same(suite: Suite, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_value_that_is_different_each_time_keeps_nothing() -> None:
-    report = run(hostile.answers_differently_each_time, select="EC201,EC205,EC208")
+    report = ec.run(hostile.answers_differently_each_time, select="EC201,EC205,EC208")
     assert [cell.outcome for cell in report.cells] == ["broken"] * 3
 
 
 def test_a_failure_that_does_not_come_back_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hostile, "made_before", itertools.count())
-    (cell,) = run(hostile.is_wrong_once, select="EC201").cells
+    (cell,) = ec.run(hostile.is_wrong_once, select="EC201").cells
     assert cell.outcome == "broken"
     assert "the target is not deterministic" in cell.screen
 

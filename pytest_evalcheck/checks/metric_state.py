@@ -147,6 +147,7 @@ def a_copy_continues_in_mid_stream(metric: MetricSubject, case: cases.Stream) ->
 @check(
     "EC210",
     regimes=("after a good batch", "before any good batch", "through update", "through forward"),
+    examples=75,  # every fault by every way needs a case in which the loss of a batch changes the value
 )
 def a_rejected_batch_leaves_the_state_as_it_was(metric: MetricSubject, case: cases.Rejected) -> None:
     """A batch that is rejected leaves the state as it was, through `update` and through `forward`.

@@ -7,7 +7,7 @@ from itertools import product
 
 _HEAD = """\
 import pytest_evalcheck as ec
-from fixtures.targets._torchmetrics import nan_is_an_answer, universal
+from fixtures.targets._torchmetrics import empty_rank, nan_is_an_answer, universal
 from pytest_evalcheck import strategies as es
 from sklearn.metrics import accuracy_score
 from torchmetrics.classification import MulticlassAccuracy
@@ -18,7 +18,10 @@ SCORES = universal((ONE, 1), (ONE, 2), (TWO, 2)) | {
     "EC216": nan_is_an_answer(dict(samples=[(BLANK, 1)], batches=[[0]], poisoned=0, number=BLANK[0]))
 }
 MASK_1, MASK_2 = ((1, 1, 1),) * 2, ((2, 2, 2),) * 2
-MASKS = universal((MASK_1, MASK_1), (MASK_1, MASK_2), (MASK_2, MASK_2))
+MASKS = universal((MASK_1, MASK_1), (MASK_1, MASK_2), (MASK_2, MASK_2)) | {
+    "EC203": empty_rank(dict(samples=[(MASK_1, MASK_1)], shards=[[[0]], []]))
+}
+A_ROW_EACH = {"EC213": "an ignored sample has an entry of its own in a value with one entry a sample"}
 
 
 def share_of_right_answers(samples):
@@ -28,7 +31,7 @@ def share_of_right_answers(samples):
 
 _TARGET = """
 
-@ec.metric(inputs=es.{samples}, ignore_index={ignored}), known_failures={known}, reference={reference})
+@ec.metric(inputs=es.{samples}, ignore_index={ignored}), reference={reference}, {known})
 def {name}(device):
     return MulticlassAccuracy(
         num_classes=5, average={average!r}, multidim_average={multidim!r}, ignore_index={ignored}
@@ -62,7 +65,7 @@ def _target(average: str | None, multidim: str, ignored: int | None, *, referenc
     return _TARGET.format(
         name=re.sub(r"\W", "_", f"{average}_{multidim}_ignoring_{ignored}".replace("-", "minus_")),
         samples="multiclass(classes=5, of='probabilities'" if whole else "segmentation(classes=5",
-        known="SCORES" if whole else "MASKS",
+        known=f"known_failures={'SCORES' if whole else 'MASKS, not_applicable=A_ROW_EACH'}",
         average=average,
         multidim=multidim,
         ignored=ignored,

@@ -59,7 +59,8 @@ class Cell:
 
     def as_json(self) -> dict[str, Any]:
         """A plain dict of this cell, with its unreached regimes, ready for ``json.dumps``."""
-        return {**{f.name: getattr(self, f.name) for f in fields(self)}, "regimes": dict(self.regimes), "unreached": list(self.unreached)}
+        own = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {**own, "regimes": dict(self.regimes), "unreached": list(self.unreached)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Cell:

@@ -94,6 +94,7 @@ class Runner:
         if trial.failed_at and time.monotonic() - trial.failed_at > plan.effort.shrink_seconds:
             raise SearchOver
         _require_plain(case)
+        compared = trial.evidence.compared
         try:
             with borrowed() as left, collecting(trial.evidence):
                 self._check(case, arguments)
@@ -113,7 +114,8 @@ class Runner:
         trial.examples += 1
         trial.warm = trial.warm or time.monotonic()
         trial.witnessed = True
-        trial.regimes.update(case.regimes)
+        if trial.evidence.compared > compared:  # a case that was refused or passed over has reached nothing
+            trial.regimes.update(case.regimes)
 
     def judge(self, call: Callable[[], Any]) -> Cell:
         """Run the Hypothesis test with ``call`` and say what became of the promise."""
@@ -135,7 +137,9 @@ class Runner:
                 self._blame(error)
             else:
                 outcome, reason = self._after()
-        if outcome is None or (outcome in ("kept", "not applicable") and plan.known):
+        # A replayed case may well be kept; that says nothing about the entry.
+        stale = plan.known and plan.replay is None and outcome in ("kept", "not applicable")
+        if outcome is None or stale:
             return self._failed(outcome, reason)
         return self.cell(outcome, reason=reason)
 

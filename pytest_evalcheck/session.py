@@ -176,7 +176,9 @@ class EvalcheckSession:
 
     @property
     def _untried(self) -> tuple[str, ...]:
-        asked_for_less = self.narrowed or self.options.take or self.options.leave or self.options.replay
+        option = self.config.option  # the controller of xdist is not told what was deselected
+        by_pytest = self.narrowed or option.keyword or option.markexpr or getattr(option, "lf", False)
+        asked_for_less = by_pytest or self.options.take or self.options.leave or self.options.replay
         chosen = any("::" in argument for argument in self.config.args)
         return () if asked_for_less or chosen else self.report.untried
 

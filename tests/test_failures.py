@@ -144,6 +144,16 @@ def test_a_known_failure_with_runxfail_fails(suite: Suite) -> None:
     )
 
 
+def test_a_replay_of_a_known_failure_may_be_kept(suite: Suite) -> None:
+    from pytest_evalcheck.literals import to_blob
+    from pytest_evalcheck.strategies.cases import Stream
+
+    suite.write(KNOWN.format(more="", metric="MeanOfMeans"))
+    fails, holds = Stream(samples=[0, 0, 1], batches=[[0, 1], [2]]), Stream(samples=[0], batches=[[0]])
+    assert suite.run(f"--evalcheck-replay={to_blob('EC201', fails)}", code=0).outcomes == {"xfailed": 1}
+    assert suite.run(f"--evalcheck-replay={to_blob('EC201', holds)}", code=0).outcomes == {"passed": 1}
+
+
 def test_a_pinned_example_of_another_check_is_refused(suite: Suite) -> None:
     more = "example=dict(rows=[1])"
     result = suite.write(KNOWN.format(more=more, metric="MeanOfMeans")).run(ONE, code=1)

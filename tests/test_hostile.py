@@ -11,6 +11,7 @@ import pytest
 import torch
 from conftest import Suite
 
+import pytest_evalcheck as ec
 from fixtures.gallery import hostile
 from fixtures.gallery.hostile import HOSTILE, Hostile
 from fixtures.gallery.metrics_plain import running_sum

@@ -21,6 +21,6 @@ Over ranks, gather the states and merge them: a sum and its weight travel, never
 from pytest_evalcheck.fixes.accumulation import CompensatedSum
 from pytest_evalcheck.fixes.mean import WeightedMean, mean_of
 from pytest_evalcheck.fixes.moments import Moments
-from pytest_evalcheck.fixes.samples import Samples
+from pytest_evalcheck.fixes.sample_stream import SampleStream
 
-__all__ = ["CompensatedSum", "Moments", "Samples", "WeightedMean", "mean_of"]
+__all__ = ["CompensatedSum", "Moments", "SampleStream", "WeightedMean", "mean_of"]

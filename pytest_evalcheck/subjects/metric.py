@@ -71,6 +71,13 @@ class Metric:
                 getattr(first, str(merge))(other.source)
             return first.compute()
 
+        def through_state_dict() -> Metric:
+            blank = copy.deepcopy(source)
+            blank.reset()
+            blank.load_state_dict(pickle.loads(pickle.dumps(source.state_dict())))
+            return again(blank)
+
+        writes_out = all(hasattr(source, name) for name in ("reset", "state_dict", "load_state_dict"))
         known: dict[str, Any] = {
             "reset": getattr(source, "reset", None),
             "forward": getattr(source, "forward", None),
@@ -78,7 +85,9 @@ class Metric:
             "copies": {
                 "deepcopy": lambda: again(copy.deepcopy(source)),
                 "pickle": lambda: again(pickle.loads(pickle.dumps(source))),
+                **({"state_dict": through_state_dict} if writes_out else {}),
             },
+            "state": getattr(source, "state_dict", None),
         }
         return cls(update=source.update, compute=source.compute, source=source, **{**known, **more})
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from pytest_evalcheck.fixes.inputs import checked_keys, checked_peer
 
 
-class Samples:
+class SampleStream:
     """An accumulator that keeps rows of several fields, for metrics that need all samples at once.
 
     It owns its data: rows are copied when they come and when they leave, so that neither a buffer the caller
@@ -23,7 +23,7 @@ class Samples:
     tensor of the dtype and shape of the field, such as ``torch.empty(0, 5)``, or None for what the first rows
     are like. With templates `compute` also answers before the first row. Rows are kept on ``device``.
 
-    >>> samples = Samples({"scores": torch.empty(0), "labels": torch.empty(0, dtype=torch.int64)})
+    >>> samples = SampleStream({"scores": torch.empty(0), "labels": torch.empty(0, dtype=torch.int64)})
     >>> samples.update(torch.tensor([0.2, 0.9]), labels=torch.tensor([0, 1]))
     >>> samples.compute()["labels"].tolist()
     [0, 1]
@@ -52,9 +52,9 @@ class Samples:
     def __len__(self) -> int:
         return sum(len(batch[self.fields[0]]) for batch in self._batches)
 
-    def __copy__(self) -> Samples:
+    def __copy__(self) -> SampleStream:
         # Batches are never written to, the list of them is.
-        copied = Samples.__new__(Samples)
+        copied = SampleStream.__new__(SampleStream)
         copied.__dict__.update(self.__dict__, _batches=list(self._batches))
         return copied
 
@@ -87,7 +87,7 @@ class Samples:
         if unknown:
             raise ValueError(
                 f"compute: there are no samples, and no template says what an empty {unknown[0]!r} is; "
-                f"expected samples, or Samples({{{unknown[0]!r}: torch.empty(0, ...), ...}})"
+                f"expected samples, or SampleStream({{{unknown[0]!r}: torch.empty(0, ...), ...}})"
             )
         return {name: kind.empty(self._device) for name, kind in self._templates.items() if kind is not None}
 
@@ -95,12 +95,12 @@ class Samples:
         """Forget every row, and what the first ones were like."""
         self._batches = []
 
-    def merge(self, *others: Samples) -> None:
+    def merge(self, *others: SampleStream) -> None:
         """Append the rows of other shards in the order given; the shards stay as they are."""
         for other in others:
-            checked_peer(other, Samples)
+            checked_peer(other, SampleStream)
             if other.fields != self.fields:
-                raise ValueError(f"merge: expected Samples of the fields {self.fields}, got {other.fields}")
+                raise ValueError(f"merge: expected SampleStream of the fields {self.fields}, got {other.fields}")
         joined = list(self._batches)
         for other in others:
             if other._batches:
@@ -124,7 +124,7 @@ class Samples:
         self.reset()
         self._append({name: batch[name] for name in self.fields})
 
-    def to(self, device: torch.device | str) -> Samples:
+    def to(self, device: torch.device | str) -> SampleStream:
         """Move the rows, in place, and return this accumulator."""
         device = torch.device(device)
         self._batches = [{name: rows.to(device) for name, rows in batch.items()} for batch in self._batches]

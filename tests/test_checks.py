@@ -1,0 +1,106 @@
+"""The checks as text: every one is documented, short, and names a fix that can be imported."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import pytest
+
+import pytest_evalcheck as ec
+from pytest_evalcheck.checks import Check, check, explain, shipped
+from pytest_evalcheck.checks.check import CheckError
+from pytest_evalcheck.strategies import cases
+from pytest_evalcheck.subjects.metric import MetricSubject
+
+ROOT = Path(__file__).parent.parent
+every_check = pytest.mark.parametrize("made", shipped(), ids=lambda made: made.code)
+
+
+def test_codes_and_names_are_unique_and_sorted() -> None:
+    codes = [made.code for made in shipped()]
+    assert codes == sorted(set(codes))
+    assert len({made.name for made in shipped()}) == len(codes)
+    assert {f"EC{number}" for number in range(201, 219)} <= set(codes)
+
+
+@every_check
+def test_a_check_says_what_why_whence_and_how_to_mend(made: Check) -> None:
+    assert made.promise.endswith(".")
+    assert made.why.endswith(".")
+    assert made.usual_cause.endswith(".")
+    assert made.fix
+    for name in re.findall(r"pytest_evalcheck\.fixes\.(\w+)", made.fix):
+        assert hasattr(importlib.import_module("pytest_evalcheck.fixes"), name), made.fix
+    assert made.code in explain(made)
+
+
+@every_check
+def test_a_check_is_a_short_function(made: Check) -> None:
+    (function,) = ast.parse(inspect.getsource(made.function)).body
+    assert isinstance(function, ast.FunctionDef)
+    body = function.body[1:]
+    assert 1 <= (body[-1].end_lineno or 0) - body[0].lineno + 1 <= 27
+
+
+@pytest.mark.parametrize(
+    ("code", "function", "said"),
+    [
+        ("x1", lambda metric, case: None, "expected two or more capital letters and a number"),
+        ("XY101", lambda metric: None, "expected two annotated parameters"),
+        ("XY101", lambda metric, case: None, "expected two annotated parameters"),
+    ],
+)
+def test_a_function_that_is_no_check_is_refused(code: str, function: Any, said: str) -> None:
+    with pytest.raises(CheckError, match=said):
+        check(code)(function)
+
+
+def test_annotations_say_the_kind_and_the_case() -> None:
+    def of_a_stream(metric: MetricSubject, case: cases.Stream) -> None:
+        """Something."""
+
+    made = check("XY101")(of_a_stream)
+    assert (made.kind, made.case) == ("metric", cases.Stream)
+
+    def of_a_number(metric: int, case: cases.Stream) -> None:
+        """Something."""
+
+    def of_no_case(metric: MetricSubject, case: int) -> None:
+        """Something."""
+
+    def undocumented(metric: MetricSubject, case: cases.Stream) -> None:
+        pass
+
+    for function, said in ((of_a_number, "the first parameter"), (of_no_case, "the second"), (undocumented, "no docstring")):
+        function.__annotations__ = {**function.__annotations__}
+        with pytest.raises(CheckError, match=said):
+            check("XY101")(function)
+
+
+def test_an_extra_check_may_not_take_a_shipped_code() -> None:
+    def mine(metric: MetricSubject, case: cases.Stream) -> None:
+        """Something."""
+
+    target = ec.metric(inputs=None, extra_checks=[check("EC201")(mine)])(lambda device: None)  # type: ignore[arg-type]
+    assert any("has the code EC201, which is cutting_the_stream" in problem for problem in target.problems)
+
+
+def test_the_pages_of_the_checks_are_what_the_checks_say() -> None:
+    pinned = re.search(r"^hypothesis==(.*)$", (ROOT / "constraints.txt").read_text(), re.M)
+    assert pinned
+    if hypothesis.__version__ != pinned[1]:
+        pytest.skip("another release of Hypothesis may shrink to another smallest input")
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        pages = importlib.import_module("make_checks").pages()
+    finally:
+        sys.path.remove(str(ROOT / "docs"))
+    written = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "checks").glob("*.md")}
+    assert written == pages, "run: python docs/make_checks.py"

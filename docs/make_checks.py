@@ -40,6 +40,8 @@ def failure(made: Check) -> str:
 def page(made: Check) -> str:
     """The page of one check."""
     lines = [f"# {made.code} {made.name}", "", made.promise, ""]
+    if made.more:
+        lines += [made.more, ""]
     for title, text in (("Why", made.why), ("Usual cause", made.usual_cause), ("Fix", made.fix)):
         if text:
             lines += [f"**{title}.** {text[0].upper() if title != 'Fix' else text[0]}{text[1:]}", ""]

@@ -49,6 +49,11 @@ class Check:
         return _section(self.function, "promise")
 
     @property
+    def more(self) -> str:
+        """What else there is to say of the promise, such as its bound."""
+        return _section(self.function, "more")
+
+    @property
     def why(self) -> str:
         """Why the promise matters."""
         return _section(self.function, "why")
@@ -106,6 +111,8 @@ def check(
 def explain(made: Check) -> str:
     """The documentation of one check as text."""
     lines = [f"{made.code} {made.name}", "", made.promise, ""]
+    if made.more:
+        lines += [made.more, ""]
     for title, text in (("Why", made.why), ("Usual cause", made.usual_cause), ("Fix", made.fix)):
         if text:
             lines += [f"{title}: {text}", ""]
@@ -134,9 +141,11 @@ def _signature(function: CheckFunction) -> tuple[str, type[cases.Case]]:
 def _section(function: CheckFunction, wanted: str) -> str:
     found: dict[str, str] = {}
     title = "promise"
-    for line in (inspect.getdoc(function) and inspect.getdoc(function).splitlines()) or []:  # type: ignore[union-attr]
+    for line in (inspect.getdoc(function) or "").splitlines():
         match = re.match(r"(Why|Usual cause|Fix): *(.*)", line)
         if match:
             title, line = match[1].lower(), match[2]
+        elif not line.strip() and title == "promise" and found:
+            title = "more"
         found[title] = f"{found.get(title, '')} {line.strip()}".strip()
     return found.get(wanted, "")

@@ -16,7 +16,7 @@ each side does on `MulticlassAccuracy`:
   one process and once over its pool of 2; the functional form; half and double precision; differentiability.
   Its items for CUDA are skipped where there is none, and cost nothing.
 * pytest-evalcheck: every promise about a metric that applies, on cases that Hypothesis draws, for one
-  configuration; in a row of its own, for the same 24.
+  configuration; in rows of their own, with the promise about real processes too, and for the same 24.
 
 A pair of the gallery goes through the harness as `torchmetrics_items.py` says: streams as in its own tests, and
 the correct twin as the reference. A bug is caught there by an item that is red on it and green on its twin; here
@@ -45,10 +45,13 @@ URL = "https://github.com/Lightning-AI/torchmetrics"
 THEIR_CLASS = "unittests/classification/test_accuracy.py::TestMulticlassAccuracy"
 THEIR_ONE_CONFIGURATION = "micro-global--1 or differentiability or half_cpu"
 
+WITH_PROCESSES = ("-m", "distributed or not distributed")
+
 IDLE = "start-up alone: pytest, torch, torchmetrics"
 THEIRS = "torchmetrics' test class, 24 configurations"
 THEIRS_OF_ONE = "torchmetrics' items of one configuration"
 OURS = "pytest-evalcheck, one target"
+OURS_OVER_PROCESSES = "the same, and real processes (-m)"
 OURS_OF_ALL = "pytest-evalcheck, the same 24 configurations"
 
 
@@ -60,6 +63,7 @@ def compare_seconds(bench: Bench, repeats: int) -> None:
         THEIRS: lambda: bench.theirs(THEIR_CLASS),
         THEIRS_OF_ONE: lambda: bench.theirs(THEIR_CLASS, "-k", THEIR_ONE_CONFIGURATION),
         OURS: lambda: bench.ours(one),
+        OURS_OVER_PROCESSES: lambda: bench.ours(one, *WITH_PROCESSES),
         OURS_OF_ALL: lambda: bench.ours(every),
     }
     for prepare in (bench.startup, lambda: bench.theirs(THEIR_CLASS, "--collect-only"), lambda: bench.ours(one)):
@@ -80,6 +84,7 @@ def compare_seconds(bench: Bench, repeats: int) -> None:
     pairs = {
         "one target / its test class": (OURS, THEIRS),
         "one target / its items of one configuration": (OURS, THEIRS_OF_ONE),
+        "one target, real processes / its test class": (OURS_OVER_PROCESSES, THEIRS),
         "24 configurations / its test class": (OURS_OF_ALL, THEIRS),
     }
     for name, (ours, theirs) in pairs.items():
@@ -110,7 +115,7 @@ def their_verdicts(bench: Bench, pairs: int) -> list[records.Verdict]:
 
 def our_verdicts(bench: Bench) -> dict[str, list[str]]:
     """The promises that each target of the gallery breaks."""
-    latest = bench.ours(targets.GALLERY)
+    latest = bench.ours(targets.GALLERY, *WITH_PROCESSES)
     broken: dict[str, list[str]] = {}
     for cell in bench.report() or stop(latest):
         name = cell["target"].rpartition("::")[2]

@@ -145,8 +145,9 @@ def _lines_of(name: str, file: str) -> list[int]:
 
 def _require_fixtures(collector: Any, target: Target) -> None:
     manager = collector.session._fixturemanager
+    node = collector if pytest.version_tuple >= (8, 1) else collector.nodeid
     for argument in target.arguments:
-        if argument == "device" or manager.getfixturedefs(argument, collector):
+        if argument == "device" or manager.getfixturedefs(argument, node):
             continue
         # No public list of fixture names; the attribute was renamed in pytest 9.2.
         known = getattr(manager, "_arg2node2fixturedefs", None) or getattr(manager, "_arg2fixturedefs", {})

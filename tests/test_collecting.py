@@ -24,7 +24,7 @@ def test_ordinary_tests_stay_out_unless_asked_for(suite: Suite) -> None:
     suite.write(CORRECT, "def test_in_a_target_file(): pass")
     (suite.pytester.path / "test_ordinary.py").write_text("def test_one(): pass")
     alone = suite.run("--evalcheck-select=EC201", code=0).outcomes
-    beside = suite.run("--evalcheck-select=EC201", "--evalcheck-with-tests", "test_ordinary.py", ".", code=0).outcomes
+    beside = suite.run("--evalcheck-select=EC201", "--evalcheck-with-tests", code=0).outcomes
     assert alone == {"passed": 1, "deselected": 1}
     assert beside == {"passed": 3}
 
@@ -151,6 +151,7 @@ def test_the_failing_location_is_the_line_of_the_factory(suite: Suite) -> None:
 
 
 def test_tests_can_be_run_again_and_spread_and_shuffled(suite: Suite) -> None:
+    pytest.importorskip("pytest_randomly")
     suite.write(CORRECT, BROKEN)
     arguments = ("--evalcheck", "--evalcheck-select=EC201,EC204,EC205")
     spread = suite.spawn(*arguments, "-n", "2", code=1)

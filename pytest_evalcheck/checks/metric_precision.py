@@ -49,7 +49,7 @@ def low_precision_inputs_give_the_float64_value(metric: MetricSubject, case: cas
     )
 
 
-@check("EC212", regimes=("float16", "bfloat16"))
+@check("EC212", regimes=("float16", "bfloat16"), examples=40)
 def a_state_keeps_its_dtype_and_integers_do_not_wrap(metric: MetricSubject, case: cases.Cast) -> None:
     """A state keeps its dtype whatever the dtype of the batch; integer inputs do not wrap around.
 

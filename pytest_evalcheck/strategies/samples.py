@@ -119,7 +119,9 @@ def samples(
 
 @st.composite
 def _lists(draw: st.DrawFn, sample: st.SearchStrategy[Sample], min_size: int, max_size: int) -> list[Sample]:
-    size = st.integers(min_size, max(min_size, max_size))
+    most = max(min_size, max_size)
+    # Half of them with three or more: no cut of fewer is uneven, and there are not many cases.
+    size = st.one_of(st.integers(min_size, most), st.integers(min(most, max(min_size, 3)), most))
     if draw(st.integers(0, 3)) < 3:  # any samples, the form that shrinks best, three times of four
         count = draw(size)
         return [draw(sample) for _ in range(count)]

@@ -83,9 +83,10 @@ class Cast:
 
     @classmethod
     def strategy(cls, inputs: Samples) -> st.SearchStrategy[Cast]:
-        dtypes = ["float16", "bfloat16", *(["uint8", "int32"] if inputs.integers else [])]
-        return st.tuples(Stream.strategy(inputs), st.sampled_from(dtypes)).map(
-            lambda drawn: cls(samples=drawn[0].samples, batches=drawn[0].batches, dtype=drawn[1])
+        # Small numbers wrap in uint8 alone.
+        dtypes = ["float16", "bfloat16", *(["uint8", "uint8", "uint8", "int32"] if inputs.integers else [])]
+        return st.tuples(st.sampled_from(dtypes), Stream.strategy(inputs)).map(
+            lambda drawn: cls(samples=drawn[1].samples, batches=drawn[1].batches, dtype=drawn[0])
         )
 
     @classmethod

@@ -269,7 +269,10 @@ class Processes:
 
     @classmethod
     def strategy(cls, inputs: Samples) -> st.SearchStrategy[Processes]:
-        return inputs.rows(min_size=max(5, inputs.min_samples), max_size=6).map(lambda rows: cls(samples=rows))
+        # Few cases are tried, so each must tell ranks apart: the last one gets a prediction that is wrong.
+        wrong = inputs.wrong or (lambda row: row)
+        rows = inputs.rows(min_size=max(5, inputs.min_samples), max_size=6)
+        return rows.map(lambda rows: cls(samples=[*rows[:-1], wrong(rows[-1])]))
 
     @classmethod
     def of(cls, inputs: Samples, samples: Rows) -> Processes | None:

@@ -28,7 +28,10 @@ def borrowed() -> Iterator[list[str]]:
     environment, folder = dict(os.environ), os.getcwd()
     streams = random.getstate(), torch.get_rng_state(), numpy_random and numpy_random.get_state()
     random.seed(SEED)
-    torch.manual_seed(SEED)
+    # torch.manual_seed() would also note, with a traceback, to seed devices that nobody has started.
+    torch.default_generator.manual_seed(SEED)
+    if torch.cuda.is_initialized():
+        torch.cuda.manual_seed_all(SEED)
     if numpy_random:
         numpy_random.seed(SEED)
     left: list[str] = []

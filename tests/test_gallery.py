@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import hypothesis
 import pytest
 
 import pytest_evalcheck as ec
@@ -14,6 +15,12 @@ APART = {made.code for made in shipped() if "distributed" in made.marks}
 """Codes of checks that start processes of their own, and run when pytest is asked for them."""
 
 TWINS = {specimen.twin.name: specimen.twin for specimen in SPECIMENS}
+
+
+@pytest.fixture(autouse=True)
+def one_seed_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What --hypothesis-seed sets. Other seeds are tried when a check or a specimen changes, not by chance.
+    monkeypatch.setattr(hypothesis.core, "global_force_seed", 1)
 
 
 def each(specimens: list[Specimen]) -> Any:

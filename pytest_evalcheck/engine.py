@@ -96,14 +96,7 @@ class Runner:
         _require_plain(case)
         compared = trial.evidence.compared
         try:
-            with borrowed() as left, collecting(trial.evidence):
-                self._check(case, arguments)
-            if left:
-                raise TargetFault(
-                    "the target left the process changed",
-                    detail="\n".join(left),
-                    cause=f"leak: {left[0].split(':')[0]}",
-                )
+            self._without_leaks(case, arguments)
         except Violation as violation:
             trial.violation, trial.case = violation, case
             trial.examples += 1
@@ -165,6 +158,21 @@ class Runner:
             return "not run", plan.target.missing()
         why = absent(plan.device)
         return ("not run", why) if why else (None, "")
+
+    def _without_leaks(self, case: Any, arguments: Mapping[str, Any]) -> None:
+        left: list[str] = []
+        try:
+            with borrowed() as left, collecting(self.trial.evidence):
+                self._check(case, arguments)
+        finally:
+            if left:  # what else went wrong may well follow from it
+                raise TargetFault(
+                    "the target left the process changed",
+                    actual=left[0],
+                    expected="as it was found",
+                    detail="\n".join(left[1:]),
+                    cause=f"leak: {left[0].split(':')[0]}",
+                )
 
     def _check(self, case: Any, arguments: Mapping[str, Any]) -> None:
         subject = MetricSubject(

@@ -42,6 +42,8 @@ def run(
         raise TargetError(f"run() takes a target, such as a function decorated with @ec.metric; got {target!r}")
     if target.problems:
         raise TargetError(f"{target.name}: " + "; ".join(target.problems))
+    if target.isolated:
+        raise TargetError(f"{target.name} is isolated, since it may take its process along; run it with pytest --evalcheck")
     if effort not in EFFORTS:
         raise TargetError(f"effort {effort!r}{nearest(effort, list(EFFORTS))} expected one of {', '.join(EFFORTS)}")
     given = {"device": device, **(fixtures or {})}

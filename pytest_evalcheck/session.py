@@ -82,7 +82,9 @@ class EvalcheckSession:
             (out if unasked or not (ours or self.options.with_tests) else kept).append(item)
         if out:
             items[:] = kept
-            config.hook.pytest_deselected(items=[item for item in out if item.get_closest_marker("evalcheck") is None])
+            narrowed = self.narrowed  # what was taken out here was never asked for
+            config.hook.pytest_deselected(items=out)
+            self.narrowed = narrowed
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Note that cells were taken out by the user, so that what is left need not be complete."""

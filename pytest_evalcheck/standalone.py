@@ -43,7 +43,9 @@ def run(
     if target.problems:
         raise TargetError(f"{target.name}: " + "; ".join(target.problems))
     if target.isolated:
-        raise TargetError(f"{target.name} is isolated, since it may take its process along; run it with pytest --evalcheck")
+        raise TargetError(
+            f"{target.name} is isolated, since it may take its process along; run it with pytest --evalcheck"
+        )
     if effort not in EFFORTS:
         raise TargetError(f"effort {effort!r}{nearest(effort, list(EFFORTS))} expected one of {', '.join(EFFORTS)}")
     given = {"device": device, **(fixtures or {})}

@@ -20,7 +20,16 @@ MAY_IMPORT = {
     "explain": {"checks", "target"},
     "select": {"checks", "target"},
     "engine": {
-        "ambient", "building", "cell", "limits", "literals", "plan", "screen", "strategies", "subjects", "violation",
+        "ambient",
+        "building",
+        "cell",
+        "limits",
+        "literals",
+        "plan",
+        "screen",
+        "strategies",
+        "subjects",
+        "violation",
     },
     "building": {"adapters", "guard", "limits", "screen", "subjects", "target"},
     "plan": {"checks", "effort", "strategies", "subjects", "target"},
@@ -53,7 +62,9 @@ def _imported(path: Path) -> set[str]:
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         names = []
         if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module] if node.module != "pytest_evalcheck" else [f"{node.module}.{a.name}" for a in node.names]
+            names = (
+                [node.module] if node.module != "pytest_evalcheck" else [f"{node.module}.{a.name}" for a in node.names]
+            )
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         found |= {name.split(".")[1] for name in names if name.startswith("pytest_evalcheck.")}
@@ -88,10 +99,25 @@ def test_only_the_plugin_side_knows_pytest_and_only_fixes_stand_alone() -> None:
         imported = {
             name.split(".")[0]
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-            for name in ([node.module or ""] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names] if isinstance(node, ast.Import) else [])
+            for name in (
+                [node.module or ""]
+                if isinstance(node, ast.ImportFrom)
+                else [a.name for a in node.names]
+                if isinstance(node, ast.Import)
+                else []
+            )
         }
         if "pytest" in imported:
-            assert _layer(path) in {"plugin", "session", "isolate", "collect", "options", "explain", "engine", "building"}
+            assert _layer(path) in {
+                "plugin",
+                "session",
+                "isolate",
+                "collect",
+                "options",
+                "explain",
+                "engine",
+                "building",
+            }
         if _layer(path) == "fixes":
             assert not imported & {"pytest", "hypothesis"}
 

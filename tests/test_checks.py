@@ -78,7 +78,11 @@ def test_annotations_say_the_kind_and_the_case() -> None:
     def undocumented(metric: MetricSubject, case: cases.Stream) -> None:
         pass
 
-    for function, said in ((of_a_number, "the first parameter"), (of_no_case, "the second"), (undocumented, "no docstring")):
+    for function, said in (
+        (of_a_number, "the first parameter"),
+        (of_no_case, "the second"),
+        (undocumented, "no docstring"),
+    ):
         function.__annotations__ = {**function.__annotations__}
         with pytest.raises(CheckError, match=said):
             check("XY101")(function)

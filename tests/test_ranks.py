@@ -97,4 +97,4 @@ def test_processes_that_hang_are_ended() -> None:
 
 def test_a_result_that_does_not_pickle_is_told() -> None:
     with pytest.raises(RankError, match="does not pickle"):
-        on_processes([lambda: (lambda: 0)], seconds=10)
+        on_processes([lambda: lambda: 0], seconds=10)

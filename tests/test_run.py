@@ -91,7 +91,9 @@ def test_fixtures_are_given_by_name() -> None:
 
 
 def test_effort_is_a_share_of_the_profile() -> None:
-    counts = {effort: ec.run(target(Mean), select="EC201", effort=effort).cells[0].examples for effort in ("quick", "normal")}
+    counts = {
+        effort: ec.run(target(Mean), select="EC201", effort=effort).cells[0].examples for effort in ("quick", "normal")
+    }
     assert counts == {"quick": 10, "normal": 25}
 
 

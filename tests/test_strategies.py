@@ -40,7 +40,9 @@ light = settings(max_examples=25, suppress_health_check=list(HealthCheck), deadl
 
 def minimal(strategy: st.SearchStrategy[Any], condition: Callable[[Any], bool] = lambda _: True) -> Any:
     """The simplest thing that a strategy draws and that meets a condition."""
-    return find(strategy, condition, settings=settings(max_examples=2000, database=None, phases=[Phase.generate, Phase.shrink]))
+    return find(
+        strategy, condition, settings=settings(max_examples=2000, database=None, phases=[Phase.generate, Phase.shrink])
+    )
 
 
 def _lengths(arguments: Arguments) -> set[int]:

@@ -2,7 +2,7 @@
 
 A module forgets: ``compute`` gives the value of what was added since the last one. So to reset one is to ask it and
 to drop the answer. It writes what is added into an Arrow file, under a lock of the whole machine; every record
-gets a folder of its own for these, which goes when the module goes.
+gets a folder of its own for these, which goes when the module goes. A module kept in memory needs none.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ def _own_folder(module: Any) -> None:
     if module._data_dir_root != str(config.HF_METRICS_CACHE) or module.writer is not None:
         return  # the folder is the target's own choice, or in use already
     _remove_at_exit(Path(module.data_dir))
+    if module.keep_in_memory:
+        return
     folder = tempfile.mkdtemp(prefix="evalcheck-")
     module._data_dir_root = folder
     module.data_dir = module._build_data_dir()

@@ -21,7 +21,8 @@ def low_precision_inputs_give_the_float64_value(metric: MetricSubject, case: cas
     """Low precision inputs give the float64 value of the same quantised numbers.
 
     The bound is what rounding each number once or twice in the dtype of the batch explains (four units of it), or
-    the tolerance of the target where that is wider: the inputs are the same numbers on both sides.
+    the tolerance of the target where that is wider: the inputs are the same numbers on both sides. A difference of
+    bounded numbers, such as probabilities, is allowed one unit of theirs.
 
     Why: with many samples or an offset, a sum in the precision of its inputs stops growing.
     Usual cause: products, squares and sums are taken in the dtype of the batch; a variance as a difference of sums.
@@ -41,9 +42,8 @@ def low_precision_inputs_give_the_float64_value(metric: MetricSubject, case: cas
         # Refusing a dtype loudly reports no wrong number.
         expect(actual).holds(True, about="low precision is refused")
         return
-    units = Tolerance(
-        rtol=max(metric.tolerance.rtol, 4 * max(torch.finfo(low).eps, resolution(actual))), atol=metric.tolerance.atol
-    )
+    eps, usual = max(torch.finfo(low).eps, resolution(actual)), metric.tolerance
+    units = Tolerance(rtol=max(usual.rtol, 4 * eps), atol=max(usual.atol, eps * metric.inputs.unit))
     expect(actual).equals(
         expected, tolerance=units, about=f"the value of {case.rows} {case.dtype} rows, beside the float64 value"
     )

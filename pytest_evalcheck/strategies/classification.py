@@ -45,6 +45,7 @@ def binary(*, of: Form = "probabilities", ignore_index: int | None = None) -> Sa
         ignored=None if ignore_index is None else st.tuples(prediction, st.just(ignore_index)),
         poisoned=None if of == "labels" else lambda row, bad: (bad, row[1]),
         bulk=None if of == "labels" else bulk,
+        unit=1.0 if of == "probabilities" else 0.0,
         integers=of == "labels",
     )
 
@@ -85,6 +86,7 @@ def multiclass(*, classes: int, of: Form = "labels", ignore_index: int | None = 
         ignored=None if ignore_index is None else st.tuples(prediction, st.just(ignore_index)),
         poisoned=None if of == "labels" else lambda row, bad: ((bad, *row[0][1:]), row[1]),
         bulk=None if of == "labels" else bulk,
+        unit=1.0 if of == "probabilities" else 0.0,
         integers=of == "labels",
     )
 
@@ -119,6 +121,7 @@ def multilabel(*, labels: int, of: Form = "probabilities", ignore_index: int | N
         ignored=None if ignore_index is None else st.tuples(prediction, st.just((ignore_index,) * labels)),
         poisoned=None if of == "labels" else lambda row, bad: ((bad, *row[0][1:]), row[1]),
         bulk=None if of == "labels" else bulk,
+        unit=1.0 if of == "probabilities" else 0.0,
         integers=of == "labels",
     )
 

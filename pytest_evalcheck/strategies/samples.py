@@ -47,6 +47,9 @@ class Samples:
     """The non-finite numbers that are not legitimate input: minus infinity is a common masked logit."""
     bulk: Callable[[Bulk], Sequence[Sample]] | None = None
     """Many samples from a seed and the parameters of a distribution."""
+    unit: float = 0.0
+    """The size of numbers that are bounded, such as 1 for probabilities: rounding one of them moves a difference
+    of two by that much, however small the difference is. 0 where the size is the data's own."""
     integers: bool = False
     """Whether the numbers of a sample may also arrive as integer tensors (uint8 images, int32 counts)."""
 

@@ -89,7 +89,9 @@ def test_shards_of_other_fields_or_rows_do_not_merge_and_change_nothing():
     samples, good, bad = SampleStream(["scores"]), SampleStream(["scores"]), SampleStream(["scores"])
     good.update(torch.tensor([1.0]))
     bad.update(torch.tensor([1]))
-    with pytest.raises(ValueError, match=r"merge: expected SampleStream of the fields \('scores',\), got \('labels',\)"):
+    with pytest.raises(
+        ValueError, match=r"merge: expected SampleStream of the fields \('scores',\), got \('labels',\)"
+    ):
         samples.merge(good, SampleStream(["labels"]))
     with pytest.raises(TypeError, match=r"scores: expected torch\.float32, got torch\.int64"):
         samples.merge(good, bad)

@@ -56,9 +56,8 @@ def main() -> None:
     for twin in {specimen.twin.name: specimen.twin for specimen in SPECIMENS}.values():
         cells += ec.run(twin).cells
     rate = sum(cell.examples for cell in cells) / (time.perf_counter() - started)
-    print(
-        f"median time to the first violation: {statistics.median(firsts):.3f} s, to the screen: {statistics.median(screens):.2f} s"
-    )
+    first, screen = statistics.median(firsts), statistics.median(screens)
+    print(f"median time to the first violation: {first:.3f} s, to the screen: {screen:.2f} s")
     print(f"examples per second over the correct twins: {rate:.0f}, in {len(cells)} cells")
 
 

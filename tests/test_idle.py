@@ -38,5 +38,5 @@ def test_a_misspelt_public_name_says_what_is_near(pytester: pytest.Pytester) -> 
 
     with pytest.raises(AttributeError, match="did you mean 'KnownFailure'"):
         ec.KnownFailures  # noqa: B018
-    assert set(ec.__all__) - {"__version__"} == {name for name in ec._HOMES}
+    assert set(ec.__all__) - {"__version__"} == set(ec._HOMES)
     assert all(getattr(ec, name) is not None for name in ec.__all__)

@@ -129,7 +129,7 @@ def test_cases_are_plain_and_print(made: Any) -> None:
     @given(made.case.strategy(inputs))
     def check(case: Any) -> None:
         assert is_plain(list(case_fields(case).values()))
-        code, values = from_blob(to_blob(made.code, case))
+        _, values = from_blob(to_blob(made.code, case))
         assert repr(made.case(**values)) == repr(case)
 
     check()

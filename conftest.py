@@ -1,0 +1,17 @@
+"""The main job of this repository tries the same cases everywhere, so that what the README promises does not flicker.
+
+``--hypothesis-seed=N`` or ``--hypothesis-profile=default`` draws others: that is how new faults are found.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    chosen = (config.getoption(option, None) for option in ("--hypothesis-profile", "--hypothesis-seed"))
+    if config.getoption("--evalcheck", False) and not any(choice is not None for choice in chosen):
+        from hypothesis import settings
+
+        settings.register_profile("main job", derandomize=True, database=None)
+        settings.load_profile("main job")

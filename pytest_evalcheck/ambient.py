@@ -42,7 +42,8 @@ def borrowed() -> Iterator[list[str]]:
         finally:
             now = _settings()
             left += [f"{name}: {kept[name]} became {now[name]}" for name in kept if now[name] != kept[name]]
-            # A library sets variables when it is first imported, which a factory may do late: that is no leak.
+            # A library sets variables when it is first imported, which a factory may do late: that is no leak. What
+            # the target sets itself it sets in the next example again, and there it is told.
             imported = len(sys.modules) > modules
             left += [] if imported else _environment_changes(environment)
             if torch.initial_seed() != SEED:
@@ -51,9 +52,8 @@ def borrowed() -> Iterator[list[str]]:
                 left.append(f"the working folder: {folder} became {_folder()}")
                 os.chdir(folder)
             _restore(kept)
-            if not imported:
-                os.environ.clear()
-                os.environ.update(environment)
+            os.environ.clear()
+            os.environ.update(environment)
             random.setstate(streams[0])
             torch.set_rng_state(streams[1])
             if numpy_random:

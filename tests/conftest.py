@@ -124,4 +124,5 @@ class Result:
 def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
     # One seed for all: what these tests say of drawn cases must not flicker.
     monkeypatch.setenv("PYTEST_ADDOPTS", "--hypothesis-seed=1")
+    monkeypatch.delenv("CI", raising=False)  # there pytest prints the first lines of failures twice
     return Suite(pytester)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import CORRECT, Suite
+from target_files import CORRECT, Suite
 
 ONE = "--evalcheck-select=EC201"
 ALL_KEPT = "1 target, 1 promise: 1 kept"

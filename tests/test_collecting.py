@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import BROKEN, CORRECT, Suite
+from target_files import BROKEN, CORRECT, Suite
 
 
 def test_ids_read_file_target_check_device(suite: Suite) -> None:

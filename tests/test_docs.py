@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from conftest import Suite
+from target_files import Suite
 
 ROOT = Path(__file__).parent.parent
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 import pytest
-from conftest import BROKEN, CORRECT, Suite
+from target_files import BROKEN, CORRECT, Suite
 
 ONE = "--evalcheck-select=EC201"
 

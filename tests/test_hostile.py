@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import Suite
+from target_files import Suite
 
 import pytest_evalcheck as ec
 from fixtures.gallery import hostile

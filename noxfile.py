@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from pathlib import Path
 
 import nox
@@ -23,7 +22,8 @@ def _constraints(session: nox.Session, *without: str) -> str:
     """The pinned releases, less some that a session chooses itself."""
     lines = (HERE / "constraints.txt").read_text().splitlines()
     kept = [line for line in lines if line.partition("==")[0] not in without]
-    path = Path(tempfile.mkdtemp(dir=session.create_tmp())) / "constraints.txt"
+    # Not in session.create_tmp(): that moves every temporary folder into this one, and pytest's with them.
+    path = Path(session.virtualenv.location) / "constraints.txt"
     path.write_text("\n".join(kept) + "\n")
     return str(path)
 

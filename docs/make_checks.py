@@ -68,8 +68,9 @@ def pages() -> dict[str, str]:
 
 
 if __name__ == "__main__":
+    made = pages()
     FOLDER.mkdir(exist_ok=True)
     for old in FOLDER.glob("*.md"):
         old.unlink()
-    for name, text in pages().items():
+    for name, text in made.items():
         (FOLDER / name).write_text(text, encoding="utf-8")

@@ -21,12 +21,18 @@ SEED = 0x5EED
 @contextmanager
 def borrowed() -> Iterator[list[str]]:
     """Lend the process to code under test; the list names what it left changed once the block has ended."""
+    with warnings.catch_warnings(), same_random_numbers(), kept() as left:
+        warnings.simplefilter("ignore")
+        yield left
+
+
+@contextmanager
+def same_random_numbers() -> Iterator[None]:
+    """Start from the same random numbers whenever this block is entered, and give the streams back as they were."""
     import torch
 
     numpy_random: Any = getattr(sys.modules.get("numpy"), "random", None)
-    kept = _settings()
-    environment, folder, modules = dict(os.environ), os.getcwd(), len(sys.modules)
-    streams = random.getstate(), torch.get_rng_state(), numpy_random and numpy_random.get_state()
+    streams = random_streams()
     random.seed(SEED)
     # torch.manual_seed() would also note, with a traceback, to seed devices that nobody has started.
     torch.default_generator.manual_seed(SEED)
@@ -34,30 +40,48 @@ def borrowed() -> Iterator[list[str]]:
         torch.cuda.manual_seed_all(SEED)
     if numpy_random:
         numpy_random.seed(SEED)
+    try:
+        yield
+    finally:
+        random.setstate(streams[0])
+        torch.set_rng_state(streams[1])
+        if numpy_random:
+            numpy_random.set_state(streams[2])
+
+
+def random_streams() -> tuple[Any, Any, Any]:
+    """Where the generators of Python, torch and numpy stand; None for a numpy that nobody has imported."""
+    import torch
+
+    numpy_random: Any = getattr(sys.modules.get("numpy"), "random", None)
+    return random.getstate(), torch.get_rng_state(), numpy_random and numpy_random.get_state()
+
+
+@contextmanager
+def kept() -> Iterator[list[str]]:
+    """Keep the settings of the process; the list names what the block left changed. Random numbers go on."""
+    import torch
+
+    before, seed = _settings(), torch.initial_seed()
+    environment, folder, modules = dict(os.environ), os.getcwd(), len(sys.modules)
     left: list[str] = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            yield left
-        finally:
-            now = _settings()
-            left += [f"{name}: {kept[name]} became {now[name]}" for name in kept if now[name] != kept[name]]
-            # A library sets variables when it is first imported, which a factory may do late: that is no leak. What
-            # the target sets itself it sets in the next example again, and there it is told.
-            imported = len(sys.modules) > modules
-            left += [] if imported else _environment_changes(environment)
-            if torch.initial_seed() != SEED:
-                left.append(f"the torch seed: set to {torch.initial_seed()}")
-            if _folder() != folder:
-                left.append(f"the working folder: {folder} became {_folder()}")
-                os.chdir(folder)
-            _restore(kept)
-            os.environ.clear()
-            os.environ.update(environment)
-            random.setstate(streams[0])
-            torch.set_rng_state(streams[1])
-            if numpy_random:
-                numpy_random.set_state(streams[2])
+    try:
+        yield left
+    finally:
+        now = _settings()
+        left += [f"{name}: {before[name]} became {now[name]}" for name in before if now[name] != before[name]]
+        # A library sets variables when it is first imported, which a factory may do late: that is no leak. What
+        # the target sets itself it sets in the next example again, and there it is told.
+        imported = len(sys.modules) > modules
+        left += [] if imported else _environment_changes(environment)
+        if torch.initial_seed() != seed:
+            left.append(f"the torch seed: set to {torch.initial_seed()}")
+        if _folder() != folder:
+            left.append(f"the working folder: {folder} became {_folder()}")
+            os.chdir(folder)
+        _restore(before)
+        os.environ.clear()
+        os.environ.update(environment)
 
 
 def _settings() -> dict[str, Any]:

@@ -10,11 +10,11 @@ import pytest
 from hypothesis.errors import HypothesisException
 
 from pytest_evalcheck import adapters
+from pytest_evalcheck.ambient import same_random_numbers
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.limits import CellTimeout
 from pytest_evalcheck.screen import raised_at
 from pytest_evalcheck.subjects.calling import TargetFault
-from pytest_evalcheck.subjects.metric import Metric
 from pytest_evalcheck.target import Target
 
 
@@ -25,25 +25,25 @@ class Building:
         self._target = target
         self._pristine: Any = None
 
-    def metric(self, arguments: Mapping[str, Any]) -> Metric:
-        """A new metric. A target that is built once a cell is copied, and its original never used."""
+    def record(self, arguments: Mapping[str, Any]) -> Any:
+        """A new record. A target that is built once a cell is copied, and its original never used."""
+        kind = self._target.kind
         if self._target.fresh == "example":
-            return adapters.metric(self._make(arguments))
+            return adapters.record(kind, self._make(arguments))
         if self._pristine is None:
             self._pristine = self._make(arguments)
-        return adapters.metric(copy.deepcopy(self._pristine))
+        return adapters.record(kind, copy.deepcopy(self._pristine))
 
     def snapshot(self) -> Snapshot | None:
         """What the original looks like, where the target is built once a cell and was built already."""
         if self._pristine is None:
             return None
-        record = adapters.metric(self._pristine)
-        state = record.state() if record.state else getattr(record.source, "__dict__", {})
-        return Snapshot(dict(state), "state")
+        return Snapshot(adapters.record(self._target.kind, self._pristine).contents(), "state")
 
     def _make(self, arguments: Mapping[str, Any]) -> Any:
         try:
-            return self._target.factory(**arguments)
+            with same_random_numbers():  # weights that are drawn are the same in every object, and in a replay
+                return self._target.factory(**arguments)
         except (KeyboardInterrupt, CellTimeout, pytest.skip.Exception, HypothesisException):
             raise
         except BaseException as error:

@@ -46,30 +46,45 @@ class Raised:
         return str(self)
 
 
-def difference(actual: Any, expected: Any, tolerance: Tolerance, path: str = "") -> str | None:
-    """None where both say the same, else one line that names the place and both values."""
+@dataclass(frozen=True)
+class Difference:
+    """The first place where two results do not say the same."""
+
+    path: str
+    actual: str
+    expected: str
+    more: int = 0
+    """How many further numbers of the same array differ."""
+
+    def __str__(self) -> str:
+        more = f" (and {self.more} more)" if self.more else ""
+        return f"{_at(self.path)}{self.actual} is not {self.expected}{more}"
+
+
+def difference(actual: Any, expected: Any, tolerance: Tolerance, path: str = "") -> Difference | None:
+    """None where both say the same, else the place and both values."""
     if isinstance(actual, Raised) or isinstance(expected, Raised):
         if isinstance(actual, Raised) and isinstance(expected, Raised):
             same = type(actual.error) is type(expected.error)
         else:
             same = False
-        return None if same else f"{_at(path)}{show(actual)} is not {show(expected)}"
+        return None if same else Difference(path, show(actual), show(expected))
     actual, expected = plain(actual), plain(expected)
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if list(actual) != list(expected) and set(actual) != set(expected):
-            return f"{_at(path)}keys {list(actual)} are not {list(expected)}"
+            return Difference(path, f"keys {list(actual)}", f"keys {list(expected)}")
         return _first(difference(actual[k], expected[k], tolerance, f"{path}[{k!r}]") for k in expected)
     if _is_sequence(actual) and _is_sequence(expected):
         if len(actual) != len(expected):
-            return f"{_at(path)}length {len(actual)} is not {len(expected)}"
+            return Difference(path, f"length {len(actual)}", f"length {len(expected)}")
         pairs = zip(actual, expected, strict=True)
         return _first(difference(a, e, tolerance, f"{path}[{i}]") for i, (a, e) in enumerate(pairs))
     if _is_array(actual) or _is_array(expected):
         return _array_difference(actual, expected, tolerance, path)
     if _is_number(actual) and _is_number(expected):
-        return None if close(actual, expected, tolerance) else f"{_at(path)}{show(actual)} is not {show(expected)}"
+        return None if close(actual, expected, tolerance) else Difference(path, show(actual), show(expected))
     if type(actual) is not type(expected) or actual != expected:
-        return f"{_at(path)}{show(actual)} is not {show(expected)}"
+        return Difference(path, show(actual), show(expected))
     return None
 
 
@@ -130,17 +145,35 @@ def show(value: Any) -> str:
     return text if len(text) <= 300 else f"{text[:200]} ... {text[-80:]}"
 
 
-def _array_difference(actual: Any, expected: Any, tolerance: Tolerance, path: str) -> str | None:
+def _array_difference(actual: Any, expected: Any, tolerance: Tolerance, path: str) -> Difference | None:
     if not (_is_array(actual) and _is_array(expected)) or tuple(actual.shape) != tuple(expected.shape):
-        shapes = [f"shape {tuple(v.shape)}" if _is_array(v) else show(v) for v in (actual, expected)]
-        return f"{_at(path)}{shapes[0]} is not {shapes[1]}: {show(actual)} is not {show(expected)}"
-    pairs = zip(actual.reshape(-1).tolist(), expected.reshape(-1).tolist(), strict=True)
-    wrong = [i for i, (a, e) in enumerate(pairs) if not (close(a, e, tolerance) if _is_number(a) else a == e)]
-    return f"{_at(path)}{show(actual)} is not {show(expected)}" if wrong else None
+        shapes = [f"shape {tuple(v.shape)}: {show(v)}" if _is_array(v) else show(v) for v in (actual, expected)]
+        return Difference(path, shapes[0], shapes[1])
+    flat = list(zip(actual.reshape(-1).tolist(), expected.reshape(-1).tolist(), strict=True))
+    wrong = [i for i, (a, e) in enumerate(flat) if not (close(a, e, tolerance) if _is_number(a) else a == e)]
+    if not wrong:
+        return None
+    if len(flat) <= _SHOWN_WHOLE:
+        return Difference(path, show(actual), show(expected))
+    a, e = flat[wrong[0]]
+    return Difference(f"{path}{list(place(wrong[0], tuple(actual.shape)))}", show(a), show(e), len(wrong) - 1)
 
 
-def _first(found: Any) -> str | None:
-    return next((line for line in found if line is not None), None)
+def place(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The index in an array of this shape, from that in the flattened one."""
+    at: list[int] = []
+    for size in reversed(shape):
+        flat, last = divmod(flat, size)
+        at.insert(0, last)
+    return tuple(at)
+
+
+_SHOWN_WHOLE = 16
+"""Arrays of up to so many numbers are shown whole beside each other."""
+
+
+def _first(found: Any) -> Difference | None:
+    return next((one for one in found if one is not None), None)
 
 
 def _at(path: str) -> str:

@@ -22,7 +22,7 @@ from pytest_evalcheck.literals import case_fields, is_plain, literal, to_blob
 from pytest_evalcheck.plan import Plan, absent
 from pytest_evalcheck.screen import raised_at, relative, screen
 from pytest_evalcheck.subjects.calling import TargetFault
-from pytest_evalcheck.subjects.metric import MetricSubject
+from pytest_evalcheck.subjects.kinds import SUBJECTS
 from pytest_evalcheck.violation import Evidence, NotApplicable, Violation, collecting
 
 
@@ -175,8 +175,8 @@ class Runner:
                 )
 
     def _check(self, case: Any, arguments: Mapping[str, Any]) -> None:
-        subject = MetricSubject(
-            build=lambda: self._building.metric(arguments),
+        subject = SUBJECTS[self.plan.check.kind](
+            build=lambda: self._building.record(arguments),
             inputs=self.plan.target.inputs,
             device=self.plan.device,
             reference=self.plan.target.reference,

@@ -72,11 +72,23 @@ def collecting(evidence: Evidence) -> Iterator[Evidence]:
         _evidence.reset(token)
 
 
+def refused(error: Raised) -> None:
+    """Say that a case met nothing but a refusal, which alone proves nothing."""
+    evidence = _evidence.get()
+    if evidence is not None:
+        evidence.refused += 1
+        evidence.last_refusal = str(error)
+
+
 def passed_over(why: str) -> None:
     """Say that a case has nothing to show; a cell of nothing else is not applicable, never green."""
     evidence = _evidence.get()
     if evidence is not None:
         evidence.passed_over = why
+
+
+_ROOM = 120
+"""Results that take more characters are not shown whole."""
 
 
 @dataclass(frozen=True)
@@ -104,11 +116,17 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
             else:
                 evidence.compared += 1
         tolerance = tolerance or (evidence.tolerance if evidence else Tolerance())
-        line = difference(self.actual, expected, tolerance)
-        if line is not None:
-            if len(line) > 200 or line.startswith("at ") or "shape" in line:
-                detail = f"{line[:300]}\n{detail}".strip()
-            raise Violation(about, expected=show(expected), actual=show(self.actual), detail=detail)
+        found = difference(self.actual, expected, tolerance)
+        if found is None:
+            return
+        shown, wanted, line = show(self.actual), show(expected), str(found)
+        if found.path and max(len(shown), len(wanted)) > _ROOM:  # the place that differs says more than a cut-off whole
+            more = f"and {found.more} more numbers" if found.more else ""
+            detail = "\n".join(text for text in (more, detail) if text)
+            raise Violation(f"{about}, at {found.path}", expected=found.expected, actual=found.actual, detail=detail)
+        if len(line) > 200 or line.startswith("at ") or "shape" in line:
+            detail = f"{line[:300]}\n{detail}".strip()
+        raise Violation(about, expected=wanted, actual=shown, detail=detail)
 
     def differs_from(self, other: Any, *, about: str) -> None:
         """Hold that the value is another one."""

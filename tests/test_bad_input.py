@@ -179,7 +179,7 @@ def test_a_check_that_raises_is_told_apart_from_a_broken_promise(suite: Suite) -
 def test_a_target_of_which_nothing_is_tried_is_an_error(suite: Suite) -> None:
     source = """
     from pytest_evalcheck.checks import shipped
-    @ec.metric(inputs=numbers, not_applicable={made.code: "no reason at all" for made in shipped()})
+    @ec.metric(inputs=numbers, not_applicable={made.code: "no reason at all" for made in shipped() if made.kind == "metric"})
     def silent(device): return ec.Metric.of(Mean())
     """
     suite.write(source, CORRECT).run(code=1).said("ERROR: no promise of evalcheck_example.py::silent was tried")
@@ -263,3 +263,11 @@ def test_a_worker_that_dies_is_a_broken_cell(suite: Suite) -> None:
     """
     result = suite.write(source, CORRECT).spawn("--evalcheck", ONE, "-n", "2", code=1)
     result.said("crashed", "2 targets, 2 promises: 1 kept, 1 broken")
+
+
+def test_a_code_of_another_kind_is_said_to_be_one(suite: Suite) -> None:
+    source = """
+    @ec.metric(inputs=numbers, not_applicable={"EC101": "no wrapper"})
+    def mean(device): return ec.Metric.of(Mean())
+    """
+    suite.write(source).run(code=1).said("not_applicable['EC101']: that check is about a wrapper, not about this kind")

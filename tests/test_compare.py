@@ -41,22 +41,28 @@ def test_numbers_in_all_containers_compare_alike(number: float, off: float) -> N
     [
         (0.5, 0.75, "0.5 is not 0.75"),
         (torch.tensor([1.0, 2.0]), torch.tensor([1.0, 3.0]), "[1.0, 2.0] is not [1.0, 3.0]"),
-        (torch.tensor([1.0]), torch.tensor(1.0), "shape (1,) is not 1.0"),
-        (torch.zeros(2, 1), torch.zeros(1, 2), "shape (2, 1) is not shape (1, 2)"),
+        (torch.tensor([1.0]), torch.tensor(1.0), "shape (1,): [1.0] is not 1.0"),
+        (torch.zeros(2, 1), torch.zeros(1, 2), "shape (2, 1): [[0.0], [0.0]] is not shape (1, 2): [[0.0, 0.0]]"),
         ({"a": 1.0, "b": [1, 2]}, {"a": 1.0, "b": [1, 3]}, "at ['b'][1]: 2 is not 3"),
-        ({"a": 1.0}, {"b": 1.0}, "keys ['a'] are not ['b']"),
-        ((1, 2), (1, 2, 3), "length 2 is not 3"),
+        ({"a": 1.0}, {"b": 1.0}, "keys ['a'] is not keys ['b']"),
+        ((1, 2), (1, 2, 3), "length 2 is not length 3"),
         ("a", "b", "'a' is not 'b'"),
         (float("nan"), 1.0, "nan is not 1.0"),
         (float("inf"), float("-inf"), "inf is not -inf"),
         (1.0, Raised(ValueError("no rows"), "compute"), "1.0 is not compute raised ValueError: no rows"),
-        (torch.tensor([]), torch.tensor([1.0]), "shape (0,) is not shape (1,)"),
+        (torch.tensor([]), torch.tensor([1.0]), "shape (0,): empty, of shape (0,) is not shape (1,): [1.0]"),
     ],
 )
 def test_what_differs_is_named(actual: object, expected: object, said: str) -> None:
     found = difference(actual, expected, Tolerance())
-    assert found is not None
-    assert said in found
+    assert said in str(found)
+
+
+def test_of_a_large_array_the_first_number_that_differs_is_named() -> None:
+    expected = torch.zeros(4, 5)
+    actual = expected.clone()
+    actual[2, 3], actual[3, 1] = 1.0, 2.0
+    assert str(difference({"x": actual}, {"x": expected}, EXACT)) == "at ['x'][2, 3]: 1.0 is not 0.0 (and 1 more)"
 
 
 def test_order_of_keys_does_not_matter_nor_does_the_dtype() -> None:

@@ -157,9 +157,9 @@ def test_examples_start_from_the_same_process_and_it_is_given_back() -> None:
 )
 def test_a_leak_is_named_and_mended(leak: Any, cause: str) -> None:
     class Leaky(Mean):
-        def reset(self) -> None:
+        def update(self, values: list[float]) -> None:
             leak()
-            super().reset()
+            super().update(values)
 
     report = ec.run(target(Leaky), select="EC201,EC205")
     assert {(cell.outcome, cell.cause) for cell in report.cells} == {("broken", cause)}
@@ -167,6 +167,20 @@ def test_a_leak_is_named_and_mended(leak: Any, cause: str) -> None:
     assert torch.is_grad_enabled()
     assert "EVALCHECK_LEAK" not in os.environ
     assert ec.run(target(Mean), select="EC201").ok
+
+
+def test_a_factory_may_seed_and_gets_the_same_numbers_every_time() -> None:
+    drawn = []
+
+    class Seeds(Mean):
+        def __init__(self) -> None:
+            drawn.append(torch.rand(()).item())
+            torch.manual_seed(0)
+            super().__init__()
+
+    assert ec.run(target(Seeds), select="EC201").ok
+    assert len(drawn) > 2
+    assert len(set(drawn)) == 1
 
 
 def test_values_that_change_by_themselves_are_called_not_deterministic() -> None:

@@ -8,30 +8,58 @@ from typing import Any
 
 from pytest_evalcheck.subjects.calling import TargetFault
 from pytest_evalcheck.subjects.metric import Metric
+from pytest_evalcheck.subjects.wrapper import Wrapper
 
-_METRICS = {
-    "torchmetrics.collections.MetricCollection": "torchmetrics",
-    "torchmetrics.metric.Metric": "torchmetrics",
-    "evaluate.module.CombinedEvaluations": "hf_evaluate",
-    "evaluate.module.EvaluationModule": "hf_evaluate",
+_RECORDS: dict[str, type] = {"metric": Metric, "wrapper": Wrapper}
+
+_KNOWN = {
+    "metric": {
+        "torchmetrics.collections.MetricCollection": "torchmetrics",
+        "torchmetrics.metric.Metric": "torchmetrics",
+        "evaluate.module.CombinedEvaluations": "hf_evaluate",
+        "evaluate.module.EvaluationModule": "hf_evaluate",
+    },
+    "wrapper": {
+        "composer.models.base.ComposerModel": "composer",
+        "lightning.pytorch.core.module.LightningModule": "lightning",
+        "pytorch_lightning.core.module.LightningModule": "lightning",
+        "transformers.modeling_utils.PreTrainedModel": "transformers",
+    },
 }
-"""From the qualified name of a class to our module that knows it."""
+"""By kind: from the qualified name of a class to our module that knows it."""
+
+_NEEDED = {"metric": ("update", "compute"), "wrapper": ("forward",)}
+_EXPECTED = {
+    "metric": "an ec.Metric, or an object of torchmetrics or Hugging Face evaluate",
+    "wrapper": "an ec.Wrapper, or a model of Composer, transformers or Lightning",
+}
+_HINTS = {
+    "metric": ("It has update() and compute(): return `ec.Metric.of(it)`.", "`ec.Metric(update=..., compute=...)`"),
+    "wrapper": (
+        "It has forward(): return `ec.Wrapper.of(it, loss=...)` for a torch.nn.Module, "
+        "or `ec.Wrapper(forward=..., update=...)`.",
+        "`ec.Wrapper(forward=..., update=...)`",
+    ),
+}
 
 
-def metric(made: Any) -> Metric:
-    """The record of what the factory of a metric target returned."""
-    if isinstance(made, Metric):
+def record(kind: str, made: Any) -> Any:
+    """The record of what the factory of a target of this kind returned.
+
+    Raises:
+        TargetFault: when it is none, nor an object of a library that is known.
+    """
+    if isinstance(made, _RECORDS[kind]):
         return made
     for cls in type(made).__mro__:
-        module = _METRICS.get(f"{cls.__module__}.{cls.__qualname__}")
+        module = _KNOWN[kind].get(f"{cls.__module__}.{cls.__qualname__}")
         if module:
-            record: Metric = importlib.import_module(f"pytest_evalcheck.adapters.{module}").record(made)
-            return record
+            return importlib.import_module(f"pytest_evalcheck.adapters.{module}").record(made)
     raise TargetFault(
         f"the factory returned {_describe(made)}",
-        expected="an ec.Metric, or an object of torchmetrics or Hugging Face evaluate",
+        expected=_EXPECTED[kind],
         actual=repr(made)[:120],
-        detail=_hint(made),
+        detail=_hint(kind, made),
         cause="factory",
     )
 
@@ -44,13 +72,12 @@ def _describe(made: Any) -> str:
     return f"an object of type {type(made).__module__}.{type(made).__qualname__}"
 
 
-def _hint(made: Any) -> str:
+def _hint(kind: str, made: Any) -> str:
     methods = [name for name in dir(made) if not name.startswith("_")]
-    has = [name for name in ("update", "compute") if name in methods]
-    if len(has) == 2:
-        return "It has update() and compute(): return `ec.Metric.of(it)`."
-    near = {name: difflib.get_close_matches(name, methods, n=1) for name in ("update", "compute") if name not in has}
+    missing = [name for name in _NEEDED[kind] if name not in methods]
+    whole, parts = _HINTS[kind]
+    if not missing:
+        return whole
+    near = {name: difflib.get_close_matches(name, methods, n=1) for name in missing}
     likely = [f"{found[0]}() for {name}" for name, found in near.items() if found]
-    return "Describe it: `ec.Metric(update=..., compute=...)`" + (
-        f", perhaps with {', '.join(likely)}." if likely else "."
-    )
+    return f"Describe it: {parts}" + (f", perhaps with {', '.join(likely)}." if likely else ".")

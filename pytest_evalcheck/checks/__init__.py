@@ -12,8 +12,15 @@ __all__ = ["Check", "check", "explain", "shipped"]
 @cache
 def shipped() -> tuple[Check, ...]:
     """Every check of the suite, in the order of their codes."""
-    from pytest_evalcheck.checks import metric_precision, metric_state, metric_streams
+    from pytest_evalcheck.checks import (
+        metric_precision,
+        metric_state,
+        metric_streams,
+        wrapper_batch,
+        wrapper_rows,
+        wrapper_state,
+    )
 
-    modules = (metric_streams, metric_state, metric_precision)
+    modules = (wrapper_batch, wrapper_rows, wrapper_state, metric_streams, metric_state, metric_precision)
     found = [value for module in modules for value in vars(module).values() if isinstance(value, Check)]
     return tuple(sorted(found, key=lambda made: made.code))

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_evalcheck.strategies import cases
-from pytest_evalcheck.subjects.metric import MetricSubject
+from pytest_evalcheck.subjects.kinds import SUBJECTS
 
 CheckFunction = Callable[[Any, Any], None]
 
-KINDS = {MetricSubject: "metric"}
+KINDS = {subject: kind for kind, subject in SUBJECTS.items()}
 """The kind of target that a check is about, by the type of its first parameter."""
 
 

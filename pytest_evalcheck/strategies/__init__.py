@@ -2,23 +2,41 @@
 
 from pytest_evalcheck.strategies.classification import binary, multiclass, multilabel, segmentation
 from pytest_evalcheck.strategies.language import retrieval, text_pairs, tokens
+from pytest_evalcheck.strategies.models import (
+    causal_lm,
+    images,
+    masked_lm,
+    multiple_choice,
+    sequence_classification,
+    sequence_to_sequence,
+    token_classification,
+)
 from pytest_evalcheck.strategies.numbers import clusters, regression, values
+from pytest_evalcheck.strategies.padding import Padding
 from pytest_evalcheck.strategies.samples import Arguments, Bulk, Samples, grid, samples
 
 __all__ = [
     "Arguments",
     "Bulk",
+    "Padding",
     "Samples",
     "binary",
+    "causal_lm",
     "clusters",
     "grid",
+    "images",
+    "masked_lm",
     "multiclass",
     "multilabel",
+    "multiple_choice",
     "regression",
     "retrieval",
     "samples",
     "segmentation",
+    "sequence_classification",
+    "sequence_to_sequence",
     "text_pairs",
+    "token_classification",
     "tokens",
     "values",
 ]

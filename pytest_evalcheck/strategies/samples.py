@@ -12,6 +12,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from pytest_evalcheck.strategies.containers import check_containers
+from pytest_evalcheck.strategies.padding import Padding
+
 Sample = Any
 """One row as plain Python: numbers, strings, None, and tuples, lists or dicts of them."""
 
@@ -52,10 +55,17 @@ class Samples:
     of two by that much, however small the difference is. 0 where the size is the data's own."""
     integers: bool = False
     """Whether the numbers of a sample may also arrive as integer tensors (uint8 images, int32 counts)."""
+    padding: Padding | None = None
+    """How samples of unequal length are padded."""
+    containers: tuple[str, ...] = ("dict",)
+    """What else a dict of fields may come in (`pytest_evalcheck.strategies.containers`)."""
+    labels: str = "labels"
+    """The field of a batch that holds the labels."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.sample, st.SearchStrategy):
             raise TypeError(f"{self.name}: sample must be a Hypothesis strategy, got {self.sample!r}")
+        check_containers(self.containers)
 
     def rows(self, *, min_size: int = 0, max_size: int = 6) -> st.SearchStrategy[list[Sample]]:
         """Lists of samples: any, constant (one sample again and again), or of few kinds (absent classes)."""

@@ -1,9 +1,12 @@
-"""Batches that a metric ought to reject, made from a good one."""
+"""Batches that a metric or a wrapper ought to reject, made from a good one."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
+from pytest_evalcheck.compare import Raised, Tolerance, difference
 from pytest_evalcheck.strategies.samples import Arguments
 
 
@@ -46,3 +49,44 @@ def _drop(arguments: Arguments, name: Any) -> Arguments:
     if isinstance(name, int):
         return Arguments(arguments.args[:name] + arguments.args[name + 1 :], arguments.kwargs)
     return Arguments(arguments.args, {k: v for k, v in arguments.kwargs.items() if k != name})
+
+
+@dataclass(frozen=True)
+class Spoiled:
+    """A batch of a wrapper with one field that is missing or malformed."""
+
+    field: str
+    fault: Literal["missing", "of another length", "of another dtype"]
+    batch: Any
+
+    def unanswered(self, found: Mapping[str, Any], good: Mapping[str, Any], tolerance: Tolerance) -> str:
+        """What is wrong with what the wrapper made of it, beside what it makes of the good batch; or nothing."""
+        errors = [value for value in found.values() if isinstance(value, Raised)]
+        if self.fault == "missing":
+            unnamed = [str(error) for error in errors if self.field not in str(error.error)]
+            return f"no error names it: {unnamed[0]}" if unnamed else ""
+        if errors:
+            return ""
+        if self.fault == "of another length":
+            return "it was scored"
+        line = difference(dict(found), dict(good), tolerance)
+        return f"it was scored, with other values: {line}" if line else ""
+
+
+def spoiled(good: Any, labels: str) -> list[Spoiled]:
+    """Every fault that can be made of a mapping: each field missing, its labels too short or of another dtype."""
+    if not isinstance(good, Mapping):
+        return []
+    made = [Spoiled(str(name), "missing", without(good, name)) for name in good]
+    if hasattr(good.get(labels), "is_floating_point"):
+        wrong = good[labels].long() if good[labels].is_floating_point() else good[labels].float()
+        made.append(Spoiled(labels, "of another length", {**good, labels: good[labels][:-1]}))
+        made.append(Spoiled(labels, "of another dtype", {**good, labels: wrong}))
+    return made
+
+
+def without(batch: Any, field: Any) -> Any:
+    """A batch that lacks a field; None where it is no mapping that has it."""
+    if not isinstance(batch, Mapping) or field not in batch:
+        return None
+    return {name: value for name, value in batch.items() if name != field}

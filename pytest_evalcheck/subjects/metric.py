@@ -51,6 +51,10 @@ class Metric:
     source: Any = None
     """The object behind the callables."""
 
+    def contents(self) -> dict[str, Any]:
+        """What nobody may change in a metric that is only copied."""
+        return dict(self.state() if self.state else getattr(self.source, "__dict__", {}))
+
     @classmethod
     def of(cls, source: Any, *, merge: str | None = None, **more: Any) -> Metric:
         """The record of an object with ``update`` and ``compute`` methods.

@@ -4,12 +4,14 @@ Every case is plain data. It prints as valid Python, is read back from a replay 
 of a known failure, and tells which regimes it reaches. Its ``strategy`` derives the plan from any `Samples`.
 """
 
+from pytest_evalcheck.strategies.cases.batches import Batch, Padded, Pair, Rowwise
 from pytest_evalcheck.strategies.cases.hostile import Contrast, Ignored, Poisoned, Rejected
 from pytest_evalcheck.strategies.cases.plan import Case, Cut, Rows, cuts, explicit, pick
 from pytest_evalcheck.strategies.cases.precision import Cast, LowPrecision
 from pytest_evalcheck.strategies.cases.streams import FirstBatch, Gaps, Processes, Reordered, Shards, Stream
 
 __all__ = [
+    "Batch",
     "Case",
     "Cast",
     "Contrast",
@@ -18,11 +20,14 @@ __all__ = [
     "Gaps",
     "Ignored",
     "LowPrecision",
+    "Padded",
+    "Pair",
     "Poisoned",
     "Processes",
     "Rejected",
     "Reordered",
     "Rows",
+    "Rowwise",
     "Shards",
     "Stream",
     "cuts",

@@ -1,0 +1,193 @@
+"""The decorators that make a target of a factory, and what they hold against it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypedDict
+
+from pytest_evalcheck.checks import Check, shipped
+from pytest_evalcheck.compare import Tolerance
+from pytest_evalcheck.strategies.samples import Samples
+from pytest_evalcheck.target import KnownFailure, Target, nearest, requirement
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+
+class Keywords(TypedDict, total=False):
+    """What every decorator of a target takes, as keywords."""
+
+    inputs: Samples
+    """What draws samples: one of `pytest_evalcheck.strategies`. The only keyword that is needed."""
+    known_failures: Mapping[str, KnownFailure]
+    """By the code or the name of a check: why its promise is known to be broken."""
+    not_applicable: Mapping[str, str]
+    """By the code or the name of a check: why its promise does not apply here."""
+    examples: Sequence[Sequence[Any]]
+    """Lists of samples that every check tries first."""
+    devices: Sequence[str]
+    """The kinds of device that the target can run on."""
+    requires: Sequence[str]
+    """Distributions (``"transformers>=5"``) without which the target is not run."""
+    extra_checks: Sequence[Check]
+    """Checks of your own, made with `check`."""
+    tolerance: Tolerance | float
+    """A relative one, or a `Tolerance`."""
+    reference: Callable[[Any], Any]
+    """From samples to the value that is right."""
+    fresh: Literal["example", "cell"]
+    """With ``"cell"`` the factory is called once a cell, and what it gave is copied for every use."""
+    isolated: bool
+    """Whether every cell runs in a process of its own."""
+    timeout: float
+    """Seconds a cell."""
+
+
+Decorator = Callable[[Callable[..., Any]], Target]
+
+
+def metric(**keywords: Unpack[Keywords]) -> Decorator:
+    """Make a metric target of a factory: ``factory(device, ...)`` gives a new metric every time it is called.
+
+    The keywords are those of `Keywords`: ``inputs`` draws samples (`pytest_evalcheck.strategies`), ``reference`` maps
+    samples to the value that is right.
+    """
+    return _decorator("metric", keywords)
+
+
+def wrapper(**keywords: Unpack[Keywords]) -> Decorator:
+    """Make a wrapper target of a factory: it gives a model in its wrapper, new every time it is called.
+
+    The keywords are those of `Keywords`. ``inputs`` draws the rows of a batch, e.g. ``strategies.causal_lm(vocab=40)``.
+    The factory starts from the same random numbers every time, so that weights are the same in every object.
+    """
+    return _decorator("wrapper", keywords)
+
+
+def _decorator(kind: str, keywords: Any) -> Decorator:
+    def decorate(factory: Callable[..., Any]) -> Target:
+        known = {name: value for name, value in keywords.items() if name in Keywords.__annotations__}
+        given: dict[str, Any] = {**_DEFAULTS, **known}
+        problems = [f"unknown keyword {n!r}{nearest(n, list(_DEFAULTS))}" for n in keywords if n not in _DEFAULTS]
+        if not isinstance(given["inputs"], Samples):
+            problems.append(
+                f"inputs={given['inputs']!r}; expected samples, e.g. pytest_evalcheck.strategies.{_EXAMPLES[kind]}, "
+                "or strategies.samples(strategy, collate=...) for your own"
+            )
+        problems += _check_factory(factory)
+        problems += [
+            f"extra_checks holds {e!r}; expected functions decorated with @ec.check"
+            for e in given["extra_checks"]
+            if not isinstance(e, Check)
+        ]
+        extras = tuple(e for e in given["extra_checks"] if isinstance(e, Check))
+        problems += _check_extras(kind, extras)
+        checks = (*(made for made in shipped() if made.kind == kind), *extras)
+        failures, inapplicable = dict(given["known_failures"] or {}), dict(given["not_applicable"] or {})
+        problems += _check_codes("known_failures", failures, checks, KnownFailure)
+        problems += _check_codes("not_applicable", inapplicable, checks, str)
+        both = set(failures) & set(inapplicable)
+        problems += [f"{code} is both a known failure and not applicable" for code in sorted(both)]
+        problems += _check_requirements(given["requires"])
+        if given["fresh"] not in ("example", "cell"):
+            problems.append(f"fresh={given['fresh']!r}; expected 'example' or 'cell'")
+        if given["timeout"] is not None and not given["timeout"] > 0:
+            problems.append(f"timeout={given['timeout']!r}; expected seconds above 0")
+        return Target(
+            kind=kind,
+            factory=factory,
+            inputs=given["inputs"],  # a wrong one is among the problems
+            known_failures=failures,
+            not_applicable=inapplicable,
+            examples=tuple(list(rows) for rows in given["examples"]),
+            devices=None if given["devices"] is None else tuple(given["devices"]),
+            requires=tuple(given["requires"]),
+            extra_checks=extras,
+            tolerance=_tolerance(given["tolerance"], problems),
+            reference=given["reference"],
+            fresh=given["fresh"],
+            isolated=given["isolated"],
+            timeout=given["timeout"],
+            problems=tuple(problems),
+        )
+
+    return decorate
+
+
+_DEFAULTS: dict[str, Any] = {
+    "inputs": None,
+    "known_failures": None,
+    "not_applicable": None,
+    "examples": (),
+    "devices": None,
+    "requires": (),
+    "extra_checks": (),
+    "tolerance": None,
+    "reference": None,
+    "fresh": "example",
+    "isolated": False,
+    "timeout": None,
+}
+_EXAMPLES = {"metric": "multiclass(classes=5)", "wrapper": "causal_lm(vocab=40)"}
+
+
+def _check_factory(factory: Any) -> list[str]:
+    if not inspect.isfunction(factory):
+        return [f"a target is a decorated function, got {factory!r}"]
+    odd = [
+        p.name for p in inspect.signature(factory).parameters.values() if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+    ]
+    return [f"the factory takes *{name}; expected `device` and fixtures by name" for name in odd]
+
+
+def _check_extras(kind: str, extras: Sequence[Check]) -> list[str]:
+    taken = {made.code: made.name for made in shipped()}
+    problems = []
+    for made in extras:
+        if made.code in taken:
+            problems.append(f"extra check {made.name} has the code {made.code}, which is {taken[made.code]}")
+        if made.kind != kind:
+            problems.append(f"extra check {made.name} is about a {made.kind}, this target is a {kind}")
+    return problems
+
+
+def _check_codes(table: str, entries: Mapping[str, Any], checks: Sequence[Check], kind: type) -> list[str]:
+    words = [word for made in checks for word in (made.code, made.name)]
+    others = {word: made.kind for made in shipped() for word in (made.code, made.name)}
+    problems = [
+        f"{table}[{key!r}]: that check is about a {others[key]}, not about this kind of target"
+        if key in others
+        else f"{table} names no check: {key!r}{nearest(str(key), words)}"
+        for key in entries
+        if key not in words
+    ]
+    for key, entry in entries.items():
+        if not isinstance(entry, kind):
+            wanted = 'ec.KnownFailure("why")' if kind is KnownFailure else "a reason as text"
+            problems.append(f"{table}[{key!r}] is {entry!r}; expected {wanted}")
+        elif not str(entry.reason if isinstance(entry, KnownFailure) else entry).strip():
+            problems.append(f"{table}[{key!r}] gives no reason")
+    return problems
+
+
+def _check_requirements(requires: Sequence[str]) -> list[str]:
+    problems = []
+    if isinstance(requires, str):
+        return [f"requires={requires!r}; expected a tuple, such as ({requires!r},)"]
+    for text in requires:
+        try:
+            requirement(text)
+        except ValueError as error:
+            problems.append(f"requires {text!r}: {str(error).splitlines()[0]}")
+    return problems
+
+
+def _tolerance(given: Tolerance | float | None, problems: list[str]) -> Tolerance:
+    if given is None or isinstance(given, Tolerance):
+        return given or Tolerance()
+    try:
+        return Tolerance(rtol=float(given))
+    except (TypeError, ValueError) as error:
+        problems.append(f"tolerance={given!r}: {error}; expected a relative tolerance or ec.Tolerance(rtol=, atol=)")
+        return Tolerance()

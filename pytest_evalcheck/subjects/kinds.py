@@ -1,0 +1,11 @@
+"""The kinds of target, and what a check may call on each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_evalcheck.subjects.metric import MetricSubject
+from pytest_evalcheck.subjects.wrapper import WrapperSubject
+
+SUBJECTS: dict[str, Any] = {"metric": MetricSubject, "wrapper": WrapperSubject}
+"""By kind. Each is made of ``build``, ``inputs``, ``device``, ``reference`` and ``tolerance``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 from pytest_evalcheck.subjects.wrapper import Wrapper
@@ -22,5 +23,11 @@ def record(model: Any) -> Wrapper:
         update=model.update_metric,
         metrics=metrics,
         model=model,
+        rows=_rows,
         source=model,
     )
+
+
+def _rows(outputs: Any) -> Any:
+    """The logits of a model's outputs; its other tensors need not have an entry a row."""
+    return outputs["logits"] if isinstance(outputs, Mapping) and "logits" in outputs else outputs

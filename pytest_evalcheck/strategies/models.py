@@ -89,18 +89,24 @@ def sequence_classification(
     vocab: int,
     classes: int,
     max_length: int = 5,
-    ignore_index: int = -100,
+    ignore_index: int | None = None,
     sides: tuple[Side, ...] = ("right",),
     containers: tuple[str, ...] = _MAPPINGS,
 ) -> Samples:
-    """``(ids, label)``: ``input_ids`` and ``attention_mask`` (N, T), ``labels`` (N,)."""
+    """``(ids, label)``: ``input_ids`` and ``attention_mask`` (N, T), ``labels`` (N,).
+
+    There is a row of nothing but padding only where ``ignore_index`` says which label is ignored.
+    """
 
     def collate(rows: Sequence[Sample], side: Side, widths: tuple[int, ...]) -> dict[str, Any]:
         labels = _tensor([ignore_index if row[1] is None else row[1] for row in rows])
         return {**_tokens([row[0] for row in rows], side, widths[0]), "labels": labels}
 
     padding = Padding(
-        widths=lambda rows: (_longest(row[0] for row in rows),), collate=collate, sides=sides, blank=((), None)
+        widths=lambda rows: (_longest(row[0] for row in rows),),
+        collate=collate,
+        sides=sides,
+        blank=None if ignore_index is None else ((), None),
     )
     sample = st.tuples(_ids(vocab, max_length), st.integers(0, classes - 1))
     return _samples("sequence classification", sample, padding, containers)
@@ -133,7 +139,7 @@ def sequence_to_sequence(
     padding = Padding(
         widths=lambda rows: (_longest(row[0] for row in rows), _longest(row[1] for row in rows)),
         collate=collate,
-        positions=lambda row: len(row[1]),
+        lengths=lambda row: (len(row[0]), len(row[1])),
         blank=((), ()),
     )
     sample = st.tuples(_ids(vocab, max_length), _ids(vocab, max_length))
@@ -188,7 +194,7 @@ def _per_token(
         widths=lambda rows: (_longest(row[0] for row in rows),),
         collate=collate,
         sides=sides,
-        positions=lambda row: len(row[0]),
+        lengths=lambda row: (len(row[0]),),
         blank=blank,
     )
     return _samples(name, sample, padding, containers)

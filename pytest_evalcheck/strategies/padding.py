@@ -15,14 +15,15 @@ class Padding:
     """Samples collated to widths of the suite's choice, with padding on a side of its choice."""
 
     widths: Callable[[Sequence[Sample]], tuple[int, ...]]
-    """The least widths that hold these samples: one for each length that a sample has, the one along which outputs
-    have positions last: (source, target) for a sequence-to-sequence model."""
+    """The least widths that hold these samples, one for each length that a sample has: (source, target) for a
+    sequence-to-sequence model."""
     collate: Callable[[Sequence[Sample], Side, tuple[int, ...]], Any]
     """The batch of the samples at these widths."""
     sides: tuple[Side, ...] = ("right",)
     """The sides that the model can take. On the left, absolute positions need ``position_ids``."""
-    positions: Callable[[Sample], int] | None = None
-    """How many positions of the outputs are the sample's own; None where a sample has one output."""
+    lengths: Callable[[Sample], tuple[int, ...]] | None = None
+    """How many positions of outputs are the sample's own, one number for each width; None where a sample has one
+    output."""
     blank: Sample = None
     """A sample of nothing but padding, of which no label counts; None where there is no such thing."""
 

@@ -49,10 +49,15 @@ def row(outputs: Mapping[str, Sequence[Any]], index: int, *, of: Mapping[str, An
     return {path: value[index] for path, value in outputs.items() if of is None or path in of}
 
 
-def only_positions(one: Mapping[str, Any], width: int, positions: int, side: str) -> dict[str, Any]:
-    """One row without the positions that are padding; outputs that have no position for each column stay."""
-    real = slice(width - positions, width) if side == "left" else slice(0, positions)
-    return {path: value[real] if _length(value) == width else value for path, value in one.items()}
+def without_padding(
+    one: Mapping[str, Any], widths: Sequence[int], lengths: Sequence[int], side: str
+) -> dict[str, Any]:
+    """One row without the positions that are padding; an output that has no position for each column stays whole."""
+    own = {
+        width: slice(width - length, width) if side == "left" else slice(0, length)
+        for width, length in zip(widths, lengths, strict=True)
+    }
+    return {path: value[own[_length(value)]] if _length(value) in own else value for path, value in one.items()}
 
 
 def scalars(outputs: Any) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from pytest_evalcheck.strategies.padding import Side
 from pytest_evalcheck.strategies.samples import Sample, Samples
 from pytest_evalcheck.subjects.calling import TargetFault, attempt
 from pytest_evalcheck.subjects.malformed import Spoiled, spoiled, without
-from pytest_evalcheck.subjects.outputs import only_positions, row, rowwise, scalars, settled
+from pytest_evalcheck.subjects.outputs import row, rowwise, scalars, settled, without_padding
 from pytest_evalcheck.subjects.probe import Probe
 from pytest_evalcheck.subjects.tensors import each_tensor
 from pytest_evalcheck.violation import NotApplicable
@@ -164,11 +164,11 @@ class WrapperSubject:
         """The names of its modes; an empty one for the usual."""
         return tuple(self.record.modes)
 
-    def batch(self, rows: Rows, mode: str = "", *, container: str = "dict", **layout: Any) -> Any:
+    def batch(self, rows: Rows, mode: str = "", *, container: str = "", **layout: Any) -> Any:
         """A new batch of samples on the device, in a mode; ``layout`` is the ``side`` and ``widths`` of its padding."""
         made = self._collated(rows, layout.get("side"), layout.get("widths"))
         moved = made if self.device == "cpu" else each_tensor(made, lambda tensor: tensor.to(self.device))
-        return contained(self.record.modes[mode](moved), container)
+        return contained(self.record.modes[mode](moved), container or self.inputs.containers[0])
 
     def without_labels(self, rows: Rows, mode: str = "") -> Any:
         """A new batch that lacks the field of its labels.
@@ -209,14 +209,22 @@ class WrapperSubject:
         own = []
         for place, sample in enumerate(samples):
             one = row(entries, place)
-            own.append(only_positions(one, widths[-1], padding.positions(sample), side) if padding.positions else one)
+            own.append(without_padding(one, widths, padding.lengths(sample), side) if padding.lengths else one)
         fed = {name: value for name, value in live.fed(batch, outputs).items() if name != GIVEN}
         return {"rows": own, **scalars(outputs), **fed}
 
     def widths(self, rows: Rows, extra: int = 0) -> tuple[int, ...] | None:
-        """The widths that hold these samples, and so many columns more; None where nothing is padded."""
-        padding = self.inputs.padding
-        return None if padding is None else tuple(width + extra for width in padding.widths(rows))
+        """The widths that hold these samples, and so many columns more; None where nothing is padded.
+
+        No two are the same, so that outputs tell by their shape to which of them their positions belong.
+        """
+        if self.inputs.padding is None:
+            return None
+        chosen: list[int] = []
+        for width in self.inputs.padding.widths(rows):
+            wide = width + extra
+            chosen.append(wide + 1 if wide in chosen else wide)
+        return tuple(chosen)
 
     @cached_property
     def record(self) -> Wrapper:

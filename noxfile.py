@@ -55,3 +55,13 @@ def company(session: nox.Session) -> None:
     alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     session.run("pytest", "-p", "pytest_evalcheck", "--evalcheck", ONE_FILE, "-q", env=alone)
     session.run("pytest", "--evalcheck", ONE_FILE, "-m", "distributed", "-q")
+
+
+@nox.session
+def composer(session: nox.Session) -> None:
+    """Composer, which needs a torch of its own: its targets, and the tests of the fixed wrapper."""
+    session.install("-c", "constraints-composer.txt", "-e", ".[composer]")
+    environment = {"TOKENIZERS_PARALLELISM": "false"}
+    session.run("pytest", "-q", "tests/fixes/test_fixes_composer.py", env=environment)
+    targets = sorted(str(path) for path in Path("fixtures/targets").glob("evalcheck_composer*.py"))
+    session.run("pytest", "--evalcheck", "-q", *targets, env=environment)

@@ -16,11 +16,29 @@ Over ranks, gather the states and merge them: a sum and its weight travel, never
         shard = WeightedMean()
         shard.load_state_dict(state)
         whole.merge(shard)
+
+Around a model: `split_labels` and `shifted` prepare a batch without a trace in it, `require_batch` says what is
+wrong with one, and `lent` takes a model back from an evaluation as it was. `pytest_evalcheck.fixes.composer`
+mends Composer's ``HuggingFaceModel`` with them; it is imported by its own name.
 """
 
 from pytest_evalcheck.fixes.accumulation import CompensatedSum
+from pytest_evalcheck.fixes.batches import MissingField, require_batch
+from pytest_evalcheck.fixes.labels import shifted, split_labels
+from pytest_evalcheck.fixes.lending import lent
 from pytest_evalcheck.fixes.mean import WeightedMean, mean_of
 from pytest_evalcheck.fixes.moments import Moments
 from pytest_evalcheck.fixes.sample_stream import SampleStream
 
-__all__ = ["CompensatedSum", "Moments", "SampleStream", "WeightedMean", "mean_of"]
+__all__ = [
+    "CompensatedSum",
+    "MissingField",
+    "Moments",
+    "SampleStream",
+    "WeightedMean",
+    "lent",
+    "mean_of",
+    "require_batch",
+    "shifted",
+    "split_labels",
+]

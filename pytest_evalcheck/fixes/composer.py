@@ -1,0 +1,199 @@
+"""Composer's ``HuggingFaceModel``, evaluated without a change to the batch (mosaicml/composer#3196).
+
+    from pytest_evalcheck.fixes.composer import HuggingFaceModel
+
+is Composer's own class with `CleanEvaluation` in front, and takes its place. It is made when it is first asked
+for; Composer is not imported before. A subclass of ``HuggingFaceModel`` is mended with the mixin alone::
+
+    class Ours(CleanEvaluation, OurHuggingFaceModel): ...
+
+The original pops the labels out of the caller's batch, adds ``decoder_input_ids`` to it, shifts the popped
+labels in place, and keeps them on the module until another batch replaces them. A batch that is seen again has
+no labels, a tensor that is seen again is shifted twice, and a batch is scored with the labels of whichever batch
+was forwarded last.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from pytest_evalcheck.fixes.batches import MissingField, field, require_batch, shallow
+from pytest_evalcheck.fixes.labels import require_token_labels, shifted, split_labels
+
+if TYPE_CHECKING:
+    HuggingFaceModel: Any
+
+__all__ = ["CleanEvaluation", "HuggingFaceModel"]
+
+
+class CleanEvaluation:
+    """Mixin before Composer's ``HuggingFaceModel``: an evaluation that keeps EC101 to EC111 in every mode.
+
+    On a first call ``eval_forward`` and ``update_metric`` give what the original gives, bit for bit, in all its
+    modes: logits (``use_logits``), loss, and the batch modes "icl_task" and "generate"; for encoder-decoders;
+    with outputs that training has cached; for metrics with ``needs_batch``, which get a container of their own
+    without the labels, as they do there. In loss mode metrics get None for labels, as they do there.
+
+    Labels come from the batch that ``update_metric`` is given, and from nowhere else: nothing of a batch is kept
+    on the module, so nothing stale can be scored. ``self.labels``, which the original sets, stays None; code that
+    reads it meets None rather than the labels of another batch. Shifted labels are new memory for the duration
+    of one ``update_metric``, for each metric anew, so that a metric that writes into them reaches neither the
+    batch nor the next metric. Labels that need no shift are the batch's own tensor, not a copy.
+
+    A batch that cannot be scored is refused before the model runs, with an error that names the field: see
+    `require_batch`. The module holds no state that a failed call could spoil.
+    """
+
+    model: Any
+    config: Any
+    tokenizer: Any
+    use_logits: Any
+    shift_labels: Any
+    labels: None
+
+    def eval_forward(self, batch: Any, outputs: Any = None) -> Any:
+        """Return logits, or all outputs in loss mode, or a list of texts in generate mode.
+
+        ``outputs`` are those of an earlier forward of this batch; without them, or with empty ones, the model
+        runs. TypeError, ValueError or `MissingField` (a KeyError) where batch or outputs are not what the mode
+        needs.
+        """
+        mode = self._mode(batch)
+        needed = {"generate": ("labels", "input_ids", "attention_mask"), "loss": ()}.get(mode, ("labels",))
+        require_batch(batch, fields=needed, rows=_per_row(batch, mode))
+        if self._shifts(mode):
+            require_token_labels(batch["labels"], where="batch['labels']")
+        if mode == "generate":
+            return self._generated(batch)
+        computed = isinstance(outputs, Tensor) or bool(outputs)
+        if mode == "loss":
+            return outputs if computed else self.forward(batch)  # type: ignore[attr-defined]
+        if not computed:
+            # Without the labels, so that the model does not compute a loss that nobody reads.
+            outputs = self.forward(self._inputs(batch))  # type: ignore[attr-defined]
+        logits = _logits(outputs, by_name=self.config.use_return_dict)
+        return logits.squeeze(dim=1) if logits.ndim == 2 and logits.shape[1] == 1 else logits
+
+    def update_metric(self, batch: Any, outputs: Any, metric: Any) -> Any:
+        """Feed one metric with the outputs and the labels of this batch; any metrics, any number, in any order.
+
+        Return what the metric's ``update`` returned, with its name once per row under "metric_name", or {}.
+        """
+        mode = self._mode(batch)
+        labels = None if mode == "loss" else field(batch, "labels")
+        if metric.device.type == "cpu":
+            labels = _on_cpu(labels)
+        if self._shifts(mode):
+            labels = shifted(labels)
+        if getattr(metric, "needs_batch", False):
+            own = shallow(batch) if mode == "loss" else self._inputs(batch, decoder=mode != "generate")
+            result = metric.update(batch=own, outputs=outputs, labels=labels)
+        else:
+            result = metric.update(outputs, labels)
+        if result is None:
+            return {}
+        if not isinstance(result, Mapping):
+            kind = type(metric).__name__
+            raise TypeError(f"{kind}.update: expected a mapping or None to be returned, got {type(result).__name__}")
+        rows = require_batch(batch, fields=(), rows=_per_row(batch, mode))
+        return {**result, "metric_name": [type(metric).__name__] * rows}
+
+    def _mode(self, batch: Any) -> str:
+        if not isinstance(batch, Mapping):
+            raise TypeError(f"batch: expected a mapping such as a dict or a BatchEncoding, got {type(batch).__name__}")
+        asked = batch.get("mode", None)
+        return asked if asked in ("generate", "icl_task") else "logits" if self.use_logits else "loss"
+
+    def _shifts(self, mode: str) -> bool:
+        return mode == "icl_task" or (mode == "logits" and bool(self.shift_labels))
+
+    def _inputs(self, batch: Any, *, decoder: bool = True) -> Any:
+        inputs, labels = split_labels(batch)
+        if not (decoder and self.config.is_encoder_decoder) or "decoder_input_ids" in inputs:
+            return inputs
+        if not hasattr(self.model, "prepare_decoder_input_ids_from_labels"):
+            raise RuntimeError(
+                "batch: expected 'decoder_input_ids', which this encoder-decoder needs and cannot make of the labels: "
+                f"{type(self.model).__name__} has no prepare_decoder_input_ids_from_labels"
+            )
+        if not isinstance(inputs, MutableMapping):
+            inputs = dict(inputs)
+        inputs["decoder_input_ids"] = self.model.prepare_decoder_input_ids_from_labels(labels=labels)
+        return inputs
+
+    def _generated(self, batch: Any) -> list[str]:
+        if self.tokenizer is None:
+            raise ValueError("tokenizer: generate mode needs the tokenizer, and the wrapper was made without one")
+        prompts = batch["input_ids"]
+        ids = self.generate(  # type: ignore[attr-defined]
+            prompts,
+            attention_mask=batch["attention_mask"],
+            synced_gpus=_world_size() > 1,
+            **batch.get("generation_kwargs", {}),
+        )
+        texts = self.tokenizer.batch_decode(ids[:, prompts.shape[1] :], skip_special_tokens=True)
+        # Sentencepiece models drop a leading space when they decode.
+        keeps_space = len(self.tokenizer(" a", add_special_tokens=False)["input_ids"]) == 1
+        return list(texts) if keeps_space else [f" {text}" for text in texts]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "HuggingFaceModel":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        original = importlib.import_module("composer.models.huggingface").HuggingFaceModel
+    except ImportError as error:
+        raise ImportError(
+            f"{__name__}.HuggingFaceModel needs Composer, which could not be imported ({error}): "
+            "pip install mosaicml transformers; CleanEvaluation can be had without it"
+        ) from error
+    text = f"Composer's ``HuggingFaceModel``, with evaluation as in `CleanEvaluation`.\n\n{original.__doc__}"
+    made = type(original)(name, (CleanEvaluation, original), {"__module__": __name__, "__doc__": text})
+    return globals().setdefault(name, made)
+
+
+def _per_row(batch: Mapping[str, Any], mode: str) -> list[str]:
+    labels = batch.get("labels")
+    exact = [name for name in ("input_ids", "labels") if isinstance(batch.get(name), Tensor)]
+    if mode == "generate" and isinstance(labels, list):  # the answers to each prompt
+        exact.append("labels")
+    # A mask of one row, or of four dimensions, is for the model to broadcast.
+    masks = {name: batch.get(name) for name in ("attention_mask", "token_type_ids")}
+    full = [name for name, mask in masks.items() if isinstance(mask, Tensor) and mask.ndim == 2 and len(mask) != 1]
+    return exact + full
+
+
+def _logits(outputs: Any, *, by_name: bool) -> Any:
+    if not isinstance(outputs, Mapping if by_name else tuple | list | Mapping):
+        wanted = "a mapping with 'logits'" if by_name else "a tuple of the model's outputs"
+        raise TypeError(f"outputs: expected {wanted}, got {type(outputs).__name__}")
+    held = dict(outputs) if isinstance(outputs, Mapping) else dict(enumerate(outputs))
+    found = [value for key, value in held.items() if key == "logits" or not by_name]
+    # Without names, a loss is a scalar before the logits, where the model computed one.
+    skip = 1 if not by_name and found and getattr(found[0], "ndim", None) == 0 else 0
+    if len(found) <= skip:
+        raise MissingField(f"outputs: expected 'logits' among the model's outputs, got {', '.join(map(repr, held))}")
+    logits = found[skip]
+    if not isinstance(logits, Tensor):
+        raise TypeError(f"outputs: expected logits that are a tensor, got {type(logits).__name__}")
+    return logits
+
+
+def _on_cpu(value: Any) -> Any:
+    if isinstance(value, Tensor):
+        return value.cpu()
+    if isinstance(value, Mapping):
+        return {key: _on_cpu(inner) for key, inner in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_on_cpu(inner) for inner in value)
+    return value
+
+
+def _world_size() -> int:
+    distributed = torch.distributed
+    return distributed.get_world_size() if distributed.is_available() and distributed.is_initialized() else 1

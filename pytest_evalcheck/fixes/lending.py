@@ -1,0 +1,154 @@
+"""A model lent to an evaluation, and given back as it was."""
+
+from __future__ import annotations
+
+import difflib
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+Model = TypeVar("Model", bound=nn.Module)
+
+MODES = ("eval", "train", "keep")
+
+
+@contextmanager
+def lent(model: Model, *, mode: str = "eval", grad: bool = False, buffers: bool = True) -> Iterator[Model]:
+    """Lend a model to an evaluation, without gradients and in eval mode, and take it back as it was (EC106).
+
+    ``mode`` is "eval", "train" or "keep"; ``grad=True`` leaves autograd on. Given back, also after an
+    exception or a KeyboardInterrupt:
+
+    * the ``training`` flag of every submodule, so that a frozen child stays frozen, which ``model.train()``
+      would not do;
+    * ``requires_grad`` and ``grad`` of every parameter: gradients are put aside, not copied, and are None
+      within;
+    * every buffer: the same tensor object with the values it had, so that BatchNorm statistics survive. This
+      costs one copy of the buffers (not of the parameters); ``buffers=False`` does without;
+    * the random generators of torch (the CPU's and those of accelerators that are in use), of Python, and of
+      NumPy where it is imported; the grad mode, the default dtype and the default device.
+
+    Not given back: values and dtype of parameters. A submodule, parameter or buffer that is added within
+    stays and keeps what it has; one that is removed within gets its own state back, but not its place.
+
+    >>> model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5).eval())
+    >>> with lent(model):
+    ...     scores = model(torch.ones(1, 2))
+    >>> [module.training for module in model], scores.requires_grad
+    ([True, False], False)
+    """
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
+    if mode not in MODES:
+        close = difflib.get_close_matches(str(mode), MODES, n=1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise ValueError(f"mode: expected one of {', '.join(map(repr, MODES))}, got {mode!r}{hint}")
+    # A stack, so that everything is given back even where giving back one of them fails.
+    with ExitStack() as stack:
+        stack.callback(_globals())
+        for give_back in _generators():
+            stack.callback(give_back)
+        stack.callback(_flags(model))
+        stack.callback(_parameters(model))
+        if buffers:
+            stack.callback(_buffers(model))
+        torch.set_grad_enabled(grad)
+        if mode != "keep":
+            model.train(mode == "train")
+        yield model
+
+
+def _globals() -> Callable[[], None]:
+    grad, dtype, device = torch.is_grad_enabled(), torch.get_default_dtype(), _default_device()
+
+    def give_back() -> None:
+        torch.set_grad_enabled(grad)
+        torch.set_default_dtype(dtype)
+        if _default_device() != device:
+            torch.set_default_device(device)
+
+    return give_back
+
+
+def _default_device() -> torch.device:
+    # torch.get_default_device fails in some releases once a default was set and taken back.
+    return torch.empty(0).device
+
+
+def _generators() -> Iterator[Callable[[], None]]:
+    yield partial(random.setstate, random.getstate())
+    numpy = sys.modules.get("numpy.random")
+    if numpy is not None:
+        yield partial(numpy.set_state, numpy.get_state())
+    yield partial(torch.set_rng_state, torch.get_rng_state())
+    for device in (torch.cuda, torch.xpu):
+        # Asking a device that nobody uses would start it.
+        if device.is_available() and device.is_initialized():
+            yield partial(device.set_rng_state_all, device.get_rng_state_all())
+    if torch.backends.mps.is_available():
+        yield partial(torch.mps.set_rng_state, torch.mps.get_rng_state())
+
+
+def _flags(model: nn.Module) -> Callable[[], None]:
+    flags = [(module, module.training) for module in model.modules()]
+
+    def give_back() -> None:
+        # A module with a train method of its own does more in it than set a flag (it merges weights, say), and
+        # may set flags of its children; hence the flags themselves last.
+        for module, training in flags:
+            if type(module).train is not nn.Module.train and module.training != training:
+                module.train(training)
+        for module, training in flags:
+            module.training = training
+
+    return give_back
+
+
+def _parameters(model: nn.Module) -> Callable[[], None]:
+    held = [(parameter, parameter.requires_grad, parameter.grad) for parameter in model.parameters()]
+    for parameter, _, _ in held:
+        parameter.grad = None
+
+    def give_back() -> None:
+        for parameter, requires_grad, grad in held:
+            if parameter.requires_grad != requires_grad:
+                parameter.requires_grad_(requires_grad)
+            # Where the model was converted within, its gradients have to follow to fit.
+            parameter.grad = None if grad is None else grad.to(parameter.device, parameter.dtype)
+
+    return give_back
+
+
+def _buffers(model: nn.Module) -> Callable[[], None]:
+    places = [(module, name, each) for module in model.modules() for name, each in module._buffers.items()]
+    found = {id(each): each for _, _, each in places if each is not None}
+    copies = [(each, each.detach().clone()) for each in found.values() if not (each.is_meta or is_lazy(each))]
+
+    def give_back() -> None:
+        for buffer, values in copies:
+            _restore(buffer, values)
+        for module, name, buffer in places:
+            if name in module._buffers and module._buffers[name] is not buffer:
+                module._buffers[name] = buffer
+
+    return give_back
+
+
+def _restore(buffer: Tensor, values: Tensor) -> None:
+    if buffer.shape != values.shape or buffer.dtype != values.dtype or buffer.device != values.device:
+        buffer.data = values
+    elif _differ(buffer, values):
+        # Only then: writing counts as a change for autograd, whose graph may hold the buffer for backward.
+        with torch.inference_mode(buffer.is_inference()), torch.no_grad():
+            buffer.copy_(values)
+
+
+def _differ(buffer: Any, values: Any) -> Any:
+    return buffer.layout != torch.strided or buffer.is_quantized or not torch.equal(buffer, values)

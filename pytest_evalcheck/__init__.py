@@ -12,9 +12,12 @@ if TYPE_CHECKING:
     from pytest_evalcheck.cell import Cell, Report
     from pytest_evalcheck.checks import Check, check
     from pytest_evalcheck.compare import Tolerance
+    from pytest_evalcheck.decorators import metric, wrapper
+    from pytest_evalcheck.guard import unchanged
     from pytest_evalcheck.standalone import run
     from pytest_evalcheck.subjects.metric import Metric
-    from pytest_evalcheck.target import KnownFailure, Target, TargetError, metric
+    from pytest_evalcheck.subjects.wrapper import Wrapper
+    from pytest_evalcheck.target import KnownFailure, Target, TargetError
     from pytest_evalcheck.violation import Violation, expect, passed_over
 
 __version__ = "0.1.0"
@@ -29,11 +32,14 @@ _HOMES = {
     "TargetError": "target",
     "Tolerance": "compare",
     "Violation": "violation",
+    "Wrapper": "subjects.wrapper",
     "check": "checks",
     "expect": "violation",
-    "metric": "target",
+    "metric": "decorators",
     "passed_over": "violation",
     "run": "standalone",
+    "unchanged": "guard",
+    "wrapper": "decorators",
 }
 
 __all__ = [
@@ -46,12 +52,15 @@ __all__ = [
     "TargetError",
     "Tolerance",
     "Violation",
+    "Wrapper",
     "__version__",
     "check",
     "expect",
     "metric",
     "passed_over",
     "run",
+    "unchanged",
+    "wrapper",
 ]
 
 

@@ -5,7 +5,15 @@ Without ``--evalcheck`` nothing is imported but this module.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_evalcheck.guard import Guard
+    from pytest_evalcheck.streams import Streams
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -65,3 +73,28 @@ def pytest_configure(config: pytest.Config) -> None:
     ]
     if given:
         raise pytest.UsageError(f"--evalcheck-{given[0].replace('_', '-')} does nothing without --evalcheck")
+
+
+@pytest.fixture
+def evalcheck_unchanged(request: pytest.FixtureRequest) -> Callable[..., Guard]:
+    """Hold that code leaves what it is given as it found it.
+
+    ``with evalcheck_unchanged(batch): ...`` holds it for a block; ``evalcheck_unchanged(batch)`` alone until the end
+    of the test. ``fast=True`` does not read values, and ``name=`` is what the message calls the value.
+    """
+    from pytest_evalcheck.guard import unchanged
+
+    def watch(value: Any, *, fast: bool = False, name: str = "batch") -> Guard:
+        guard = unchanged(value, fast=fast, name=name)
+        request.addfinalizer(lambda: None if guard.entered else guard.hold())
+        return guard
+
+    return watch
+
+
+@pytest.fixture
+def evalcheck_streams() -> Callable[..., Streams]:
+    """One data set cut in hostile ways, as loaders: ``evalcheck_streams(dataset, collate_fn).agree(evaluate)``."""
+    from pytest_evalcheck.streams import streams
+
+    return streams

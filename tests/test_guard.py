@@ -1,13 +1,47 @@
 from __future__ import annotations
 
+import array
+import sys
+from collections import OrderedDict, UserDict, defaultdict, deque, namedtuple
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from pytest_evalcheck.guard import Snapshot
+from pytest_evalcheck import digest
+from pytest_evalcheck.guard import Snapshot, unchanged
+from pytest_evalcheck.violation import Violation
+
+Change = Callable[[Any], Any]
+Pair = namedtuple("Pair", "ids labels")
+
+
+@dataclass
+class Record:
+    ids: torch.Tensor
+    extra: list[int] = field(default_factory=lambda: [1, 2])
+
+
+class Slotted:
+    __slots__ = ("__hidden", "label")
+
+    def __init__(self) -> None:
+        self.label, self.__hidden = [3], [4]
+
+    def hide(self) -> None:
+        self.__hidden[0] = 9
+
+
+class Output(OrderedDict):  # as transformers' ModelOutput: items are attributes too
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        super().__setattr__(name, value)
 
 
 def batch() -> dict[str, Any]:
@@ -15,35 +49,592 @@ def batch() -> dict[str, Any]:
         "ids": torch.arange(6).reshape(2, 3),
         "labels": torch.tensor([[1, 7], [2, 7]]),
         "nested": [torch.zeros(2), {"text": ["a", "b"], "scores": np.ones(2)}],
+        "n": 3,
     }
 
 
-def test_a_batch_that_is_left_alone_has_no_changes() -> None:
-    given = batch()
-    before = Snapshot(given)
-    given["ids"].float().mul_(2)
+def changes(made: Any, change: Change, *, fast: bool = False, name: str = "batch") -> list[str]:
+    before = Snapshot(made, name, fast)
     assert before.changes() == []
+    change(made)
+    return before.changes()
+
+
+def put(key: Any, at: Any, value: Any) -> Change:
+    return lambda made: made[key].__setitem__(at, value)
+
+
+def test_a_batch_that_is_left_alone_has_no_changes() -> None:
+    def read(made: dict[str, Any]) -> None:
+        made["ids"].float().mul_(2)
+        made["labels"].clone()[0] = 1
+        made["nested"][1]["scores"].sum()
+        made["n"] = 3
+
+    assert changes(batch(), read) == []
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda b: b.pop("labels"), "batch['labels'] is gone"),
-        (lambda b: b.update(extra=1), "batch['extra'] was added"),
-        (lambda b: b["labels"].__setitem__((1, 1), -100), "batch['labels'][1, 1]: 7 became -100"),
-        (lambda b: b["labels"].data.view(-1).__setitem__(3, -100), "batch['labels'][1, 1]: 7 became -100"),
-        (lambda b: b["nested"][0].numpy().__setitem__(1, 5.0), "batch['nested'][0][1]: 0.0 became 5.0"),
-        (lambda b: b["nested"][1]["scores"].__setitem__(0, np.nan), "batch['nested'][1]['scores'][0]: 1.0 became nan"),
-        (lambda b: b["nested"][1]["text"].__setitem__(0, "z"), "'a' was replaced by 'z'"),
-        (lambda b: b["nested"][1]["text"].append("c"), "batch['nested'][1]['text'][2] was added"),
-        (lambda b: b.update(ids=b["ids"].clone()), "batch['ids']: "),
-        (lambda b: b["ids"].t_(), "batch['ids']: layout"),
-        (lambda b: b.update(nested=tuple(b["nested"])), "batch['nested']: a list became a tuple"),
-        (lambda b: b.update(ids=b.pop("ids")), "batch: keys ['ids', 'labels', 'nested'] became"),
+        (lambda b: b.pop("labels"), ["batch['labels'] is gone"]),
+        (lambda b: b.update(extra=1), ["batch['extra'] was added"]),
+        (put("labels", (1, 1), -100), ["batch['labels'][1, 1]: 7 became -100"]),
+        (lambda b: b["labels"].fill_(-100), ["batch['labels'][0, 0]: 1 became -100 (and 3 more)"]),
+        (lambda b: b["labels"].data.view(-1).__setitem__(3, -100), ["batch['labels'][1, 1]: 7 became -100"]),
+        (lambda b: b["ids"].T[2].__setitem__(1, 9), ["batch['ids'][1, 2]: 5 became 9"]),
+        (lambda b: b["nested"][0].numpy().__setitem__(1, 5.0), ["batch['nested'][0][1]: 0.0 became 5.0"]),
+        (put("nested", 0, 5), ["batch['nested'][0]: a tensor of float32 and shape (2,) became 5"]),
+        (lambda b: b["nested"][0].neg_(), ["batch['nested'][0][0]: 0.0 became -0.0 (and 1 more)"]),
+        (
+            lambda b: b["nested"][1]["scores"].__setitem__(0, np.nan),
+            ["batch['nested'][1]['scores'][0]: 1.0 became nan"],
+        ),
+        (lambda b: b["nested"][1]["text"].__setitem__(0, "z"), ["batch['nested'][1]['text'][0]: 'a' became 'z'"]),
+        (lambda b: b["nested"][1]["text"].append("c"), ["batch['nested'][1]['text'][2] was added"]),
+        (
+            lambda b: b["nested"][1]["text"].extend("cde"),
+            ["batch['nested'][1]['text'][2] was added (and 2 more)"],
+        ),
+        (lambda b: b["nested"][1]["text"].clear(), ["batch['nested'][1]['text'][0] is gone (and 1 more)"]),
+        (lambda b: b.update(n=4), ["batch['n']: 3 became 4"]),
+        (lambda b: b.update(n=3.0), ["batch['n']: 3 became 3.0"]),
+        (lambda b: b.update(n=True), ["batch['n']: 3 became True"]),
+        (
+            lambda b: b.update(ids=b["ids"].clone()),
+            ["batch['ids'] was replaced by another tensor of equal values"],
+        ),
+        (
+            lambda b: b.update(labels=b["labels"] + 1),
+            ["batch['labels'][0, 0]: 1 became 2 (and 3 more), in another tensor"],
+        ),
+        (
+            lambda b: b.update(ids=b["ids"].float()),
+            ["batch['ids']: a tensor of int64 and shape (2, 3) became a tensor of float32 and shape (2, 3)"],
+        ),
+        (
+            lambda b: b.update(ids=b["labels"].view(4)),
+            [
+                "batch['ids']: a tensor of int64 and shape (2, 3) became a tensor of int64 and shape (4,), "
+                "which shares memory with batch['labels']"
+            ],
+        ),
+        (lambda b: b["ids"].t_(), ["batch['ids']: shape (2, 3) became (3, 2), stride (3, 1) became (1, 3)"]),
+        (lambda b: b["nested"][0].requires_grad_(), ["batch['nested'][0]: requires_grad False became True"]),
+        (lambda b: b.update(nested=tuple(b["nested"])), ["batch['nested']: a list became a tuple"]),
+        (
+            lambda b: b.update(nested=list(b["nested"])),
+            ["batch['nested'] was replaced by another list of equal content"],
+        ),
+        (
+            lambda b: b.update(ids=b.pop("ids")),
+            ["batch: keys ['ids', 'labels', 'nested', 'n'] became ['labels', 'nested', 'n', 'ids']"],
+        ),
+        (lambda b: setattr(b["ids"], "seen", True), ["batch['ids'].seen was added"]),
     ],
 )
-def test_every_change_is_named_with_its_place(change: Callable[[dict[str, Any]], Any], said: str) -> None:
-    given = batch()
-    before = Snapshot(given)
-    change(given)
-    assert any(said in line for line in before.changes()), before.changes()
+def test_every_change_is_named_with_its_place(change: Change, said: list[str]) -> None:
+    assert changes(batch(), change) == said
+
+
+def test_what_is_popped_is_watched_on() -> None:
+    def shift(made: dict[str, Any]) -> None:
+        labels = made.pop("labels")
+        labels[1, 1] = -100
+
+    assert changes(batch(), shift) == ["batch['labels'] is gone", "what was batch['labels'][1, 1]: 7 became -100"]
+
+
+def test_what_is_inside_of_something_popped_is_watched_on() -> None:
+    def change(made: dict[str, Any]) -> None:
+        made.pop("nested")[1]["text"].append("c")
+
+    assert changes(batch(), change) == [
+        "batch['nested'] is gone",
+        "what was batch['nested'][1]['text'][2] was added",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("made", "change", "said"),
+    [
+        (UserDict(a=[1]), lambda b: b["a"].append(2), "batch['a'][1] was added"),
+        (UserDict(a=1), lambda b: b.data.pop("a"), "batch['a'] is gone"),
+        (UserDict(a=1), lambda b: setattr(b, "data", dict(b.data)), "batch.data was replaced by another dict"),
+        (UserDict(a=1), lambda b: setattr(b, "stale", 1), "batch.stale was added"),
+        ({"b": UserDict(a=1)}, lambda b: b.update(b=dict(b["b"])), "batch['b']: a UserDict became a dict"),
+        (defaultdict(list, a=1), lambda b: b["missing"], "batch['missing'] was added"),
+        (OrderedDict(a=1, b=2), lambda b: b.move_to_end("a"), "batch: keys ['a', 'b'] became ['b', 'a']"),
+        ({1: "x"}, lambda b: (b.pop(1), b.update({True: "x"})), "batch: keys [1] became [True]"),
+        (deque([1, 2]), lambda b: b.rotate(1), "batch[0]: 1 became 2 (and 1 more)"),
+        (([1],), lambda b: b[0].append(2), "batch[0][1] was added"),
+        (Pair([1], 2), lambda b: b.ids.append(2), "batch.ids[1] was added"),
+        ({"s": {1, 2}}, lambda b: b["s"].add(3), "batch['s']{3} was added"),
+        ({"s": {1, 2}}, lambda b: b["s"].discard(1), "batch['s']{1} is gone"),
+        (Record(torch.zeros(2)), lambda b: b.ids.add_(1), "batch.ids[0]: 0.0 became 1.0 (and 1 more)"),
+        (Record(torch.zeros(2)), lambda b: setattr(b, "extra", [1, 2]), "batch.extra was replaced by another list"),
+        (Record(torch.zeros(2)), lambda b: delattr(b, "extra"), "batch.extra is gone"),
+        (SimpleNamespace(a=[1]), lambda b: b.a.append(2), "batch.a[1] was added"),
+        (Slotted(), lambda b: b.label.append(4), "batch.label[1] was added"),
+        (Slotted(), lambda b: b.hide(), "batch.__hidden[0]: 4 became 9"),
+        ({"b": bytearray(b"ab")}, lambda b: b["b"].__setitem__(1, 0), "batch['b'][1]: 98 became 0"),
+        ({"b": bytearray(b"ab")}, lambda b: b["b"].append(0), "batch['b']: length 2 became 3"),
+        ({"b": bytearray(100_000)}, lambda b: b["b"].__setitem__(1, 1), "batch['b']: values changed"),
+        ({"b": array.array("d", [1, 2])}, lambda b: b["b"].__setitem__(0, 5), "batch['b'][0]: 1.0 became 5.0"),
+        ({"o": np.array([None, [1]], dtype=object)}, lambda b: b["o"][1].append(2), "batch['o'][1][1] was added"),
+        ({"o": np.array([None, 1], dtype=object)}, put("o", 0, 5), "batch['o'][0]: None became 5"),
+    ],
+)
+def test_every_container_is_looked_into(made: Any, change: Change, said: str) -> None:
+    lines = changes(made, change)
+    assert len(lines) == 1
+    assert lines[0].startswith(said), lines
+
+
+def test_an_item_that_is_an_attribute_too_is_named_once() -> None:
+    made = Output()
+    made.logits = torch.zeros(2)
+    assert changes(made, lambda o: setattr(o, "logits", 1)) == [
+        "batch['logits']: a tensor of float32 and shape (2,) became 1"
+    ]
+
+
+def test_an_object_whose_class_changed() -> None:
+    class Left:
+        pass
+
+    class Right:
+        pass
+
+    assert changes(Left(), lambda left: setattr(left, "__class__", Right)) == ["batch: a Left became a Right"]
+
+
+def test_circles_end() -> None:
+    made: dict[str, Any] = {"list": []}
+    made["self"] = made
+    made["list"].append(made["list"])
+    assert changes(made, lambda b: b["list"].append(1)) == ["batch['list'][1] was added"]
+
+
+def test_modules_classes_and_functions_are_not_looked_into() -> None:
+    def call() -> None: ...
+
+    def change(made: dict[str, Any]) -> None:
+        made["model"].weight.data.add_(1)
+        made["class"].attribute = 2
+        made["call"].attribute = 2
+
+    class Plain:
+        attribute = 1
+
+    made = {"model": torch.nn.Linear(1, 1), "class": Plain, "call": call}
+    assert changes(made, change) == []
+    assert changes(made, lambda b: b.update(model=torch.nn.Linear(1, 1))) == [
+        "batch['model'] was replaced by another Linear"
+    ]
+
+
+DTYPES = [
+    torch.bool,
+    torch.uint8,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float64,
+    torch.complex64,
+    torch.complex128,
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (60, 61)], ids=str)
+def test_one_value_of_any_dtype_is_named(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    zero, one = (torch.tensor(value).to(dtype).item() for value in (0, 1))
+    place = str([size - 1 for size in shape]) if shape else ""
+    made = {"x": torch.zeros(shape).to(dtype)}
+    assert changes(made, lambda b: b["x"].view(-1)[-1:].copy_(torch.ones(1).to(dtype))) == [
+        f"batch['x']{place}: {zero!r} became {one!r}"
+    ]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.zeros(60, 80).t(),
+        lambda: torch.zeros(6, 7, 8, 5).permute(2, 0, 3, 1),
+        lambda: torch.zeros(60, 80)[:, ::2],
+        lambda: torch.zeros(60, 80)[5:, 1:],
+        lambda: torch.zeros(2, 3, 16, 16).to(memory_format=torch.channels_last),
+        lambda: torch.zeros(3, 4)[:, 1:].t(),
+        lambda: torch.zeros(60, 80, requires_grad=True),
+        lambda: torch.nn.Parameter(torch.zeros(3, 4)),
+    ],
+)
+def test_one_value_in_any_layout_is_named_where_it_lies(make: Callable[[], torch.Tensor]) -> None:
+    made = {"x": make()}
+    place = tuple(size // 3 for size in made["x"].shape)
+    assert changes(made, lambda b: b["x"].data.__setitem__(place, 1)) == [f"batch['x']{list(place)}: 0.0 became 1.0"]
+
+
+def test_equal_values_in_another_layout_are_no_change_of_values() -> None:
+    made = {"x": torch.arange(12).reshape(3, 4).t()}
+    assert changes(made, lambda b: setattr(b["x"], "data", b["x"].contiguous())) == [
+        "batch['x']: stride (1, 4) became (3, 1)",
+        "batch['x']: was moved to other memory",
+    ]
+    made = {"x": torch.arange(12).reshape(3, 4)}
+    assert changes(made, lambda b: b.update(x=b["x"].t().contiguous().t())) == [
+        "batch['x'] was replaced by another tensor of equal values"
+    ]
+
+
+def test_expanded_tensors_are_read_once() -> None:
+    made = {"x": torch.zeros(40, 1).expand(40, 10**12)}
+    assert changes(made, lambda b: b["x"].__setitem__((2, 5), 1)) == ["batch['x'][2, 0]: 0.0 became 1.0"]
+
+
+def test_empty_tensors_and_arrays() -> None:
+    made = {"x": torch.zeros(0, 3), "y": np.zeros((2, 0))}
+    assert changes(made, lambda b: b["x"].resize_(0, 4)) == [
+        "batch['x']: shape (0, 3) became (0, 4), stride (3, 1) became (4, 1)"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("make", "read"),
+    [
+        (lambda dense: dense.to_sparse(), lambda x: x._values()),
+        (lambda dense: dense.to_sparse_csr(), lambda x: x.values()),
+        (lambda dense: dense.to_sparse_csc(), lambda x: x.values()),
+        (lambda dense: dense.to_sparse_bsr((2, 2)), lambda x: x.values()),
+        (lambda dense: dense.to_sparse_bsc((2, 2)), lambda x: x.values()),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Sparse .* support is in beta")
+def test_sparse_tensors(make: Change, read: Change) -> None:
+    (line,) = changes({"x": make(torch.eye(4))}, lambda b: read(b["x"]).view(-1).__setitem__(-1, 5))
+    assert line.startswith("batch['x'].values()[")
+    assert line.endswith("1.0 became 5.0")
+
+
+def test_a_sparse_tensor_of_another_size() -> None:
+    made = {"x": torch.eye(4).to_sparse()}
+    assert changes(made, lambda b: b["x"].sparse_resize_((5, 5), 2, 0)) == ["batch['x']: shape (4, 4) became (5, 5)"]
+
+
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
+def test_nested_tensors(layout: torch.layout) -> None:
+    made = {"x": torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=layout)}
+    (line,) = changes(made, lambda b: b["x"].values().__setitem__(2, 5))
+    assert line.replace("._values", ".values()") == "batch['x'].values()[2]: 1.0 became 5.0"
+
+
+def test_conjugate_and_negative_views() -> None:
+    made = {"x": torch.ones(2, dtype=torch.cfloat).conj(), "y": torch.ones(2, dtype=torch.cfloat).conj().imag}
+    assert changes(made, put("x", 1, 2j)) == ["batch['x'][1]: (1-0j) became 2j"]
+    assert changes(made, put("y", 1, 5)) == ["batch['y'][1]: -0.0 became 5.0"]
+
+
+def test_tensors_made_under_inference_mode() -> None:
+    with torch.inference_mode():
+        made = {"x": torch.zeros(3)}
+
+    def change(made: dict[str, Any]) -> None:
+        with torch.inference_mode():
+            made["x"].add_(1)
+
+    assert changes(made, change) == ["batch['x'][0]: 0.0 became 1.0 (and 2 more)"]
+
+
+def test_meta_tensors_have_a_layout_only() -> None:
+    made = {"x": torch.zeros(3, device="meta")}
+    assert changes(made, lambda b: b["x"].unsqueeze_(0)) == [
+        "batch['x']: shape (3,) became (1, 3), stride (1,) became (3, 1)"
+    ]
+
+
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda x: x.set_(x.clone()), ["was moved to other memory"]),
+        (lambda x: setattr(x, "data", x.clone()), ["was moved to other memory"]),
+        (lambda x: x.untyped_storage().resize_(0), ["bytes of its storage 48 became 0"]),
+        (lambda x: x.untyped_storage().resize_(4000), ["bytes of its storage 48 became 4000"]),
+        (lambda x: x.resize_(2, 2), ["shape (3, 4) became (2, 2)", "stride (4, 1) became (2, 1)"]),
+        (lambda x: x.as_strided_((4, 3), (1, 4)), ["shape (3, 4) became (4, 3)", "stride (4, 1) became (1, 4)"]),
+        (lambda x: setattr(x, "data", x.double()), ["dtype torch.float32 became torch.float64"]),
+        (lambda x: x.requires_grad_(), ["requires_grad False became True"]),
+    ],
+)
+def test_memory_and_layout(change: Change, said: list[str], fast: bool) -> None:
+    lines = changes({"x": torch.zeros(3, 4)}, lambda b: change(b["x"]), fast=fast)
+    assert all(any(text in line for line in lines) for text in said), lines
+
+
+@pytest.mark.parametrize("fast", [False, True])
+def test_sharing_of_memory(fast: bool) -> None:
+    whole = torch.zeros(4)
+    made = {"x": whole, "y": whole[1:]}
+    lines = changes(made, lambda b: setattr(b["y"], "data", b["y"].clone()), fast=fast)
+    assert "batch['y']: was moved to other memory" in lines[1]
+    assert fast or lines[1].endswith(", no longer shared with batch['x']")
+    made = {"x": torch.zeros(4), "y": torch.zeros(4)}
+    lines = changes(made, lambda b: setattr(b["y"], "data", b["x"]), fast=fast)
+    assert lines[0] == "batch['y']: was moved to other memory, now shared with batch['x']"
+
+
+@pytest.mark.parametrize(
+    ("make", "change", "said"),
+    [
+        (lambda: np.zeros((40, 50)), put("x", (39, 7), 1), "batch['x'][39, 7]: 0.0 became 1.0"),
+        (lambda: np.zeros((40, 50)).T, put("x", (49, 7), 1), "batch['x'][49, 7]: 0.0 became 1.0"),
+        (lambda: np.zeros((40, 50))[::-1, ::2], put("x", (39, 7), 1), "batch['x'][39, 7]: 0.0 became 1.0"),
+        (lambda: np.array(["abc", "def"] * 9000), put("x", 17_000, "zz"), "batch['x'] between"),
+        (lambda: np.array(["ab", "cd"]), put("x", 1, "zz"), "batch['x'][1]: 'cd' became 'zz'"),
+        (lambda: np.array("2020", "M8[Y]"), put("x", (), "2021"), "batch['x']: datetime.date(2020, 1, 1) became"),
+        (lambda: np.ma.masked_array([1, 2], [False, False]), put("x", 1, np.ma.masked), "batch['x']"),
+        (
+            lambda: np.zeros((2, 3)),
+            lambda b: setattr(b["x"], "shape", (3, 2)),
+            "batch['x']: shape (2, 3) became (3, 2)",
+        ),
+        (lambda: np.zeros(3), lambda b: b["x"].setflags(write=False), "batch['x']: writeable True became False"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")
+def test_arrays(make: Callable[[], Any], change: Change, said: str) -> None:
+    lines = changes({"x": make()}, change)
+    assert lines
+    assert lines[0].startswith(said), lines
+
+
+def large() -> torch.Tensor:
+    return torch.arange(64 * 2048).reshape(64, 2048)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (put("x", 1, -100), "batch['x'][1, 497]: 2545 became -100; 1 of its 16 blocks of 64 KiB changed"),
+        (lambda b: b["x"].neg_(), "batch['x'][0, 509]: 509 became -509; 16 of its 16 blocks of 64 KiB changed"),
+        (
+            put("x", (slice(3, 5), 1), -100),
+            "batch['x'] between [0, 0] and [3, 2047]: values changed, now 0, 1, 2, 3, ...; "
+            "2 of its 16 blocks of 64 KiB changed",
+        ),
+        (
+            lambda b: b["x"][5, 10:12].copy_(b["x"][5, 10:12].flip(0)),
+            "batch['x'] between [4, 0] and [7, 2047]: values changed, now 8192, 8193, 8194, 8195, ...; "
+            "1 of its 16 blocks of 64 KiB changed",
+        ),
+    ],
+)
+def test_large_tensors_are_named_as_far_as_their_digests_tell(change: Change, said: str) -> None:
+    assert changes({"x": large()}, change) == [said]
+
+
+def test_the_last_block_of_a_large_tensor_may_be_short() -> None:
+    made = {"x": torch.zeros(20_001, dtype=torch.int32)}
+    (line,) = changes(made, put("x", 20_000, 7))
+    assert line.startswith("batch['x'] between [16384] and [20000]: values changed, now 0, 0, 0, 0, ...; 1 of its 2 ")
+
+
+def test_digests_are_exact_without_xxhash(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(digest, "_xxh3", None)
+    (line,) = changes({"x": large()}, put("x", (1, 3), -100))
+    assert line.endswith("; 1 of its 16 blocks of 64 KiB changed")
+
+
+def test_no_second_copy_is_kept() -> None:
+    seen = Snapshot({"x": torch.zeros(2**20, dtype=torch.int64)})
+    kept = seen._nodes[1].leaf._values[""]
+    held = [part for part in vars(kept).values() if isinstance(part, (bytes, torch.Tensor))]
+    assert 0 < sum(map(len, held)) < 2**23 * 0.01
+
+
+class TestFast:
+    @pytest.mark.parametrize("nest", [False, True])
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            (lambda b: b["x"].add_(1), "['x']: was written to in place (version 0 became 1)"),
+            (lambda b: b["x"][1:].zero_(), "['x']: was written to in place (version 0 became 1)"),
+            (lambda b: b.pop("x"), "['x'] is gone"),
+            (lambda b: b.update(y=1), "['y'] was added"),
+            (lambda b: b.update(n=2), "['n']: 1 became 2"),
+            (lambda b: b.update(x=b.pop("x")), ": keys ['x', 'n'] became ['n', 'x']"),
+            (lambda b: b.update(x=b["x"].clone()), "['x'] was replaced by another tensor"),
+            (lambda b: setattr(b["x"], "seen", 1), "['x'].seen was added"),
+        ],
+    )
+    def test_what_it_sees(self, change: Change, said: str, nest: bool) -> None:
+        made: Any = {"x": torch.zeros(3), "n": 1}
+        path = "batch[0]" if nest else "batch"
+        assert changes([made] if nest else made, lambda b: change(made), fast=True) == [f"{path}{said}"]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda b: b["x"].data.add_(1),
+            lambda b: b["x"].numpy().__iadd__(1),
+            lambda b: b["array"].__iadd__(1),
+            lambda b: b["bytes"].__setitem__(0, 1),
+            lambda b: _infer(b["inferred"]),
+        ],
+        ids=["data", "through numpy", "array", "buffer", "inference tensor"],
+    )
+    def test_what_it_cannot_see(self, change: Change) -> None:
+        def made() -> dict[str, Any]:
+            with torch.inference_mode():
+                inferred = torch.zeros(2)
+            return {"x": torch.zeros(3), "array": np.zeros(3), "bytes": bytearray(2), "inferred": inferred}
+
+        assert changes(made(), change, fast=True) == []
+        assert len(changes(made(), change)) == 1
+
+    def test_a_batch_of_two_kinds_of_tensor_is_no_hindrance(self) -> None:
+        made = {"x": torch.zeros(3), "y": torch.eye(2).to_sparse()}
+        assert changes(made, lambda b: b["x"].add_(1), fast=True) == [
+            "batch['x']: was written to in place (version 0 became 1)"
+        ]
+
+
+def _infer(tensor: torch.Tensor) -> None:
+    with torch.inference_mode():
+        tensor.add_(1)
+
+
+class TestUnchanged:
+    def test_it_lists_what_changed(self) -> None:
+        def change(given: dict[str, Any]) -> None:
+            given.pop("labels")
+            given["n"] = 4
+
+        with pytest.raises(Violation) as caught, unchanged(batch(), name="inputs") as given:
+            change(given)
+        assert str(caught.value) == "the inputs was changed\n    inputs['labels'] is gone\n    inputs['n']: 3 became 4"
+
+    def test_it_is_silent_where_nothing_changed(self) -> None:
+        with unchanged(batch()) as given:
+            given["labels"].sum()
+
+    def test_an_error_within_goes_on_with_a_note(self) -> None:
+        def change(given: dict[str, Any]) -> None:
+            given.pop("labels")
+            raise ValueError("shape")
+
+        with pytest.raises(ValueError, match="shape") as caught, unchanged(batch()) as given:
+            change(given)
+        assert caught.value.__notes__ == ["the batch was changed\n    batch['labels'] is gone"]
+
+    def test_an_error_without_a_change_has_no_note(self) -> None:
+        with pytest.raises(ValueError, match="shape") as caught, unchanged(batch()):
+            raise ValueError("shape")
+        assert not hasattr(caught.value, "__notes__")
+
+    def test_many_changes_are_counted(self) -> None:
+        with pytest.raises(Violation) as caught, unchanged(dict.fromkeys(range(20), 0)) as given:
+            given.clear()
+        assert str(caught.value).endswith("batch[11] is gone\n    ... and 8 more")
+
+    def test_fast(self) -> None:
+        with unchanged({"x": torch.zeros(2)}, fast=True) as given:
+            given["x"].data.add_(1)
+
+    def test_a_guard_can_be_entered_again(self) -> None:
+        given = {"n": 1}
+        guard = unchanged(given)
+        with pytest.raises(Violation), guard:
+            given["n"] = 2
+        with guard:
+            assert given["n"] == 2
+
+    def test_a_name_that_is_none(self) -> None:
+        with pytest.raises(TypeError, match="expected what the messages call the value"):
+            unchanged({}, name=3)  # type: ignore[arg-type]
+
+
+def _leaves() -> st.SearchStrategy[Any]:
+    dtypes = st.sampled_from([torch.int64, torch.float32, torch.bfloat16, torch.bool])
+    sizes = st.sampled_from([(), (3,), (2, 5), (130, 130)])
+    tensors = st.builds(lambda size, dtype: torch.zeros(size).to(dtype), sizes, dtypes)
+    arrays = st.builds(lambda size: np.zeros(size), st.sampled_from([(2,), (100, 100)]))
+    return st.one_of(
+        tensors, tensors.map(lambda t: t.t() if t.dim() == 2 else t), arrays, st.integers(0, 3), st.text(max_size=2)
+    )
+
+
+def _nests() -> st.SearchStrategy[Any]:
+    def wider(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+        keys = st.sampled_from("abcd")
+        return st.one_of(
+            st.lists(inner, max_size=3),
+            st.dictionaries(keys, inner, max_size=3),
+            st.dictionaries(keys, inner, max_size=3).map(UserDict),
+            st.lists(inner, max_size=3).map(tuple),
+            st.dictionaries(keys, inner, max_size=3).map(lambda d: SimpleNamespace(**d)),
+        )
+
+    return st.recursive(_leaves(), wider, max_leaves=6)
+
+
+def _mutations(value: Any) -> list[Change]:
+    """Everything that can be done to a nest, each as a function that does it."""
+    if isinstance(value, torch.Tensor):
+        one = torch.ones((), dtype=value.dtype)
+        at = [0] * value.dim()
+        return [
+            lambda _: value.data[tuple(at)].copy_(one),
+            lambda _: value.data.copy_(one),
+            lambda _: value.unsqueeze_(0),
+            lambda _: setattr(value, "data", value.clone()),
+            lambda _: setattr(value, "mark", 1),
+        ]
+    if isinstance(value, np.ndarray):
+        return [lambda _: value.__setitem__((-1,) * value.ndim, 1), lambda _: value.__iadd__(1)]
+    inside: list[Change] = []
+    if isinstance(value, (dict, UserDict)):
+        inside.append(lambda _: value.update(new=1))
+        for key in value:
+            inside += [lambda _, key=key: value.pop(key), lambda _, key=key: value.update({key: object()})]
+    elif isinstance(value, list):
+        inside.append(lambda _: value.insert(0, object()))
+        inside += [lambda _: value.pop()] if value else []
+    elif isinstance(value, SimpleNamespace):
+        inside.append(lambda _: setattr(value, "new", 1))
+    held = (
+        value.values()
+        if isinstance(value, (dict, UserDict))
+        else vars(value).values()
+        if isinstance(value, SimpleNamespace)
+        else value
+    )
+    if isinstance(value, (dict, UserDict, SimpleNamespace, list, tuple)):
+        inside += [change for part in held for change in _mutations(part)]
+    return inside
+
+
+@given(st.data())
+@settings(deadline=None)
+def test_any_change_of_any_nest_is_reported(data: st.DataObject) -> None:
+    made = {"root": data.draw(_nests())}
+    before = Snapshot(made)
+    assert before.changes() == []
+    change = data.draw(st.sampled_from(_mutations(made)))
+    change(made)
+    lines = before.changes()
+    assert lines
+    assert all(line.startswith(("batch", "what was batch")) for line in lines)
+
+
+def test_a_guard_does_not_import_torch(pytester: pytest.Pytester) -> None:
+    script = (
+        "import sys; from pytest_evalcheck.guard import unchanged\n"
+        "with unchanged({'a': [1]}): pass\n"
+        "print({'torch', 'numpy', 'pytest', 'hypothesis'} & set(sys.modules))"
+    )
+    assert pytester.runpython_c(script).outlines == ["set()"]
+    assert "torch" in sys.modules

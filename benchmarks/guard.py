@@ -1,0 +1,127 @@
+"""What the guard costs beside a deep copy that is compared, on one batch, in turn.
+
+    python benchmarks/guard.py [--rounds 60] [--rows 64]
+
+A batch is four int64 tensors of rows x 2048 (4 MB with 64 rows). Printed are the medians of the wall time of taking a
+snapshot and asking it for changes when there are none, how many times cheaper that is than `copy.deepcopy` with
+`torch.equal`, and how much the peak of resident memory grew over the batch, each in a process of its own with 16
+times the rows. One thread. The goals are 20 times for the exact guard, 1,000 times for the fast one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import ctypes
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import torch
+import xxhash
+
+from pytest_evalcheck.compare import EXACT, difference
+from pytest_evalcheck.guard import Snapshot
+
+KEYS = ("input_ids", "attention_mask", "labels", "position_ids")
+Batch = dict[str, torch.Tensor]
+
+
+def batch_of(rows: int) -> Batch:
+    return {key: torch.randint(0, 50_000, (rows, 2048)) for key in KEYS}
+
+
+def copied(batch: Batch) -> None:
+    before = copy.deepcopy(batch)
+    assert all(torch.equal(before[key], batch[key]) for key in before)
+
+
+def copied_and_closed(batch: Batch) -> None:
+    torch.testing.assert_close(batch, copy.deepcopy(batch), rtol=0, atol=0)
+
+
+def copied_and_named(batch: Batch) -> None:
+    assert difference(batch, copy.deepcopy(batch), EXACT) is None
+
+
+def copied_afresh(batch: Batch) -> None:
+    copied(batch)
+
+
+def hashed(batch: Batch) -> None:
+    for _ in range(2):
+        for tensor in batch.values():
+            xxhash.xxh3_128_digest(memoryview(tensor.numpy()))
+
+
+def exact(batch: Batch) -> None:
+    assert not Snapshot(batch).changes()
+
+
+def fast(batch: Batch) -> None:
+    assert not Snapshot(batch, fast=True).changes()
+
+
+ROWS: dict[str, Callable[[Batch], None]] = {
+    "deepcopy + torch.equal": copied,
+    "the same, memory given back first": copied_afresh,
+    "deepcopy + assert_close": copied_and_closed,
+    "deepcopy + a compare that names the place": copied_and_named,
+    "nothing but xxh3_128, twice": hashed,
+    "exact guard": exact,
+    "fast guard": fast,
+}
+
+
+def seconds(function: Callable[[Batch], None], batch: Batch) -> float:
+    if function is copied_afresh:
+        ctypes.CDLL(None).malloc_trim(0)
+    started = time.perf_counter()
+    function(batch)
+    return time.perf_counter() - started
+
+
+def added(name: str, rows: int) -> float:
+    """How much the peak of resident memory grows, as a share of the batch."""
+    batch = batch_of(rows)
+    ROWS[name](batch_of(1))  # what is imported on first use is no copy
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    ROWS[name](batch)
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    return 1024 * grown / sum(tensor.nbytes for tensor in batch.values())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--rows", type=int, default=64)
+    parser.add_argument("--memory-of", choices=ROWS, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.memory_of:
+        print(added(given.memory_of, given.rows))
+        return
+    batch = batch_of(given.rows)
+    taken: dict[str, list[float]] = {name: [] for name in ROWS}
+    for number in range(given.rounds):
+        for name, function in ROWS.items():
+            if function is not copied_and_named or number < 3:
+                taken[name].append(seconds(function, batch))
+    base = statistics.median(taken["deepcopy + torch.equal"])
+    size = sum(tensor.nbytes for tensor in batch.values())
+    print(f"a batch of {size / 2**20:.0f} MiB, {given.rounds} rounds{'times cheaper':>36}{'memory added':>15}")
+    for name, times in taken.items():
+        command = [sys.executable, __file__, "--rows", str(16 * given.rows), "--memory-of", name]
+        share = 0.0 if name.startswith("the same") else float(subprocess.check_output(command))
+        median = statistics.median(times)
+        memory = "" if name.startswith("the same") else f"{100 * share:.1f} %"
+        print(f"{name:42}{1e6 * median:12.1f} us{base / median:12.1f}{memory:>15}")
+
+
+if __name__ == "__main__":
+    main()

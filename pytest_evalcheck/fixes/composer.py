@@ -37,7 +37,8 @@ class CleanEvaluation:
     On a first call ``eval_forward`` and ``update_metric`` give what the original gives, bit for bit, in all its
     modes: logits (``use_logits``), loss, and the batch modes "icl_task" and "generate"; for encoder-decoders;
     with outputs that training has cached; for metrics with ``needs_batch``, which get a container of their own
-    without the labels, as they do there. In loss mode metrics get None for labels, as they do there.
+    without the labels, as they do there. In loss mode, where the original feeds None for labels, or those of an older
+    batch (mosaicml/composer#3622), metrics get the labels of the batch as in logits mode.
 
     Labels come from the batch that ``update_metric`` is given, and from nowhere else: nothing of a batch is kept
     on the module, so nothing stale can be scored. ``self.labels``, which the original sets, stays None; code that
@@ -66,7 +67,7 @@ class CleanEvaluation:
         mode = self._mode(batch)
         needed = {"generate": ("labels", "input_ids", "attention_mask"), "loss": ()}.get(mode, ("labels",))
         require_batch(batch, fields=needed, rows=_per_row(batch, mode))
-        if self._shifts(mode):
+        if self._shifts(mode) and "labels" in batch:
             require_token_labels(batch["labels"], where="batch['labels']")
         if mode == "generate":
             return self._generated(batch)
@@ -85,7 +86,7 @@ class CleanEvaluation:
         Return what the metric's ``update`` returned, with its name once per row under "metric_name", or {}.
         """
         mode = self._mode(batch)
-        labels = None if mode == "loss" else field(batch, "labels")
+        labels = field(batch, "labels")
         if metric.device.type == "cpu":
             labels = _on_cpu(labels)
         if self._shifts(mode):
@@ -110,7 +111,7 @@ class CleanEvaluation:
         return asked if asked in ("generate", "icl_task") else "logits" if self.use_logits else "loss"
 
     def _shifts(self, mode: str) -> bool:
-        return mode == "icl_task" or (mode == "logits" and bool(self.shift_labels))
+        return mode == "icl_task" or (mode in ("logits", "loss") and bool(self.shift_labels))
 
     def _inputs(self, batch: Any, *, decoder: bool = True) -> Any:
         inputs, labels = split_labels(batch)

@@ -75,10 +75,11 @@ def test_batches_that_are_forwarded_ahead_are_scored_with_their_own_labels(case:
     alone = []
     for batch in (case.batch(1), {**case.batch(2), "labels": case.batch(3)["labels"]}):
         metric = Recorder(needs_batch=False)
-        scored(case.wrapper(Original), batch, metrics=[metric])
+        # In loss mode the original feeds None for labels.
+        scored(case.wrapper(Original if case.pops else HuggingFaceModel), batch, metrics=[metric])
         alone += metric.given
     assert equal(ahead(HuggingFaceModel), alone)
-    differ = case.pops and not equal(alone[0][1], alone[1][1])
+    differ = not case.pops or not equal(alone[0][1], alone[1][1])
     assert equal(ahead(Original), alone) != differ
 
 
@@ -89,6 +90,9 @@ def test_metrics_that_need_the_batch_get_the_same_arguments_in_a_container_of_th
         metric, batch = Recorder(), case.batch(1)
         scored(case.wrapper(kind), batch, metrics=[metric])
         given[kind] = metric.given
+    if not case.pops:
+        assert given[Original][0].pop("labels") is None
+        assert given[HuggingFaceModel][0].pop("labels") is not None
     assert equal(given[HuggingFaceModel], given[Original])
     given[HuggingFaceModel][0]["batch"].clear()
     assert "input_ids" in batch
@@ -124,14 +128,18 @@ def test_any_metrics_any_number_of_times_in_any_order_even_one_that_writes_into_
 
 
 def test_labels_of_an_earlier_batch_are_never_scored():
-    def loss_after_in_context(kind: Any) -> Any:
+    def loss_after_in_context(kind: Any, batch: Any) -> Any:
         wrapper, metric = CASES["gpt2 loss"].wrapper(kind), Recorder(needs_batch=False)
         scored(wrapper, {**text(1), "mode": "icl_task"}, metrics=[])
-        scored(wrapper, {"input_ids": text(2)["input_ids"]}, metrics=[metric])
+        scored(wrapper, batch, metrics=[metric])
         return metric.given[0][1]
 
-    assert equal(loss_after_in_context(Original)[:, 0], text(1)["labels"][:, 1])
-    assert loss_after_in_context(HuggingFaceModel) is None
+    unlabelled = {"input_ids": text(2)["input_ids"]}
+    for batch in (unlabelled, text(2)):
+        assert equal(loss_after_in_context(Original, batch)[:, 0], text(1)["labels"][:, 1])
+    assert equal(loss_after_in_context(HuggingFaceModel, text(2))[:, 0], text(2)["labels"][:, 1])
+    with pytest.raises(KeyError, match="labels"):
+        loss_after_in_context(HuggingFaceModel, unlabelled)
     case = CASES["gpt2 logits"]
     for kind, refuses in ((Original, False), (HuggingFaceModel, True)):
         wrapper, metric = case.wrapper(kind), LanguagePerplexity()

@@ -65,7 +65,11 @@ class CleanEvaluation:
         needs.
         """
         mode = self._mode(batch)
-        needed = {"generate": ("labels", "input_ids", "attention_mask"), "loss": ()}.get(mode, ("labels",))
+        needed: tuple[str, ...] = ("labels",)
+        if mode == "generate":
+            needed = ("labels", "input_ids", "attention_mask")
+        elif mode == "loss" and ("decoder_input_ids" in batch or not self.config.is_encoder_decoder):
+            needed = ()  # without labels there are outputs, and no loss
         require_batch(batch, fields=needed, rows=_per_row(batch, mode))
         if self._shifts(mode) and "labels" in batch:
             require_token_labels(batch["labels"], where="batch['labels']")

@@ -55,7 +55,8 @@ def test_a_bug_is_caught_by_no_other_check(specimen: Specimen) -> None:
     others = ",".join([specimen.code, *specimen.breaks_too])
     report = ec.run(specimen.bug, ignore=others, effort="quick")
     assert not broken(report)
-    assert report.count("kept") >= 5
+    # Of a wrapper that is random in every call two promises are left, and images have no padding.
+    assert report.count("kept") >= min(5, len(report.cells) - 1)
 
 
 @pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS.keys())

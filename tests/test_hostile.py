@@ -14,10 +14,16 @@ from target_files import Suite
 import pytest_evalcheck as ec
 from fixtures.gallery import hostile
 from fixtures.gallery.hostile import HOSTILE, Hostile
+from fixtures.gallery.hostile_wrappers import HOSTILE_WRAPPERS, prints
 from fixtures.gallery.metrics_plain import running_sum
+from fixtures.gallery.table import target
+from fixtures.gallery.wrappers_correct import ImageClassifier
 
 ROOT = Path(__file__).resolve().parents[1]
-each = pytest.mark.parametrize("specimen", HOSTILE, ids=lambda specimen: specimen.target.name)
+each = pytest.mark.parametrize(
+    "specimen", [*HOSTILE, *HOSTILE_WRAPPERS], ids=lambda specimen: f"{specimen.target.kind}-{specimen.target.name}"
+)
+CORRECT = {"metric": running_sum, "wrapper": target(ImageClassifier)}
 
 
 def surroundings() -> dict[str, Any]:
@@ -47,7 +53,7 @@ def test_the_next_cell_starts_clean(specimen: Hostile) -> None:
     before = surroundings()
     ec.run(specimen.target, select=specimen.check)
     assert surroundings() == before
-    report = ec.run(running_sum, select=specimen.check)
+    report = ec.run(CORRECT[specimen.target.kind], select=specimen.check)
     assert report.count("kept") == 1, report.cells[0].screen
 
 
@@ -69,6 +75,11 @@ def test_a_failure_that_does_not_come_back_is_told(monkeypatch: pytest.MonkeyPat
     (cell,) = ec.run(hostile.is_wrong_once, select="EC201").cells
     assert cell.outcome == "broken"
     assert "the target is not deterministic" in cell.screen
+
+
+def test_what_a_wrapper_prints_is_no_broken_promise(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not ec.run(prints).of("broken")
+    assert "50%" in capsys.readouterr().err
 
 
 def test_a_process_that_dies_takes_only_its_cell(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -107,13 +107,18 @@ def test_bulk_rows_are_repeatable_and_follow_their_parameters(inputs: Samples) -
     assert _lengths(Arguments.of(inputs.collate(list(rows)))) == {50}
 
 
+def _inputs(made: Any) -> Samples:
+    if made.kind == "wrapper":
+        return es.causal_lm(vocab=5)
+    return ALL["binary probabilities"] if "ignored" in made.needs else ALL["multiclass logits"]
+
+
 REGIMES = [(made, regime) for made in shipped() for regime in made.regimes]
 
 
 @pytest.mark.parametrize(("made", "regime"), REGIMES, ids=[f"{m.code} {r}" for m, r in REGIMES])
 def test_every_regime_of_every_check_is_reached(made: Any, regime: str) -> None:
-    inputs = ALL["multiclass logits"] if "ignored" not in made.needs else ALL["binary probabilities"]
-    drawn = made.case.strategy(inputs)
+    drawn = made.case.strategy(_inputs(made))
     always = getattr(made.case, "always", list)()
     if not any(regime in case.regimes for case in always):
         assert regime in minimal(drawn, lambda case: regime in case.regimes).regimes
@@ -123,7 +128,7 @@ def test_every_regime_of_every_check_is_reached(made: Any, regime: str) -> None:
 def test_cases_are_plain_and_print(made: Any) -> None:
     from pytest_evalcheck.literals import case_fields, from_blob, to_blob
 
-    inputs = ALL["binary probabilities"]
+    inputs = _inputs(made) if made.kind == "wrapper" else ALL["binary probabilities"]
 
     @light
     @given(made.case.strategy(inputs))

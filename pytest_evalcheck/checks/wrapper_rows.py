@@ -20,7 +20,8 @@ def rows_do_not_see_each_other(wrapper: WrapperSubject, case: cases.Rowwise) -> 
     Usual cause: normalisation or attention over the rows of a batch, or a model left in training mode.
     Fix: normalise with stored statistics; evaluate under pytest_evalcheck.fixes.lent
     """
-    widths, count = wrapper.widths(case.samples), len(case.samples)
+    # A row of padding changes how others are masked only where they have some padding, too.
+    widths, count = wrapper.widths(case.samples, 1), len(case.samples)
     company = case.company(wrapper.inputs.padding and wrapper.inputs.padding.blank)
     for mode in wrapper.modes:
         whole = wrapper.fresh().rows(wrapper.batch(case.samples, mode, widths=widths), count)
@@ -47,14 +48,13 @@ def padding_changes_nothing(wrapper: WrapperSubject, case: cases.Padded) -> None
     Usual cause: a mean over all positions, a mask that is ignored, labels of padding that are not.
     Fix: weight by the mask: pytest_evalcheck.fixes.WeightedMean
     """
-    padding = wrapper.inputs.padding
-    assert padding is not None
     for mode in wrapper.modes:
-        expected = wrapper.seen_through(case.samples, mode, padding.sides[0], 0)
-        found = wrapper.seen_through(case.samples, mode, case.side, case.extra, blank=case.blank)
+        least = wrapper.through_padding(case.samples, mode)
+        more = wrapper.through_padding(case.samples, mode, side=case.side, extra=case.extra, blank=case.blank)
         company = " and a row of padding" if case.blank else ""
         about = f"what is seen through {case.extra} more columns on the {case.side}{company}{in_mode(mode)}"
-        expect(found).equals(expected, about=about)
+        own = wrapper.unpadded(case.samples, more, least)
+        expect(own).equals(wrapper.unpadded(case.samples, least, more), about=about)
 
 
 @check("EC109", regimes=("one row of many",), examples=_EXAMPLES)

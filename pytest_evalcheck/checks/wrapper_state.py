@@ -21,9 +21,9 @@ _EXAMPLES = 12
 def evaluating_gives_back_what_it_borrows(wrapper: WrapperSubject, case: cases.Batch) -> None:
     """Evaluating gives back what it borrows: modes, gradients, buffers, random numbers; also after an exception.
 
-    The modes of every submodule, `requires_grad` of every parameter, the grad mode and the default dtype. Buffers and
-    random numbers are judged where every submodule evaluates: in training mode layers count batches and draw dropout
-    masks, which whoever set that mode has asked for.
+    That is the modes of every submodule; `requires_grad`, the values and the gradient of every parameter; the grad mode
+    and the default dtype. Buffers and random numbers are judged where every submodule evaluates: in training mode
+    layers count batches and draw dropout masks, which whoever set that mode has asked for.
 
     Why: an evaluation in the middle of training must leave the training as it was.
     Usual cause: `model.eval()` before and `model.train()` after, for frozen submodules too, or not after an error.
@@ -85,7 +85,10 @@ def labels_are_never_those_of_an_older_batch(wrapper: WrapperSubject, case: case
         expected = wrapper.fresh().seen(wrapper.without_labels(case.after, mode))
         for earlier in wrapper.modes:
             live = wrapper.fresh()
-            live.seen(wrapper.batch(case.before, earlier))
+            first = live.seen(wrapper.batch(case.before, earlier))
             found = live.seen(wrapper.without_labels(case.after, mode))
             about = f"what is seen of a batch without labels{in_mode(mode)} after one that has some{in_mode(earlier)}"
             expect(found).equals(expected, about=about)
+            # A batch without labels may well be refused, but not by a wrapper that refuses whatever it gets.
+            if isinstance(found, Raised) and not isinstance(first, Raised):
+                expect(found).holds(True, about="it was refused")

@@ -80,7 +80,9 @@ def spoiled(good: Any, labels: str) -> list[Spoiled]:
     made = [Spoiled(str(name), "missing", without(good, name)) for name in good]
     if hasattr(good.get(labels), "is_floating_point"):
         wrong = good[labels].long() if good[labels].is_floating_point() else good[labels].float()
-        made.append(Spoiled(labels, "of another length", {**good, labels: good[labels][:-1]}))
+        # A single label is what torch would hold against every row.
+        short = good[labels][:1] if len(good[labels]) > 1 else good[labels][:0]
+        made.append(Spoiled(labels, "of another length", {**good, labels: short}))
         made.append(Spoiled(labels, "of another dtype", {**good, labels: wrong}))
     return made
 

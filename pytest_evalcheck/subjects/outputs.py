@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_evalcheck.compare import Raised
+from pytest_evalcheck.subjects.tensors import overwrite
 from pytest_evalcheck.violation import Violation
 
 
 def settled(outputs: Any) -> Any:
-    """A copy in plain containers that shares no memory; objects that hold no values become the name of their type."""
+    """A copy in plain containers that shares no memory; objects that hold no values become `Opaque`."""
     if isinstance(outputs, Raised) or outputs is None or isinstance(outputs, (bool, int, float, complex, str, bytes)):
         return outputs
     if _is_tensor(outputs):
@@ -24,7 +26,41 @@ def settled(outputs: Any) -> Any:
         return [settled(value) for value in outputs]
     if dataclasses.is_dataclass(outputs):
         return {field.name: settled(getattr(outputs, field.name)) for field in dataclasses.fields(outputs)}
-    return f"a {type(outputs).__name__}"
+    return Opaque(f"a {type(outputs).__name__}")
+
+
+class Opaque(str):
+    """The name of a type: all that is seen of an object of a type that we do not know."""
+
+    __slots__ = ()
+
+
+def nothing_in(settled_outputs: Any) -> bool:
+    """Whether there is no value in a settled nest that could be compared with another."""
+    return all(isinstance(value, Opaque) for _, value in leaves(settled_outputs))
+
+
+def write_into(outputs: Any, noise: Any = None) -> None:
+    """Write other values into all outputs in place, as far as they can be written to."""
+    import torch
+
+    noise = noise or torch.Generator().manual_seed(0)
+    if _is_tensor(outputs):
+        for dim in [dim for dim, stride in enumerate(outputs.stride()) if stride == 0]:
+            outputs = outputs.narrow(dim, 0, min(1, outputs.shape[dim]))  # one value, seen many times
+        with torch.inference_mode(outputs.is_inference()):
+            overwrite(outputs, noise)
+    elif isinstance(outputs, Mapping):
+        for value in outputs.values():
+            write_into(value, noise)
+    elif dataclasses.is_dataclass(outputs):
+        for field in dataclasses.fields(outputs):
+            write_into(getattr(outputs, field.name), noise)
+    elif isinstance(outputs, (list, tuple)) and not all(isinstance(item, str) for item in outputs):
+        for value in outputs:
+            write_into(value, noise)
+    else:
+        overwrite(outputs, noise)
 
 
 def leaves(settled_outputs: Any, path: str = "outputs") -> Iterator[tuple[str, Any]]:
@@ -49,15 +85,26 @@ def row(outputs: Mapping[str, Sequence[Any]], index: int, *, of: Mapping[str, An
     return {path: value[index] for path, value in outputs.items() if of is None or path in of}
 
 
-def without_padding(
-    one: Mapping[str, Any], widths: Sequence[int], lengths: Sequence[int], side: str
-) -> dict[str, Any]:
-    """One row without the positions that are padding; an output that has no position for each column stays whole."""
-    own = {
-        width: slice(width - length, width) if side == "left" else slice(0, length)
-        for width, length in zip(widths, lengths, strict=True)
-    }
-    return {path: value[own[_length(value)]] if _length(value) in own else value for path, value in one.items()}
+@dataclass(frozen=True, kw_only=True)
+class Padded:
+    """What was seen of rows at some widths: outputs with an entry for each of them, and what stands for the batch."""
+
+    rows: Mapping[str, Sequence[Any]]
+    batch: Mapping[str, Any]
+    widths: tuple[int, ...]
+    side: str
+
+    def own(self, place: int, lengths: Sequence[int] | None, beside: Padded) -> dict[str, Any]:
+        """The outputs of one row, at its own positions where they have a position for each column.
+
+        What has an entry for each row, or for each column, at these widths and not beside them has so by chance.
+        """
+        one, other = row(self.rows, place, of=beside.rows), row(beside.rows, place, of=self.rows)
+        for width, wide, length in zip(self.widths, beside.widths, lengths or self.widths, strict=True):
+            real = slice(width - length, width) if self.side == "left" else slice(0, length)
+            columns = [path for path, value in other.items() if _length(value) == wide]
+            one |= {path: one[path][real] for path in columns if _length(self.rows[path][place]) == width}
+        return one
 
 
 def scalars(outputs: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import methodcaller
 from typing import Any
 
 from pytest_evalcheck.ambient import kept
@@ -14,7 +15,7 @@ from pytest_evalcheck.strategies.padding import Side
 from pytest_evalcheck.strategies.samples import Sample, Samples
 from pytest_evalcheck.subjects.calling import TargetFault, attempt
 from pytest_evalcheck.subjects.malformed import Spoiled, spoiled, without
-from pytest_evalcheck.subjects.outputs import row, rowwise, scalars, settled, without_padding
+from pytest_evalcheck.subjects.outputs import Padded, nothing_in, rowwise, scalars, settled
 from pytest_evalcheck.subjects.probe import Probe
 from pytest_evalcheck.subjects.tensors import each_tensor
 from pytest_evalcheck.violation import NotApplicable
@@ -99,7 +100,9 @@ class LiveWrapper:
     def rows(self, batch: Any, count: int) -> Any:
         """By path, those outputs that have one entry for each of ``count`` rows; or the error."""
         outputs = self.forward(batch)
-        return outputs if isinstance(outputs, Raised) else rowwise(self.record.rows(outputs), count)
+        if isinstance(outputs, Raised):
+            return outputs
+        return rowwise(_described("rows()", self.record.rows, outputs), count)
 
     def fed(
         self, batch: Any, outputs: Any, *, only: str = "", times: int = 1, backwards: bool = False
@@ -111,12 +114,13 @@ class LiveWrapper:
         if self.record.update is None:
             return {}
         made = [(name, metric) for _ in range(times) for name, metric in self._metrics().items() if only in ("", name)]
-        errors: dict[int, Any] = {}
+        fed: dict[int, Any] = {}
         for place, (_, metric) in list(enumerate(made))[:: -1 if backwards else 1]:
-            errors[place] = outputs if isinstance(outputs, Raised) else self.feed(batch, outputs, metric)
+            fed[place] = outputs if isinstance(outputs, Raised) else self.feed(batch, outputs, metric)
         values = {}
         for place, (name, metric) in enumerate(made):
-            value = errors[place] if isinstance(errors[place], Raised) else attempt("compute", metric.compute)
+            error = fed[place] if isinstance(fed[place], Raised) else None
+            value = error or attempt("compute", methodcaller("compute"), metric)
             values[name if place < len(made) // times else f"another {name}"] = settled(value)
         return values
 
@@ -128,21 +132,42 @@ class LiveWrapper:
         with kept(), torch.no_grad():
             return attempt("update", self.record.update, batch, outputs, metric)
 
-    def seen(self, batch: Any) -> dict[str, Any]:
-        """All that an evaluation sees of a batch: a copy of its outputs, and what metrics make of them."""
+    def seen(self, batch: Any, *, between: Any = None) -> Any:
+        """All that an evaluation sees of a batch: a copy of its outputs, and what metrics make of them; or the error.
+
+        ``between`` is another batch, of which there is a forward before the metrics are fed.
+
+        Raises:
+            TargetFault: where nothing is seen that could be compared.
+        """
         outputs = self.forward(batch)
-        return {"outputs": settled(outputs), **self.fed(batch, outputs)}
+        if isinstance(outputs, Raised):
+            return outputs
+        given = settled(outputs)
+        if between is not None:
+            self.forward(between)
+        fed = self.fed(batch, outputs)
+        if nothing_in(given) and all(isinstance(value, Raised) for value in fed.values()):
+            raise TargetFault(
+                "the outputs of forward hold no values",
+                actual=str(given) if given is not None else "None (does it end without `return`?)",
+                expected="tensors, arrays, numbers or texts, in mappings, lists, tuples or dataclasses",
+                cause="outputs",
+            )
+        return {"outputs": given, **fed}
 
     def scores(self, batch: Any) -> dict[str, Any]:
-        """The same without what a probe is given."""
-        return {name: value for name, value in self.seen(batch).items() if name != GIVEN}
+        """The same without what a probe is given; where the forward raised an error, that is its outputs."""
+        seen = self.seen(batch)
+        return {"outputs": seen} if isinstance(seen, Raised) else {k: v for k, v in seen.items() if k != GIVEN}
 
     def _metrics(self) -> dict[str, Any]:
         return {GIVEN: Probe(), **self.scored()}
 
     def scored(self) -> dict[str, Any]:
         """New metrics of the wrapper's own, by name."""
-        return dict(self.record.metrics()) if self.record.metrics is not None else {}
+        asked = self.record.metrics
+        return {} if asked is None else _described("metrics()", lambda: dict(asked()))
 
 
 @dataclass(frozen=True)
@@ -168,7 +193,8 @@ class WrapperSubject:
         """A new batch of samples on the device, in a mode; ``layout`` is the ``side`` and ``widths`` of its padding."""
         made = self._collated(rows, layout.get("side"), layout.get("widths"))
         moved = made if self.device == "cpu" else each_tensor(made, lambda tensor: tensor.to(self.device))
-        return contained(self.record.modes[mode](moved), container or self.inputs.containers[0])
+        made = _described(f"the mode {mode!r}", self.record.modes[mode], moved)
+        return contained(made, container or self.inputs.containers[0])
 
     def without_labels(self, rows: Rows, mode: str = "") -> Any:
         """A new batch that lacks the field of its labels.
@@ -192,26 +218,29 @@ class WrapperSubject:
             if (bad.field in fields if bad.fault == "missing" else not unneeded)  # a mode may add fields of its own
         ]
 
-    def seen_through(self, samples: Rows, mode: str, side: Side, extra: int, *, blank: bool = False) -> Any:
-        """What is seen of samples in spite of ``extra`` columns of padding and a blank row; or the error.
-
-        That is the outputs of every sample at its own positions, the numbers that stand for the batch, and what
-        metrics make of it.
-        """
+    def through_padding(
+        self, samples: Rows, mode: str, *, side: Side | None = None, extra: int = 0, blank: bool = False
+    ) -> Padded | Raised:
+        """What is seen of samples with ``extra`` columns of padding and perhaps a blank row; or the error."""
         padding, live = self.inputs.padding, self.fresh()
         assert padding is not None
         rows, widths = [*samples, *([padding.blank] if blank else [])], self.widths(samples, extra) or ()
+        side = side or padding.sides[0]
         batch = self.batch(rows, mode, side=side, widths=widths)
         outputs = live.forward(batch)
         if isinstance(outputs, Raised):
             return outputs
-        entries = rowwise(live.record.rows(outputs), len(rows))
-        own = []
-        for place, sample in enumerate(samples):
-            one = row(entries, place)
-            own.append(without_padding(one, widths, padding.lengths(sample), side) if padding.lengths else one)
         fed = {name: value for name, value in live.fed(batch, outputs).items() if name != GIVEN}
-        return {"rows": own, **scalars(outputs), **fed}
+        entries = rowwise(_described("rows()", live.record.rows, outputs), len(rows))
+        return Padded(rows=entries, batch={**scalars(outputs), **fed}, widths=widths, side=side)
+
+    def unpadded(self, samples: Rows, seen: Padded | Raised, beside: Padded | Raised) -> Any:
+        """What of it belongs to the samples, and the numbers and metrics of the batch; or the error."""
+        if isinstance(seen, Raised) or isinstance(beside, Raised):
+            return seen if isinstance(seen, Raised) else seen.batch
+        lengths = self.inputs.padding and self.inputs.padding.lengths
+        own = [seen.own(i, lengths(one) if lengths else None, beside) for i, one in enumerate(samples)]
+        return {"rows": own, **seen.batch}
 
     def widths(self, rows: Rows, extra: int = 0) -> tuple[int, ...] | None:
         """The widths that hold these samples, and so many columns more; None where nothing is padded.
@@ -233,17 +262,23 @@ class WrapperSubject:
 
     def _collated(self, rows: Rows, side: Side | None, widths: tuple[int, ...] | None) -> Any:
         padding = self.inputs.padding
-        try:
-            if padding is None or widths is None:
-                return self.inputs.collate(list(rows))
-            return padding.collate(list(rows), side or padding.sides[0], widths)
-        except Exception as error:
-            raise TargetFault(
-                "the collate raised an error",
-                actual=f"{type(error).__name__}: {error}"[:300],
-                expected=f"a batch of {len(rows)} samples",
-                cause="collate",
-            ) from error
+        if padding is None or widths is None:
+            return _described("the collate", self.inputs.collate, list(rows))
+        return _described("the collate", padding.collate, list(rows), side or padding.sides[0], widths)
+
+
+def _described(what: str, call: Callable[..., Any], *args: Any) -> Any:
+    """What a callable gives that describes a target.
+
+    Raises:
+        TargetFault: where it raises an error, which is none of the code under test.
+    """
+    try:
+        return call(*args)
+    except Exception as error:
+        raise TargetFault(
+            f"{what} raised an error", actual=f"{type(error).__name__}: {error}"[:300], cause=what
+        ) from error
 
 
 def in_mode(mode: str) -> str:

@@ -67,7 +67,7 @@ class Rowwise:
         def rowwise(draw: st.DrawFn) -> Rowwise:
             rows = draw(inputs.rows(min_size=2, max_size=4))
             order = draw(st.permutations(range(len(rows))))
-            dummies = draw(st.integers(0, 2)) if inputs.padding and inputs.padding.blank is not None else 0
+            dummies = draw(st.integers(1, 2)) if inputs.padding and inputs.padding.blank is not None else 0
             return cls(samples=rows, row=draw(st.integers(0, len(rows) - 1)), order=list(order), blanks=dummies)
 
         return rowwise()
@@ -77,7 +77,8 @@ class Rowwise:
         n = len(samples)
         if n < 2:
             return None
-        return cls(samples=samples, row=n - 1, order=list(range(n))[::-1], blanks=0)
+        blank = inputs.padding is not None and inputs.padding.blank is not None
+        return cls(samples=samples, row=n - 1, order=list(range(n))[::-1], blanks=int(blank))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,13 +98,15 @@ class Padded:
     @classmethod
     def strategy(cls, inputs: Samples) -> st.SearchStrategy[Padded]:
         assert inputs.padding is not None
-        blank = st.booleans() if inputs.padding.blank is not None else st.just(False)
+        sides, has_blank = inputs.padding.sides, inputs.padding.blank is not None
+        # Three times of four what is harder than padding on the usual side, which other cases try too.
+        often = st.integers(0, 3).map(bool)
         return st.builds(
             cls,
             samples=inputs.rows(min_size=1, max_size=3),
-            side=st.sampled_from(inputs.padding.sides),
+            side=often.map(lambda harder: sides[-1] if harder else sides[0]),
             extra=st.integers(1, 3),
-            blank=blank,
+            blank=often if has_blank else st.just(False),
         )
 
     @classmethod
@@ -130,6 +133,11 @@ class Pair:
     def after(self) -> Rows:
         """The rows of the second batch."""
         return pick(self.samples, [self.second])[0]
+
+    @property
+    def as_many_before(self) -> Rows:
+        """The rows of the first batch, repeated or cut to as many as the second one has."""
+        return [self.samples[self.first[i % len(self.first)]] for i in range(len(self.second))]
 
     @property
     def regimes(self) -> frozenset[str]:

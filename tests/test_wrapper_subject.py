@@ -1,0 +1,193 @@
+"""What checks call of a wrapper: forwards, metrics that are fed, and batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from wrapper_subjects import IMAGE, IMAGES, subject
+
+import pytest_evalcheck as ec
+from pytest_evalcheck import strategies as es
+from pytest_evalcheck.compare import Raised
+from pytest_evalcheck.subjects.calling import TargetFault
+from pytest_evalcheck.subjects.outputs import write_into
+from pytest_evalcheck.subjects.probe import Probe
+from pytest_evalcheck.subjects.wrapper import GIVEN, LiveWrapper, WrapperSubject, in_mode
+from pytest_evalcheck.violation import NotApplicable
+
+
+def test_a_wrapper_evaluates_without_gradients_and_leaves_the_process_as_it_was() -> None:
+    modes: list[Any] = []
+
+    def forward(batch: Any) -> Any:
+        modes.append((torch.is_grad_enabled(), made.training))
+        torch.set_default_dtype(torch.float64)
+        return {"logits": torch.zeros(1)}
+
+    made = nn.Flatten()
+    LiveWrapper(ec.Wrapper(forward=forward, model=made)).forward({})
+    assert modes == [(False, False)]
+    assert (torch.get_default_dtype(), torch.is_grad_enabled()) == (torch.float32, True)
+
+
+def test_an_error_is_a_result() -> None:
+    live = subject().fresh()
+    found = live.forward({})
+    assert isinstance(found, Raised)
+    assert isinstance(live.seen({}), Raised)
+    assert list(live.scores({})) == ["outputs"]
+    assert isinstance(live.rows({}, 1), Raised)
+    assert all(isinstance(value, Raised) for value in live.fed({}, found).values())
+
+
+def test_metrics_are_fed_once_each_and_a_probe_shows_with_what() -> None:
+    wrapper = subject()
+    live, batch = wrapper.fresh(), wrapper.batch(IMAGES)
+    outputs = live.forward(batch)
+    fed = live.fed(batch, outputs)
+    assert list(fed) == [GIVEN, "cross entropy", "accuracy"]
+    assert len(fed[GIVEN]) == 1
+    assert torch.equal(fed[GIVEN][0]["0"], outputs["logits"])
+    assert torch.equal(fed[GIVEN][0]["1"], batch["labels"])
+    assert list(live.fed(batch, outputs, only="accuracy")) == ["accuracy"]
+    twice = live.fed(batch, outputs, times=2, backwards=True)
+    assert [name for name in twice if name.startswith("another ")] == [f"another {name}" for name in fed]
+    assert twice["accuracy"] == twice["another accuracy"] == fed["accuracy"]
+
+
+def test_metrics_are_fed_backwards_when_asked() -> None:
+    order: list[str] = []
+
+    class Named:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def compute(self) -> int:
+            return 1
+
+    def update(batch: Any, outputs: Any, metric: Any) -> None:
+        order.append(getattr(metric, "name", "probe"))
+
+    record = ec.Wrapper(
+        forward=lambda batch: batch, update=update, metrics=lambda: {name: Named(name) for name in ("one", "two")}
+    )
+    live = LiveWrapper(record)
+    live.fed({}, {})
+    live.fed({}, {}, backwards=True)
+    assert order == ["probe", "one", "two", "two", "one", "probe"]
+
+
+def test_a_metric_that_cannot_compute_is_an_error_of_its_own() -> None:
+    record = ec.Wrapper(
+        forward=lambda batch: batch, update=lambda batch, outputs, metric: None, metrics=lambda: {"odd": object()}
+    )
+    fed = LiveWrapper(record).fed({}, {})
+    assert fed[GIVEN] == []
+    assert isinstance(fed["odd"], Raised)
+
+
+def test_what_is_seen_is_a_copy() -> None:
+    wrapper = subject()
+    live, batch = wrapper.fresh(), wrapper.batch(IMAGES)
+    seen = live.seen(batch)
+    again = live.seen(batch)
+    write_into(seen)
+    assert not torch.equal(seen["outputs"]["logits"], again["outputs"]["logits"])
+    assert torch.equal(live.seen(batch)["outputs"]["logits"], again["outputs"]["logits"])
+
+
+def test_a_forward_between_comes_after_the_outputs_and_before_the_metrics() -> None:
+    calls: list[Any] = []
+
+    def forward(batch: Any) -> Any:
+        calls.append(f"forward {batch}")
+        return batch
+
+    record = ec.Wrapper(forward=forward, update=lambda batch, outputs, metric: calls.append(f"update {batch}"))
+    assert LiveWrapper(record).seen("a", between="b")["outputs"] == "a"
+    assert calls == ["forward a", "forward b", "update a"]
+
+
+@pytest.mark.parametrize("outputs", [None, object(), {"logits": None}, (x for x in ())])
+def test_outputs_without_values_are_a_fault(outputs: Any) -> None:
+    with pytest.raises(TargetFault, match="the outputs of forward hold no values"):
+        LiveWrapper(ec.Wrapper(forward=lambda batch: outputs)).seen({})
+
+
+def test_outputs_without_values_are_enough_where_metrics_see_some() -> None:
+    record = ec.Wrapper(forward=lambda batch: None, update=lambda batch, outputs, metric: metric.update(1))
+    assert LiveWrapper(record).seen({}) == {"outputs": None, GIVEN: [{"0": 1}]}
+
+
+def test_batches_are_made_anew_in_a_mode_and_a_container() -> None:
+    wrapper = subject(modes={"": lambda batch: batch, "generate": lambda batch: {**batch, "mode": "generate"}})
+    assert wrapper.modes == ("", "generate")
+    assert wrapper.batch([IMAGE])["labels"] is not wrapper.batch([IMAGE])["labels"]
+    assert wrapper.batch([IMAGE], "generate", container="UserDict").data["mode"] == "generate"
+    assert "mode" not in wrapper.batch([IMAGE])
+    assert (in_mode("generate"), in_mode("")) == (" (mode 'generate')", "")
+
+
+def test_batches_lack_their_labels_where_that_can_be_tried() -> None:
+    assert list(subject().without_labels([IMAGE])) == ["pixel_values"]
+    with pytest.raises(NotApplicable, match="feeds no metric"):
+        subject(update=None).without_labels([IMAGE])
+    with pytest.raises(NotApplicable, match="no mappings"):
+        subject(modes={"": lambda batch: tuple(batch.values())}).without_labels([IMAGE])
+
+
+def _evaluated(wrapper: WrapperSubject) -> None:
+    live, batch = wrapper.fresh(), wrapper.batch([IMAGE])
+    live.rows(batch, 1)
+    live.seen(batch)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"metrics": lambda: 1 / 0}, r"metrics\(\) raised an error"),
+        ({"rows": lambda outputs: outputs["scores"]}, r"rows\(\) raised an error"),
+        ({"modes": {"": lambda batch: batch["text"]}}, "the mode '' raised an error"),
+    ],
+)
+def test_an_error_of_what_describes_the_target_is_a_fault(more: Any, said: str) -> None:
+    wrapper = subject(**more)
+    with pytest.raises(TargetFault, match=said):
+        _evaluated(wrapper)
+
+
+def test_a_collate_that_raises_is_a_fault() -> None:
+    inputs = es.samples(es.images(classes=2).sample, collate=lambda rows: rows[9])
+    with pytest.raises(TargetFault, match="the collate raised an error") as caught:
+        WrapperSubject(build=lambda: ec.Wrapper(forward=len), inputs=inputs).batch([IMAGE])
+    assert caught.value.actual == "IndexError: list index out of range"
+
+
+def test_a_probe_keeps_copies_and_passes_for_a_metric() -> None:
+    probe, given = Probe().to("cpu"), torch.ones(1)
+    probe.update(given, weights=[given])
+    probe(given)
+    given.zero_()
+    assert probe.compute() == [{"0": torch.ones(1), "weights": [torch.ones(1)]}, {"0": torch.ones(1)}]
+    probe.reset()
+    assert (probe.compute(), probe.device) == ([], torch.device("cpu"))
+
+
+def test_a_module_and_a_loss_make_a_wrapper() -> None:
+    made = ec.Wrapper.of(nn.Linear(2, 1), loss=lambda outputs, labels: (outputs.squeeze(1) - labels).abs().mean())
+    inputs, labels = torch.ones(3, 2), torch.zeros(3)
+    for batch in ((inputs, labels), {"input": inputs, "labels": labels}):
+        outputs = made.forward(batch)
+        assert outputs["outputs"].shape == (3, 1)
+        assert outputs["loss"].dim() == 0
+        probe = Probe()
+        assert made.update is not None
+        made.update(batch, outputs, probe)
+        assert torch.equal(probe.given[0]["1"], labels)
+    assert list(ec.Wrapper.of(nn.Linear(2, 1)).forward((inputs, labels))) == ["outputs"]
+    assert list(made.contents()) == ["weight", "bias"]
+    with pytest.raises(TypeError, match=r"function is no torch\.nn\.Module; describe it with "):
+        ec.Wrapper.of(lambda batch: batch)

@@ -46,7 +46,9 @@ def test_the_tutorial_runs(suite: Suite) -> None:
             program, *arguments = shlex.split(command.removeprefix("$ "))
             assert program == "pytest"
             ours = "--evalcheck" in arguments
-            suite.run(*(a for a in arguments if a != "--evalcheck"), evalcheck=ours).said(*(line.strip() for line in said))
+            suite.run(*(a for a in arguments if a != "--evalcheck"), evalcheck=ours).said(
+                *(line.strip() for line in said)
+            )
             ran += 1
     assert ran == 6
 

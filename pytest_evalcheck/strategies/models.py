@@ -30,10 +30,11 @@ def causal_lm(
     """``(ids, prompt)``: the labels of an id are the id itself, but for the first ``prompt``, which are ignored.
 
     ``input_ids``, ``attention_mask`` and ``labels`` (N, T); with ``position_ids`` these too, counted from the first
-    real token, as a model with absolute positions needs them to be padded on the left.
+    real token, as a model with absolute positions needs them to be padded on the left. Where it may be, ``prompt`` is
+    at least 1: the first label has no token before it, and would be predicted from padding.
     """
-    ids = _ids(vocab, max_length)
-    sample = ids.flatmap(lambda row: st.tuples(st.just(row), st.integers(0, len(row) - 1)))
+    ids, least = _ids(vocab, max_length), int("left" in sides)
+    sample = ids.flatmap(lambda row: st.tuples(st.just(row), st.integers(least, max(least, len(row) - 1))))
     return _per_token(
         "causal LM",
         sample,

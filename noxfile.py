@@ -31,7 +31,7 @@ def _constraints(session: nox.Session, *without: str) -> str:
 @nox.session
 def lint(session: nox.Session) -> None:
     """Ruff and mypy, over code that is written for them."""
-    session.install("-c", "constraints.txt", "ruff", "mypy", "pytest", "hypothesis", "packaging")
+    session.install("-c", "constraints.txt", "ruff", "mypy", "pytest", "hypothesis", "packaging", "xxhash")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
@@ -62,6 +62,7 @@ def composer(session: nox.Session) -> None:
     """Composer, which needs a torch of its own: its targets, and the tests of the fixed wrapper."""
     session.install("-c", "constraints-composer.txt", "-e", ".[composer]")
     environment = {"TOKENIZERS_PARALLELISM": "false"}
-    session.run("pytest", "-q", "tests/fixes/test_fixes_composer.py", env=environment)
+    tests = sorted(str(path) for path in Path("tests/fixes").glob("test_fixes_composer*.py"))
+    session.run("pytest", "-q", *tests, env=environment)
     targets = sorted(str(path) for path in Path("fixtures/targets").glob("evalcheck_composer*.py"))
     session.run("pytest", "--evalcheck", "-q", *targets, env=environment)

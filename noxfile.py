@@ -43,7 +43,7 @@ def releases(session: nox.Session, release: str) -> None:
     """The tests with the oldest and the newest pytest and hypothesis."""
     pins = _constraints(session, "pytest", "hypothesis", "pytest-xdist", "pytest-randomly")
     session.install("-c", pins, "-e", ".[targets]", "jsonschema", "markdown-it-py", "pytest-xdist", *RELEASES[release])
-    session.run("pytest", "-q", "-p", "no:cacheprovider")
+    session.run("pytest", "-q", "-n", "2", "-p", "no:cacheprovider")
 
 
 @nox.session

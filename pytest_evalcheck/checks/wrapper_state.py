@@ -33,11 +33,12 @@ def evaluating_gives_back_what_it_borrows(wrapper: WrapperSubject, case: cases.B
         raise NotApplicable("the wrapper names no model")
     for mode in wrapper.modes:
         good = wrapper.batch(case.samples, mode)
-        batches = {f"a batch whose {s.field!r} is {s.fault}": s.batch for s in spoiled(good, wrapper.inputs.labels)}
-        for what, batch in {"a batch": good, "an object that is no batch": object(), **batches}.items():
-            for name in STARTS:
-                live = wrapper.fresh()
-                start(live.record.model, name)
+        spoilt = {f"a batch whose {s.field!r} is {s.fault}": s.batch for s in spoiled(good, wrapper.inputs.labels)}
+        batches = {"a batch": good, "an object that is no batch": object(), **spoilt}
+        for name in STARTS:
+            live = wrapper.fresh()  # used again for every batch, since it was given back as it was
+            start(live.record.model, name)
+            for what, batch in batches.items():
                 before = Borrowed(live.record.model, values=name == EVALUATES)
                 with kept() as left:
                     outputs = attempt("forward", live.record.forward, copy.copy(batch))

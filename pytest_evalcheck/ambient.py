@@ -58,8 +58,11 @@ def random_streams() -> tuple[Any, Any, Any]:
 
 
 @contextmanager
-def kept() -> Iterator[list[str]]:
-    """Keep the settings of the process; the list names what the block left changed. Random numbers go on."""
+def kept(*, seeds: bool = True) -> Iterator[list[str]]:
+    """Keep the settings of the process; the list names what the block left changed. Random numbers go on.
+
+    Without ``seeds`` a generator may also be seeded.
+    """
     import torch
 
     before, seed = _settings(), torch.initial_seed()
@@ -74,7 +77,7 @@ def kept() -> Iterator[list[str]]:
         # the target sets itself it sets in the next example again, and there it is told.
         imported = len(sys.modules) > modules
         left += [] if imported else _environment_changes(environment)
-        if torch.initial_seed() != seed:
+        if seeds and torch.initial_seed() != seed:
             left.append(f"the torch seed: set to {torch.initial_seed()}")
         if _folder() != folder:
             left.append(f"the working folder: {folder} became {_folder()}")

@@ -15,6 +15,7 @@ from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.limits import CellTimeout
 from pytest_evalcheck.screen import raised_at
 from pytest_evalcheck.subjects.calling import TargetFault
+from pytest_evalcheck.subjects.wrapper import Wrapper
 from pytest_evalcheck.target import Target
 
 
@@ -32,6 +33,13 @@ class Building:
             return adapters.record(kind, self._make(arguments))
         if self._pristine is None:
             self._pristine = self._make(arguments)
+        if isinstance(self._pristine, Wrapper):
+            raise TargetFault(
+                "a record of callables cannot be copied: its callables would go on to use the model of the original",
+                actual='fresh="cell" and an ec.Wrapper',
+                expected='the model itself, or fresh="example"',
+                cause="factory",
+            )
         return adapters.record(kind, copy.deepcopy(self._pristine))
 
     def snapshot(self) -> Snapshot | None:

@@ -209,3 +209,12 @@ def test_a_tolerance_is_the_targets() -> None:
 
     assert not ec.run(target(Rounds), select="EC201").ok
     assert ec.run(target(Rounds, tolerance=1e-2), select="EC201").ok
+
+
+def test_a_record_of_a_wrapper_cannot_be_built_once_a_cell() -> None:
+    def factory() -> ec.Wrapper:
+        return ec.Wrapper.of(torch.nn.Linear(2, 2))
+
+    (cell,) = ec.run(ec.wrapper(inputs=es.causal_lm(vocab=9), fresh="cell")(factory), select="EC102").cells
+    assert cell.outcome == "broken"
+    assert "cannot be copied" in cell.reason

@@ -40,7 +40,7 @@ def evaluating_gives_back_what_it_borrows(wrapper: WrapperSubject, case: cases.B
             start(live.record.model, name)
             for what, batch in batches.items():
                 before = Borrowed(live.record.model, values=name == EVALUATES)
-                with kept() as left:
+                with kept(seeds=name == EVALUATES) as left:
                     outputs = attempt("forward", live.record.forward, copy.copy(batch))
                 live.fed(batch, outputs)
                 lines = [*before.kept_back(), *left]

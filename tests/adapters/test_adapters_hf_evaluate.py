@@ -41,11 +41,11 @@ def fed(record: Metric, *batches: list[int]) -> Metric:
 
 
 def test_the_value_is_that_of_all_batches(made: Callable[..., Any]) -> None:
-    assert fed(adapters.metric(made()), [1, 2], [3]).compute() == {"Listing": [1, 2, 3]}
+    assert fed(adapters.record("metric", made()), [1, 2], [3]).compute() == {"Listing": [1, 2, 3]}
 
 
 def test_a_reset_forgets_and_needs_nothing_to_forget(made: Callable[..., Any]) -> None:
-    record = adapters.metric(made())
+    record = adapters.record("metric", made())
     assert record.reset is not None
     record.reset()
     fed(record, [1, 2])
@@ -55,12 +55,12 @@ def test_a_reset_forgets_and_needs_nothing_to_forget(made: Callable[..., Any]) -
 
 def test_ranks_are_merged_in_their_order(made: Callable[..., Any]) -> None:
     batches: list[list[list[int]]] = [[[1], [2, 3]], [[4]], [[5, 6]]]
-    ranks = [fed(adapters.metric(made()), *shard) for shard in batches]
+    ranks = [fed(adapters.record("metric", made()), *shard) for shard in batches]
     assert ranks[0].merges["processes"](ranks) == {"Listing": [1, 2, 3, 4, 5, 6]}
 
 
 def test_merging_leaves_the_ranks_as_they_were(made: Callable[..., Any]) -> None:
-    ranks = [fed(adapters.metric(made()), [rank]) for rank in range(2)]
+    ranks = [fed(adapters.record("metric", made()), [rank]) for rank in range(2)]
     ranks[0].merges["processes"](ranks)
     assert [rank.compute() for rank in ranks] == [{"Listing": [0]}, {"Listing": [1]}]
 
@@ -68,24 +68,24 @@ def test_merging_leaves_the_ranks_as_they_were(made: Callable[..., Any]) -> None
 def test_a_module_with_its_own_constructor_offers_no_merge(made: Callable[..., Any]) -> None:
     plain = made()
     own = type("Own", (type(plain),), {"__init__": lambda self: type(plain).__init__(self)})()
-    assert adapters.metric(own).merges == {}
+    assert adapters.record("metric", own).merges == {}
 
 
 def test_nothing_is_written_into_the_cache_of_the_user(made: Callable[..., Any], tmp_path: Path) -> None:
-    fed(adapters.metric(made()), [1, 2])
+    fed(adapters.record("metric", made()), [1, 2])
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_a_folder_that_was_chosen_is_kept(made: Callable[..., Any], tmp_path: Path) -> None:
     chosen = tmp_path / "chosen"
-    record = fed(adapters.metric(made(cache_dir=str(chosen))), [1])
+    record = fed(adapters.record("metric", made(cache_dir=str(chosen))), [1])
     assert list(chosen.rglob("*.arrow"))
     record.compute()
 
 
 def test_the_files_go_with_the_module(made: Callable[..., Any]) -> None:
     module = made()
-    record = fed(adapters.metric(module), [1])
+    record = fed(adapters.record("metric", module), [1])
     folder = Path(module.data_dir)
     assert list(folder.glob("*.arrow"))
     del module, record
@@ -96,7 +96,7 @@ def test_the_files_go_with_the_module(made: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("force_prefix", [False, True])
 def test_members_are_named_as_in_the_combination(made: Callable[..., Any], force_prefix: bool) -> None:
     combined = evaluate.combine({"one": made("First"), "two": made("Second")}, force_prefix=force_prefix)
-    record = adapters.metric(combined)
+    record = adapters.record("metric", combined)
     assert record.members is not None
     alone: dict[str, Any] = {}
     for member in record.members().values():

@@ -55,20 +55,28 @@ class Guard:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if error is None:
             self.hold()
-        elif (broken := self._broken()) is not None:
+        elif (broken := self.broken()) is not None:
             _note(error, str(broken))
 
     def hold(self) -> None:
         """Raise `Violation` if anything is different from what it was."""
-        broken = self._broken()
-        if broken is not None:
-            raise broken
+        hold(self)
 
-    def _broken(self) -> Violation | None:
+    def broken(self) -> Violation | None:
+        """What `hold` raises, or None."""
         lines = self._before.changes()
         left = [f"... and {len(lines) - _LINES} more"] if len(lines) > _LINES else []
         detail = "\n".join(lines[:_LINES] + left)
         return Violation(f"the {self._name} was changed", detail=detail) if lines else None
+
+
+def hold(*guards: Guard) -> None:
+    """Raise one `Violation` that tells of every guard whose value is different from what it was."""
+    broken = [violation for guard in guards if (violation := guard.broken()) is not None]
+    if len(broken) == 1:
+        raise broken[0]
+    if broken:  # at once, since before pytest 8.1 only the last of several errors at a teardown is told
+        raise Violation(f"{len(broken)} values were changed", detail="\n".join(map(str, broken)))
 
 
 def _note(error: BaseException, text: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from pytest_evalcheck.guard import Guard
     from pytest_evalcheck.streams import Streams
@@ -76,20 +76,22 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.fixture
-def evalcheck_unchanged(request: pytest.FixtureRequest) -> Callable[..., Guard]:
+def evalcheck_unchanged() -> Iterator[Callable[..., Guard]]:
     """Hold that code leaves what it is given as it found it.
 
     ``with evalcheck_unchanged(batch): ...`` holds it for a block; ``evalcheck_unchanged(batch)`` alone until the end
     of the test. ``fast=True`` does not read values, and ``name=`` is what the message calls the value.
     """
-    from pytest_evalcheck.guard import unchanged
+    from pytest_evalcheck.guard import hold, unchanged
+
+    guards: list[Guard] = []
 
     def watch(value: Any, *, fast: bool = False, name: str = "batch") -> Guard:
-        guard = unchanged(value, fast=fast, name=name)
-        request.addfinalizer(lambda: None if guard.entered else guard.hold())
-        return guard
+        guards.append(unchanged(value, fast=fast, name=name))
+        return guards[-1]
 
-    return watch
+    yield watch
+    hold(*(guard for guard in guards if not guard.entered))
 
 
 @pytest.fixture

@@ -5,7 +5,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+
+# Tensors of a few numbers gain nothing from threads, and the threads of two workers are in each other's way.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -156,10 +156,10 @@ def _array_difference(actual: Any, expected: Any, tolerance: Tolerance, path: st
     if len(flat) <= _SHOWN_WHOLE:
         return Difference(path, show(actual), show(expected))
     a, e = flat[wrong[0]]
-    return Difference(f"{path}{list(place(wrong[0], tuple(actual.shape)))}", show(a), show(e), len(wrong) - 1)
+    return Difference(f"{path}{list(_place(wrong[0], tuple(actual.shape)))}", show(a), show(e), len(wrong) - 1)
 
 
-def place(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
+def _place(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     """The index in an array of this shape, from that in the flattened one."""
     at: list[int] = []
     for size in reversed(shape):

@@ -109,8 +109,11 @@ class Padded:
 
 def scalars(outputs: Any) -> dict[str, Any]:
     """By path, the numbers that stand for the whole batch, such as its loss."""
-    found = {path: value for path, value in leaves(settled(outputs)) if isinstance(value, (int, float))}
-    return found | {path: v for path, v in leaves(settled(outputs)) if _is_tensor(v) and v.dim() == 0}
+    return {
+        path: value
+        for path, value in leaves(settled(outputs))
+        if isinstance(value, (int, float)) or (_is_tensor(value) and value.dim() == 0)
+    }
 
 
 def compare_shapes(of_many: Any, of_one: Any, count: int, what: str) -> None:

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from pytest_evalcheck.cell import Cell, Report
     from pytest_evalcheck.checks import Check, check
     from pytest_evalcheck.compare import Tolerance
-    from pytest_evalcheck.decorators import metric, wrapper
+    from pytest_evalcheck.decorators import metric, scorer, wrapper
     from pytest_evalcheck.guard import unchanged
     from pytest_evalcheck.standalone import run
     from pytest_evalcheck.subjects.metric import Metric
+    from pytest_evalcheck.subjects.scorer import Runner, Scorer, Several
     from pytest_evalcheck.subjects.wrapper import Wrapper
     from pytest_evalcheck.target import KnownFailure, Target, TargetError
     from pytest_evalcheck.violation import Violation, expect, passed_over
@@ -28,6 +29,9 @@ _HOMES = {
     "KnownFailure": "target",
     "Metric": "subjects.metric",
     "Report": "cell",
+    "Runner": "subjects.scorer",
+    "Scorer": "subjects.scorer",
+    "Several": "subjects.scorer",
     "Target": "target",
     "TargetError": "target",
     "Tolerance": "compare",
@@ -38,6 +42,7 @@ _HOMES = {
     "metric": "decorators",
     "passed_over": "violation",
     "run": "standalone",
+    "scorer": "decorators",
     "unchanged": "guard",
     "wrapper": "decorators",
 }
@@ -48,6 +53,9 @@ __all__ = [
     "KnownFailure",
     "Metric",
     "Report",
+    "Runner",
+    "Scorer",
+    "Several",
     "Target",
     "TargetError",
     "Tolerance",
@@ -59,6 +67,7 @@ __all__ = [
     "metric",
     "passed_over",
     "run",
+    "scorer",
     "unchanged",
     "wrapper",
 ]

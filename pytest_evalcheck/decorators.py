@@ -65,6 +65,15 @@ def wrapper(**keywords: Unpack[Keywords]) -> Decorator:
     return _decorator("wrapper", keywords)
 
 
+def scorer(**keywords: Unpack[Keywords]) -> Decorator:
+    """Make a scorer target of a factory: it gives what makes scores of responses and documents, new every time.
+
+    The keywords are those of `Keywords`. ``inputs`` draws documents with their responses, e.g.
+    ``strategies.responses(max_repeats=3)``; ``reference`` maps them to the list of scores that is right.
+    """
+    return _decorator("scorer", keywords)
+
+
 def _decorator(kind: str, keywords: Any) -> Decorator:
     def decorate(factory: Callable[..., Any]) -> Target:
         known = {name: value for name, value in keywords.items() if name in Keywords.__annotations__}
@@ -129,7 +138,7 @@ _DEFAULTS: dict[str, Any] = {
     "isolated": False,
     "timeout": None,
 }
-_EXAMPLES = {"metric": "multiclass(classes=5)", "wrapper": "causal_lm(vocab=40)"}
+_EXAMPLES = {"metric": "multiclass(classes=5)", "scorer": "responses(max_repeats=3)", "wrapper": "causal_lm(vocab=40)"}
 
 
 def _check_factory(factory: Any) -> list[str]:

@@ -55,8 +55,9 @@ def test_a_bug_is_caught_by_no_other_check(specimen: Specimen) -> None:
     others = ",".join([specimen.code, *specimen.breaks_too])
     report = ec.run(specimen.bug, ignore=others, effort="quick")
     assert not broken(report)
-    # Of a wrapper that is random in every call two promises are left, and images have no padding.
-    assert report.count("kept") >= min(5, len(report.cells) - 1)
+    # Of a wrapper that is random in every call two promises are left, and images have no padding; what a scorer does
+    # not offer (streams, caches) is not applicable.
+    assert report.count("kept") >= (2 if specimen.bug.kind == "scorer" else min(5, len(report.cells) - 1))
 
 
 @pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS.keys())

@@ -14,16 +14,20 @@ from target_files import Suite
 import pytest_evalcheck as ec
 from fixtures.gallery import hostile
 from fixtures.gallery.hostile import HOSTILE, Hostile
+from fixtures.gallery.hostile_scorers import HOSTILE_SCORERS
 from fixtures.gallery.hostile_wrappers import HOSTILE_WRAPPERS, prints
 from fixtures.gallery.metrics_plain import running_sum
+from fixtures.gallery.scorers_correct import Numbers
 from fixtures.gallery.table import target
 from fixtures.gallery.wrappers_correct import ImageClassifier
 
 ROOT = Path(__file__).resolve().parents[1]
 each = pytest.mark.parametrize(
-    "specimen", [*HOSTILE, *HOSTILE_WRAPPERS], ids=lambda specimen: f"{specimen.target.kind}-{specimen.target.name}"
+    "specimen",
+    [*HOSTILE, *HOSTILE_WRAPPERS, *HOSTILE_SCORERS],
+    ids=lambda specimen: f"{specimen.target.kind}-{specimen.target.name}",
 )
-CORRECT = {"metric": running_sum, "wrapper": target(ImageClassifier)}
+CORRECT = {"metric": running_sum, "scorer": target(Numbers), "wrapper": target(ImageClassifier)}
 
 
 def surroundings() -> dict[str, Any]:

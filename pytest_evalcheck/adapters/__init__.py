@@ -8,9 +8,10 @@ from typing import Any
 
 from pytest_evalcheck.subjects.calling import TargetFault
 from pytest_evalcheck.subjects.metric import Metric
+from pytest_evalcheck.subjects.scorer import Scorer
 from pytest_evalcheck.subjects.wrapper import Wrapper
 
-_RECORDS: dict[str, type] = {"metric": Metric, "wrapper": Wrapper}
+_RECORDS: dict[str, type] = {"metric": Metric, "scorer": Scorer, "wrapper": Wrapper}
 
 _KNOWN = {
     "metric": {
@@ -18,6 +19,12 @@ _KNOWN = {
         "torchmetrics.metric.Metric": "torchmetrics",
         "evaluate.module.CombinedEvaluations": "hf_evaluate",
         "evaluate.module.EvaluationModule": "hf_evaluate",
+    },
+    "scorer": {
+        "evaluate.module.EvaluationModule": "hf_evaluate_scorer",
+        "lm_eval.api.filter.Filter": "lm_eval",
+        "lm_eval.api.filter.FilterEnsemble": "lm_eval",
+        "lm_eval.api.task.ConfigurableTask": "lm_eval",
     },
     "wrapper": {
         "composer.models.base.ComposerModel": "composer",
@@ -28,13 +35,18 @@ _KNOWN = {
 }
 """By kind: from the qualified name of a class to our module that knows it."""
 
-_NEEDED = {"metric": ("update", "compute"), "wrapper": ("forward",)}
+_NEEDED = {"metric": ("update", "compute"), "scorer": ("score",), "wrapper": ("forward",)}
 _EXPECTED = {
     "metric": "an ec.Metric, or an object of torchmetrics or Hugging Face evaluate",
+    "scorer": "an ec.Scorer, or a filter or task of lm_eval, or a metric of Hugging Face evaluate",
     "wrapper": "an ec.Wrapper, or a model of Composer, transformers or Lightning",
 }
 _HINTS = {
     "metric": ("It has update() and compute(): return `ec.Metric.of(it)`.", "`ec.Metric(update=..., compute=...)`"),
+    "scorer": (
+        "It has score(): return `ec.Scorer(score=it.score)`, if that takes responses and documents.",
+        "`ec.Scorer(score=...)`, or `ec.Scorer.of(function)` for a function that scores one document",
+    ),
     "wrapper": (
         "It has forward(): return `ec.Wrapper.of(it, loss=...)` for a torch.nn.Module, "
         "or `ec.Wrapper(forward=..., update=...)`.",

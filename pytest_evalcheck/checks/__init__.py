@@ -16,11 +16,24 @@ def shipped() -> tuple[Check, ...]:
         metric_precision,
         metric_state,
         metric_streams,
+        scorer_documents,
+        scorer_numbers,
+        scorer_parallel,
         wrapper_batch,
         wrapper_rows,
         wrapper_state,
     )
 
-    modules = (wrapper_batch, wrapper_rows, wrapper_state, metric_streams, metric_state, metric_precision)
+    modules = (
+        wrapper_batch,
+        wrapper_rows,
+        wrapper_state,
+        metric_streams,
+        metric_state,
+        metric_precision,
+        scorer_documents,
+        scorer_parallel,
+        scorer_numbers,
+    )
     found = [value for module in modules for value in vars(module).values() if isinstance(value, Check)]
     return tuple(sorted(found, key=lambda made: made.code))

@@ -14,6 +14,7 @@ from pytest_evalcheck.strategies.models import (
 from pytest_evalcheck.strategies.numbers import clusters, regression, values
 from pytest_evalcheck.strategies.padding import Padding
 from pytest_evalcheck.strategies.samples import Arguments, Bulk, Samples, grid, samples
+from pytest_evalcheck.strategies.scoring import choices, loglikelihoods, responses
 
 __all__ = [
     "Arguments",
@@ -22,14 +23,17 @@ __all__ = [
     "Samples",
     "binary",
     "causal_lm",
+    "choices",
     "clusters",
     "grid",
     "images",
+    "loglikelihoods",
     "masked_lm",
     "multiclass",
     "multilabel",
     "multiple_choice",
     "regression",
+    "responses",
     "retrieval",
     "samples",
     "segmentation",

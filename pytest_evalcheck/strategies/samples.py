@@ -30,8 +30,9 @@ class Samples:
     name: str
     sample: st.SearchStrategy[Sample]
     collate: Callable[[Sequence[Sample]], Any]
-    """Samples to what ``update`` eats: a tuple of its positional arguments, or a dict of keyword arguments.
-    Tensors are made on the CPU. It is also asked for the empty batch, ``collate([])``."""
+    """Samples to what ``update`` eats: a tuple of its positional arguments, or a dict of keyword arguments; for a
+    scorer to ``(responses, documents)``. Tensors are made on the CPU. It is also asked for the empty batch,
+    ``collate([])``."""
     min_samples: int = 1
     """The fewest samples for which the value is defined, e.g. 2 for a correlation."""
     distinct: Callable[[Sample], Hashable] | None = None
@@ -61,6 +62,8 @@ class Samples:
     """What else a dict of fields may come in (`pytest_evalcheck.strategies.containers`)."""
     labels: str = "labels"
     """The field of a batch that holds the labels."""
+    odd: st.SearchStrategy[Sample] | None = None
+    """Samples with a response that is empty, None or missing, as models give them."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.sample, st.SearchStrategy):

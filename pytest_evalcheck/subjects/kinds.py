@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_evalcheck.subjects.metric import MetricSubject
+from pytest_evalcheck.subjects.scorer import ScorerSubject
 from pytest_evalcheck.subjects.wrapper import WrapperSubject
 
-SUBJECTS: dict[str, Any] = {"metric": MetricSubject, "wrapper": WrapperSubject}
+SUBJECTS: dict[str, Any] = {"metric": MetricSubject, "scorer": ScorerSubject, "wrapper": WrapperSubject}
 """By kind. Each is made of ``build``, ``inputs``, ``device``, ``reference`` and ``tolerance``."""

@@ -5,6 +5,7 @@ of a known failure, and tells which regimes it reaches. Its ``strategy`` derives
 """
 
 from pytest_evalcheck.strategies.cases.batches import Batch, Padded, Pair, Rowwise
+from pytest_evalcheck.strategies.cases.documents import Crowd, Documents, Odd, OneOfMany
 from pytest_evalcheck.strategies.cases.hostile import Contrast, Ignored, Poisoned, Rejected
 from pytest_evalcheck.strategies.cases.plan import Case, Cut, Rows, cuts, explicit, pick
 from pytest_evalcheck.strategies.cases.precision import Cast, LowPrecision
@@ -15,11 +16,15 @@ __all__ = [
     "Case",
     "Cast",
     "Contrast",
+    "Crowd",
     "Cut",
+    "Documents",
     "FirstBatch",
     "Gaps",
     "Ignored",
     "LowPrecision",
+    "Odd",
+    "OneOfMany",
     "Padded",
     "Pair",
     "Poisoned",

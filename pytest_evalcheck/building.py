@@ -24,29 +24,33 @@ class Building:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._pristine: Any = None
+        self._pristine: dict[Any, Any] = {}
+        """By the device that it was built on."""
 
     def record(self, arguments: Mapping[str, Any]) -> Any:
         """A new record. A target that is built once a cell is copied, and its original never used."""
         kind = self._target.kind
         if self._target.fresh == "example":
             return adapters.record(kind, self._make(arguments))
-        if self._pristine is None:
-            self._pristine = self._make(arguments)
-        if isinstance(self._pristine, Wrapper):
+        device = arguments.get("device")
+        if device not in self._pristine:
+            self._pristine[device] = self._make(arguments)
+        if isinstance(self._pristine[device], Wrapper):
             raise TargetFault(
                 "a record of callables cannot be copied: its callables would go on to use the model of the original",
                 actual='fresh="cell" and an ec.Wrapper',
                 expected='the model itself, or fresh="example"',
                 cause="factory",
             )
-        return adapters.record(kind, copy.deepcopy(self._pristine))
+        return adapters.record(kind, copy.deepcopy(self._pristine[device]))
 
     def snapshot(self) -> Snapshot | None:
         """What the original looks like, where the target is built once a cell and was built already."""
-        if self._pristine is None:
+        if not self._pristine:
             return None
-        return Snapshot(adapters.record(self._target.kind, self._pristine).contents(), "state")
+        records = {device: adapters.record(self._target.kind, made) for device, made in self._pristine.items()}
+        states = {device: made.contents() for device, made in records.items()}
+        return Snapshot(states if len(states) > 1 else next(iter(states.values())), "state")
 
     def _make(self, arguments: Mapping[str, Any]) -> Any:
         try:

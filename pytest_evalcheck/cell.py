@@ -44,6 +44,9 @@ class Cell:
     """The failure as the terminal shows it."""
     reproduce: str = ""
     """The command that replays the failure."""
+    ledger: Mapping[str, Any] = field(default_factory=dict)
+    """What crossed between devices and where the host waited, on a simulated one: all of it for the smallest input of a
+    failure, ``bytes`` by way and the number of ``transfers`` and ``syncs`` of the last case else."""
     file: str = ""
     line: int = 0
 
@@ -60,7 +63,7 @@ class Cell:
     def as_json(self) -> dict[str, Any]:
         """A plain dict of this cell, with its unreached regimes, ready for ``json.dumps``."""
         own = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {**own, "regimes": dict(self.regimes), "unreached": list(self.unreached)}
+        return {**own, "regimes": dict(self.regimes), "ledger": dict(self.ledger), "unreached": list(self.unreached)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Cell:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pytest_evalcheck import axis
 from pytest_evalcheck.checks import Check
 from pytest_evalcheck.engine import Runner
 from pytest_evalcheck.options import Options
@@ -57,7 +58,6 @@ def _body(collector: Any, name: str, target: Target, options: Options) -> type:
         lines = ", ".join(map(str, twins))
         raise TargetError(f"{len(twins)} functions have this name (lines {lines}); only the last one would run")
     _require_fixtures(collector, target)
-    devices = [d for d in options.devices if target.devices is None or d.partition(":")[0] in target.devices]
     chosen = Selection.of(options.take, options.leave)
     body: dict[str, Any] = {
         "__doc__": target.factory.__doc__,
@@ -65,7 +65,12 @@ def _body(collector: Any, name: str, target: Target, options: Options) -> type:
         "__test__": True,
     }
     for check in target.checks:
-        if chosen.takes(check) and (options.replay is None or options.replay[0] == check.code):
+        devices = [
+            device
+            for device in axis.chosen(options.devices, accelerators_only=bool(check.accelerators))
+            if target.devices is None or axis.kind(device) in target.devices
+        ]
+        if devices and chosen.takes(check) and (options.replay is None or options.replay[0] == check.code):
             body[check.name] = _function(collector, name, target, check, devices, options)
     return type(name, (), body)
 
@@ -76,12 +81,12 @@ def _function(collector: Any, name: str, target: Target, check: Check, devices: 
 
     def reproduce(device: str) -> Any:
         command = f"pytest --evalcheck '{printed}::{check.name}[{device}]'"
-        if device not in ("cpu",):
+        if device not in axis.chosen([axis.AUTO], accelerators_only=bool(check.accelerators)):
             command += f" --evalcheck-device={device}"
         marks = " ".join(f"-m {mark}" for mark in check.marks)
         return lambda blob: " ".join(p for p in (command, marks, f"--evalcheck-replay={blob}" if blob else "") if p)
 
-    runners = {
+    runners: dict[str, Runner] = {
         device: Runner(
             Plan(
                 target=target,
@@ -98,7 +103,7 @@ def _function(collector: Any, name: str, target: Target, check: Check, devices: 
     }
 
     def run(self: Any, *, device: str, case: Any, **fixtures: Any) -> None:  # noqa: ARG001 - a method of the class
-        given = {"device": device, **fixtures}
+        given = {"device": axis.torch_name(device), **fixtures}
         runners[device].attempt(case, {argument: given[argument] for argument in target.arguments})
 
     keyword = inspect.Parameter.KEYWORD_ONLY
@@ -113,11 +118,13 @@ def _function(collector: Any, name: str, target: Target, check: Check, devices: 
     run.__qualname__ = f"{name}.{check.name}"
     run.__doc__ = check.promise
     run.__module__ = target.factory.__module__
-    test: Any = next(iter(runners.values())).test(run) if runners else run
+    test: Any = next(iter(runners.values())).test(run)
     test.__test__ = True  # any name may be a test
     test.place_as = target.factory  # pytest reports the user's line
     setattr(test, RUNNERS, runners)
-    parameters = [pytest.param(device, marks=getattr(pytest.mark, device.partition(":")[0])) for device in devices]
+    parameters = [
+        pytest.param(device, marks=[getattr(pytest.mark, mark) for mark in axis.marks(device)]) for device in devices
+    ]
     test = pytest.mark.parametrize("device", parameters)(test)
     test = pytest.mark.evalcheck(target=where, check=check.name, code=check.code)(test)
     for mark in check.marks:

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from pytest_evalcheck.axis import KINDS
 from pytest_evalcheck.checks import Check, shipped
 from pytest_evalcheck.compare import Tolerance
 from pytest_evalcheck.strategies.samples import Samples
@@ -42,6 +43,8 @@ class Keywords(TypedDict, total=False):
     """Whether every cell runs in a process of its own."""
     timeout: float
     """Seconds a cell."""
+    budget: Mapping[str, int]
+    """What scoring one batch on an accelerator may cost: ``{"transfers": 0, "syncs": 1}``. Nothing by default."""
 
 
 Decorator = Callable[[Callable[..., Any]], Target]
@@ -92,7 +95,7 @@ def _decorator(kind: str, keywords: Any) -> Decorator:
         ]
         extras = tuple(e for e in given["extra_checks"] if isinstance(e, Check))
         problems += _check_extras(kind, extras)
-        checks = (*(made for made in shipped() if made.kind == kind), *extras)
+        checks = (*(made for made in shipped() if kind in made.kinds), *extras)
         failures, inapplicable = dict(given["known_failures"] or {}), dict(given["not_applicable"] or {})
         problems += _check_codes("known_failures", failures, checks, KnownFailure)
         problems += _check_codes("not_applicable", inapplicable, checks, str)
@@ -118,6 +121,7 @@ def _decorator(kind: str, keywords: Any) -> Decorator:
             fresh=given["fresh"],
             isolated=given["isolated"],
             timeout=given["timeout"],
+            budget=_budget(given["budget"], problems),
             problems=tuple(problems),
         )
 
@@ -137,7 +141,9 @@ _DEFAULTS: dict[str, Any] = {
     "fresh": "example",
     "isolated": False,
     "timeout": None,
+    "budget": None,
 }
+BUDGETS = ("transfers", "syncs")
 _EXAMPLES = {"metric": "multiclass(classes=5)", "scorer": "responses(max_repeats=3)", "wrapper": "causal_lm(vocab=40)"}
 
 
@@ -156,14 +162,14 @@ def _check_extras(kind: str, extras: Sequence[Check]) -> list[str]:
     for made in extras:
         if made.code in taken:
             problems.append(f"extra check {made.name} has the code {made.code}, which is {taken[made.code]}")
-        if made.kind != kind:
-            problems.append(f"extra check {made.name} is about a {made.kind}, this target is a {kind}")
+        if kind not in made.kinds:
+            problems.append(f"extra check {made.name} is about a {made.kinds[0]}, this target is a {kind}")
     return problems
 
 
 def _check_codes(table: str, entries: Mapping[str, Any], checks: Sequence[Check], kind: type) -> list[str]:
     words = [word for made in checks for word in (made.code, made.name)]
-    others = {word: made.kind for made in shipped() for word in (made.code, made.name)}
+    others = {word: made.kinds[0] for made in shipped() for word in (made.code, made.name)}
     problems = [
         f"{table}[{key!r}]: that check is about a {others[key]}, not about this kind of target"
         if key in others
@@ -175,6 +181,8 @@ def _check_codes(table: str, entries: Mapping[str, Any], checks: Sequence[Check]
         if not isinstance(entry, kind):
             wanted = 'ec.KnownFailure("why")' if kind is KnownFailure else "a reason as text"
             problems.append(f"{table}[{key!r}] is {entry!r}; expected {wanted}")
+        elif isinstance(entry, KnownFailure) and entry.devices is not None and not set(entry.devices) <= set(KINDS):
+            problems.append(f"{table}[{key!r}] is about {entry.devices!r}; expected some of {KINDS}")
         elif not str(entry.reason if isinstance(entry, KnownFailure) else entry).strip():
             problems.append(f"{table}[{key!r}] gives no reason")
     return problems
@@ -190,6 +198,20 @@ def _check_requirements(requires: Sequence[str]) -> list[str]:
         except ValueError as error:
             problems.append(f"requires {text!r}: {str(error).splitlines()[0]}")
     return problems
+
+
+def _budget(given: Any, problems: list[str]) -> dict[str, int]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        problems.append(f"budget={given!r}; expected a mapping such as {{'syncs': 1}}")
+        return {}
+    for name, count in given.items():
+        if name not in BUDGETS:
+            problems.append(f"budget has {name!r}; expected {' or '.join(BUDGETS)}{nearest(str(name), BUDGETS)}")
+        elif isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            problems.append(f"budget[{name!r}] is {count!r}; expected how many a batch, at least 0")
+    return dict(given)
 
 
 def _tolerance(given: Tolerance | float | None, problems: list[str]) -> Tolerance:

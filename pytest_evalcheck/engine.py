@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import hypothesis
@@ -14,36 +12,18 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import FailedHealthCheck, Flaky, HypothesisException, Unsatisfiable
 
+from pytest_evalcheck import axis
 from pytest_evalcheck.ambient import borrowed
 from pytest_evalcheck.building import Building
 from pytest_evalcheck.cell import Cell, Outcome
 from pytest_evalcheck.limits import CellTimeout, time_limit
-from pytest_evalcheck.literals import case_fields, is_plain, literal, to_blob
-from pytest_evalcheck.plan import Plan, absent
+from pytest_evalcheck.literals import case_fields, literal, to_blob
+from pytest_evalcheck.plan import Plan
 from pytest_evalcheck.screen import raised_at, relative, screen
 from pytest_evalcheck.subjects.calling import TargetFault
 from pytest_evalcheck.subjects.kinds import SUBJECTS
+from pytest_evalcheck.trial import SearchOver, Trial, require_plain, totals
 from pytest_evalcheck.violation import Evidence, NotApplicable, Violation, collecting
-
-
-class SearchOver(BaseException):
-    """Shrinking has had its time; the smallest failing case so far is good enough."""
-
-
-@dataclass
-class Trial:
-    """What has been seen of one cell so far."""
-
-    evidence: Evidence
-    started: float = field(default_factory=time.monotonic)
-    warm: float = 0.0
-    examples: int = 0
-    regimes: Counter[str] = field(default_factory=Counter)
-    witnessed: bool = False
-    case: Any = None
-    violation: Violation | None = None
-    failed_at: float = 0.0
-    fault: str = ""
 
 
 class Runner:
@@ -93,12 +73,12 @@ class Runner:
             return
         if trial.failed_at and time.monotonic() - trial.failed_at > plan.effort.shrink_seconds:
             raise SearchOver
-        _require_plain(case)
+        require_plain(case)
         compared = trial.evidence.compared
         try:
             self._without_leaks(case, arguments)
         except Violation as violation:
-            trial.violation, trial.case = violation, case
+            trial.violation, trial.case, trial.crossed = violation, case, trial.ledger
             trial.examples += 1
             if plan.check.one_case_is_enough and not violation.fault:
                 return
@@ -143,7 +123,7 @@ class Runner:
 
     def _strategy(self) -> Any:
         plan = self.plan
-        if plan.lacks or plan.target.problems:
+        if plan.lacks or plan.nowhere or plan.target.problems:
             return hypothesis.strategies.none()  # never drawn: the verdict is known without
         return plan.check.case.strategy(plan.target.inputs)
 
@@ -152,17 +132,19 @@ class Runner:
         declared = plan.target.entry(plan.target.not_applicable, plan.check)
         if declared:
             return "not applicable", declared
-        if plan.lacks:
-            return "not applicable", plan.lacks
+        if plan.lacks or plan.nowhere:
+            return "not applicable", plan.lacks or plan.nowhere
         if plan.target.missing():
             return "not run", plan.target.missing()
-        why = absent(plan.device)
+        why = axis.absent(plan.device)
         return ("not run", why) if why else (None, "")
 
     def _without_leaks(self, case: Any, arguments: Mapping[str, Any]) -> None:
         left: list[str] = []
         try:
-            with borrowed() as left, collecting(self.trial.evidence):
+            count = self.plan.check.accelerators
+            with borrowed() as left, collecting(self.trial.evidence), axis.on(self.plan.device, count=count) as ledger:
+                self.trial.ledger = ledger
                 self._check(case, arguments)
         finally:
             if left:  # what else went wrong may well follow from it
@@ -175,13 +157,20 @@ class Runner:
                 )
 
     def _check(self, case: Any, arguments: Mapping[str, Any]) -> None:
-        subject = SUBJECTS[self.plan.check.kind](
-            build=lambda: self._building.record(arguments),
-            inputs=self.plan.target.inputs,
-            device=self.plan.device,
-            reference=self.plan.target.reference,
-            tolerance=self.plan.target.tolerance,
-        )
+        def subject_on(device: str) -> Any:
+            there = {**arguments, "device": device} if "device" in arguments else arguments
+            return SUBJECTS[self.plan.target.kind](
+                build=lambda: self._building.record(there),
+                inputs=self.plan.target.inputs,
+                device=device,
+                reference=self.plan.target.reference,
+                tolerance=self.plan.target.tolerance,
+                elsewhere=subject_on if "device" in arguments else None,
+                ledger=self.trial.ledger,
+                budget=self.plan.target.budget,
+            )
+
+        subject = subject_on(axis.torch_name(self.plan.device))
         before = self._building.snapshot()
         try:
             self.plan.check.function(subject, case)
@@ -275,6 +264,7 @@ class Runner:
             case=trial.case,
             target=f"{relative(plan.target.file)}:{plan.target.line}",
             reproduce=reproduce,
+            crossed=trial.crossed.summary() if trial.crossed is not None else "",
         )
         if trial.fault:
             text = f"{trial.fault}\n{text}"
@@ -294,6 +284,9 @@ class Runner:
     def cell(self, outcome: Outcome, **more: Any) -> Cell:
         """The cell as data."""
         plan, trial = self.plan, self.trial
+        if "ledger" not in more and trial.ledger is not None:
+            crossed = trial.crossed if outcome in ("broken", "known") else None
+            more["ledger"] = crossed.as_dict() if crossed is not None else totals(trial.ledger)
         counted = (
             {} if plan.pinned_only or outcome != "kept" else {name: trial.regimes[name] for name in plan.check.regimes}
         )
@@ -310,15 +303,4 @@ class Runner:
             file=plan.target.file,
             line=plan.target.line,
             **more,
-        )
-
-
-def _require_plain(case: Any) -> None:
-    odd = next(((name, value) for name, value in case_fields(case).items() if not is_plain(value)), None)
-    if odd:
-        raise TargetFault(
-            "a sample is not plain Python",
-            actual=f"{odd[0]}={odd[1]!r}"[:200],
-            expected="numbers, text, None, and tuples, lists or dicts of them; make tensors in the collate",
-            cause="inputs",
         )

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
+from pytest_evalcheck import axis
 from pytest_evalcheck.checks import shipped
 from pytest_evalcheck.effort import EFFORTS, Effort
 from pytest_evalcheck.literals import BadBlob, from_blob
 from pytest_evalcheck.reports import ReportError, check_writable, parse
 from pytest_evalcheck.select import Selection
 from pytest_evalcheck.target import TargetError, nearest
-
-DEVICES = ("cpu", "cuda", "mps")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +26,7 @@ class Options:
     leave: str
     effort_name: str
     devices: tuple[str, ...]
+    """As `axis.parse` gives them."""
     timeout: float | None
     isolate: bool
     with_tests: bool
@@ -62,7 +62,7 @@ class Options:
                 take=given("select"),
                 leave=given("ignore"),
                 effort_name=_effort(given("effort")),
-                devices=_devices(given("device")),
+                devices=axis.parse(given("device")),
                 timeout=_timeout(given("timeout")),
                 isolate=config.getoption("evalcheck_isolate"),
                 with_tests=config.getoption("evalcheck_with_tests"),
@@ -91,17 +91,6 @@ def _effort(name: str) -> str:
     if name not in EFFORTS:
         raise TargetError(f"effort {name!r}; expected one of {', '.join(EFFORTS)}{nearest(name, list(EFFORTS))}")
     return name
-
-
-def _devices(text: str) -> tuple[str, ...]:
-    devices = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
-    for device in devices:
-        kind, _, index = device.partition(":")
-        if kind not in DEVICES or (":" in device and not index.isdigit()):
-            raise TargetError(f"device {device!r}; expected {', '.join(DEVICES)} or cuda:1{nearest(kind, DEVICES)}")
-    if not devices:
-        raise TargetError("no device is given; expected cpu, cuda or mps")
-    return devices
 
 
 def _timeout(text: str) -> float | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_evalcheck import axis
 from pytest_evalcheck.checks import Check
 from pytest_evalcheck.effort import Effort
 from pytest_evalcheck.strategies.cases import explicit
@@ -38,7 +39,14 @@ class Plan:
     def known(self) -> KnownFailure | None:
         """The entry that says this promise is known to be broken."""
         entry: KnownFailure | None = self.target.entry(self.target.known_failures, self.check)
-        return entry
+        elsewhere = entry and entry.devices is not None and axis.kind(self.device) not in entry.devices
+        return None if elsewhere or self.nowhere else entry
+
+    @property
+    def nowhere(self) -> str:
+        """Why the target cannot be brought to the device; empty when it can."""
+        placed = axis.kind(self.device) == "cpu" or "device" in self.target.arguments
+        return "" if placed else "its factory takes no device"
 
     @property
     def pinned(self) -> list[Any]:
@@ -81,18 +89,3 @@ class Plan:
                 cause="replay",
             )
         return self.check.case(**values)
-
-
-def absent(device: str) -> str:
-    """Why a device cannot be used here; empty when it can."""
-    import torch
-
-    kind, _, index = device.partition(":")
-    if kind == "cpu":
-        return ""
-    if kind == "cuda":
-        count = torch.cuda.device_count()
-        return "" if count > int(index or 0) else f"this machine has {count} CUDA devices"
-    if kind == "mps":
-        return "" if torch.backends.mps.is_available() else "this machine has no MPS device"
-    return f"device {device} is not known"

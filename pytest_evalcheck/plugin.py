@@ -5,6 +5,7 @@ Without ``--evalcheck`` nothing is imported but this module.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,8 +13,11 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from pytest_evalcheck.devices import Ledger
     from pytest_evalcheck.guard import Guard
     from pytest_evalcheck.streams import Streams
+
+_SIMULATED = "simulated: runs on a simulated accelerator"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,7 +35,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--evalcheck-effort", default=None, metavar="quick|normal|thorough", help="how many cases are tried (normal)"
     )
-    group.addoption("--evalcheck-device", default=None, metavar="DEVICES", help="devices, with commas (cpu)")
+    group.addoption(
+        "--evalcheck-device",
+        default=None,
+        metavar="DEVICES",
+        help="with commas: cpu, cuda, cuda:1, mps, sim:cuda, sim:mps, auto (auto)",
+    )
     group.addoption("--evalcheck-timeout", default=None, metavar="SECONDS", help="limit for one cell (60)")
     group.addoption("--evalcheck-isolate", action="store_true", help="run every cell in a process of its own")
     group.addoption("--evalcheck-replay", default=None, metavar="BLOB", help="try only the case that a failure printed")
@@ -43,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("evalcheck_select", "twin of --evalcheck-select", default="")
     parser.addini("evalcheck_ignore", "twin of --evalcheck-ignore", default="")
     parser.addini("evalcheck_effort", "twin of --evalcheck-effort", default="normal")
-    parser.addini("evalcheck_device", "twin of --evalcheck-device", default="cpu")
+    parser.addini("evalcheck_device", "twin of --evalcheck-device", default="auto")
     parser.addini("evalcheck_timeout", "twin of --evalcheck-timeout", default="60")
 
 
@@ -61,6 +70,8 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Bring in the suite when it is asked for."""
+    for line in (*(f"{kind}: runs on this kind of device" for kind in ("cpu", "cuda", "mps")), _SIMULATED):
+        config.addinivalue_line("markers", line)
     if config.getoption("evalcheck"):
         from pytest_evalcheck.session import EvalcheckSession
 
@@ -73,6 +84,55 @@ def pytest_configure(config: pytest.Config) -> None:
     ]
     if given:
         raise pytest.UsageError(f"--evalcheck-{given[0].replace('_', '-')} does nothing without --evalcheck")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run tests that ask for ``evalcheck_device`` on every device of the run."""
+    if "evalcheck_device" not in metafunc.fixturenames:
+        return
+    from pytest_evalcheck import axis
+    from pytest_evalcheck.target import TargetError
+
+    given = metafunc.config.getoption("evalcheck_device") or metafunc.config.getini("evalcheck_device")
+    try:
+        asked = axis.parse(str(given))
+    except TargetError as error:
+        raise pytest.UsageError(str(error)) from error
+    devices = axis.chosen(asked, accelerators_only=False)
+    if axis.AUTO in asked:
+        devices += axis.chosen(asked, accelerators_only=True)
+    parameters = [
+        pytest.param(device, marks=[getattr(pytest.mark, mark) for mark in axis.marks(device)])
+        for device in dict.fromkeys(devices)
+    ]
+    metafunc.parametrize("evalcheck_device", parameters, indirect=True)
+
+
+@pytest.fixture
+def evalcheck_device(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A device as PyTorch names it. The test runs once on each that ``--evalcheck-device`` names.
+
+    With ``auto``, the default, these are the CPU, the simulated accelerators and those of the machine.
+    """
+    from pytest_evalcheck import axis
+
+    why = axis.absent(request.param)
+    if why:
+        pytest.skip(f"not run on {request.param}: {why}")
+    with axis.on(request.param):
+        yield axis.torch_name(request.param)
+
+
+@pytest.fixture
+def evalcheck_simulated() -> Iterator[Callable[..., Ledger]]:
+    """Accelerators that are not there, until the end of the test: called with ``"mps"``, it gives their ledger.
+
+    The arguments are those of `pytest_evalcheck.devices.simulate`; the ledger tells what crossed between devices.
+    """
+    from pytest_evalcheck.devices import simulate
+
+    with ExitStack() as until_the_end:
+        yield lambda *devices, **more: until_the_end.enter_context(simulate(*devices, **more))
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ def screen(
     case: Any,
     target: str,
     reproduce: str,
+    crossed: str = "",
     note: str = "",
 ) -> str:
     """The promise, what happened, the smallest input, the user's line, and last how to see it again."""
@@ -28,6 +29,8 @@ def screen(
     lines += ["", *_indented(str(violation))]
     if case is not None:
         lines += ["", "smallest input", *(f"    {line}" for field in case_literal(case) for line in _cut(field))]
+    if crossed:
+        lines += ["", "between devices", *_indented("\n".join(_first(crossed.splitlines())))]
     lines += [""]
     if not getattr(violation, "fault", False):
         if made.usual_cause:
@@ -43,6 +46,10 @@ def screen(
 
 def _indented(text: str) -> list[str]:
     return [f"    {line}".rstrip() for line in text.splitlines()]
+
+
+def _first(lines: list[str], limit: int = 10) -> list[str]:
+    return lines if len(lines) <= limit else [*lines[:limit], f"... and {len(lines) - limit} more lines"]
 
 
 def _cut(field: str, limit: int = 2000) -> list[str]:

@@ -43,7 +43,6 @@ class EvalcheckSession:
             "evalcheck(target, check, code): a cell of pytest-evalcheck",
             "distributed: starts real processes; runs when -m names it",
             "sweep: checks a whole library; runs when -m names it",
-            *(f"{device}: cells on this device" for device in ("cpu", "cuda", "mps")),
         ):
             config.addinivalue_line("markers", line)
         # A target that cannot be collected must not take the others with it.

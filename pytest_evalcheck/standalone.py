@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from hypothesis.reporting import with_reporter
 
+from pytest_evalcheck import axis
 from pytest_evalcheck.cell import Cell, Report
 from pytest_evalcheck.effort import EFFORTS
 from pytest_evalcheck.engine import Runner
@@ -32,6 +34,8 @@ def run(
 
     ``select`` and ``ignore`` are comma-separated codes, names or prefixes such as ``"EC20"``; ``effort`` is
     ``"quick"``, ``"normal"`` or ``"thorough"``; ``replay`` is the blob of a failure; ``timeout`` is in seconds a cell.
+    ``device`` is what ``--evalcheck-device`` takes, such as ``"sim:mps"`` or ``"auto"``; what is about accelerators is
+    not tried on the CPU.
     ``fixtures`` are the values of the fixtures that the factory asks for.
 
     Raises:
@@ -48,7 +52,8 @@ def run(
         )
     if effort not in EFFORTS:
         raise TargetError(f"effort {effort!r}{nearest(effort, list(EFFORTS))} expected one of {', '.join(EFFORTS)}")
-    given = {"device": device, **(fixtures or {})}
+    asked = axis.parse(device)
+    given = {"device": "", **(fixtures or {})}
     absent = [name for name in target.arguments if name not in given]
     if absent:
         raise TargetError(
@@ -62,18 +67,25 @@ def run(
         unasked = check.marks and check.code not in chosen.take  # real processes only when they are named
         if not chosen.takes(check) or unasked or (code and check.code != code):
             continue
-        plan = Plan(
-            target=target,
-            check=check,
-            device=device,
-            where=f"{relative(target.file)}::{target.name}",
-            effort=EFFORTS[effort],
-            timeout=timeout,
-            replay=fields,
-            reproduce=lambda blob: f"pytest_evalcheck.run({target.name}, replay={blob!r})",
-        )
-        cells.append(_cell(Runner(plan), arguments))
+        for one in axis.chosen(asked, accelerators_only=bool(check.accelerators)):
+            plan = Plan(
+                target=target,
+                check=check,
+                device=one,
+                where=f"{relative(target.file)}::{target.name}",
+                effort=EFFORTS[effort],
+                timeout=timeout,
+                replay=fields,
+                reproduce=partial(_reproduce, target, one),
+            )
+            placed = {**arguments, "device": axis.torch_name(one)} if "device" in arguments else arguments
+            cells.append(_cell(Runner(plan), placed))
     return Report(cells)
+
+
+def _reproduce(target: Target, device: str, blob: str) -> str:
+    where = "" if device == "cpu" else f", {device!r}"
+    return f"pytest_evalcheck.run({target.name}{where}, replay={blob!r})"
 
 
 def _cell(runner: Runner, arguments: Mapping[str, Any]) -> Cell:

@@ -28,6 +28,8 @@ class KnownFailure:
     example: Mapping[str, Any] | None = field(default=None, kw_only=True)
     """The case that shows it, as a failure prints it: ``dict(samples=[...], batches=[...])``. With it the cell
     costs one call and is deterministic."""
+    devices: tuple[str, ...] | None = field(default=None, kw_only=True)
+    """The kinds of device that it is about, such as ``("mps",)``; all of them by default."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -48,6 +50,7 @@ class Target:
     fresh: Literal["example", "cell"]
     isolated: bool
     timeout: float | None
+    budget: Mapping[str, int]
     problems: tuple[str, ...] = ()
     """What is wrong with the target. Told when it is collected, so that the other targets of a file still run."""
     pytestmark: list[Any] = field(default_factory=list)
@@ -94,7 +97,7 @@ class Target:
     @property
     def checks(self) -> tuple[Check, ...]:
         """The promises that are tried on it."""
-        return (*(made for made in shipped() if made.kind == self.kind), *self.extra_checks)
+        return (*(made for made in shipped() if self.kind in made.kinds), *self.extra_checks)
 
     def entry(self, table: Mapping[str, Any], made: Check) -> Any:
         """What a table by code or name says about a check."""

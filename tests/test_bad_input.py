@@ -179,7 +179,7 @@ def test_a_check_that_raises_is_told_apart_from_a_broken_promise(suite: Suite) -
 def test_a_target_of_which_nothing_is_tried_is_an_error(suite: Suite) -> None:
     source = """
     from pytest_evalcheck.checks import shipped
-    @ec.metric(inputs=numbers, not_applicable={made.code: "no reason at all" for made in shipped() if made.kind == "metric"})
+    @ec.metric(inputs=numbers, not_applicable={made.code: "no reason at all" for made in shipped() if "metric" in made.kinds})
     def silent(device): return ec.Metric.of(Mean())
     """
     suite.write(source, CORRECT).run(code=1).said("ERROR: no promise of evalcheck_example.py::silent was tried")
@@ -191,7 +191,10 @@ def test_a_target_of_which_nothing_is_tried_is_an_error(suite: Suite) -> None:
         ("--evalcheck-select=EC999", "'EC999' is the beginning of no check's code or name"),
         ("--evalcheck-ignore=rset", "'rset' is the beginning of no check"),
         ("--evalcheck-effort=fast", "effort 'fast'; expected one of quick, normal, thorough"),
-        ("--evalcheck-device=gpu", "device 'gpu'; expected cpu, cuda, mps"),
+        (
+            "--evalcheck-device=gpu",
+            "device 'gpu'; expected cpu, cuda, mps, sim:cuda, sim:mps, auto or an index as in cuda:1",
+        ),
         ("--evalcheck-timeout=soon", "timeout 'soon'; expected seconds"),
         ("--evalcheck-report=json", "has no path: write FORMAT=PATH"),
         ("--evalcheck-report=jsn=x", "did you mean 'json'?"),

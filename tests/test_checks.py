@@ -67,7 +67,7 @@ def test_annotations_say_the_kind_and_the_case() -> None:
         """Something."""
 
     made = check("XY101")(of_a_stream)
-    assert (made.kind, made.case) == ("metric", cases.Stream)
+    assert (made.kinds, made.case) == (("metric",), cases.Stream)
 
     def of_a_number(metric: int, case: cases.Stream) -> None:
         """Something."""

@@ -11,6 +11,7 @@ import pytest_evalcheck as ec
 from fixtures.gallery.table import SPECIMENS, Specimen
 from pytest_evalcheck.checks import shipped
 
+ON_DEVICES = {made.code for made in shipped() if made.accelerators}
 APART = {made.code for made in shipped() if "distributed" in made.marks}
 """Codes of checks that start processes of their own, and run when pytest is asked for them."""
 
@@ -44,7 +45,9 @@ def test_every_shipped_check_has_a_bug_that_it_alone_catches() -> None:
 
 @each([s for s in SPECIMENS if s.code not in APART])
 def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
-    (cell,) = ec.run(specimen.bug, select=specimen.code).cells
+    # What is about accelerators is tried on simulated ones, and may be wrong with one kind of them alone.
+    cells = ec.run(specimen.bug, "auto", select=specimen.code).cells
+    cell = next((one for one in cells if one.outcome == "broken"), cells[0])
     assert cell.outcome == "broken", f"{cell.outcome} {cell.reason}"
     assert not cell.cause, f"the target could not be tried: {cell.reason}"
     assert len(samples_of(cell)) <= 4, cell.case
@@ -53,7 +56,7 @@ def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
 @each([s for s in SPECIMENS if s.code not in APART])
 def test_a_bug_is_caught_by_no_other_check(specimen: Specimen) -> None:
     others = ",".join([specimen.code, *specimen.breaks_too])
-    report = ec.run(specimen.bug, ignore=others, effort="quick")
+    report = ec.run(specimen.bug, "auto" if specimen.code in ON_DEVICES else "cpu", ignore=others, effort="quick")
     assert not broken(report)
     # Of a wrapper that is random in every call two promises are left, and images have no padding; what a scorer does
     # not offer (streams, caches) is not applicable.
@@ -62,7 +65,7 @@ def test_a_bug_is_caught_by_no_other_check(specimen: Specimen) -> None:
 
 @pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS.keys())
 def test_a_correct_twin_keeps_every_promise(twin: ec.Target) -> None:
-    report = ec.run(twin)
+    report = ec.run(twin, "auto")
     assert not broken(report)
     kept = {cell.code for cell in report.of("kept")}
     assert {s.code for s in SPECIMENS if s.twin is twin} - APART <= kept

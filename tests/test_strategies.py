@@ -108,8 +108,10 @@ def test_bulk_rows_are_repeatable_and_follow_their_parameters(inputs: Samples) -
 
 
 def _inputs(made: Any) -> Samples:
-    if made.kind == "wrapper":
+    if "wrapper" in made.kinds:
         return es.causal_lm(vocab=5)
+    if "scorer" in made.kinds:
+        return es.responses(max_repeats=3)
     return ALL["binary probabilities"] if "ignored" in made.needs else ALL["multiclass logits"]
 
 
@@ -128,7 +130,7 @@ def test_every_regime_of_every_check_is_reached(made: Any, regime: str) -> None:
 def test_cases_are_plain_and_print(made: Any) -> None:
     from pytest_evalcheck.literals import case_fields, from_blob, to_blob
 
-    inputs = _inputs(made) if made.kind == "wrapper" else ALL["binary probabilities"]
+    inputs = ALL["binary probabilities"] if "metric" in made.kinds else _inputs(made)
 
     @light
     @given(made.case.strategy(inputs))

@@ -21,6 +21,7 @@ _KNOWN = {
         "evaluate.module.EvaluationModule": "hf_evaluate",
     },
     "scorer": {
+        "evaluate.module.CombinedEvaluations": "hf_evaluate_scorer",
         "evaluate.module.EvaluationModule": "hf_evaluate_scorer",
         "lm_eval.api.filter.Filter": "lm_eval",
         "lm_eval.api.filter.FilterEnsemble": "lm_eval",

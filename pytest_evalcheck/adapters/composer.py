@@ -24,8 +24,18 @@ def record(model: Any) -> Wrapper:
         metrics=metrics,
         model=model,
         rows=_rows,
+        move=_move,
         source=model,
     )
+
+
+def _move(batch: Any, device: str) -> Any:
+    """As its trainer does: with the device that it makes of the name."""
+    from composer.devices import DeviceCPU, DeviceGPU, DeviceMPS
+
+    kind, _, index = device.partition(":")
+    made = {"cpu": DeviceCPU, "cuda": lambda: DeviceGPU(device_id=int(index or 0)), "mps": DeviceMPS}[kind]()
+    return made.batch_to_device(batch)
 
 
 def _rows(outputs: Any) -> Any:

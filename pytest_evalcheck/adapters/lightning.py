@@ -25,7 +25,15 @@ def record(module: Any) -> Wrapper:
                 metric.reset()  # as the end of an epoch does
         return {"returned": returned, "logged": values}
 
-    return Wrapper(forward=forward, model=module, rows=lambda outputs: outputs["returned"], source=module)
+    return Wrapper(
+        forward=forward, model=module, rows=lambda outputs: outputs["returned"], move=_mover(module), source=module
+    )
+
+
+def _mover(module: Any) -> Callable[[Any, str], Any]:
+    import torch
+
+    return lambda batch, device: module.transfer_batch_to_device(batch, torch.device(device), 0)
 
 
 @contextmanager

@@ -34,6 +34,8 @@ def record(metric: Any) -> Metric:
         members=(lambda: _members(metric)) if collection else None,
         widen=lambda: metric.set_dtype(_float64()),
         synchronised=metric.compute,
+        to=metric.to,
+        device=None if collection else lambda: metric.device,
         source=metric,
     )
 

@@ -28,9 +28,17 @@ def record(model: Any) -> Wrapper:
         forward=lambda batch: model(**batch),
         update=_update,
         model=model,
+        move=_move,
         rows=lambda outputs: {name: outputs[name] for name in _ROWWISE if outputs.get(name) is not None},
         source=model,
     )
+
+
+def _move(batch: Any, device: str) -> Any:
+    """As its trainer does, by way of accelerate."""
+    from accelerate.utils import send_to_device
+
+    return send_to_device(batch, device)
 
 
 def _update(batch: Any, outputs: Any, metric: Any) -> Any:

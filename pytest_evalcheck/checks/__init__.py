@@ -13,6 +13,7 @@ __all__ = ["Check", "check", "explain", "shipped"]
 def shipped() -> tuple[Check, ...]:
     """Every check of the suite, in the order of their codes."""
     from pytest_evalcheck.checks import (
+        devices,
         metric_precision,
         metric_state,
         metric_streams,
@@ -34,6 +35,7 @@ def shipped() -> tuple[Check, ...]:
         scorer_documents,
         scorer_parallel,
         scorer_numbers,
+        devices,
     )
     found = [value for module in modules for value in vars(module).values() if isinstance(value, Check)]
     return tuple(sorted(found, key=lambda made: made.code))

@@ -29,7 +29,8 @@ class Check:
     code: str
     name: str
     function: CheckFunction
-    kind: str
+    kinds: tuple[str, ...]
+    """The kinds of target that it is about."""
     case: type[cases.Case]
     regimes: tuple[str, ...] = ()
     """What the cases must reach for a green to mean something."""
@@ -41,6 +42,8 @@ class Check:
     """Pytest markers of its cells; those marked ``distributed`` run only when ``-m`` asks for it."""
     examples: int | None = None
     """How many cases are tried at normal effort, where the usual number would take too long."""
+    accelerators: int = 0
+    """How many accelerators of one kind it needs. Above 0 it is about them, and is not tried on the CPU."""
     since: str = "0.1"
 
     @property
@@ -78,8 +81,9 @@ def check(
     one_case_is_enough: bool = False,
     marks: tuple[str, ...] = (),
     examples: int | None = None,
+    accelerators: int = 0,
 ) -> Callable[[CheckFunction], Check]:
-    """Make a check of ``function(subject, case)``: its kind and its cases follow from the annotations.
+    """Make a check of ``function(subject, case)``: its kinds and its cases follow from the annotations.
 
     The docstring states the promise, then paragraphs that start with ``Why:``, ``Usual cause:`` and ``Fix:``.
     """
@@ -87,18 +91,19 @@ def check(
         raise CheckError(f"code {code!r}; expected two or more capital letters and a number, such as 'XY101'")
 
     def decorate(function: CheckFunction) -> Check:
-        kind, case = _signature(function)
+        kinds, case = _signature(function)
         made = Check(
             code=code,
             name=function.__name__,
             function=function,
-            kind=kind,
+            kinds=kinds,
             case=case,
             regimes=regimes,
             needs=needs,
             one_case_is_enough=one_case_is_enough,
             marks=marks,
             examples=examples,
+            accelerators=accelerators,
             since=since,
         )
         if not made.promise:
@@ -123,19 +128,20 @@ def explain(made: Check) -> str:
     return "\n".join(lines).rstrip()
 
 
-def _signature(function: CheckFunction) -> tuple[str, type[cases.Case]]:
+def _signature(function: CheckFunction) -> tuple[tuple[str, ...], type[cases.Case]]:
     name = getattr(function, "__name__", repr(function))
     parameters = list(inspect.signature(function).parameters)
     hints = typing.get_type_hints(function)
     if len(parameters) != 2 or not all(p in hints for p in parameters):
         raise CheckError(f"{name}{inspect.signature(function)}: expected two annotated parameters, (subject, case)")
     subject, case = (hints[p] for p in parameters)
-    if subject not in KINDS:
+    subjects = typing.get_args(subject) or (subject,)
+    if not all(one in KINDS for one in subjects):
         known = ", ".join(s.__name__ for s in KINDS)
         raise CheckError(f"{name}: the first parameter is annotated {subject!r}; expected one of {known}")
     if not (isinstance(case, type) and hasattr(case, "strategy") and hasattr(case, "regimes")):
         raise CheckError(f"{name}: the second parameter is annotated {case!r}; expected a case, such as cases.Stream")
-    return KINDS[subject], case
+    return tuple(KINDS[one] for one in subjects), case
 
 
 def _section(function: CheckFunction, wanted: str) -> str:

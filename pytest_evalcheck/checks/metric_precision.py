@@ -7,7 +7,7 @@ from pytest_evalcheck.compare import Raised, Tolerance
 from pytest_evalcheck.strategies import cases
 from pytest_evalcheck.subjects.metric import MetricSubject
 from pytest_evalcheck.subjects.results import changed_dtypes, resolution
-from pytest_evalcheck.subjects.tensors import each_tensor
+from pytest_evalcheck.subjects.tensors import cast_floats, each_tensor
 from pytest_evalcheck.violation import expect
 
 
@@ -31,11 +31,11 @@ def low_precision_inputs_give_the_float64_value(metric: MetricSubject, case: cas
     import torch
 
     low = getattr(torch, case.dtype)
-    live, exact = metric.fresh(), metric.widened()
-    for arguments in metric.bulk_batches(case):
-        quantised = each_tensor(arguments, lambda t: t.to(low) if t.is_floating_point() else t)
+    live, exact = metric.fresh(), metric.where_float64_is.widened()
+    for batch, same in zip(metric.bulk_batches(case), metric.where_float64_is.bulk_batches(case), strict=True):
+        quantised, twin = cast_floats(batch, low), cast_floats(same, low)
         live.failed = live.failed or live.try_update(quantised)
-        wide = each_tensor(quantised, lambda t: t.to(torch.float64) if t.is_floating_point() else t)
+        wide = cast_floats(twin, torch.float64)
         exact.failed = exact.failed or exact.try_update(wide)
     actual, expected = live.compute(), exact.compute()
     if isinstance(actual, Raised) and not isinstance(expected, Raised):

@@ -32,7 +32,7 @@ def several_numbers_come_from_one_computation(scorer: ScorerSubject, case: cases
         seen = scorer.numbers([Several(one=lacking, aggregations=AGGREGATIONS)], case.samples)
         shown = totals(one_by_one(lacking, responses, documents)).get("largest", "nothing")
         silent = isinstance(seen, Raised) or "largest" not in seen or seen["largest"] != shown
-        expect(seen).holds(silent, about="a number that one document lacks is aggregated over the others in silence")
+        expect(seen).holds(silent, about="a number that one document lacks is aggregated over the others")
     with counting() as one, counting(shift=0.5) as other:
         functions = [Several(one=made, aggregations=AGGREGATIONS) for made in (one, other)]
         seen = scorer.numbers(functions, case.samples)

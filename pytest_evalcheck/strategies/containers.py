@@ -6,6 +6,7 @@ import difflib
 from collections import OrderedDict, UserDict
 from collections.abc import Callable, Mapping
 from dataclasses import make_dataclass
+from functools import cache
 from typing import Any
 
 
@@ -15,8 +16,13 @@ def _batch_encoding(fields: Mapping[str, Any]) -> Any:
     return BatchEncoding(dict(fields))
 
 
+@cache
+def _record(names: tuple[str, ...]) -> Any:
+    return make_dataclass("Batch", names)
+
+
 def _dataclass(fields: Mapping[str, Any]) -> Any:
-    return make_dataclass("Batch", list(fields))(**fields)
+    return _record(tuple(fields))(**fields)
 
 
 CONTAINERS: dict[str, Callable[[Mapping[str, Any]], Any]] = {

@@ -9,4 +9,5 @@ from pytest_evalcheck.subjects.scorer import ScorerSubject
 from pytest_evalcheck.subjects.wrapper import WrapperSubject
 
 SUBJECTS: dict[str, Any] = {"metric": MetricSubject, "scorer": ScorerSubject, "wrapper": WrapperSubject}
-"""By kind. Each is made of ``build``, ``inputs``, ``device``, ``reference`` and ``tolerance``."""
+"""By kind. Each is made of ``build``, ``inputs``, ``device``, ``reference``, ``tolerance``,
+``elsewhere``, ``ledger`` and ``budget``."""

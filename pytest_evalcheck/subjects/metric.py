@@ -48,6 +48,10 @@ class Metric:
     """Makes the state accumulate in float64, for the value that low precision inputs are held against."""
     synchronised: Callable[[], Any] | None = None
     """``compute`` over all processes of the default ``torch.distributed`` group."""
+    to: Callable[[str], Any] | None = None
+    """Moves the metric to a device, in place."""
+    device: Callable[[], Any] | None = None
+    """The device that the metric says it is on."""
     source: Any = None
     """The object behind the callables."""
 
@@ -92,6 +96,8 @@ class Metric:
                 **({"state_dict": through_state_dict} if writes_out else {}),
             },
             "state": getattr(source, "state_dict", None),
+            "to": getattr(source, "to", None),
+            "device": (lambda: source.device) if hasattr(source, "device") else None,
         }
         return cls(update=source.update, compute=source.compute, source=source, **{**known, **more})
 
@@ -171,6 +177,12 @@ class MetricSubject:
     device: str = "cpu"
     reference: Callable[[Rows], Any] | None = None
     tolerance: Tolerance = field(default_factory=Tolerance)
+    elsewhere: Callable[[str], Any] | None = None
+    """The same subject on another device, where the target can be built there."""
+    ledger: Any = None
+    """What crosses between devices, where that is counted."""
+    budget: Mapping[str, int] = field(default_factory=dict)
+    """What scoring one batch may cost there."""
 
     def fresh(self) -> LiveMetric:
         """A new metric."""
@@ -278,6 +290,19 @@ class MetricSubject:
         if members is None:
             raise NotApplicable("the metric is not a collection")
         return {name: LiveMetric(record, self) for name, record in members().items()}
+
+    @property
+    def where_float64_is(self) -> MetricSubject:
+        """The same on the CPU where the device has no float64.
+
+        Raises:
+            NotApplicable: where the target cannot be built there.
+        """
+        if not self.device.startswith("mps"):
+            return self
+        if self.elsewhere is None:
+            raise NotApplicable("its factory takes no device, and the device has no float64")
+        return self.elsewhere("cpu")  # type: ignore[no-any-return]
 
     def widened(self) -> LiveMetric:
         """A new metric that accumulates in float64, where it can."""

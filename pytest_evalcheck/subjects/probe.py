@@ -8,12 +8,12 @@ from pytest_evalcheck.subjects.outputs import settled
 
 
 class Probe:
-    """Looks like a metric on the CPU to whoever feeds it."""
+    """Looks like a metric on a device to whoever feeds it."""
 
-    def __init__(self) -> None:
+    def __init__(self, device: str = "cpu") -> None:
         import torch
 
-        self.device = torch.device("cpu")
+        self.device = torch.device(device)
         self.given: list[Any] = []
 
     def update(self, *args: Any, **kwargs: Any) -> None:

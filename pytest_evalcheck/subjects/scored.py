@@ -10,7 +10,7 @@ from typing import Any
 from pytest_evalcheck.compare import EXACT, Raised, difference, show
 from pytest_evalcheck.subjects.calling import TargetFault
 
-_END = 1_000_000
+_END = 100_000
 
 
 def listed(scores: Any) -> list[Any]:

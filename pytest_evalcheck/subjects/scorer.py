@@ -85,6 +85,10 @@ class Scorer:
     source: Any = None
     """The object behind the callables."""
 
+    def __post_init__(self) -> None:
+        if bool(self.parts) != (self.together is not None):
+            raise TypeError(f"parts={self.parts!r}, together={self.together!r}; expected both or neither")
+
     def contents(self) -> dict[str, Any]:
         """What nobody may change in a scorer that is only copied."""
         return dict(getattr(self.source, "__dict__", {}))
@@ -118,6 +122,12 @@ class ScorerSubject:
     device: str = "cpu"
     reference: Callable[[Rows], Any] | None = None
     tolerance: Tolerance = field(default_factory=Tolerance)
+    elsewhere: Callable[[str], Any] | None = None
+    """The same subject on another device, where the target can be built there."""
+    ledger: Any = None
+    """What crosses between devices, where that is counted."""
+    budget: Mapping[str, int] = field(default_factory=dict)
+    """What scoring one batch may cost there."""
 
     @cached_property
     def record(self) -> Scorer:

@@ -49,6 +49,8 @@ class Wrapper:
     """By name, what makes a batch one of this mode: ``{"generate": lambda batch: {**batch, "mode": "generate"}}``."""
     rows: Callable[[Any], Any] = _same
     """The part of the outputs that has one entry a row."""
+    move: Callable[[Any, str], Any] | None = None
+    """``move(batch, device)`` gives the batch on a device, as the loop around this wrapper does."""
     source: Any = None
     """The object behind the callables."""
 
@@ -85,8 +87,8 @@ class Wrapper:
 class LiveWrapper:
     """One wrapper that is being used. Errors are results; what a call leaves changed in the process is put back."""
 
-    def __init__(self, record: Wrapper) -> None:
-        self.record = record
+    def __init__(self, record: Wrapper, device: str = "cpu") -> None:
+        self.record, self._device = record, device
         if record.model is not None:
             record.model.eval()  # as every evaluation loop does first
 
@@ -162,12 +164,16 @@ class LiveWrapper:
         return {"outputs": seen} if isinstance(seen, Raised) else {k: v for k, v in seen.items() if k != GIVEN}
 
     def _metrics(self) -> dict[str, Any]:
-        return {GIVEN: Probe(), **self.scored()}
+        return {GIVEN: Probe(self._device), **self.scored()}
 
     def scored(self) -> dict[str, Any]:
         """New metrics of the wrapper's own, by name."""
         asked = self.record.metrics
-        return {} if asked is None else _described("metrics()", lambda: dict(asked()))
+        made = {} if asked is None else _described("metrics()", lambda: dict(asked()))
+        if self._device == "cpu":
+            return made
+        # Whoever feeds metrics brings them to the device first; what has no `to` says itself where it is.
+        return {name: metric.to(self._device) if hasattr(metric, "to") else metric for name, metric in made.items()}
 
 
 @dataclass(frozen=True)
@@ -179,10 +185,16 @@ class WrapperSubject:
     device: str = "cpu"
     reference: Callable[[Rows], Any] | None = None
     tolerance: Tolerance = field(default_factory=Tolerance)
+    elsewhere: Callable[[str], Any] | None = None
+    """The same subject on another device, where the target can be built there."""
+    ledger: Any = None
+    """What crosses between devices, where that is counted."""
+    budget: Mapping[str, int] = field(default_factory=dict)
+    """What scoring one batch may cost there."""
 
     def fresh(self) -> LiveWrapper:
         """A new wrapper, ready to evaluate."""
-        return LiveWrapper(self.build())
+        return LiveWrapper(self.build(), self.device)
 
     @property
     def modes(self) -> tuple[str, ...]:

@@ -1,0 +1,167 @@
+"""EC601 to EC607: what is scored on an accelerator is what is scored on the CPU, at the cost that it must have."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from pytest_evalcheck.checks.check import check
+from pytest_evalcheck.compare import EXACT, Raised, difference
+from pytest_evalcheck.strategies import cases
+from pytest_evalcheck.subjects.budgets import spent
+from pytest_evalcheck.subjects.held import elsewhere
+from pytest_evalcheck.subjects.metric import MetricSubject
+from pytest_evalcheck.subjects.movable import exactly, movable, not_moved
+from pytest_evalcheck.subjects.placements import (
+    answer,
+    beside_the_cpu,
+    lacks_dtype,
+    names_devices,
+    placements,
+    scores_alike,
+    telling,
+)
+from pytest_evalcheck.subjects.wrapper import WrapperSubject
+from pytest_evalcheck.violation import NotApplicable, expect, passed_over, refused
+
+_FEW = 3
+
+
+@check("EC601", regimes=("several rows",), examples=_FEW, accelerators=1)
+def what_stands_apart_is_brought_together(subject: MetricSubject | WrapperSubject, case: cases.Batch) -> None:
+    """Batch, outputs, labels and state on different devices are brought together, or refused with a clear message.
+
+    Every placement of them on the device and on the CPU is tried; a refusal is clear when it speaks of devices.
+
+    Why: loops move outputs to the CPU to save memory and leave the labels where they are.
+    Usual cause: one of several tensors is moved, or the error is caught and the batch is not counted.
+    Fix: pytest_evalcheck.fixes.devices
+    """
+    rows = telling(subject, case.samples)
+    if not scores_alike(subject, rows):
+        passed_over("it scores something else where all stands on the device; EC603, EC604 and EC606 tell")
+        return
+    for where, wanted, score in placements(subject, rows):
+        found = score()
+        if names_devices(found) or lacks_dtype(found):
+            refused(found)
+            expect(found).holds(True, about=where)
+        else:
+            expect(found).equals(wanted, about=f"what is scored with {where}", tolerance=EXACT)
+
+
+@check("EC602", regimes=("several rows",), examples=6, accelerators=1)
+def a_container_is_moved_as_a_whole(wrapper: WrapperSubject, case: cases.Batch) -> None:
+    """A container is moved as a whole and keeps its type: dicts, lists, tuples, model outputs, dataclasses, nested.
+
+    Why: what is left on the CPU fails much later, and a container of another type loses its names.
+    Usual cause: only a dict of tensors is thought of; others come back as a list, or not moved at all.
+    Fix: pytest_evalcheck.fixes.devices
+    """
+    move = wrapper.record.move
+    if move is None:
+        raise NotApplicable("nothing that moves its batches is known")
+    on_cpu = beside_the_cpu(wrapper)
+    for mode in wrapper.modes:
+        for container in (case.container, "nested"):
+            about = f"a batch in a {container}"
+            batch, kept = (on_cpu.batch(case.samples, mode, container=container) for _ in range(2))
+            problem = not_moved(partial(move, batch, wrapper.device), kept, wrapper.device)
+            expect(about).holds(not problem, about=f"{about} is not moved as a whole", detail=problem)
+
+
+@check("EC603", regimes=("several rows",), examples=_FEW, accelerators=1)
+def it_runs_where_only_this_accelerator_is(subject: MetricSubject | WrapperSubject, case: cases.Batch) -> None:
+    """No device is hard-coded: what runs on the CPU runs where everything stands on the only accelerator there is.
+
+    Why: code that was written beside one accelerator is run beside another.
+    Usual cause: `.cuda()`, a tensor that is made without `device=`, or a conversion to NumPy.
+    Fix: make tensors with `device=` of the tensors that came in, or with `new_zeros` and `zeros_like`.
+    """
+    rows = telling(subject, case.samples)
+    expected = answer(beside_the_cpu(subject), rows)
+    found = answer(subject, rows)
+    if isinstance(expected, Raised) or lacks_dtype(found):
+        passed_over("the CPU refuses it too" if isinstance(expected, Raised) else "the device lacks a dtype: EC604")
+        return
+    runs = not isinstance(found, Raised)
+    expect(found).holds(runs, about=f"it runs on the CPU and not on {subject.device}", detail=str(found))
+
+
+@check("EC604", regimes=("several rows",), examples=_FEW, accelerators=1)
+def no_dtype_is_asked_for_that_the_device_lacks(subject: MetricSubject | WrapperSubject, case: cases.Batch) -> None:
+    """Nothing asks a device for a dtype it lacks, such as float64 on MPS.
+
+    Why: everything that accumulates in double precision on the CPU fails on Apple silicon.
+    Usual cause: `.double()`, `torch.float64`, or Python floats and NumPy arrays that become float64.
+    Fix: pytest_evalcheck.fixes.devices
+    """
+    rows = telling(subject, case.samples)
+    if isinstance(answer(beside_the_cpu(subject), rows), Raised):
+        passed_over("the CPU refuses it too")
+        return
+    found = answer(subject, rows)
+    expect(found).holds(not lacks_dtype(found), about=f"{subject.device} has no such dtype", detail=str(found))
+
+
+@check("EC605", regimes=("several rows",), examples=_FEW, accelerators=2)
+def to_moves_everything(subject: MetricSubject | WrapperSubject, case: cases.Batch) -> None:
+    """`.to()` moves everything, and `.device` tells the truth: to the device, to a second one, and back.
+
+    Why: a tensor that stays behind fails in the middle of an evaluation, or drags every batch back to it.
+    Usual cause: a tensor is kept as a plain attribute, in a list or in a dict, where `.to()` does not look.
+    Fix: `register_buffer(name, tensor, persistent=False)`.
+    """
+    rows = telling(subject, case.samples)
+    made, alike = movable(subject, rows), scores_alike(subject, rows)
+    expected = made.answer("cpu")
+    for device in made.journey:
+        problem = made.move(device)
+        expect(device).holds(not problem, about=f"`.to({device!r})` is not possible", detail=problem)
+        left = elsewhere(made.source, device)
+        expect(left).holds(not left, about=f"`.to({device!r})` left something behind", detail="\n".join(left[:5]))
+        if (said := made.says()) is not None:
+            expect(str(said)).equals(exactly(device), about=f"`.device` after `.to({device!r})`")
+        if not alike:  # EC603, EC604 and EC606 tell
+            continue
+        found = made.answer(device)
+        expect(found).equals(expected, about=f"what is scored after `.to({device!r})`", tolerance=EXACT)
+
+
+@check("EC606", regimes=("several rows",), examples=_FEW, accelerators=1)
+def the_value_is_that_of_the_cpu(subject: MetricSubject | WrapperSubject, case: cases.Batch) -> None:
+    """The value on the device is the value on the CPU: exactly on a simulated one, within the tolerance on a real one.
+
+    Why: a score must not depend on where it was computed.
+    Usual cause: a branch for one kind of device, or a copy to the CPU that is not waited for.
+    Fix: take one path for all devices.
+    """
+    rows = telling(subject, case.samples)
+    expected, found = answer(beside_the_cpu(subject), rows), answer(subject, rows)
+    if isinstance(found, Raised) and not isinstance(expected, Raised):
+        passed_over("it cannot be scored there; EC603 and EC604 tell")
+        return
+    exactly = None if subject.ledger is None else EXACT
+    about = f"what is scored on {subject.device}"
+    if difference(found, expected, exactly or subject.tolerance) is not None or not isinstance(found, Raised):
+        expect(found).equals(expected, about=about, tolerance=exactly)
+
+
+@check("EC607", regimes=("several rows",), examples=_FEW, accelerators=1)
+def scoring_stays_on_the_device(subject: MetricSubject | WrapperSubject, case: cases.Batch) -> None:
+    """Device cost is what it must be: where all stands on the device nothing crosses, and the host never waits.
+
+    A target may declare what it is allowed, as ``budget={"syncs": 1}``; numbers are those of one batch.
+
+    Why: one `.item()` a batch empties the queue of the device, and a tensor that crosses waits for it as well.
+    Usual cause: a value is looked at to validate it, a shape depends on values, or results are kept on the CPU.
+    Fix: pytest_evalcheck.fixes.devices
+    """
+    rows = telling(subject, case.samples)
+    if subject.ledger is None:
+        raise NotApplicable("what crosses can be counted on simulated devices only")
+    for what, found in spent(subject, rows):
+        for name, count in found.items():
+            allowed = subject.budget.get(name, 0)
+            expect(count).holds(
+                count <= allowed, about=f"{count} {name} in {what}, {allowed} are allowed", detail=str(subject.ledger)
+            )

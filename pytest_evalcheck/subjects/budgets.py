@@ -1,0 +1,71 @@
+"""What scoring one batch costs on a device: transfers and host synchronisations, as its ledger counts them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pytest_evalcheck.compare import Raised
+from pytest_evalcheck.subjects.metric import LiveMetric, MetricSubject, Rows
+from pytest_evalcheck.subjects.outputs import settled
+from pytest_evalcheck.subjects.placements import Subject, beside_the_cpu
+from pytest_evalcheck.subjects.tensors import count_tensors
+from pytest_evalcheck.violation import NotApplicable
+
+Spent = tuple[str, dict[str, int]]
+"""What was done, and how many ``transfers`` and ``syncs`` that took."""
+
+
+def spent(subject: Subject, rows: Rows) -> Iterator[Spent]:
+    """The cost of every part of scoring a batch that is on the device already, after one that warmed it up.
+
+    Of a batch that comes on the CPU, and is brought to the device by the code under test, what crosses beyond once a
+    tensor. Parts that raise an error cost nothing.
+    """
+    yield from _of_a_metric(subject, rows) if isinstance(subject, MetricSubject) else _of_a_wrapper(subject, rows)
+
+
+def _of_a_metric(subject: MetricSubject, rows: Rows) -> Iterator[Spent]:
+    def update(live: LiveMetric, batch: Any) -> Any:
+        return live.try_update(batch)
+
+    live, first, second = subject.fresh(), subject.arguments(rows), subject.arguments(rows)
+    if update(live, first):
+        raise NotApplicable("the metric cannot be updated there; EC603 and EC604 tell")
+    with subject.ledger.span() as seen:
+        update(live, second)
+    yield "update()", _counts(seen)
+    if subject.elsewhere is not None:
+        live, batch = subject.fresh(), beside_the_cpu(subject).arguments(rows)
+        with subject.ledger.span() as seen:
+            failed = update(live, batch)
+        if not failed:
+            yield "update() with a batch on the CPU, beyond once a tensor", _beyond(seen, count_tensors(batch))
+
+
+def _of_a_wrapper(subject: Any, rows: Rows) -> Iterator[Spent]:
+    for mode in subject.modes:
+        live, batch = subject.fresh(), subject.batch(rows, mode)
+        if isinstance(live.forward(subject.batch(rows, mode)), Raised):
+            raise NotApplicable("the forward is not possible there; EC603 and EC604 tell")
+        with subject.ledger.span() as seen:
+            outputs = live.forward(batch)
+        yield "a forward", _counts(seen)
+        for name, metric in live.scored().items() if live.record.update is not None else ():
+            live.feed(batch, outputs, metric)
+            with subject.ledger.span() as seen:
+                live.feed(batch, outputs, metric)
+            yield f"feeding {name}", _counts(seen)
+        live, batch = subject.fresh(), beside_the_cpu(subject).batch(rows, mode)
+        with subject.ledger.span() as seen:
+            outputs = live.forward(batch)
+        if not isinstance(outputs, Raised):
+            yield "a forward of a batch on the CPU, beyond once a tensor", _beyond(seen, count_tensors(settled(batch)))
+
+
+def _counts(seen: Any) -> dict[str, int]:
+    return {"transfers": len(seen.transfers), "syncs": len(seen.syncs)}
+
+
+def _beyond(seen: Any, tensors: int) -> dict[str, int]:
+    return {"transfers": max(0, len(seen.transfers) - tensors)}

@@ -1,0 +1,240 @@
+"""The device axis: what is asked for, where it is tried, and what is written down of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from target_files import CORRECT, Suite
+
+import pytest_evalcheck as ec
+from fixtures.gallery.correct import MeanSquaredError
+from fixtures.gallery.devices import LooksAtEveryBatch, WorksInDouble
+from fixtures.gallery.devices_correct import OnDevice
+from fixtures.gallery.table import target
+from pytest_evalcheck import axis
+from pytest_evalcheck import strategies as es
+from pytest_evalcheck.target import TargetError
+
+ON_DEVICE = """
+import torch
+
+@ec.metric(inputs=es.regression())
+def squared_error(device):
+    from fixtures.gallery.devices_correct import OnDevice
+    return OnDevice().to(device)
+"""
+SLOW = """
+@ec.metric(inputs=es.regression())
+def looks(device):
+    from fixtures.gallery.devices import LooksAtEveryBatch
+    return LooksAtEveryBatch().to(device)
+"""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_likely(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(axis, "_likely", list)
+
+
+@pytest.mark.parametrize(
+    ("text", "devices"),
+    [
+        ("cpu", ("cpu",)),
+        ("cpu, sim:mps,cpu", ("cpu", "sim:mps")),
+        ("cuda:1,sim:cuda:3", ("cuda:1", "sim:cuda:3")),
+        ("auto", ("auto",)),
+    ],
+)
+def test_devices_are_a_list_with_commas(text: str, devices: tuple[str, ...]) -> None:
+    assert axis.parse(text) == devices
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gpu", "device 'gpu'; expected cpu, cuda, mps, sim:cuda, sim:mps, auto or an index as in cuda:1"),
+        ("sim:mp", "did you mean 'sim:mps'?"),
+        ("sim:cpu", "device 'sim:cpu'; expected"),
+        ("cuda:x", "device 'cuda:x'; expected"),
+        ("cuda:", "device 'cuda:'; expected"),
+        (" , ", "no device is given"),
+    ],
+)
+def test_what_is_no_device_is_refused(text: str, said: str) -> None:
+    with pytest.raises(TargetError) as caught:
+        axis.parse(text)
+    assert said in str(caught.value)
+
+
+def test_auto_is_the_cpu_and_the_simulated_ones_for_what_is_about_accelerators() -> None:
+    assert axis.chosen(["auto"], accelerators_only=False) == ["cpu"]
+    assert axis.chosen(["auto"], accelerators_only=True) == ["sim:cuda", "sim:mps"]
+    assert axis.chosen(["cpu", "sim:mps"], accelerators_only=True) == ["sim:mps"]
+    assert axis.chosen(["cpu", "sim:mps"], accelerators_only=False) == ["cpu", "sim:mps"]
+
+
+def test_auto_takes_what_the_machine_seems_to_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(axis, "_likely", lambda: ["cuda"])
+    assert axis.chosen(["auto"], accelerators_only=False) == ["cpu", "cuda"]
+    assert axis.chosen(["auto"], accelerators_only=True) == ["sim:cuda", "sim:mps", "cuda"]
+
+
+def test_a_simulated_device_makes_room_for_a_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert axis.absent("sim:cuda") == "this machine has a real cuda: ask for it instead"
+    assert axis.absent("sim:mps") == ""
+    (cell,) = ec.run(target(OnDevice), "sim:cuda", select="EC606").cells
+    assert (cell.outcome, cell.reason) == ("not run", "this machine has a real cuda: ask for it instead")
+
+
+def test_as_many_devices_as_are_needed() -> None:
+    with axis.on("sim:cuda"):
+        assert torch.cuda.device_count() == 1
+    with axis.on("sim:cuda", count=2):
+        assert torch.cuda.device_count() == 2
+    with axis.on("sim:cuda:2"):
+        assert torch.cuda.device_count() == 3
+    with axis.on("sim:mps", count=2):
+        assert torch.ones(1, device="mps").device == torch.device("mps:0")
+    with axis.on("cpu") as ledger:
+        assert ledger is None
+    assert not torch.cuda.is_available()
+
+
+def test_a_run_without_options_tries_accelerators_too(suite: Suite) -> None:
+    suite.write(ON_DEVICE)
+    result = suite.run("--evalcheck-select=EC201,EC606", "-v", code=0)
+    result.said("[cpu]", "[sim:cuda]", "[sim:mps]", "1 target, 3 promises: 3 kept")
+
+
+def test_every_check_runs_on_every_device_that_is_asked_for(suite: Suite) -> None:
+    suite.write(ON_DEVICE)
+    result = suite.run("--evalcheck-select=EC201,EC606", "--evalcheck-device=cpu,sim:mps", "-v", code=0)
+    result.said("value[cpu]", "value[sim:mps]", "of_the_cpu[sim:mps]").never_said("of_the_cpu[cpu]")
+    for mark, count in (("mps", 2), ("simulated", 2), ("cpu", 1), ("cuda", 0)):
+        options = ["--evalcheck-select=EC201,EC606", "--evalcheck-device=cpu,sim:mps", "-m", mark]
+        assert suite.run(*options).outcomes.get("passed", 0) == count
+
+
+def test_a_failure_on_a_device_says_what_crossed_and_how_to_see_it_again(suite: Suite, tmp_path: Path) -> None:
+    suite.write(SLOW)
+    report = tmp_path / "report.json"
+    result = suite.run("--evalcheck-select=EC607", f"--evalcheck-report=json={report}", code=1)
+    result.said("on sim:mps", "1 syncs in update(), 0 are allowed", "between devices", "devices.py")
+    cells = json.loads(report.read_text())["cells"]
+    assert {cell["device"] for cell in cells} == {"sim:cuda", "sim:mps"}
+    for cell in cells:
+        assert [sync["call"] for sync in cell["ledger"]["syncs"]]
+        assert all(transfer["bytes"] for transfer in cell["ledger"]["transfers"])
+    for command in result.reproduce:
+        assert "--evalcheck-device" not in command  # auto tries it there
+        again = suite.run(*command.replace("'", "").split()[2:], code=1)
+        again.said("1 promise: 0 kept, 1 broken")
+
+
+def test_a_kept_promise_says_how_much_crossed() -> None:
+    cells = ec.run(target(OnDevice), "auto", select="EC606,EC201").cells
+    assert [cell.device for cell in cells] == ["cpu", "sim:cuda", "sim:mps"]
+    assert cells[0].ledger == {}
+    assert cells[2].ledger["bytes"]["cpu -> mps:0"] > 0
+
+
+def test_a_target_that_takes_no_device_is_not_judged_on_one() -> None:
+    @ec.metric(inputs=es.regression(), known_failures={"EC201": ec.KnownFailure("never tried there")})
+    def stays() -> Any:
+        return MeanSquaredError()
+
+    cells = ec.run(stays, "sim:mps", select="EC201,EC606").cells
+    assert {(cell.outcome, cell.reason) for cell in cells} == {("not applicable", "its factory takes no device")}
+
+
+def test_inputs_without_tensors_have_nothing_on_a_device(suite: Suite) -> None:
+    suite.write(CORRECT)
+    suite.run("--evalcheck-select=EC6", "-rs").said("its inputs hold no tensors")
+
+
+def test_a_known_failure_may_be_about_one_kind_of_device() -> None:
+    def made(**more: Any) -> ec.Target:
+        entry = {"EC604": ec.KnownFailure("it works in float64", **more)}
+
+        @ec.metric(inputs=es.regression(), known_failures=entry)
+        def doubles(device: str) -> Any:
+            return WorksInDouble().to(device)
+
+        return doubles
+
+    outcomes = [cell.outcome for cell in ec.run(made(devices=("mps",)), "auto", select="EC604").cells]
+    assert outcomes == ["kept", "known"]
+    stale, known = ec.run(made(), "auto", select="EC604").cells
+    assert (stale.outcome, stale.cause, known.outcome) == ("broken", "stale known failure", "known")
+    with pytest.raises(TargetError, match="expected some of"):
+        ec.run(made(devices=("metal",)))
+
+
+def test_a_budget_allows_what_it_names() -> None:
+    def made(budget: Any) -> ec.Target:
+        @ec.metric(inputs=es.regression(), budget=budget)
+        def looks(device: str) -> Any:
+            return LooksAtEveryBatch().to(device)
+
+        return looks
+
+    assert [cell.outcome for cell in ec.run(made({"syncs": 1}), "auto", select="EC607").cells] == ["kept", "kept"]
+    assert [cell.outcome for cell in ec.run(made({"transfers": 9}), "auto", select="EC607").cells] == ["broken"] * 2
+    for wrong, said in (
+        ({"sync": 1}, "budget has 'sync'; expected transfers or syncs; did you mean 'syncs'?"),
+        ({"syncs": -1}, "at least 0"),
+        ({"syncs": 1.5}, "at least 0"),
+        (3, "expected a mapping"),
+    ):
+        with pytest.raises(TargetError) as caught:
+            ec.run(made(wrong))
+        assert said in str(caught.value)
+
+
+def test_what_cannot_be_simulated_is_not_checkable_here() -> None:
+    @ec.metric(inputs=es.regression())
+    def compiles(device: str) -> Any:
+        class Compiled(OnDevice):
+            def update(self, preds: torch.Tensor, target: torch.Tensor) -> None:
+                torch.cuda.Stream()
+                super().update(preds, target)
+
+        return Compiled().to(device)
+
+    (cell,) = ec.run(compiles, "sim:cuda", select="EC603").cells
+    assert cell.outcome == "not applicable", cell.screen
+    assert "not checkable here" in cell.reason
+
+
+ORDINARY = """
+import torch
+
+def test_on_every_device(evalcheck_device):
+    made = torch.ones(2, device=evalcheck_device)
+    assert str(made.device).partition(":")[0] == evalcheck_device.partition(":")[0]
+
+def test_that_starts_its_own(evalcheck_simulated):
+    ledger = evalcheck_simulated("mps")
+    torch.ones(2).to("mps")
+    assert ledger.bytes("cpu", "mps") == 8
+
+def test_afterwards():
+    assert not torch.backends.mps.is_available()
+"""
+
+
+def test_ordinary_tests_run_on_the_devices_of_the_run(suite: Suite) -> None:
+    (suite.pytester.path / "test_ordinary.py").write_text(ORDINARY)
+    result = suite.run("-v", evalcheck=False, code=0)
+    result.said("test_on_every_device[cpu]", "test_on_every_device[sim:cuda]", "test_on_every_device[sim:mps]")
+    assert result.outcomes == {"passed": 5}
+    assert suite.run("--evalcheck-device=sim:mps", evalcheck=False, code=0).outcomes == {"passed": 3}
+    assert suite.run("-m", "simulated", evalcheck=False, code=0).outcomes == {"passed": 2, "deselected": 3}
+    absent = suite.run("--evalcheck-device=cuda:7", "-rs", evalcheck=False, code=0)
+    absent.said("not run on cuda:7: this machine has 0 CUDA devices")
+    suite.run("--evalcheck-device=gpu", evalcheck=False).said("device 'gpu'; expected")

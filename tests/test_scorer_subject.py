@@ -100,6 +100,8 @@ def test_scores_are_saved_from_a_list_and_from_an_error() -> None:
     assert entries(Raised(error, "score"), is_error, carried) == {}
     error.scores = {0: 1.0}  # type: ignore[attr-defined]
     assert entries(Raised(error, "score"), is_error, carried) == {0: 1.0}
+    error.scores = [1.0, error]  # type: ignore[attr-defined]
+    assert entries(Raised(error, "score"), is_error, carried) == {0: 1.0}
 
 
 def test_parts_run_together_and_are_told_by_name() -> None:

@@ -18,7 +18,7 @@ def several_numbers_come_from_one_computation(scorer: ScorerSubject, case: cases
 
     Why: pass@1 and pass@5 of one run must not take two runs, nor count different documents.
     Usual cause: one filter a metric repeats the work, or a name overwrites another, or a missing number is left out.
-    Fix: pytest_evalcheck.fixes.scoring.ManyNumbers
+    Fix: pytest_evalcheck.fixes.scoring.Numbers
     """
     responses, documents = scorer.given(case.samples)
     with counting() as one:

@@ -48,11 +48,13 @@ def _read(score: Any) -> Any:
 def entries(
     seen: Any,
     failed: Callable[[Any], bool],
-    salvaged: Callable[[BaseException], Mapping[int, Any] | None],
+    salvaged: Callable[[BaseException], Mapping[int, Any] | Sequence[Any] | None],
 ) -> dict[int, Any]:
     """The scores that are there, by the index of their document, of a list with failed entries or of an error."""
     if isinstance(seen, Raised):
-        return dict(salvaged(seen.error) or {})
+        seen = salvaged(seen.error) or {}
+        if isinstance(seen, Mapping):
+            return dict(seen)
     return {place: score for place, score in enumerate(seen) if not failed(score)}
 
 

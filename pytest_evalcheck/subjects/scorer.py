@@ -39,8 +39,10 @@ class Runner:
     """Whether a function that draws random numbers gets those of its document, however the work is spread."""
     failed: Callable[[Any], bool] = lambda entry: isinstance(entry, BaseException)
     """Whether an entry among the scores says that its document could not be scored."""
-    salvaged: Callable[[BaseException], Mapping[int, Any] | None] = lambda error: getattr(error, "scores", None)
-    """The other scores by the index of their document, which an error carries that ended the run."""
+    salvaged: Callable[[BaseException], Mapping[int, Any] | Sequence[Any] | None] = lambda error: getattr(
+        error, "scores", None
+    )
+    """The other scores, which an error carries that ended the run: by the index of their document, or all in order."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,7 @@
+"""Simulated accelerators: real values, real code, a device that is not there."""
+
+from pytest_evalcheck.devices.errors import CannotSimulate, SimulationError
+from pytest_evalcheck.devices.ledger import Ledger, Sync, Transfer
+from pytest_evalcheck.devices.simulation import simulate
+
+__all__ = ["CannotSimulate", "Ledger", "SimulationError", "Sync", "Transfer", "simulate"]

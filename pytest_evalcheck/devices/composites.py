@@ -1,0 +1,50 @@
+"""Handlers for functions that compare devices in C++, where every tensor of a simulation is on the CPU."""
+# ruff: noqa: ARG001, D103  (all handlers have one signature, and are named after what they handle)
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pytest_evalcheck.devices.function import Function, handles
+from pytest_evalcheck.devices.tags import device_of
+
+
+def _tensors(args: Any) -> list[Tensor]:
+    """The tensors that were given one by one, or as one list."""
+    given = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+    return [each for each in given if isinstance(each, Tensor)]
+
+
+@handles(torch.meshgrid)
+def meshgrid(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    if len({device_of(each) for each in _tensors(args)}) > 1:
+        raise RuntimeError("meshgrid expects all tensors to have the same device")
+    return func(*args, **kwargs)
+
+
+@handles(torch.linalg.matrix_rank)
+def matrix_rank(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    matrix = device_of(args[0] if args else kwargs["input"])
+    for name in ("atol", "rtol", "tol"):
+        given = kwargs.get(name)
+        if isinstance(given, Tensor) and device_of(given) != matrix:
+            raise RuntimeError(
+                f"torch.linalg.matrix_rank: Expected {name} and input tensors to be on the same device, "
+                f"but got {name} on {device_of(given)} and input on {matrix}"
+            )
+    return func(*args, **kwargs)
+
+
+@handles(torch.inner, Tensor.inner)
+def inner(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    one, *rest = [device_of(each) for each in (*args, *kwargs.values()) if isinstance(each, Tensor)]
+    for other in rest:
+        if other.type != one.type:
+            raise RuntimeError(
+                f"Expected tensor to have {one.type} DeviceType, but got tensor with {other.type} DeviceType "
+                "(while checking arguments for inner())"
+            )
+    return func(*args, **kwargs)

@@ -1,0 +1,247 @@
+"""Below autograd, at every operator: refuse what the device would refuse, and mark what comes out."""
+# ruff: noqa: ARG001  (all handlers have one signature, and are named after what they handle)
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from pytest_evalcheck.devices.ledger import frames
+from pytest_evalcheck.devices.plans import PLANS, Plan, plan_for
+from pytest_evalcheck.devices.refusals import missing_kernel, one_by_one, resolve
+from pytest_evalcheck.devices.tags import MARK, PLAIN, Place, place_of, put
+
+if TYPE_CHECKING:
+    from pytest_evalcheck.devices.function import Function
+
+Parameter = torch.nn.Parameter
+
+
+class Dispatch(TorchDispatchMode):  # type: ignore[misc]
+    """The lower half of a simulation, for one thread. `function` is the upper half."""
+
+    def __init__(self, function: Function) -> None:
+        super().__init__()
+        self.function = function
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled inside a simulation; the wrapper that this avoids costs 0.8 us a call
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for kind in types:
+            if kind not in PLAIN and hasattr(kind, "__tensor_flatten__"):
+                return NotImplemented  # a wrapper takes itself apart; its parts come back here
+        plan = PLANS.get(func) or plan_for(func)
+        if plan.special:
+            return SPECIAL[plan.special](self, plan, func, args, kwargs or {})
+        place: Place | None = None
+        many = first = False
+        try:
+            for arg in args:
+                kind = type(arg)
+                if kind is Tensor or kind is Parameter:
+                    here = getattr(arg.untyped_storage(), MARK, None)
+                    if not first:
+                        first, place = True, here
+                    elif here is not place:
+                        many = True
+                        break
+                elif kind is list:
+                    for each in arg if arg and isinstance(arg[0], Tensor) else ():
+                        here = place_of(each)
+                        if not first:
+                            first, place = True, here
+                        elif here is not place:
+                            many = True
+                elif isinstance(arg, Tensor):
+                    many = True
+        except (RuntimeError, NotImplementedError):  # no storage: sparse
+            many = True
+        if many or plan.keyword_tensors or (place is not None and not place.open):
+            place = resolve(self.function, plan, func, args, kwargs or {})
+        try:
+            out = func(*args, **kwargs) if kwargs else func(*args)
+        except RuntimeError as error:
+            missing = None if place is None else missing_kernel(func, error)
+            if missing is None:
+                raise
+            raise missing from error
+        if place is None or (plan.places and elsewhere(kwargs)):
+            return out
+        if plan.waits:
+            self.function.ledger.waited(place.device)
+        return self.mark(plan, out, place)
+
+    def mark(self, plan: Plan, out: Any, place: Place) -> Any:
+        """Put what came out of an operator on `place`, or refuse a dtype that `place` lacks."""
+        if plan.aliases:
+            return out
+        kind = type(out)
+        if kind is Tensor:
+            if place.lacks:
+                refuse_dtype(out, place)
+            try:
+                setattr(out.untyped_storage(), MARK, place)
+            except (RuntimeError, NotImplementedError):
+                put(out, place)
+        elif kind is tuple or kind is list:
+            for each in out:
+                if isinstance(each, Tensor):
+                    refuse_dtype(each, place)
+                    put(each, place)
+        return out
+
+
+def elsewhere(kwargs: dict[str, Any] | None) -> bool:
+    """Whether an operator was told to put its result on a device that is not simulated: meta."""
+    device = kwargs.get("device") if kwargs else None
+    return device is not None and device.type != "cpu"
+
+
+def refuse_dtype(tensor: Tensor, place: Place) -> None:
+    """Raise what the device raises for a dtype that it lacks."""
+    message = place.lacks.get(tensor.dtype)
+    if message is not None:
+        raise TypeError(message)
+
+
+def _copy(mode: Dispatch, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    pairs = [args[:2]] if isinstance(args[0], Tensor) else list(zip(args[0], args[1], strict=True))
+    out = func(*args, **kwargs)
+    for target, source in pairs:
+        here, there = place_of(target), place_of(source)
+        if here is not there:
+            mode.function.crossed(target, there, here, waits=here is None and not _non_blocking(args, kwargs))
+    if not plan.aliases:
+        for each, (target, _) in zip([out] if isinstance(out, Tensor) else out, pairs, strict=True):
+            put(each, place_of(target))
+    return out
+
+
+def _non_blocking(args: Any, kwargs: Any) -> bool:
+    return bool(kwargs.get("non_blocking", args[2] if len(args) > 2 else False))
+
+
+def _cast(mode: Dispatch, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    target = mode.function.target
+    out = func(*args, **kwargs)
+    if elsewhere(kwargs) or not isinstance(args[0], Tensor):
+        return out
+    place = place_of(args[0]) if target is STAY else target
+    if place is not None:
+        refuse_dtype(out, place)
+        put(out, place)
+    return out
+
+
+STAY = object()
+
+
+def _create(mode: Dispatch, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """A tensor out of nothing. One that the user asks for is marked above; one of PyTorch's is where the call is."""
+    out = func(*args, **kwargs)
+    if mode.function.creating:
+        return out
+    place = surrounding()
+    if place is None or (plan.number and out.dtype in place.lacks):
+        return out
+    return out if elsewhere(kwargs) else mode.mark(plan, out, place)
+
+
+def surrounding() -> Place | None:
+    """Where the arguments of the PyTorch function are that is now running."""
+    for frame in frames():
+        if frame.f_code.co_name == "__torch_function__" and frame.f_globals.get("__name__") == FUNCTION_MODULE:
+            seen = frame.f_locals
+            return first_place((seen.get("args"), seen.get("kwargs")))
+    return None
+
+
+FUNCTION_MODULE = __name__.rpartition(".")[0] + ".function"
+
+
+def first_place(value: Any) -> Place | None:
+    """Where the first marked tensor in nested containers is."""
+    if isinstance(value, Tensor):
+        return place_of(value)
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return None
+    for each in value:
+        place = first_place(each)
+        if place is not None:
+            return place
+    return None
+
+
+def _index(mode: Dispatch, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    place = place_of(args[0])
+    stale = place is not None and not place.open
+    if stale or len(args) > 2 or not isinstance(args[1], list) or not _at(place, args[1]):
+        place = resolve(mode.function, plan, func, args, kwargs)
+    if (
+        place is not None
+        and plan.masks
+        and any(isinstance(each, Tensor) and each.dtype in (torch.bool, torch.uint8) for each in args[1])
+    ):
+        mode.function.ledger.waited(place.device)
+    out = func(*args, **kwargs)
+    return out if place is None else mode.mark(plan, out, place)
+
+
+def _at(place: Place | None, indices: list[Tensor | None]) -> bool:
+    return all(each is None or place_of(each) is place for each in indices)
+
+
+def _compose(mode: Dispatch, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """In inference mode an operator that is made of others arrives whole. Its parts come back here."""
+    with mode:
+        return func.decompose(*args, **kwargs)
+
+
+def _lift(mode: Dispatch, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """Data that became a tensor: as with one out of nothing, but the memory is that of the argument."""
+    out = func(*args, **kwargs)
+    place = None if mode.function.creating or place_of(out) is not None else surrounding()
+    if place is None or (out.dtype in place.lacks and out.dim() == 0):
+        return out
+    refuse_dtype(out, place)
+    return put(out, place)
+
+
+def _each(mode: Dispatch, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """A call with lists: each result is where its row is."""
+    places = one_by_one(mode.function, plan, func, args, kwargs)
+    out = func(*args, **kwargs)
+    if isinstance(out, (list, tuple)):
+        for each, place in zip(out, places, strict=False):
+            if isinstance(each, Tensor) and place is not None:
+                mode.mark(plan, each, place)
+    return out
+
+
+def _lacking(mode: Dispatch, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    place = first_place((args, kwargs))
+    if place is not None and place.type in plan.lacking:
+        raise NotImplementedError(
+            f"Could not run '{func.name()}' with arguments from the '{place.type.upper()}' backend. "
+            "This could be because the operator doesn't exist for this backend."
+        )
+    return func(*args, **kwargs)
+
+
+SPECIAL = {
+    "each": _each,
+    "lacking": _lacking,
+    "copy": _copy,
+    "cast": _cast,
+    "create": _create,
+    "index": _index,
+    "lift": _lift,
+    "compose": _compose,
+}

@@ -1,0 +1,22 @@
+"""The refusals that are ours. What a device refuses comes with PyTorch's own type and text instead."""
+
+from __future__ import annotations
+
+
+class CannotSimulate(RuntimeError):
+    """What was asked for exists on a real device but cannot be shown on a simulated one: not checkable here.
+
+    `feature` is its short name (`"streams"`, `"torch.compile"`); the message says what to do.
+    """
+
+    def __init__(self, feature: str, advice: str) -> None:
+        super().__init__(f"{feature} cannot be simulated: {advice}")
+        self.feature = feature
+        self.advice = advice
+
+    def __reduce__(self) -> tuple[type[CannotSimulate], tuple[str, str]]:
+        return type(self), (self.feature, self.advice)
+
+
+class SimulationError(ValueError):
+    """A simulation that makes no sense was asked for: an unknown device, one that is really there, bad nesting."""

@@ -1,0 +1,23 @@
+"""The dtypes that a device lacks, and what PyTorch says to them."""
+
+from __future__ import annotations
+
+import torch
+
+NO_FLOAT64 = (
+    "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. "
+    "Please use float32 instead."
+)
+NOT_ON_MPS = "Trying to convert {} to the MPS backend but it does not have support for that dtype."
+_MPS = {
+    torch.complex128: "ComplexDouble",
+    torch.float8_e4m3fn: "Float8_e4m3fn",
+    torch.float8_e5m2: "Float8_e5m2",
+    torch.float8_e4m3fnuz: "Float8_e4m3fnuz",
+    torch.float8_e5m2fnuz: "Float8_e5m2fnuz",
+}
+# aten/src/ATen/mps/EmptyTensor.cpp, MPS_ERROR_DOUBLE_NOT_SUPPORTED; native/mps/OperationUtils.mm, getMPSDataType
+LACKS: dict[str, dict[torch.dtype, str]] = {
+    "cuda": {},
+    "mps": {torch.float64: NO_FLOAT64, **{dtype: NOT_ON_MPS.format(name) for dtype, name in _MPS.items()}},
+}

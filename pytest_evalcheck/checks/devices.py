@@ -121,7 +121,7 @@ def to_moves_everything(subject: MetricSubject | WrapperSubject, case: cases.Bat
         left = elsewhere(made.source, device)
         expect(left).holds(not left, about=f"`.to({device!r})` left something behind", detail="\n".join(left[:5]))
         if (said := made.says()) is not None:
-            expect(str(said)).equals(exactly(device), about=f"`.device` after `.to({device!r})`")
+            expect(exactly(str(said))).equals(exactly(device), about=f"`.device` after `.to({device!r})`")
         if not alike:  # EC603, EC604 and EC606 tell
             continue
         found = made.answer(device)

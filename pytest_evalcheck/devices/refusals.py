@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -121,22 +123,22 @@ def _indexed(func: Any, named: list[tuple[str, Tensor, bool]]) -> Place | None:
 
 
 def one_by_one(function: Function, plan: Plan, func: Any, args: Any, kwargs: Any) -> list[Place | None]:
-    """The device of each call that a call with lists stands for."""
-    named = list(_named(func, args, kwargs))
-    for _, tensor, _ in named:
+    """The device of each call that a call with lists stands for: the first of all lists, the second of all lists."""
+    lists: dict[str, list[tuple[str, Tensor, bool]]] = {}
+    alone = []
+    for each in _named(func, args, kwargs):
+        name, tensor, _ = each
         _renew(function, tensor)
-    alone = [each for each in named if not any(isinstance(value, list) and _holds(value, each[1]) for value in args)]
-    lists = [value for value in (*args, *kwargs.values()) if isinstance(value, list) and value]
-    rows = [each for each in lists if isinstance(each[0], Tensor)]
-    places = []
-    for together in zip(*rows, strict=False):
-        row = [("self" if number == 0 else "other", each, False) for number, each in enumerate(together)]
-        places.append(_together(plan, func, row + alone))
-    return places
+        if "[]" in _types(func)[name]:
+            lists.setdefault(name, []).append(each)
+        else:
+            alone.append(each)
+    return [_together(plan, func, [*row, *alone]) for row in zip(*lists.values(), strict=False)]
 
 
-def _holds(tensors: list[Any], wanted: Tensor) -> bool:
-    return any(each is wanted for each in tensors)
+@functools.cache
+def _types(func: Any) -> dict[str, str]:
+    return {argument.name: str(argument.real_type) for argument in func._schema.arguments}
 
 
 def missing_kernel(func: Any, error: Exception) -> CannotSimulate | None:
@@ -145,7 +147,8 @@ def missing_kernel(func: Any, error: Exception) -> CannotSimulate | None:
     halves = any(
         f"not implemented for '{each}'" in text for each in ("Half", "BFloat16", "Float8_e4m3fn", "Float8_e5m2")
     )
-    if halves or "with arguments from the 'CPU' backend" in text:
+    # A kernel that is named after the CPU has a twin on the device, which may know the dtype.
+    if halves or re.search(r'"\w*cpu\w*" not implemented for', text) or "with arguments from the 'CPU' backend" in text:
         return CannotSimulate(
             str(func), f"it runs on the CPU here, which has no kernel for it ({text.splitlines()[0][:120]})."
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ from pytest_evalcheck.compare import Raised
 from pytest_evalcheck.subjects.metric import LiveMetric, MetricSubject, Rows
 from pytest_evalcheck.subjects.outputs import settled
 from pytest_evalcheck.subjects.placements import Subject, beside_the_cpu
-from pytest_evalcheck.subjects.tensors import count_tensors
+from pytest_evalcheck.subjects.tensors import each_tensor
 from pytest_evalcheck.violation import NotApplicable
 
 Spent = tuple[str, dict[str, int]]
@@ -19,8 +20,8 @@ Spent = tuple[str, dict[str, int]]
 def spent(subject: Subject, rows: Rows) -> Iterator[Spent]:
     """The cost of every part of scoring a batch that is on the device already, after one that warmed it up.
 
-    Of a batch that comes on the CPU, and is brought to the device by the code under test, what crosses beyond once a
-    tensor. Parts that raise an error cost nothing.
+    Of a batch that comes on the CPU, and is brought to the device by the code under test, what crosses again: tensors
+    of the shapes in the batch, beyond one for each. Parts that raise an error cost nothing.
     """
     yield from _of_a_metric(subject, rows) if isinstance(subject, MetricSubject) else _of_a_wrapper(subject, rows)
 
@@ -40,7 +41,7 @@ def _of_a_metric(subject: MetricSubject, rows: Rows) -> Iterator[Spent]:
         with subject.ledger.span() as seen:
             failed = update(live, batch)
         if not failed:
-            yield "update() with a batch on the CPU, beyond once a tensor", _beyond(seen, count_tensors(batch))
+            yield "update() with a batch on the CPU, of what had crossed already", _again(seen, batch)
 
 
 def _of_a_wrapper(subject: Any, rows: Rows) -> Iterator[Spent]:
@@ -60,12 +61,15 @@ def _of_a_wrapper(subject: Any, rows: Rows) -> Iterator[Spent]:
         with subject.ledger.span() as seen:
             outputs = live.forward(batch)
         if not isinstance(outputs, Raised):
-            yield "a forward of a batch on the CPU, beyond once a tensor", _beyond(seen, count_tensors(settled(batch)))
+            yield "a forward of a batch on the CPU, of what had crossed already", _again(seen, settled(batch))
 
 
 def _counts(seen: Any) -> dict[str, int]:
     return {"transfers": len(seen.transfers), "syncs": len(seen.syncs)}
 
 
-def _beyond(seen: Any, tensors: int) -> dict[str, int]:
-    return {"transfers": max(0, len(seen.transfers) - tensors)}
+def _again(seen: Any, batch: Any) -> dict[str, int]:
+    own: Counter[tuple[int, ...]] = Counter()
+    each_tensor(batch, lambda tensor: own.update([tuple(tensor.shape)]))
+    crossed = Counter(one.shape for one in seen.transfers if one.shape in own)
+    return {"transfers": (crossed - own).total()}

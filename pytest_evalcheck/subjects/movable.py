@@ -82,7 +82,7 @@ def _model(subject: WrapperSubject, rows: Rows) -> Movable:
 
 
 def exactly(device: str) -> str:
-    """A device with its index, as a tensor on it names it."""
+    """A device with its index, as a tensor on it names it: ``mps`` and ``mps:0`` are one."""
     import torch
 
     return str(torch.empty(0, device=device).device)

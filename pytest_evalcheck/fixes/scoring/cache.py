@@ -1,0 +1,136 @@
+"""Scores that are kept on disk, under a key of all that they depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_evalcheck.fixes.scoring.codec import dumps, loads
+from pytest_evalcheck.fixes.scoring.fingerprint import fingerprint
+from pytest_evalcheck.fixes.scoring.needs import needed
+
+if TYPE_CHECKING:
+    from pytest_evalcheck.fixes.scoring.work import Chunk, Piece
+    from pytest_evalcheck.fixes.scoring.worker import Outcome
+
+# Part of every key: scores of a release that seeds or packs differently are not found.
+FORMAT = 1
+
+
+class ScoreCache:
+    """A file of scores. Failures are not kept: they are tried again.
+
+    Scores are pickled: open only files that you trust. Several processes may use one file at a time.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._connection: sqlite3.Connection | None = None
+        self._process = -1
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None or self._process != os.getpid():  # a connection does not survive a fork
+            self._connection = sqlite3.connect(self.path, timeout=60, check_same_thread=False)
+            self._process = os.getpid()
+            try:
+                self._connection.execute("CREATE TABLE IF NOT EXISTS scores (key BLOB PRIMARY KEY, score BLOB)")
+            except sqlite3.DatabaseError as error:
+                self.close()
+                raise ValueError(f"cache: {self.path} is not a file of scores ({error}); name another file") from error
+        return self._connection
+
+    def get(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
+        """Return the scores of those keys that are known."""
+        found: dict[bytes, Any] = {}
+        for low in range(0, len(keys), 500):
+            some = keys[low : low + 500]
+            marks = ",".join("?" * len(some))
+            rows = self._open().execute(f"SELECT key, score FROM scores WHERE key IN ({marks})", some)
+            found.update((key, loads(score)) for key, score in rows)
+        return found
+
+    def put(self, scores: Mapping[bytes, Any]) -> None:
+        """Keep scores, at once: what was put survives whatever happens next."""
+        connection = self._open()
+        with connection:
+            rows = ((key, dumps(score)) for key, score in scores.items())
+            connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", rows)
+
+    def __len__(self) -> int:
+        return int(self._open().execute("SELECT COUNT(*) FROM scores").fetchone()[0])
+
+    def close(self) -> None:
+        """Close the file; it is opened again when it is used again."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def __enter__(self) -> ScoreCache:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+
+class Lookup:
+    """What a run asks its cache; without one, nothing is known and nothing kept."""
+
+    def __init__(
+        self,
+        cache: ScoreCache | None,
+        *,
+        score: Callable[..., Any],
+        seed: int | None,
+        depends_on: Mapping[str, Any],
+    ) -> None:
+        self._cache = cache
+        self.known = 0
+        self._prefix = b""
+        if cache is not None:
+            self._hash = needed("joblib").hash
+            parts = (
+                FORMAT,
+                fingerprint(score),
+                seed,
+                sorted((key, self._hashed(depends_on[key])) for key in depends_on),
+            )
+            self._prefix = repr(parts).encode()
+
+    def _hashed(self, value: Any) -> str:
+        return fingerprint(value) if callable(value) else str(self._hash(value))
+
+    def fill(self, chunk: Chunk) -> Sequence[int]:
+        """Put what is known into a chunk, and return the places of the documents that have to be scored."""
+        count = len(chunk.documents)
+        chunk.results = [None] * count
+        if self._cache is None:
+            return range(count)
+        chunk.keys = [self._key(document) for document in chunk.documents]
+        found = self._cache.get([key for key in chunk.keys if key])
+        for place, key in enumerate(chunk.keys):
+            if key in found:
+                chunk.results[place] = found[key]
+                self.known += 1
+        return [place for place, key in enumerate(chunk.keys) if key not in found]
+
+    def _key(self, document: Any) -> bytes:
+        try:
+            content = self._hash(document)
+        except Exception:  # what cannot be hashed is scored every time
+            return b""
+        return hashlib.blake2b(self._prefix + content.encode(), digest_size=20).digest()
+
+    def keep(self, piece: Piece, outcome: Outcome) -> None:
+        """Keep the scores of a piece, but no failure, and nothing that hangs on draws that nobody seeded."""
+        if self._cache is not None and not outcome.drew:
+            scored = {
+                piece.chunk.keys[position]: score
+                for place, (position, score) in enumerate(zip(piece.places, outcome.scores, strict=True))
+                if place not in outcome.failures and piece.chunk.keys[position]
+            }
+            self._cache.put(scored)

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+import scoring_cases as cases
+
+from pytest_evalcheck.fixes.scoring import score_documents
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # those of the clusters are not ours
+
+
+@pytest.fixture(scope="module")
+def dask():
+    dask = pytest.importorskip("dask")
+    distributed = pytest.importorskip("distributed")
+    # One try a task, so that a document that ends its worker is told of after two workers, not after eight.
+    with (
+        dask.config.set(
+            {"distributed.scheduler.allowed-failures": 0, "distributed.logging": {"distributed": "critical"}}
+        ),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def ray():
+    ray = pytest.importorskip("ray")
+    path = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}
+    ray.init(num_cpus=2, include_dashboard=False, logging_level="CRITICAL", log_to_driver=False, runtime_env=path)
+    yield ray
+    ray.shutdown()
+
+
+@pytest.mark.parametrize("backend", ["dask", "ray"])
+def test_a_cluster_gives_what_one_process_gives(backend, request):
+    request.getfixturevalue(backend)
+    documents = cases.numbered(60)
+    # Every call on Ray starts processes, which takes seconds.
+    for score in (cases.mixed, cases.drawing) if backend == "dask" else (cases.drawing,):
+        away = score_documents(score, documents, backend=backend, errors="record")
+        assert repr(list(away)) == repr(list(score_documents(score, documents, backend="serial", errors="record")))
+        assert (away.report.backend, away.report.n_jobs) == (backend, 2)
+
+
+@pytest.mark.parametrize("backend", ["dask", "ray"])
+def test_a_worker_that_is_killed_loses_no_document(backend, request, tmp_path):
+    request.getfixturevalue(backend)
+    documents = cases.numbered(40)
+    documents[7]["mark"] = str(tmp_path / "killed")
+    assert score_documents(cases.killed_once, documents, backend=backend, chunk=4) == list(range(40))
+    assert (tmp_path / "killed").exists()
+
+
+@pytest.mark.parametrize("backend", ["dask"])
+def test_a_document_that_ends_its_worker_is_named(backend, request):
+    request.getfixturevalue(backend)
+    documents = cases.numbered(20)
+    documents[9]["leave"] = True
+    scores = score_documents(cases.leaving, documents, backend=backend, errors="record", chunk=3)
+    assert [*scores[:9], *scores[10:]] == [*range(9), *range(10, 20)]
+    assert [(error.index, error.kind) for error in scores.errors] == [(9, "died")]
+
+
+def test_a_time_limit_holds_on_ray(ray):
+    documents = cases.numbered(10)
+    documents[3]["hang"] = "sleep"
+    scores = score_documents(cases.hanging, documents, backend="ray", errors="record", timeout=0.5)
+    assert [(error.index, error.kind) for error in scores.errors] == [(3, "timeout")]
+
+
+def test_what_joblib_was_told_is_used(dask):
+    import joblib
+
+    with joblib.parallel_config("dask"):
+        assert score_documents(cases.doubled, cases.numbered(5)).report.backend == "dask"
+        assert score_documents(cases.doubled, cases.numbered(5), backend="joblib").report.backend == "dask"
+
+
+def test_a_time_limit_is_refused_on_dask(dask):
+    with pytest.raises(ValueError, match="in the threads of Dask's workers"):
+        score_documents(cases.doubled, cases.numbered(5), backend="dask", timeout=1)

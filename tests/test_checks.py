@@ -108,4 +108,11 @@ def test_the_pages_of_the_checks_are_what_the_checks_say() -> None:
     finally:
         sys.path.remove(str(ROOT / "docs"))
     written = {path.name: path.read_text(encoding="utf-8") for path in (ROOT / "docs" / "checks").glob("*.md")}
-    assert written == pages, "run: python docs/make_checks.py"
+    assert {n: _rounded(t) for n, t in written.items()} == {n: _rounded(t) for n, t in pages.items()}, (
+        "run: python docs/make_checks.py"
+    )
+
+
+def _rounded(text: str) -> str:
+    # Another processor adds float32 numbers in another order.
+    return re.sub(r"\d+\.\d{6,}", lambda number: f"{float(number[0]):.4g}", text)

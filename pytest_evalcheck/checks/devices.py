@@ -163,6 +163,5 @@ def scoring_stays_on_the_device(subject: MetricSubject | WrapperSubject, case: c
     for what, found in spent(subject, rows):
         for name, count in found.items():
             allowed = subject.budget.get(name, 0)
-            expect(count).holds(
-                count <= allowed, about=f"{count} {name} in {what}, {allowed} are allowed", detail=str(subject.ledger)
-            )
+            about = f"{count} {name} in {what}, {allowed} are allowed"
+            expect(count).holds(count <= allowed, about=about, detail=f"seen: {count}")

@@ -1,4 +1,4 @@
-"""Handlers for functions that compare devices in C++, where every tensor of a simulation is on the CPU."""
+"""Handlers for functions that ask for devices in C++, where every tensor of a simulation is on the CPU."""
 # ruff: noqa: ARG001, D103  (all handlers have one signature, and are named after what they handle)
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from pytest_evalcheck.devices.function import Function, handles
-from pytest_evalcheck.devices.tags import device_of
+from pytest_evalcheck.devices.tags import device_of, place_of
 
 
 def _tensors(args: Any) -> list[Tensor]:
@@ -36,6 +36,19 @@ def matrix_rank(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) ->
                 f"but got {name} on {device_of(given)} and input on {matrix}"
             )
     return func(*args, **kwargs)
+
+
+@handles(torch.ctc_loss, torch.nn.functional.ctc_loss)
+def ctc_loss(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Lengths are read on the host, as PyTorch does where no mode is on: aten/src/ATen/native/LossCTC.cpp."""
+    given = {**dict(enumerate(args)), **kwargs}
+    for name in (2, 3, "input_lengths", "target_lengths"):
+        each = given.get(name)
+        if isinstance(each, Tensor):
+            if (place := place_of(each)) is not None:
+                mode.ledger.waited(place.device)
+            given[name] = Tensor.tolist(each)
+    return func(*(given[number] for number in range(len(args))), **{name: given[name] for name in kwargs})
 
 
 @handles(torch.inner, Tensor.inner)

@@ -226,13 +226,16 @@ def _each(mode: Dispatch, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _lacking(mode: Dispatch, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """A call that some kinds of device have no kernel for."""
     place = first_place((args, kwargs))
     if place is not None and place.type in plan.lacking:
         raise NotImplementedError(
             f"Could not run '{func.name()}' with arguments from the '{place.type.upper()}' backend. "
             "This could be because the operator doesn't exist for this backend."
         )
-    return func(*args, **kwargs)
+    place = resolve(mode.function, plan, func, args, kwargs)
+    out = func(*args, **kwargs)
+    return out if place is None else mode.mark(plan, out, place)
 
 
 SPECIAL = {

@@ -105,7 +105,7 @@ class Ledger:
             groups.setdefault((wait.file, wait.line, wait.call, f"waits for {wait.device}"), []).append(0)
         for (file, line, call, what), sizes in sorted(groups.items(), key=lambda item: (-sum(item[1]), item[0])):
             size = f", {sum(sizes)} bytes" if sum(sizes) else ""
-            lines.append(f"  {file}:{line}: {call}: {what}, {_count(len(sizes), 'time')}{size}")
+            lines.append(f"  {_near(file)}:{line}: {call}: {what}, {_count(len(sizes), 'time')}{size}")
         return "\n".join(lines) or "nothing crossed between devices, and the host never waited"
 
     __str__ = summary
@@ -140,6 +140,18 @@ class Ledger:
             self.syncs.append(entry)
         for span in self._spans:
             span._write(entry)
+
+
+def _near(file: str) -> str:
+    """A path that a reader knows: below the installed packages, or below the working folder."""
+    _, installed, inside = file.rpartition(f"site-packages{os.sep}")
+    if installed:
+        return inside
+    try:
+        below = os.path.relpath(file)
+    except ValueError:  # another drive
+        return file
+    return file if below.startswith("..") else below
 
 
 def _is(device: str, wanted: str | None) -> bool:

@@ -66,7 +66,7 @@ def plan_for(func: Any) -> Plan:
         masks=among(oprules.MASKED),
         strict=among(oprules.STRICT),
         anywhere=among(oprules.ANYWHERE),
-        pointwise=torch.Tag.pointwise in func.tags,
+        pointwise=torch.Tag.pointwise in func.tags or special == "each",
         number=name == "aten::scalar_tensor",
         places=any(each.name == "device" for each in arguments),
         free=frozenset((oprules.FREE.get(full) or oprules.FREE.get(name) or "").split()),

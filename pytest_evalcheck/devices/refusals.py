@@ -129,7 +129,7 @@ def one_by_one(function: Function, plan: Plan, func: Any, args: Any, kwargs: Any
     for each in _named(func, args, kwargs):
         name, tensor, _ = each
         _renew(function, tensor)
-        if "[]" in _types(func)[name]:
+        if name in _lists(func):
             lists.setdefault(name, []).append(each)
         else:
             alone.append(each)
@@ -137,8 +137,8 @@ def one_by_one(function: Function, plan: Plan, func: Any, args: Any, kwargs: Any
 
 
 @functools.cache
-def _types(func: Any) -> dict[str, str]:
-    return {argument.name: str(argument.real_type) for argument in func._schema.arguments}
+def _lists(func: Any) -> frozenset[str]:
+    return frozenset(each.name for each in func._schema.arguments if str(each.type).startswith("List"))
 
 
 def missing_kernel(func: Any, error: Exception) -> CannotSimulate | None:

@@ -43,7 +43,9 @@ def releases(session: nox.Session, release: str) -> None:
     """The tests with the oldest and the newest pytest and hypothesis."""
     pins = _constraints(session, "pytest", "hypothesis", "pytest-xdist", "pytest-randomly")
     session.install("-c", pins, "-e", ".[targets]", "jsonschema", "markdown-it-py", "pytest-xdist", *RELEASES[release])
-    session.run("pytest", "-q", "-n", "2", "-p", "no:cacheprovider")
+    # What other folders hold knows neither of the two: fixes, adapters and devices are tested in the other environments.
+    session.run("pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *sorted(map(str, Path("tests").glob("test_*.py"))))
+    session.run("pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "tests/reports")
 
 
 @nox.session

@@ -90,9 +90,7 @@ class CleanEvaluation:
         Return what the metric's ``update`` returned, with its name once per row under "metric_name", or {}.
         """
         mode = self._mode(batch)
-        labels = field(batch, "labels")
-        if metric.device.type == "cpu":
-            labels = _on_cpu(labels)
+        labels = self._near(field(batch, "labels"), outputs, metric)
         if self._shifts(mode):
             labels = shifted(labels)
         if getattr(metric, "needs_batch", False):
@@ -107,6 +105,10 @@ class CleanEvaluation:
             raise TypeError(f"{kind}.update: expected a mapping or None to be returned, got {type(result).__name__}")
         rows = require_batch(batch, fields=(), rows=_per_row(batch, mode))
         return {**result, "metric_name": [type(metric).__name__] * rows}
+
+    def _near(self, labels: Any, outputs: Any, metric: Any) -> Any:  # noqa: ARG002  (a device may follow outputs)
+        """Labels on the CPU for a metric there; `fixes.composer_devices` does more."""
+        return _on_cpu(labels) if metric.device.type == "cpu" else labels
 
     def _mode(self, batch: Any) -> str:
         if not isinstance(batch, Mapping):

@@ -41,7 +41,7 @@ def matrix_rank(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) ->
 @handles(torch.ctc_loss, torch.nn.functional.ctc_loss)
 def ctc_loss(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Lengths are read on the host, as PyTorch does where no mode is on: aten/src/ATen/native/LossCTC.cpp."""
-    given = {**dict(enumerate(args)), **kwargs}
+    given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
     for name in (2, 3, "input_lengths", "target_lengths"):
         each = given.get(name)
         if isinstance(each, Tensor):

@@ -61,11 +61,9 @@ _STRICT = (
 STRICT = {f"aten::{name}" for name in _STRICT.split()}
 
 # Arguments that may be anywhere, as only their values, or their shape, are read.
-# aten/src/ATen/native: LossCTC.cpp; TensorShape.cpp, whose *_scatter copy into a view; Resize.cpp; RangeFactories.cpp;
+# aten/src/ATen/native: TensorShape.cpp, whose *_scatter copy into a view; Resize.cpp; RangeFactories.cpp;
 # Fill.cpp; cuda/Indexing.cu; TensorAdvancedIndexing.cpp
 FREE = {
-    "aten::_ctc_loss.Tensor": "input_lengths target_lengths",
-    "aten::_ctc_loss_backward.Tensor": "input_lengths target_lengths",
     "aten::slice_scatter": "src",
     "aten::diagonal_scatter": "src",
     "aten::select_scatter": "src",

@@ -43,16 +43,15 @@ def releases(session: nox.Session, release: str) -> None:
     """The tests with the oldest and the newest pytest and hypothesis."""
     pins = _constraints(session, "pytest", "hypothesis", "pytest-xdist", "pytest-randomly")
     session.install("-c", pins, "-e", ".[targets]", "jsonschema", "markdown-it-py", "pytest-xdist", *RELEASES[release])
-    # What other folders hold knows neither of the two: fixes, adapters and devices are tested in the other environments.
+    # The other folders (fixes, adapters, devices) are about neither, and are tested in the other environments.
     session.run("pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *sorted(map(str, Path("tests").glob("test_*.py"))))
     session.run("pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "tests/reports")
 
 
 @nox.session
 def company(session: nox.Session) -> None:
-    """The tests spread over workers in random order, and the suite with plugin autoloading off."""
+    """The suite beside other plugins: spread over workers, with plugin autoloading off, with real processes."""
     session.install("-c", "constraints.txt", "-e", ".[dev]")
-    session.run("pytest", "-q", "-n", "2")
     session.run("pytest", "--evalcheck", ONE_FILE, "-n", "2", "-q")
     alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     session.run("pytest", "-p", "pytest_evalcheck", "--evalcheck", ONE_FILE, "-q", env=alone)

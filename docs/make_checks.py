@@ -35,7 +35,8 @@ def failure(made: Check) -> str:
     cell = next((one for one in cells if one.outcome == "broken"), cells[0])
     assert cell.outcome == "broken", f"{made.code} does not catch {specimen.bug.name}: {cell.reason}"
     # Where the bug stands and how it is replayed is of no use to a reader of the page.
-    return "\n".join(line for line in cell.screen.splitlines() if not re.match(r"(target|reproduce) ", line))
+    lines = (line for line in cell.screen.splitlines() if not re.match(r"(target|reproduce) ", line))
+    return "\n".join(re.sub(r"\.py:\d+:", ".py:", line) for line in lines)
 
 
 def page(made: Check) -> str:

@@ -29,7 +29,7 @@ def test_the_readme_names_the_two_commands() -> None:
     commands = [body.strip() for language, body in _blocks("README.md") if language == "console"]
     assert commands == [
         "python -m pip install -c constraints.txt -e '.[targets]' && pytest --evalcheck -n 2",
-        "python -m pip install -c constraints.txt -e '.[dev]' && pytest",
+        "python -m pip install -c constraints.txt -e '.[dev]' && pytest -n 2",
     ]
 
 

@@ -47,7 +47,8 @@ def _cuda(device: Any) -> torch.device:
 def _copied(storage: Storage, place: Place | None) -> Storage:
     if _REAL_DEVICE.__get__(storage).type != "cpu":
         return Storage(storage.nbytes(), device=_REAL_DEVICE.__get__(storage)).copy_(storage, False)
-    fresh = Storage(storage.nbytes()).copy_(storage, False)
+    with torch._C.DisableTorchFunction(), torch.utils._python_dispatch._disable_current_modes():
+        fresh = Storage(storage.nbytes()).copy_(storage, False)  # whether it crosses is for the caller to say
     if place is not None:
         setattr(fresh, MARK, place)
     return fresh

@@ -1,11 +1,11 @@
 """The reference fixes: each is the smallest correct form of something that evaluation code gets wrong.
 
 They need torch alone, which is loaded with the first of them. Accumulators have one protocol: ``update`` takes
-a batch, ``compute`` gives the value, ``forward`` (or a call) does ``update`` and gives the value of the batch, ``reset`` forgets, ``merge`` takes
-in the accumulators of other shards in rank order, ``state_dict`` and ``load_state_dict`` carry the state
-elsewhere, ``to`` moves it. All of them can be copied and pickled in the middle of a stream, leave their
-inputs as they were (EC206), own their state (EC207), and refuse a bad batch before they change anything
-(EC210).
+a batch, ``compute`` gives the value, ``forward`` (or a call) does ``update`` and gives the value of the batch,
+``reset`` forgets, ``merge`` takes in the accumulators of other shards in rank order, ``state_dict`` and
+``load_state_dict`` carry the state elsewhere, ``to`` moves it. All of them can be copied and pickled in the middle
+of a stream, leave their inputs as they were (EC206), own their state (EC207), and refuse a bad batch before they
+change anything (EC210).
 
 Over ranks, gather the states and merge them: a sum and its weight travel, never a mean::
 

@@ -22,7 +22,7 @@ def responses(
 ) -> Samples:
     """``(document, responses)``: ``{"question": ..., "answer": ...}`` and a list of texts; collated to two lists.
 
-    A response is ``template`` with one of ``answers``, the right one or another. The questions of one case are
+    A response is ``template`` with one of ``answers``, the right one more often than another. The questions of one case are
     different. Odd responses are an empty text, blanks, None, and, where repeats vary, none at all.
     """
     if "{}" not in template or not answers or not 1 <= min_repeats <= max_repeats:
@@ -41,9 +41,13 @@ def responses(
         chosen = asked["answer"] if right else next((a for a in answers if a != asked["answer"]), "none")
         return asked, [template.format(chosen)] * len(given)
 
+    def answered(asked: Any, given: Sequence[str | None]) -> Sample:
+        return asked, [template.format(asked["answer"]) if one is None else one for one in given]
+
     return Samples(
         name="responses",
-        sample=st.tuples(document, repeated(text)),
+        # Half of them are right: of wrong ones alone most scores are zero, whatever the scorer does.
+        sample=st.builds(answered, document, repeated(st.one_of(st.none(), text))),
         collate=_collate,
         distinct=lambda sample: sample[0]["question"],
         right=lambda sample: aimed(sample, True),

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import copy
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -175,11 +177,11 @@ def test_plain_data_is_json_and_the_text_has_every_line() -> None:
         x = torch.ones(2).cuda()
         x[0].item()
     assert json.loads(json.dumps(ledger.as_dict()))["transfers"][0]["shape"] == [2]
-    text = str(ledger)
+    text, here = str(ledger), os.path.relpath(HERE)
     assert text == ledger.summary()
     assert text.splitlines()[:2] == ["cpu -> cuda:0: 1 transfer, 8 bytes", "host synchronisations: 1"]
-    assert f"{HERE}:{number + 1}: cuda: cpu -> cuda:0, 1 time, 8 bytes" in text
-    assert f"{HERE}:{number + 2}: item: waits for cuda:0, 1 time" in text
+    assert f"{here}:{number + 1}: cuda: cpu -> cuda:0, 1 time, 8 bytes" in text
+    assert f"{here}:{number + 2}: item: waits for cuda:0, 1 time" in text
     assert str(Ledger()) == "nothing crossed between devices, and the host never waited"
     assert repr(ledger) == "<Ledger: 1 transfer, 8 bytes, 1 sync>"
 
@@ -200,3 +202,12 @@ def test_a_nested_simulation_of_the_same_devices_sees_its_own_part() -> None:
         with simulate("mps") as inner:
             torch.ones(2).to("mps")
     assert (inner.bytes(), outer.bytes()) == (8, 12)
+
+
+def test_a_deep_copy_stays_where_it_is() -> None:
+    with simulate("cuda", "mps") as ledger:
+        made = [torch.ones(2, device=device) for device in ("cuda", "mps")]
+        with ledger.span() as seen:
+            copies = copy.deepcopy(made)
+        assert [each.device for each in copies] == [each.device for each in made]
+    assert (seen.transfers, seen.syncs) == ([], [])

@@ -58,7 +58,7 @@ def test_scores_of_unseeded_draws_are_not_kept(cache):
         {"documents": [{**each, "resps": ["a", "a"]} for each in cases.numbered(10)]},
         {"documents": [{"id": each["id"], "n": float(each["n"])} for each in cases.numbered(10)]},
     ],
-    ids=str,
+    ids=["function", "partial", "model", "version", "seed", "responses", "repeats", "types"],
 )
 def test_another_of_anything_is_another_score(cache, options):
     for expected in (10, 0):

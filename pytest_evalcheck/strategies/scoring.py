@@ -22,8 +22,8 @@ def responses(
 ) -> Samples:
     """``(document, responses)``: ``{"question": ..., "answer": ...}`` and a list of texts; collated to two lists.
 
-    A response is ``template`` with one of ``answers``, the right one more often than another. The questions of one case are
-    different. Odd responses are an empty text, blanks, None, and, where repeats vary, none at all.
+    A response is ``template`` with one of ``answers``, the right one more often than another. The questions of one
+    case are different. Odd responses are an empty text, blanks, None, and, where repeats vary, none at all.
     """
     if "{}" not in template or not answers or not 1 <= min_repeats <= max_repeats:
         raise ValueError(

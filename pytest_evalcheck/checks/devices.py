@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from pytest_evalcheck.checks.check import check
-from pytest_evalcheck.compare import Raised, difference
+from pytest_evalcheck.compare import Raised
 from pytest_evalcheck.strategies import cases
 from pytest_evalcheck.subjects.budgets import spent
 from pytest_evalcheck.subjects.held import elsewhere
@@ -20,6 +20,7 @@ from pytest_evalcheck.subjects.placements import (
     placements,
     scores_alike,
     telling,
+    within,
 )
 from pytest_evalcheck.subjects.wrapper import WrapperSubject
 from pytest_evalcheck.violation import NotApplicable, expect, passed_over, refused
@@ -141,10 +142,7 @@ def the_value_is_that_of_the_cpu(subject: MetricSubject | WrapperSubject, case: 
     if isinstance(found, Raised) and not isinstance(expected, Raised):
         passed_over("it cannot be scored there; EC603 and EC604 tell")
         return
-    exactly = None if subject.ledger is None else ROUNDING
-    about = f"what is scored on {subject.device}"
-    if difference(found, expected, exactly or subject.tolerance) is not None or not isinstance(found, Raised):
-        expect(found).equals(expected, about=about, tolerance=exactly)
+    expect(found).equals(expected, about=f"what is scored on {subject.device}", tolerance=within(subject))
 
 
 @check("EC607", regimes=("several rows",), examples=_FEW, accelerators=1)
@@ -164,4 +162,4 @@ def scoring_stays_on_the_device(subject: MetricSubject | WrapperSubject, case: c
         for name, count in found.items():
             allowed = subject.budget.get(name, 0)
             about = f"{count} {name} in {what}, {allowed} are allowed"
-            expect(count).holds(count <= allowed, about=about, detail=f"seen: {count}")
+            expect(count).holds(count <= allowed, about=about)

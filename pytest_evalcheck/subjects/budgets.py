@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_evalcheck.compare import Raised
-from pytest_evalcheck.subjects.metric import LiveMetric, MetricSubject, Rows
+from pytest_evalcheck.subjects.metric import LiveMetric, MetricSubject
 from pytest_evalcheck.subjects.outputs import settled
 from pytest_evalcheck.subjects.placements import Subject, beside_the_cpu
+from pytest_evalcheck.subjects.subject import Rows
 from pytest_evalcheck.subjects.tensors import each_tensor
 from pytest_evalcheck.violation import NotApplicable
 

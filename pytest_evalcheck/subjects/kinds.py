@@ -9,5 +9,4 @@ from pytest_evalcheck.subjects.scorer import ScorerSubject
 from pytest_evalcheck.subjects.wrapper import WrapperSubject
 
 SUBJECTS: dict[str, Any] = {"metric": MetricSubject, "scorer": ScorerSubject, "wrapper": WrapperSubject}
-"""By kind. Each is made of ``build``, ``inputs``, ``device``, ``reference``, ``tolerance``,
-``elsewhere``, ``ledger`` and ``budget``."""
+"""By kind. Each has the fields of `Made`."""

@@ -10,16 +10,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_evalcheck.compare import Raised, Tolerance
+from pytest_evalcheck.compare import Raised
 from pytest_evalcheck.strategies.cases import LowPrecision
-from pytest_evalcheck.strategies.samples import Arguments, Sample, Samples
+from pytest_evalcheck.strategies.samples import Arguments
 from pytest_evalcheck.subjects.calling import TargetFault, attempt
 from pytest_evalcheck.subjects.processes import on_processes
 from pytest_evalcheck.subjects.results import detached
+from pytest_evalcheck.subjects.subject import Made, Rows
 from pytest_evalcheck.subjects.tensors import place
 from pytest_evalcheck.violation import NotApplicable
-
-Rows = Sequence[Sample]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,20 +168,10 @@ class LiveMetric:
 
 
 @dataclass(frozen=True)
-class MetricSubject:
+class MetricSubject(Made):
     """The metric under test: new ones on demand, fed with samples."""
 
     build: Callable[[], Metric]
-    inputs: Samples
-    device: str = "cpu"
-    reference: Callable[[Rows], Any] | None = None
-    tolerance: Tolerance = field(default_factory=Tolerance)
-    elsewhere: Callable[[str], Any] | None = None
-    """The same subject on another device, where the target can be built there."""
-    ledger: Any = None
-    """What crosses between devices, where that is counted."""
-    budget: Mapping[str, int] = field(default_factory=dict)
-    """What scoring one batch may cost there."""
 
     def fresh(self) -> LiveMetric:
         """A new metric."""

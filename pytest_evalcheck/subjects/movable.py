@@ -9,8 +9,9 @@ from typing import Any
 
 from pytest_evalcheck.compare import EXACT, Raised, difference
 from pytest_evalcheck.subjects.calling import attempt
-from pytest_evalcheck.subjects.metric import MetricSubject, Rows
+from pytest_evalcheck.subjects.metric import MetricSubject
 from pytest_evalcheck.subjects.placements import Subject, beside_the_cpu
+from pytest_evalcheck.subjects.subject import Rows
 from pytest_evalcheck.subjects.wrapper import LiveWrapper, WrapperSubject
 from pytest_evalcheck.violation import NotApplicable
 
@@ -43,11 +44,10 @@ def movable(subject: Subject, rows: Rows) -> Movable:
     """
     kind = subject.device.partition(":")[0]
     journey = (subject.device, *(["cuda:1"] if kind == "cuda" and subject.device != "cuda:1" else []), "cpu")
-    made = _metric(subject, rows) if isinstance(subject, MetricSubject) else _model(subject, rows)
-    return dataclasses.replace(made, journey=journey)
+    return (_metric if isinstance(subject, MetricSubject) else _model)(subject, rows, journey)  # type: ignore[arg-type]
 
 
-def _metric(subject: MetricSubject, rows: Rows) -> Movable:
+def _metric(subject: MetricSubject, rows: Rows, journey: tuple[str, ...]) -> Movable:
     live = beside_the_cpu(subject).fresh().update(rows)
     record = live.record
     if record.to is None:
@@ -61,10 +61,10 @@ def _metric(subject: MetricSubject, rows: Rows) -> Movable:
         failed = again.try_update(subject.elsewhere(device).arguments(rows))
         return live.compute(), failed or again.compute()
 
-    return Movable(record.source, record.to, record.device or (lambda: None), answer, ())
+    return Movable(record.source, record.to, record.device or (lambda: None), answer, journey)
 
 
-def _model(subject: WrapperSubject, rows: Rows) -> Movable:
+def _model(subject: WrapperSubject, rows: Rows, journey: tuple[str, ...]) -> Movable:
     on_cpu: WrapperSubject = beside_the_cpu(subject)
     live = on_cpu.fresh()
     model = live.record.model
@@ -78,7 +78,7 @@ def _model(subject: WrapperSubject, rows: Rows) -> Movable:
         there = subject.elsewhere(device)
         return {mode: LiveWrapper(live.record, device).seen(there.batch(rows, mode)) for mode in there.modes}
 
-    return Movable(model, model.to, lambda: getattr(model, "device", None), answer, ())
+    return Movable(model, model.to, lambda: getattr(model, "device", None), answer, journey)
 
 
 def exactly(device: str) -> str:

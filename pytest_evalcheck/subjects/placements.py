@@ -12,7 +12,8 @@ from typing import Any
 
 from pytest_evalcheck.compare import Raised, Tolerance, difference
 from pytest_evalcheck.strategies.samples import Arguments
-from pytest_evalcheck.subjects.metric import MetricSubject, Rows
+from pytest_evalcheck.subjects.metric import MetricSubject
+from pytest_evalcheck.subjects.subject import Rows
 from pytest_evalcheck.subjects.tensors import count_tensors, each_tensor
 from pytest_evalcheck.subjects.wrapper import LiveWrapper, WrapperSubject
 from pytest_evalcheck.violation import NotApplicable
@@ -73,11 +74,15 @@ def answer(subject: Subject, rows: Rows) -> Any:
     return failed or next((value for value in inside if isinstance(value, Raised)), None) or seen
 
 
+def within(subject: Subject) -> Tolerance:
+    """How far a score may lie from the CPU's: rounding on a simulated device, the target's tolerance on a real one."""
+    return ROUNDING if subject.ledger is not None else subject.tolerance
+
+
 def scores_alike(subject: Subject, rows: Rows) -> bool:
     """Whether what is scored where everything stands on the device is what is scored on the CPU."""
     found, expected = answer(subject, rows), answer(beside_the_cpu(subject), rows)
-    exactly = ROUNDING if subject.ledger is not None else subject.tolerance
-    return not isinstance(expected, Raised) and difference(found, expected, exactly) is None
+    return not isinstance(expected, Raised) and difference(found, expected, within(subject)) is None
 
 
 def placements(subject: Subject, rows: Rows) -> Iterator[Placement]:

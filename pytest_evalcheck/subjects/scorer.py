@@ -9,13 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from pytest_evalcheck.ambient import kept, same_random_numbers
-from pytest_evalcheck.compare import Raised, Tolerance
-from pytest_evalcheck.strategies.samples import Sample, Samples
+from pytest_evalcheck.compare import Raised
 from pytest_evalcheck.subjects.calling import TargetFault, attempt
 from pytest_evalcheck.subjects.scored import listed
+from pytest_evalcheck.subjects.subject import Made, Rows
 from pytest_evalcheck.violation import NotApplicable
-
-Rows = Sequence[Sample]
 
 One = Callable[[Any, Any], Any]
 """``one(responses, document)`` gives the score of one document: a number, a text, or a mapping of them by name."""
@@ -116,20 +114,10 @@ def one_by_one(one: One, responses: Iterable[Any], documents: Iterable[Any]) -> 
 
 
 @dataclass(frozen=True)
-class ScorerSubject:
+class ScorerSubject(Made):
     """The scorer under test: new ones on demand, and the responses and documents to give them."""
 
     build: Callable[[], Scorer]
-    inputs: Samples
-    device: str = "cpu"
-    reference: Callable[[Rows], Any] | None = None
-    tolerance: Tolerance = field(default_factory=Tolerance)
-    elsewhere: Callable[[str], Any] | None = None
-    """The same subject on another device, where the target can be built there."""
-    ledger: Any = None
-    """What crosses between devices, where that is counted."""
-    budget: Mapping[str, int] = field(default_factory=dict)
-    """What scoring one batch may cost there."""
 
     @cached_property
     def record(self) -> Scorer:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import methodcaller
 from typing import Any
 
 from pytest_evalcheck.ambient import kept
-from pytest_evalcheck.compare import Raised, Tolerance, difference
+from pytest_evalcheck.compare import Raised, difference
 from pytest_evalcheck.strategies.containers import contained
 from pytest_evalcheck.strategies.padding import Side
-from pytest_evalcheck.strategies.samples import Sample, Samples
 from pytest_evalcheck.subjects.calling import TargetFault, attempt
 from pytest_evalcheck.subjects.malformed import Spoiled, spoiled, without
 from pytest_evalcheck.subjects.outputs import Padded, nothing_in, rowwise, scalars, settled
 from pytest_evalcheck.subjects.probe import Probe
+from pytest_evalcheck.subjects.subject import Made, Rows
 from pytest_evalcheck.subjects.tensors import each_tensor
 from pytest_evalcheck.violation import NotApplicable
-
-Rows = Sequence[Sample]
 
 GIVEN = "what a metric is given"
 """The name of the probe among the metrics of a wrapper."""
@@ -177,20 +175,10 @@ class LiveWrapper:
 
 
 @dataclass(frozen=True)
-class WrapperSubject:
+class WrapperSubject(Made):
     """The wrapper under test: new ones on demand, and the batches to give them."""
 
     build: Callable[[], Wrapper]
-    inputs: Samples
-    device: str = "cpu"
-    reference: Callable[[Rows], Any] | None = None
-    tolerance: Tolerance = field(default_factory=Tolerance)
-    elsewhere: Callable[[str], Any] | None = None
-    """The same subject on another device, where the target can be built there."""
-    ledger: Any = None
-    """What crosses between devices, where that is counted."""
-    budget: Mapping[str, int] = field(default_factory=dict)
-    """What scoring one batch may cost there."""
 
     def fresh(self) -> LiveWrapper:
         """A new wrapper, ready to evaluate."""

@@ -78,9 +78,12 @@ class Runner:
         try:
             self._without_leaks(case, arguments)
         except Violation as violation:
-            trial.violation, trial.case, trial.crossed = violation, case, trial.ledger
             trial.examples += 1
-            if plan.check.one_case_is_enough and not violation.fault:
+            passable = plan.check.one_case_is_enough and not violation.fault
+            # These are not shrunk, so that the smallest of those that were tried is the one to show.
+            if not passable or trial.case is None or len(repr(case)) < len(repr(trial.case)):
+                trial.violation, trial.case, trial.crossed = violation, case, trial.ledger
+            if passable:
                 return
             trial.failed_at = trial.failed_at or time.monotonic()
             raise

@@ -1,8 +1,8 @@
 """lm-evaluation-harness: a `ConfigurableTask`, run as a whole on the documents that are drawn.
 
 Every run makes a new task of the same configuration, over a data set in memory, and a model that gives the responses
-which were drawn. `lm_eval.evaluate` runs it. `lm_eval.simple_evaluate` would do the same, and then look for a
-second at the machine, for its report.
+which were drawn. `lm_eval.simple_evaluate` runs it. What takes most of its time, for a task so small, is kept from one
+run to the next: the index of all tasks by name, of which none is asked for, and what the machine is, for its report.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
-from functools import partial
+from functools import cache, partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -40,7 +40,7 @@ def record(task: Any) -> Scorer:
         together=run.together if run.parts else None,
         numbers=run.numbers if run.generates else None,
         settings=settings,
-        cached=lambda setting, folder: run.cached(setting, folder / "responses.db"),
+        cached=lambda setting, folder: run.cached(setting, folder / "responses"),
         configuration=run.configuration,
         source=task,
     )
@@ -58,7 +58,7 @@ def with_a_cache_a_model(task: Any) -> Scorer:
     def cached(setting: str, folder: Path) -> tuple[Score, Score]:
         def score(responses: Any, documents: Any) -> Any:
             model = zlib.crc32(repr((responses, documents)).encode())
-            return run.cached(setting, folder / f"{model}.db")[1](responses, documents)
+            return run.cached(setting, folder / f"{model}")[1](responses, documents)
 
         return run.cached(setting, folder)[0], score
 
@@ -168,8 +168,6 @@ class Run:
         use_cache: Path | None = None,
         **options: Any,
     ) -> Any:
-        from lm_eval.api.model import CachingLM
-
         from pytest_evalcheck.adapters.lm_eval_model import Scripted
 
         with _quietly():
@@ -179,13 +177,11 @@ class Run:
             task = self._task(documents, changes or {})
             name = setting if setting == ANOTHER_MODEL else ""
             model: Any = Scripted(list(responses), _seen(task, documents), self._limit, name)
-            if use_cache is None:
-                return _evaluate(model, task, **options)
-            cached = CachingLM(model, str(use_cache))
             try:
-                return _evaluate(cached, task, **options)
+                return _evaluate(model, task, use_cache=None if use_cache is None else str(use_cache), **options)
             finally:
-                cached.dbdict.close()
+                if use_cache is not None:
+                    model.cache_hook.dbdict.close()
 
     def _task(self, documents: Sequence[Any], changes: Mapping[str, Any]) -> Any:
         splits = {**(self._splits or {}), self._split: _data_set(documents)}
@@ -212,9 +208,36 @@ class Run:
 def _evaluate(model: Any, task: Any, samples: Sequence[int] | None = None, **options: Any) -> Any:
     import lm_eval
 
-    name = task.config.task or "task"
-    chosen = None if samples is None else {name: list(samples)}
-    return lm_eval.evaluate(lm=model, task_dict={name: task}, samples=chosen, bootstrap_iters=0, **options)
+    chosen = None if samples is None else {task.config.task or "task": list(samples)}
+    # Seeds would hide that a score is drawn.
+    seeds = dict.fromkeys(("random_seed", "numpy_random_seed", "torch_random_seed"))
+    reported = patch("torch.utils.collect_env.get_pretty_env_info", _machine)
+    with reported, patch("lm_eval.evaluator.get_git_commit_hash", _commit):
+        return lm_eval.simple_evaluate(
+            model=model, tasks=[task], samples=chosen, bootstrap_iters=0, task_manager=_no_tasks(), **seeds, **options
+        )
+
+
+@cache
+def _machine() -> str:
+    from torch.utils.collect_env import get_env_info, pretty_str
+
+    return str(pretty_str(get_env_info()))
+
+
+@cache
+def _commit() -> str | None:
+    from lm_eval.loggers.utils import get_git_commit_hash
+
+    found: str | None = get_git_commit_hash()
+    return found
+
+
+@cache
+def _no_tasks() -> Any:
+    from lm_eval.tasks import TaskManager
+
+    return TaskManager(include_defaults=False)
 
 
 def _data_set(documents: Sequence[Any]) -> Any:

@@ -112,7 +112,7 @@ def test_a_task_scores_the_documents_that_it_is_given(answers: ec.Scorer) -> Non
     assert answers.score(WRONG, DOCUMENTS) == [{"exact_match,none": score} for score in (0.0, 1.0, 1.0)]
 
 
-def test_evaluate_gives_what_simple_evaluate_gives(answers: ec.Scorer) -> None:
+def test_a_run_of_the_record_gives_what_a_call_by_hand_gives(answers: ec.Scorer) -> None:
     from lm_eval.api.model import LM
     from lm_eval.tasks import TaskManager
 
@@ -249,7 +249,7 @@ def test_what_was_cached_is_given_again(answers: ec.Scorer, tmp_path: Path) -> N
     _, cached = answers.cached("", tmp_path)
     before = list(cached(WRONG, DOCUMENTS))
     assert list(cached(RIGHT, DOCUMENTS)) == before
-    assert [path.name for path in tmp_path.iterdir()] == ["responses.db"]
+    assert [path.name for path in tmp_path.iterdir()] == ["responses_rank0.db"]
 
 
 def test_requests_are_cached_in_the_folder(tmp_path: Path) -> None:

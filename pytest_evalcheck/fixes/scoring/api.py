@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
+from operator import ne
 from typing import Any, Literal
 
 from pytest_evalcheck.fixes.scoring.cache import ScoreCache
@@ -24,15 +25,16 @@ class Scores(list[Any]):
         super().__init__(scores)
         self.report = report
         self.errors = [score for score in self if isinstance(score, DocumentError)] if report.failed else []
-        # In line for floats, as a call for every score would be felt by small documents.
-        self.nan = [
-            index
-            for index, score in enumerate(self)
-            if (score != score if type(score) is float else not isinstance(score, _NEVER) and _is_nan(score))
-        ]
+        # Without a step of Python for every score where they are plain: small documents would feel it.
+        plain = set(map(type, self)) <= _PLAIN
+        self.nan = (
+            []
+            if plain and not any(map(ne, self, self))
+            else [index for index, score in enumerate(self) if _is_nan(score)]
+        )
 
 
-_NEVER = (int, str, type(None))
+_PLAIN = {float, int, bool, str, type(None)}
 
 
 def _is_nan(score: Any) -> bool:

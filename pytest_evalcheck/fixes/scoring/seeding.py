@@ -73,6 +73,8 @@ class Generators:
 
 def _equal(one: Any, other: Any) -> bool:
     if isinstance(one, (list, tuple)):
+        if one and isinstance(one[-1], int):  # the 625 numbers of Python's own
+            return bool(one == other)
         return len(one) == len(other) and all(map(_equal, one, other))
     if hasattr(one, "tobytes"):
         return bool(one.tobytes() == other.tobytes())

@@ -31,9 +31,10 @@ from pytest_evalcheck.fixes.scoring.progress import Progress
 from pytest_evalcheck.fixes.scoring.work import Chunk, Sizes, Work
 from pytest_evalcheck.fixes.scoring.worker import Habit, Task, score_some
 
-# Seconds of work in a chunk: here, where it bounds how long nobody hears of a score; and for a worker, where it makes
-# sending it (about a millisecond) cheap.
-HERE, AWAY = 0.05, 0.1
+# Seconds of work in a chunk: here, where it bounds how long nobody hears of a score; while it is to be decided whether
+# workers pay, as these have nothing to do until then; and for a worker, where it makes sending it (about a
+# millisecond) cheap.
+HERE, TRIAL, AWAY = 0.05, 0.02, 0.1
 # Seconds that starting workers is taken to cost when it is decided whether they pay.
 START = 1.0
 # Seconds of a chunk from which on what a document takes can be told.
@@ -60,7 +61,11 @@ class ScoreStream:
         lookup = Lookup(options.opened_cache(), score=score, seed=options.seed, depends_on=options.depends_on)
         self._lookup = lookup
         self._work = Work(
-            documents, sizes=self._sizes(HERE), lookup=lookup, document_id=options.document_id, window=options.window
+            documents,
+            sizes=self._sizes(TRIAL if self.report.backend == AUTO else HERE),
+            lookup=lookup,
+            document_id=options.document_id,
+            window=options.window,
         )
         self._results = self._flat()
 

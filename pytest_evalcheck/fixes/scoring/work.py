@@ -60,13 +60,20 @@ class Sizes:
         self.cost: float | None = None  # seconds a document, of late
         self.latest = 0.0  # and in the last chunk
         self._bytes = 1.0
+        self._chunks = 0
 
     def measured(self, documents: int, seconds: float, sent: int = 0) -> None:
         """Learn from a chunk: its number of documents, its seconds, its bytes."""
+        self._chunks += 1
         if documents:
             self.latest = max(seconds / documents, 1e-8)
             self.cost = self.latest if self.cost is None else (self.cost + self.latest) / 2
             self._bytes = max(self._bytes / 2, sent / documents)
+
+    @property
+    def learning(self) -> bool:
+        """Whether the sizes are still a guess: the first documents may have imported what the others only use."""
+        return self.fixed is None and self._chunks < 2 * self.jobs
 
     def next(self, done: int) -> int:
         """Return the size of the chunk that begins at document ``done``."""
@@ -127,6 +134,9 @@ class Work:
     def _most(self, size: int) -> int:
         if self._window is not None:
             return self._window
+        if self.sizes.learning:
+            # Enough to keep the workers busy. Many small chunks would be sent before anybody knows better.
+            return 4 * self.sizes.jobs * size
         return max(64 * self.sizes.jobs, 4 * self.sizes.jobs * size)
 
     def _take(self, size: int) -> None:

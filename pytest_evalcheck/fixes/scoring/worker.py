@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
@@ -41,6 +41,7 @@ class Habit:
     """What a process has learnt about a score function: how many documents it can go on for without looking."""
 
     draws: bool = False
+    slow: bool = False  # the last document took so long that nobody need look whether it drew
     group: int = 0
 
 
@@ -176,7 +177,9 @@ class _Run:
             self._forget(place)
             state = self._reseeded(place, seed)
             self._plainly(place, place + 1)
-        if self._habit.draws or seconds > SLOW:
+        looked = bool(state)
+        self._habit.slow = seconds > SLOW
+        if self._habit.slow or not looked:
             return state
         after = self._generators.take()
         if self._generators.same(state, after):
@@ -191,7 +194,8 @@ class _Run:
         except Exception:  # told when it is to be scored
             document = None
         self._generators.seed(document_seed(seed, document))
-        return {} if self._habit.draws else self._generators.take()
+        # Reading the states takes several times as long as seeding.
+        return {} if self._habit.draws or self._habit.slow else self._generators.take()
 
     def _learn(self, count: int, seconds: float) -> None:
         if seconds > count * SLOW:
@@ -200,20 +204,10 @@ class _Run:
             self._habit.group = max(1, min(2 * count, int(count * GROUP / max(seconds, 1e-9))))
 
     def _plainly(self, low: int, high: int) -> None:
-        append = self._result.scores.append
         documents = iter(self._read(low, high))
         if self._task.timeout is None and not self._task.guard and self._task.journal is None:
-            score = self._task.score
-            while True:
-                # The try is around the loop, since one around every document would be felt by small ones.
-                try:
-                    for document in documents:
-                        append(score(document))
-                    return
-                except KeyboardInterrupt:
-                    raise
-                except BaseException as error:
-                    self._fail(failure_of(error))
+            self._quickly(documents, len(self._result.scores) + high - low)
+            return
         for place in range(low, high):
             try:
                 document = next(documents)
@@ -224,6 +218,20 @@ class _Run:
                 self._fail(document)
                 continue
             self._append(place, document)
+
+    def _quickly(self, documents: Iterator[Any], until: int) -> None:
+        """Score without a step of ours, or a `try`, for every document: small ones would feel it."""
+        scores = self._result.scores
+        while len(scores) < until:
+            try:
+                # What came before an exception stays in the list, and the document that raised it is spent.
+                scores.extend(map(self._task.score, documents))
+                if len(scores) < until:
+                    raise StopIteration  # by the score function, which `map` takes for the end
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
+                self._fail(failure_of(error))
 
     def _append(self, place: int, document: Any) -> None:
         self._note(self._indices[place])

@@ -1,6 +1,7 @@
 """Views of a `Report`: which there are, and where ``--evalcheck-report FORMAT=PATH`` writes them.
 
-A view depends on `pytest_evalcheck.cell` and the standard library alone, and is imported when it is used.
+A view depends on `pytest_evalcheck.cell` and the standard library alone, HTML on jinja2 too, and is imported when
+it is used.
 """
 
 from __future__ import annotations
@@ -31,7 +32,13 @@ def _github(report: Report, path: Path) -> None:
     write(report, path)
 
 
-FORMATS: Mapping[str, Writer] = {"json": _json, "github": _github}
+def _html(report: Report, path: Path) -> None:
+    from pytest_evalcheck.reports.html import write
+
+    write(report, path)
+
+
+FORMATS: Mapping[str, Writer] = {"json": _json, "github": _github, "html": _html}
 """What ``FORMAT`` may be, and the function that writes it; it raises `ReportError` or `OSError`."""
 
 
@@ -54,7 +61,7 @@ def parse(spec: str) -> tuple[str, Path]:
     return name, Path(path).expanduser()
 
 
-_EXAMPLES = {"json": "json=evalcheck.json", "github": 'github="$GITHUB_STEP_SUMMARY"'}
+_EXAMPLES = {"json": "json=evalcheck.json", "github": 'github="$GITHUB_STEP_SUMMARY"', "html": "html=evalcheck.html"}
 
 
 def check_writable(path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import platform
 import re
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from typing import Any
 
 from pytest_evalcheck.cell import OUTCOMES, Cell, Report
 from pytest_evalcheck.reports import ReportError
+from pytest_evalcheck.reports.files import put
 
 SCHEMA = "pytest-evalcheck/1"
 
@@ -82,20 +82,7 @@ def write(report: Report, path: Path) -> None:
     text = json.dumps(as_json(report), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
     # A lone surrogate, as in the name of a file that is not UTF-8, has no place in UTF-8: it is spelt out.
     data = re.sub("[\ud800-\udfff]", lambda match: rf"\\u{ord(match[0]):04x}", text).encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.exists() and not path.is_file():  # a pipe or a terminal
-        path.write_bytes(data)
-        return
-    path = Path(os.path.realpath(path))
-    # Unlike `tempfile`, this leaves the file as readable for others as the umask lets it be.
-    temporary = path.parent / f".evalcheck-{os.getpid()}-{os.urandom(4).hex()}.tmp"
-    try:
-        temporary.write_bytes(data)
-        os.replace(temporary, path)
-    except OSError:
-        # A file that is mounted alone, or stands in a folder that is closed, can be written but not replaced.
-        temporary.unlink(missing_ok=True)
-        path.write_bytes(data)
+    put(data, path)
 
 
 def load(path: Path) -> Report:

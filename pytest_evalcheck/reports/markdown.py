@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import re
 
-from pytest_evalcheck.reports.text import clip, line, plain
+from pytest_evalcheck.reports.text import clip, line, plain, references
 
 _LONGEST = 10_000
 _LONGEST_SCREEN = 20_000
 # What can be markup anywhere, and what can begin a list or a rule where a line begins.
 _SPECIAL = re.compile(r"[\\`*_{}\[\]<>#!|&~@:$]|^[-+=]|^[0-9](?=[0-9]{0,8}[.)])")
-_LINK = re.compile(
-    r"(?P<url>https?://[\w./~%?=&#+:,@-]*[\w/])|(?<![\w/.-])(?P<repo>[\w-]+/[\w.-]+)#(?P<number>[0-9]+)\b",
-    re.ASCII,
-)
 
 
 def prose(text: str, *, limit: int = _LONGEST) -> str:
@@ -41,9 +37,5 @@ def fenced(text: str, language: str = "text") -> str:
 
 def linked(text: str) -> str:
     """Like `prose`, with ``org/repo#123`` and URLs as links."""
-    text, parts, end = clip(line(text), _LONGEST), [], 0
-    for match in _LINK.finditer(text):
-        url = match["url"] or f"https://github.com/{match['repo']}/issues/{match['number']}"
-        parts += [_escaped(text[end : match.start()]), f"[{_escaped(match[0])}](<{url}>)"]
-        end = match.end()
-    return "".join([*parts, _escaped(text[end:])])
+    pieces = references(clip(line(text), _LONGEST))
+    return "".join(f"[{_escaped(piece)}](<{url}>)" if url else _escaped(piece) for piece, url in pieces)

@@ -9,6 +9,10 @@ from unicodedata import category, combining, east_asian_width
 # CSI, OSC, and the escapes of two characters.
 _ANSI = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]")
 _JOINERS = "\u200c\u200d"
+_LINK = re.compile(
+    r"(?P<url>https?://[\w./~%?=&#+:,@-]*[\w/])|(?<![\w/.-])(?P<repo>[\w-]+/[\w.-]+)#(?P<number>[0-9]+)\b",
+    re.ASCII,
+)
 
 
 def plain(text: str, *, unicode: bool = True) -> str:
@@ -31,6 +35,16 @@ def _printed(char: str, unicode: bool) -> bool:
 def line(text: str, *, unicode: bool = True) -> str:
     """``text`` as one line, each run of white space as one space."""
     return " ".join(plain(text, unicode=unicode).split())
+
+
+def references(text: str) -> Iterator[tuple[str, str]]:
+    """``text`` in pieces, each with the address that it names as ``org/repo#123`` or as itself, or an empty one."""
+    end = 0
+    for match in _LINK.finditer(text):
+        yield text[end : match.start()], ""
+        yield match[0], match["url"] or f"https://github.com/{match['repo']}/issues/{match['number']}"
+        end = match.end()
+    yield text[end:], ""
 
 
 def columns(text: str) -> int:

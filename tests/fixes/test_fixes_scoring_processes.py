@@ -141,7 +141,10 @@ def test_a_stream_that_is_left_early_ends_quietly():
 
 
 INTERRUPTED = """
+import signal
 import sys
+import threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what is in the background without it
 sys.path[:0] = {path!r}
 import scoring_cases as cases
 from pytest_evalcheck.fixes.scoring import score_documents
@@ -189,3 +192,22 @@ def members(session):
         if int(fields[3]) == session and fields[0] != "Z":
             found.append(int(path.parent.name))
     return found
+
+
+@pytest.mark.parametrize(("name", "error", "told"), [("ExecutorManagerThread", KeyError, 0), ("mine", KeyError, 1)])
+def test_only_the_error_of_a_killed_pool_is_kept_quiet(name, error, told, monkeypatch):
+    from pytest_evalcheck.fixes.scoring.backends import closing_quietly
+
+    seen = []
+    monkeypatch.setattr(threading, "excepthook", seen.append)
+
+    class Results:
+        def close(self):
+            ending = threading.Thread(target={}.__getitem__, args=(236,), name=name)
+            ending.start()
+            ending.join()
+
+    with closing_quietly(Results()):
+        pass
+    assert [one.exc_type for one in seen] == [error] * told
+    assert threading.excepthook == seen.append

@@ -30,8 +30,8 @@ def test_a_spec_is_a_format_and_a_path(spec, expected):
     [
         ("jsn=x", "--evalcheck-report 'jsn=x' names the unknown format 'jsn'; did you mean 'json'?"),
         ("GitHub=x", "--evalcheck-report 'GitHub=x' names the unknown format 'GitHub'; did you mean 'github'?"),
-        ("=x", "--evalcheck-report '=x' names the unknown format ''; there are json, github."),
-        ("html=x", "--evalcheck-report 'html=x' names the unknown format 'html'; there are json, github."),
+        ("=x", "--evalcheck-report '=x' names the unknown format ''; there are json, github, html."),
+        ("pdf=x", "--evalcheck-report 'pdf=x' names the unknown format 'pdf'; there are json, github, html."),
         (
             "out.json",
             "--evalcheck-report 'out.json' has no path: write FORMAT=PATH, such as json=evalcheck.json",

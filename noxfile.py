@@ -66,5 +66,4 @@ def composer(session: nox.Session) -> None:
     tests = sorted(str(path) for path in Path("tests/fixes").glob("test_fixes_composer*.py"))
     session.run("pytest", "-q", *tests, env=environment)
     targets = sorted(str(path) for path in Path("fixtures/targets").glob("evalcheck_composer*.py"))
-    # On simulated devices its Trainer is what is tried, by the tests above.
-    session.run("pytest", "--evalcheck", "--evalcheck-device=cpu", "-q", *targets, env=environment)
+    session.run("pytest", "--evalcheck", "-q", *targets, env=environment)

@@ -13,7 +13,7 @@ from target_files import CORRECT, Suite
 import pytest_evalcheck as ec
 from fixtures.gallery.correct import MeanSquaredError
 from fixtures.gallery.devices import LooksAtEveryBatch, WorksInDouble
-from fixtures.gallery.devices_correct import OnDevice
+from fixtures.gallery.devices_correct import MovesBatches, OnDevice
 from fixtures.gallery.table import target
 from pytest_evalcheck import axis
 from pytest_evalcheck import strategies as es
@@ -24,7 +24,7 @@ import torch
 
 @ec.metric(inputs=es.regression())
 def squared_error(device):
-    from fixtures.gallery.devices_correct import OnDevice
+    from fixtures.gallery.devices_correct import MovesBatches, OnDevice
     return OnDevice().to(device)
 """
 SLOW = """
@@ -238,3 +238,32 @@ def test_ordinary_tests_run_on_the_devices_of_the_run(suite: Suite) -> None:
     absent = suite.run("--evalcheck-device=cuda:7", "-rs", evalcheck=False, code=0)
     absent.said("not run on cuda:7: this machine has 0 CUDA devices")
     suite.run("--evalcheck-device=gpu", evalcheck=False).said("device 'gpu'; expected")
+
+
+class RefusesAll(OnDevice):
+    """Takes no batch at all, wherever it stands."""
+
+    def update(self, preds: torch.Tensor, target: torch.Tensor) -> None:
+        raise ValueError("no batch is good enough")
+
+
+def test_what_the_cpu_refuses_too_is_no_fault_of_a_device() -> None:
+    cells = ec.run(target(RefusesAll), "sim:mps", select="EC601,EC603,EC604,EC606").cells
+    assert {(cell.outcome, cell.reason) for cell in cells} == {("not applicable", "the CPU refuses it too")}
+
+
+@pytest.mark.parametrize("code", ["EC601", "EC602", "EC603", "EC604", "EC605", "EC606", "EC607"])
+def test_a_wrapper_is_built_once_for_each_device_of_a_case(code: str) -> None:
+    built: list[str] = []
+
+    @ec.wrapper(inputs=MovesBatches.inputs)
+    def counted(device: str) -> Any:
+        built.append(device)
+        record = MovesBatches().record()
+        record.model.to(device)
+        return record
+
+    (cell,) = ec.run(counted, "sim:mps", select=code).cells
+    assert cell.outcome == "kept"
+    # One more for the batch that stands on the CPU as a whole, of which the forward may leave anything behind.
+    assert len(built) <= (3 if code == "EC601" else 2) * cell.examples

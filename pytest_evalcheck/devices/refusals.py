@@ -12,7 +12,7 @@ from torch import Tensor
 
 from pytest_evalcheck.devices.errors import CannotSimulate
 from pytest_evalcheck.devices.plans import Plan
-from pytest_evalcheck.devices.tags import Place, device_of, place_of, put
+from pytest_evalcheck.devices.tags import Place, device_of, place_of
 
 if TYPE_CHECKING:
     from pytest_evalcheck.devices.function import Function
@@ -26,7 +26,7 @@ def resolve(function: Function, plan: Plan, func: Any, args: Any, kwargs: Any) -
     """The one device of a call, as a place; None is the CPU. Raises what PyTorch raises where there is none."""
     named = list(_named(func, args, kwargs))
     for _, tensor, _ in named:
-        _renew(function, tensor)
+        _require_open(function, tensor)
     if plan.special == "index":
         return _indexed(func, named)
     if plan.free:
@@ -38,21 +38,18 @@ def resolve(function: Function, plan: Plan, func: Any, args: Any, kwargs: Any) -
     return _together(plan, func, named)
 
 
-def _renew(function: Function, tensor: Tensor) -> None:
-    """A tensor that was left by an earlier simulation belongs to this one, if it has that device."""
+def _require_open(function: Function, tensor: Tensor) -> None:
+    """Hold that the simulation has the device of a tensor, which an earlier one may have left."""
     place = place_of(tensor)
     if place is None or place.open:
         return
     if function.simulation.forked:
         function.simulation.refuse_fork(place.type)
-    again = function.simulation.places.get(place.device)
-    if again is None:
-        raise CannotSimulate(
-            f"a tensor on {place.device}",
-            f"it was left by an earlier simulate({place.type!r}), and the one that is open has "
-            f"{function.simulation.names()}; move it with .cpu() before that one ends.",
-        )
-    put(tensor, again)
+    raise CannotSimulate(
+        f"a tensor on {place.device}",
+        f"it was left by an earlier simulate({place.type!r}), and the one that is open has "
+        f"{function.simulation.names()}; move it with .cpu() before that one ends.",
+    )
 
 
 def _named(func: Any, args: Any, kwargs: Any) -> Iterator[tuple[str, Tensor, bool]]:
@@ -128,7 +125,7 @@ def one_by_one(function: Function, plan: Plan, func: Any, args: Any, kwargs: Any
     alone = []
     for each in _named(func, args, kwargs):
         name, tensor, _ = each
-        _renew(function, tensor)
+        _require_open(function, tensor)
         if name in _lists(func):
             lists.setdefault(name, []).append(each)
         else:

@@ -41,6 +41,7 @@ KINDS = ("cuda", "mps")
 HANDLED_IN = (composites, creation, getters, moves, sequences)  # each registers its handlers when it is imported
 _NICKNAMES = {"gpu": "cuda", "nvidia": "cuda", "metal": "mps", "apple": "mps", "rocm": "cuda", "hip": "cuda"}
 _OPEN: list[Simulation] = []  # at most one
+_PLACES: dict[torch.device, Place] = {}  # all that were ever simulated
 
 
 class _Current(threading.local):
@@ -61,7 +62,9 @@ class Simulation:
 
     def __init__(self, devices: list[torch.device]) -> None:
         self.ledger = Ledger()
-        self.places = {each: Place(each, LACKS[each.type]) for each in devices}
+        self.places = {each: _PLACES.setdefault(each, Place(each, LACKS[each.type])) for each in devices}
+        for place in self.places.values():
+            place.open = True
         self.kinds = tuple(dict.fromkeys(each.type for each in devices))
         self.current = _Current()
         self.forked = False

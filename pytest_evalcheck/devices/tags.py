@@ -17,9 +17,9 @@ PINNED = "_evalcheck_pinned"
 
 
 class Place:
-    """One device of one simulation.
+    """A device, for all the simulations of a process: its identity is what tensors are compared by.
 
-    Its identity is what tensors are compared by, so a tensor left over from an earlier simulation is recognised.
+    So a tensor that is left over is there again in a later simulation that has the device, and recognised in others.
     """
 
     __slots__ = ("device", "lacks", "open", "type")
@@ -28,7 +28,8 @@ class Place:
         self.device = device
         self.type: str = device.type
         self.lacks = lacks
-        self.open = True
+        self.open = False
+        """Whether the simulation that runs has it."""
 
     def __repr__(self) -> str:
         return str(self.device)

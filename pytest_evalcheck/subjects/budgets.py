@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_evalcheck.compare import Raised
+from pytest_evalcheck.subjects.beside import Subject, beside_the_cpu, with_batches_on
 from pytest_evalcheck.subjects.metric import LiveMetric, MetricSubject
 from pytest_evalcheck.subjects.outputs import settled
-from pytest_evalcheck.subjects.placements import Subject, beside_the_cpu
 from pytest_evalcheck.subjects.subject import Rows
 from pytest_evalcheck.subjects.tensors import each_tensor
+from pytest_evalcheck.subjects.wrapper import LiveWrapper
 from pytest_evalcheck.violation import NotApplicable
 
 Spent = tuple[str, dict[str, int]]
@@ -46,8 +47,9 @@ def _of_a_metric(subject: MetricSubject, rows: Rows) -> Iterator[Spent]:
 
 
 def _of_a_wrapper(subject: Any, rows: Rows) -> Iterator[Spent]:
+    live, with_cpu_batches = LiveWrapper(subject.record, subject.device), with_batches_on(subject, "cpu")
     for mode in subject.modes:
-        live, batch = subject.fresh(), subject.batch(rows, mode)
+        batch = subject.batch(rows, mode)
         if isinstance(live.forward(subject.batch(rows, mode)), Raised):
             raise NotApplicable("the forward is not possible there; EC603 and EC604 tell")
         with subject.ledger.span() as seen:
@@ -58,7 +60,7 @@ def _of_a_wrapper(subject: Any, rows: Rows) -> Iterator[Spent]:
             with subject.ledger.span() as seen:
                 live.feed(batch, outputs, metric)
             yield f"feeding {name}", _counts(seen)
-        live, batch = subject.fresh(), beside_the_cpu(subject).batch(rows, mode)
+        batch = with_cpu_batches.batch(rows, mode)
         with subject.ledger.span() as seen:
             outputs = live.forward(batch)
         if not isinstance(outputs, Raised):

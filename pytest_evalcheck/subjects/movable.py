@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_evalcheck.compare import EXACT, Raised, difference
+from pytest_evalcheck.subjects.beside import Beside, beside, with_batches_on
 from pytest_evalcheck.subjects.calling import attempt
 from pytest_evalcheck.subjects.metric import MetricSubject
-from pytest_evalcheck.subjects.placements import Subject, beside_the_cpu
-from pytest_evalcheck.subjects.subject import Rows
 from pytest_evalcheck.subjects.wrapper import LiveWrapper, WrapperSubject
 from pytest_evalcheck.violation import NotApplicable
 
@@ -36,47 +35,45 @@ class Movable:
         return str(moved) if isinstance(moved, Raised) else ""
 
 
-def movable(subject: Subject, rows: Rows) -> Movable:
+def movable(case: Beside) -> Movable:
     """The metric after a batch, or the model of the wrapper after a forward, on the CPU.
 
     Raises:
         NotApplicable: where it offers no ``to``.
     """
-    kind = subject.device.partition(":")[0]
-    journey = (subject.device, *(["cuda:1"] if kind == "cuda" and subject.device != "cuda:1" else []), "cpu")
-    return (_metric if isinstance(subject, MetricSubject) else _model)(subject, rows, journey)  # type: ignore[arg-type]
+    device = case.subject.device
+    kind = device.partition(":")[0]
+    journey = (device, *(["cuda:1"] if kind == "cuda" and device != "cuda:1" else []), "cpu")
+    return (_metric if isinstance(case.subject, MetricSubject) else _model)(case, journey)
 
 
-def _metric(subject: MetricSubject, rows: Rows, journey: tuple[str, ...]) -> Movable:
-    live = beside_the_cpu(subject).fresh().update(rows)
+def _metric(case: Beside, journey: tuple[str, ...]) -> Movable:
+    on_cpu: MetricSubject = case.on_cpu
+    live = on_cpu.fresh().update(case.rows)
     record = live.record
     if record.to is None:
         raise NotApplicable("the metric offers no `to`")
 
     def answer(device: str) -> Any:
         live.forget()
-        again = beside_the_cpu(subject).fresh()
-        attempt("to", again.record.to, device)
-        assert subject.elsewhere is not None
-        failed = again.try_update(subject.elsewhere(device).arguments(rows))
+        again = on_cpu.fresh()
+        if again.record.to is not None:
+            attempt("to", again.record.to, device)
+        failed = again.try_update(beside(case.subject, device).arguments(case.rows))
         return live.compute(), failed or again.compute()
 
     return Movable(record.source, record.to, record.device or (lambda: None), answer, journey)
 
 
-def _model(subject: WrapperSubject, rows: Rows, journey: tuple[str, ...]) -> Movable:
-    on_cpu: WrapperSubject = beside_the_cpu(subject)
-    live = on_cpu.fresh()
-    model = live.record.model
+def _model(case: Beside, journey: tuple[str, ...]) -> Movable:
+    on_cpu: WrapperSubject = case.on_cpu
+    record, model = on_cpu.record, on_cpu.record.model
     if model is None:
         raise NotApplicable("the wrapper names no model")
-    for mode in on_cpu.modes:
-        live.forward(on_cpu.batch(rows, mode))
 
     def answer(device: str) -> Any:
-        assert subject.elsewhere is not None
-        there = subject.elsewhere(device)
-        return {mode: LiveWrapper(live.record, device).seen(there.batch(rows, mode)) for mode in there.modes}
+        live, there = LiveWrapper(record, device), with_batches_on(on_cpu, device)
+        return {mode: live.seen(there.batch(case.rows, mode)) for mode in there.modes}
 
     return Movable(model, model.to, lambda: getattr(model, "device", None), answer, journey)
 

@@ -140,6 +140,17 @@ def test_a_tensor_that_was_left_over() -> None:
         left + 1
 
 
+def test_a_tensor_that_was_left_over_is_where_it_was() -> None:
+    with simulate("cuda"):
+        left, parameter = torch.arange(3.0, device="cuda"), torch.nn.Parameter(torch.ones(3, device="cuda"))
+    with simulate("cuda") as ledger:
+        assert left.to("cuda") is left
+        assert left[None].float().expand(2, 3).cuda().is_cuda
+        assert left.untyped_storage().to(device=torch.device("cuda")) is not None
+        parameter.grad = torch.ones(3, device="cuda")
+    assert not ledger.transfers
+
+
 @pytest.mark.parametrize("start", ["a thread", "a new pool", "an old pool", "a subclass"])
 def test_threads_belong_to_the_simulation(start: str) -> None:
     found: list[torch.device] = []

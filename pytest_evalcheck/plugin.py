@@ -46,7 +46,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--evalcheck-replay", default=None, metavar="BLOB", help="try only the case that a failure printed")
     group.addoption("--evalcheck-explain", default=None, metavar="CODE", help="print what a check promises, and exit")
     group.addoption(
-        "--evalcheck-report", action="append", default=[], metavar="FORMAT=PATH", help="write a report: json, html, github"
+        "--evalcheck-report",
+        action="append",
+        default=[],
+        metavar="FORMAT=PATH",
+        help="write a report: json, html, github",
     )
     parser.addini("evalcheck_files", "what files of targets are called", type="args", default=["evalcheck_*.py"])
     parser.addini("evalcheck_select", "twin of --evalcheck-select", default="")

@@ -20,7 +20,8 @@ Over ranks, gather the states and merge them: a sum and its weight travel, never
 Around a model: `split_labels` and `shifted` prepare a batch without a trace in it, `require_batch` says what is
 wrong with one, and `lent` takes a model back from an evaluation as it was. `pytest_evalcheck.fixes.composer`
 mends Composer's ``HuggingFaceModel`` with them, `pytest_evalcheck.fixes.devices` brings together what stands on
-different devices, and `pytest_evalcheck.fixes.scoring` scores documents in parallel; these are imported by their names.
+different devices, `pytest_evalcheck.fixes.scoring` scores documents in parallel, and `pytest_evalcheck.fixes.caches`
+keeps the caches of decoders between batches; these are imported by their names.
 """
 
 from __future__ import annotations

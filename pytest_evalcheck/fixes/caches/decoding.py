@@ -1,0 +1,161 @@
+"""Greedy generation with a cache that stays: no added rows, no row after its stop, no position that is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from pytest_evalcheck.fixes.caches.errors import CacheError, require_size
+from pytest_evalcheck.fixes.caches.packing import plan_batches
+
+_WORTH = 8  # Rows that stopped are taken out once they are an eighth of the batch.
+
+
+class Decoder(Protocol):
+    """A model with a cache, as `decode` drives it."""
+
+    capacity: int
+    max_length: int
+    vocabulary: int
+    device: torch.device
+
+    def fresh(self, rows: int) -> None:
+        """Forget the batch before; the next one has ``rows`` rows."""
+
+    def step(self, ids: Tensor, positions: Tensor, real: Tensor | None) -> Tensor:
+        """Take (rows, new) ids at these positions and give the logits after the last, (rows, vocabulary).
+
+        ``real`` (rows, seen + new) is False where padding is, and None where there is none.
+        """
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Go on with these rows only, in this order."""
+
+
+def decode(
+    decoder: Decoder,
+    prompts: Sequence[Sequence[int]],
+    max_new_tokens: int,
+    stop_tokens: Iterable[int] = (),
+    stop: Callable[[list[int]], bool] | None = None,
+) -> list[list[int]]:
+    """Continue every prompt greedily; the tokens of each, in the order of the prompts.
+
+    ``prompts`` are token ids of any number and any lengths: they are packed into full batches, and where lengths
+    differ, the shorter ones are filled on the left and masked by their length, so that no id means padding. A row
+    ends with its first stop token, which is given with it, where ``stop(tokens)`` holds of all its new tokens, or
+    after ``max_new_tokens``.
+
+    `CacheError`, before anything is computed, for a prompt without tokens, an id outside the vocabulary, and a
+    prompt that leaves the cache no room for ``max_new_tokens``.
+    """
+    require_size(max_new_tokens, "max_new_tokens")
+    stops = frozenset(stop_tokens)
+    for token in stops:
+        _require_id(token, decoder.vocabulary, "stop_tokens")
+    for number, prompt in enumerate(prompts):
+        _require_prompt(prompt, number, max_new_tokens, decoder)
+    plan = plan_batches(map(len, prompts), decoder.capacity)
+    batches = ([prompts[index] for index in batch] for batch in plan.batches)
+    with torch.no_grad():
+        return plan.restore(_Batch(decoder, batch, max_new_tokens, stops, stop).run() for batch in batches)
+
+
+class _Batch:
+    def __init__(
+        self,
+        decoder: Decoder,
+        prompts: Sequence[Sequence[int]],
+        limit: int,
+        stops: frozenset[int],
+        stop: Callable[[list[int]], bool] | None,
+    ):
+        self.decoder, self.limit, self.stops, self.stop = decoder, limit, stops, stop
+        self.ids, self.lengths = left_padded(prompts, decoder.device)
+        self.found: list[list[int]] = [[] for _ in prompts]
+        self.live = list(range(len(prompts)))  # Which row of the batch each row of the cache is.
+        self.ended: set[int] = set()
+        width = self.ids.shape[1]
+        self.real: Tensor | None = None
+        if min(map(len, prompts)) < width:
+            places = torch.arange(width + limit, device=decoder.device)
+            self.real = places >= (width - self.lengths)[:, None]
+
+    def run(self) -> list[list[int]]:
+        decoder, width = self.decoder, self.ids.shape[1]
+        decoder.fresh(len(self.live))
+        places = torch.arange(width, device=decoder.device)
+        # Padding gets a position as well, that of the first token; nothing looks at it.
+        positions = (places - (width - self.lengths)[:, None]).clamp(min=0)
+        logits = decoder.step(self.ids, positions, self._real(width))
+        for new in range(1, self.limit):
+            tokens = logits.argmax(dim=-1)
+            going = self._taken(tokens.tolist())
+            if not going:
+                return self.found
+            if len(going) <= len(self.live) - max(1, len(self.live) // _WORTH):
+                tokens = tokens[self._narrowed(going)]
+            positions = (self.lengths + (new - 1))[:, None]
+            logits = decoder.step(tokens[:, None], positions, self._real(width + new))
+        self._taken(logits.argmax(dim=-1).tolist())
+        return self.found
+
+    def _real(self, width: int) -> Tensor | None:
+        return None if self.real is None else self.real[:, :width]
+
+    def _taken(self, tokens: list[int]) -> list[int]:
+        """Note the token of every row that goes on, and tell which places still do."""
+        going = []
+        for place, (row, token) in enumerate(zip(self.live, tokens, strict=True)):
+            if row in self.ended:
+                continue
+            found = self.found[row]
+            found.append(token)
+            if token in self.stops or (self.stop is not None and self.stop(found)):
+                self.ended.add(row)
+            else:
+                going.append(place)
+        return going
+
+    def _narrowed(self, going: list[int]) -> Tensor:
+        """Take out rows that stopped, with the fewest copies: the last ones that go on fill the gaps."""
+        places, keep = list(going), len(going)
+        spare = [place for place in places if place >= keep]
+        stay = {place for place in places if place < keep}
+        chosen = [place if place in stay else spare.pop() for place in range(keep)]
+        self.decoder.select(chosen)
+        index = torch.tensor(chosen, device=self.decoder.device)
+        self.live = [self.live[place] for place in chosen]
+        self.lengths = self.lengths[index]
+        if self.real is not None:
+            self.real = self.real[index]
+        return index
+
+
+def left_padded(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Make (rows, longest) ids, filled on the left, and (rows,) lengths of prompts; what fills is never looked at."""
+    width = max(map(len, prompts))
+    # Any id of the vocabulary will do, and the row's own first one surely is.
+    ids = [[*[prompt[0]] * (width - len(prompt)), *prompt] for prompt in prompts]
+    return torch.tensor(ids, device=device), torch.tensor([len(prompt) for prompt in prompts], device=device)
+
+
+def _require_prompt(prompt: Sequence[int], number: int, limit: int, decoder: Decoder) -> None:
+    where = f"prompts[{number}]"
+    if not len(prompt):
+        raise CacheError(f"{where}: expected one token or more, got none; begin it with a token such as bos")
+    if len(prompt) + limit > decoder.max_length:
+        raise CacheError(
+            f"{where}: {len(prompt)} tokens and {limit} new ones do not fit into {decoder.max_length} positions; "
+            f"cut it to {max(0, decoder.max_length - limit)} or generate fewer"
+        )
+    for token in prompt:
+        _require_id(token, decoder.vocabulary, where)
+
+
+def _require_id(token: int, vocabulary: int, where: str) -> None:
+    if not isinstance(token, int) or not 0 <= token < vocabulary:
+        raise CacheError(f"{where}: expected ids from 0 to {vocabulary - 1}, got {token!r}")

@@ -1,0 +1,220 @@
+"""lm-eval's ``HFLM`` with a cache that stays from batch to batch, for models of transformers and of torchtune."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from lm_eval.api.model import TemplateLM
+from lm_eval.models.huggingface import HFLM
+from torch import Tensor
+
+from pytest_evalcheck.fixes.caches.decoding import decode
+from pytest_evalcheck.fixes.caches.errors import CacheError, UnservedModel
+from pytest_evalcheck.fixes.caches.transformers_decoder import TransformersDecoder
+
+# What a generation config may say without changing what greedy generation gives.
+_HARMLESS = {
+    *("_from_model_config", "bos_token_id", "eos_token_id", "pad_token_id", "transformers_version"),
+    *("max_length", "max_new_tokens", "use_cache", "do_sample", "temperature", "top_k", "top_p", "typical_p"),
+}
+
+
+class _Kept:
+    """What both have: a decoder for the largest batch so far, until ``generate_until`` is through."""
+
+    _decoder: Any = None
+
+    def generate_until(self, requests: list[Any], disable_tqdm: bool = False) -> list[str]:
+        """Give what ``HFLM.generate_until`` gives, and the memory of the cache back at the end."""
+        try:
+            return super().generate_until(requests, disable_tqdm=disable_tqdm)  # type: ignore[misc, no-any-return]
+        finally:
+            self.release_cache()
+
+    def release_cache(self) -> None:
+        """Give the memory of the cache back."""
+        if self._decoder is not None:
+            self._decoder.release()
+            self._decoder = None
+
+    def _decoder_for(self, rows: int, length: int, make: Callable[[int, int], Any]) -> Any:
+        """Keep the decoder while batches fit; the longest come first, so that it is seldom made twice."""
+        held, least = self._decoder, self.batch_size if isinstance(self.batch_size, int) else 1  # type: ignore[attr-defined]
+        if held is None or rows > held.capacity or length > held.max_length:
+            self.release_cache()
+            grown = (held.capacity, held.max_length) if held is not None else (least, 1)
+            self._decoder = make(max(rows, grown[0]), max(length, grown[1]))
+        return self._decoder
+
+    def _stop(self, texts: Sequence[str] | None) -> Callable[[list[int]], bool] | None:
+        """Tell whether new tokens hold one of the texts, from the last few and, if so, from all of them."""
+        wanted = [text for text in texts or () if text]
+        if not wanted:
+            return None
+        # A token is a byte or more, and what was there before this one was asked about before.
+        tail = max(len(text.encode()) for text in wanted) + 4
+
+        def stopped(tokens: list[int]) -> bool:
+            ends = self.tok_decode(tokens[-tail:])  # type: ignore[attr-defined]
+            if not any(text in ends for text in wanted):
+                return False
+            whole = ends if len(tokens) <= tail else self.tok_decode(tokens)  # type: ignore[attr-defined]
+            return any(text in whole for text in wanted)
+
+        return stopped
+
+
+class KeptCacheLM(_Kept, HFLM):  # type: ignore[misc]
+    """lm-eval's ``HFLM``, made and used like it, whose ``generate_until`` keeps one cache for all batches.
+
+    Batches may have any size up to the largest; beams and sequences count as rows. Greedy generation of a decoder
+    goes on with the rows that have not stopped; anything else runs through the model's own ``generate`` with the
+    same cache. Encoder-decoders and layers that a `NarrowStaticCache` does not serve run as they do in ``HFLM``. The
+    answers are those of ``HFLM``. A prompt without tokens, which is a row of padding there, is a `CacheError`.
+
+    A class of your own is mended by ``class Ours(KeptCacheLM, OurHFLM)``.
+    """
+
+    def _model_generate(self, context: Tensor, max_length: int, stop: list[str], **kwargs: Any) -> Tensor:
+        rows = len(context) * max(1, kwargs.get("num_beams") or 1) * max(1, kwargs.get("num_return_sequences") or 1)
+        mask = kwargs.get("attention_mask")
+        prompts = _prompts(context, mask)
+        if self.backend != "causal" or kwargs.get("past_key_values") is not None:
+            return super()._model_generate(context, max_length, stop, **kwargs)
+        try:
+            decoder = self._decoder_for(rows, max_length, self._made)
+        except UnservedModel:
+            return super()._model_generate(context, max_length, stop, **kwargs)
+        if not self._greedy(kwargs):
+            kwargs["past_key_values"] = decoder.cache.fresh(rows)
+            return super()._model_generate(context, max_length, stop, **kwargs)
+        room = max_length - context.shape[1]
+        found = decode(decoder, prompts, room, self._stop_tokens(), self._stop(stop))
+        return _appended(context, found, self.tokenizer.pad_token_id)
+
+    def _made(self, capacity: int, length: int) -> TransformersDecoder:
+        return TransformersDecoder(self.model, capacity=capacity, max_length=length)
+
+    def _stop_tokens(self) -> list[int]:
+        given = self.model.generation_config.eos_token_id
+        return [] if given is None else [given] if isinstance(given, int) else list(given)
+
+    def _greedy(self, kwargs: dict[str, Any]) -> bool:
+        plain = {name for name, value in kwargs.items() if value is not None} <= {
+            *("attention_mask", "do_sample", "temperature"),
+        }
+        configured = self.model.generation_config.to_diff_dict()
+        return (
+            plain
+            and not kwargs.get("do_sample")
+            and not kwargs.get("temperature")
+            and self.mixed_precision_dtype is None
+            and configured.keys() <= _HARMLESS
+        )
+
+
+class KeptTorchtuneCache(_Kept):
+    """Mixin before the wrapper of torchtune's evaluation recipe: kept caches, and what a request asks for.
+
+    ``class Ours(KeptTorchtuneCache, _LLMEvalWrapper)``. Rows are neither added nor computed for nothing; the request's
+    own number of tokens is generated, where the recipe generates 256 whatever it says and runs past its cache with
+    them; a row ends at its own stop, and is filled with the end token, where the recipe fills with id 0; and no id
+    in a prompt means padding, since the length of a prompt is known. Greedy generation alone, as in the recipe.
+    """
+
+    _model: Any
+    _tokenizer: Any
+
+    def tok_batch_encode(
+        self, text: list[str], left_truncate_len: int | None = None, **_: Any
+    ) -> tuple[Tensor, Tensor]:
+        """Encode texts to (rows, longest) ids, filled on the left, and a mask that is 0 where they were."""
+        rows = [self.tok_encode(each) for each in text]  # type: ignore[attr-defined]
+        if left_truncate_len is not None:
+            rows = [row[-left_truncate_len:] for row in rows]
+        width = max(map(len, rows))
+        ids = [[self._tokenizer.pad_id] * (width - len(row)) + list(row) for row in rows]
+        mask = [[0] * (width - len(row)) + [1] * len(row) for row in rows]
+        return torch.tensor(ids), torch.tensor(mask)
+
+    def _model_generate(
+        self,
+        context: Tensor,
+        max_length: int | None = None,
+        stop: list[str] | None = None,
+        attention_mask: Tensor | None = None,
+        **kwargs: Any,
+    ) -> Tensor:
+        if kwargs.get("do_sample") or kwargs.get("temperature") or (kwargs.get("num_beams") or 1) > 1:
+            raise RuntimeError("generation_kwargs: only greedy generation is offered for torchtune's models")
+        prompts = _prompts(context, attention_mask)
+        asked = context.shape[1] + self.max_gen_toks if max_length is None else max_length  # type: ignore[attr-defined]
+        decoder = self._decoder_for(len(prompts), asked, self._made)
+        room = asked - context.shape[1]
+        with torch.inference_mode():
+            found = decode(decoder, prompts, room, self._tokenizer.stop_tokens, self._stop(stop))
+        return _appended(context, found, self._tokenizer.eos_id)
+
+    def _made(self, capacity: int, length: int) -> Any:
+        from pytest_evalcheck.fixes.caches.torchtune_decoder import TorchtuneDecoder
+
+        return TorchtuneDecoder(self._model, capacity=capacity, max_length=length)
+
+
+class TorchtuneLM(KeptTorchtuneCache, HFLM):  # type: ignore[misc]
+    """A torchtune decoder and its tokenizer for lm-eval, as its evaluation recipe wraps them, without a hub.
+
+    ``tokenizer`` has ``encode(text, add_bos, add_eos)``, ``decode(ids)``, ``bos_id``, ``eos_id``, ``pad_id`` and
+    ``stop_tokens``, as torchtune's do. ``max_seq_length`` is the most tokens of a prompt and its answer together (the
+    model's context where it is not given). ``loglikelihood`` runs without caches.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, *, batch_size: int = 8, max_seq_length: int | None = None):
+        TemplateLM.__init__(self)
+        self._model, self._tokenizer = model, tokenizer
+        self._device = model.tok_embeddings.weight.device
+        self._max_length = model.max_seq_len if max_seq_length is None else max_seq_length
+        self.batch_size_per_gpu, self.batch_schedule = batch_size, 1
+        self.batch_sizes: dict[int, int] = {}
+        self.backend, self.truncation, self.logits_cache, self.add_bos_token = "causal", True, True, False
+        self.softmax_dtype = self.mixed_precision_dtype = self.think_end_token = self.enable_thinking = None
+
+    @property
+    def eot_token_id(self) -> int:
+        return self._tokenizer.eos_id  # type: ignore[no-any-return]
+
+    @property
+    def prefix_token_id(self) -> int:
+        return self._tokenizer.bos_id  # type: ignore[no-any-return]
+
+    def tok_encode(self, string: str, *_: Any, **__: Any) -> list[int]:
+        return list(self._tokenizer.encode(text=string, add_bos=False, add_eos=False))
+
+    def tok_decode(self, tokens: Any, *_: Any, **__: Any) -> str:
+        return str(self._tokenizer.decode([tokens] if isinstance(tokens, int) else list(tokens)))
+
+    def _model_call(self, inps: Tensor, *_: Any, **__: Any) -> Tensor:
+        with torch.no_grad():
+            return self._model(inps)
+
+    def get_model_info(self) -> dict[str, Any]:
+        weights = list(self._model.parameters())
+        return {"model_num_parameters": sum(map(Tensor.numel, weights)), "model_dtype": weights[0].dtype}
+
+
+def _prompts(context: Tensor, mask: Tensor | None) -> list[list[int]]:
+    """Give the ids of every row that are no padding; `CacheError` for a row that has none."""
+    whole = context if mask is None else mask
+    rows = [ids[real.bool()] if mask is not None else ids for ids, real in zip(context, whole, strict=True)]
+    for number, row in enumerate(rows):
+        if not len(row):
+            raise CacheError(f"context[{number}]: expected one token or more, got padding alone; is a prompt empty?")
+    return [row.tolist() for row in rows]
+
+
+def _appended(context: Tensor, found: list[list[int]], fill: int) -> Tensor:
+    width = max(map(len, found))
+    rows = [row + [fill] * (width - len(row)) for row in found]
+    return torch.cat([context, torch.tensor(rows, dtype=context.dtype, device=context.device)], dim=1)

@@ -1,0 +1,225 @@
+"""torchtune's caches, made once and kept: for every batch up to their size, and gone when they are given back.
+
+torchtune's ``local_kv_cache`` makes its caches for one batch and deletes them after it, its evaluation recipe fills a
+short batch up with rows that are computed for nothing, and attention runs over all positions, filled or not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torchtune.modules import TransformerCrossAttentionLayer, TransformerDecoder
+from torchtune.modules.kv_cache import KVCache
+
+from pytest_evalcheck.fixes.caches.errors import (
+    CacheError,
+    UnservedModel,
+    require_context,
+    require_rows,
+    require_size,
+)
+from pytest_evalcheck.fixes.caches.store import Store
+
+
+class NarrowKVCache(KVCache):  # type: ignore[misc]
+    """The cache of one attention module, with the methods of torchtune's, over a `Store`."""
+
+    def __init__(self, like: Any, store: Store):
+        nn.Module.__init__(self)
+        self.store = store
+        self.sizes = (like.k_cache.shape[1], like.k_cache.shape[-1], like.v_cache.shape[-1])
+        self.batch_size = store.capacity
+
+    @property
+    def k_cache(self) -> Tensor:
+        """The keys of the present batch, (rows, heads, seen, dim)."""
+        return self._visible()[0]
+
+    @property
+    def v_cache(self) -> Tensor:
+        """The values of the present batch, (rows, heads, seen, dim)."""
+        return self._visible()[1]
+
+    @property
+    def cache_pos(self) -> Tensor:
+        """The next positions, up to the last that there is room for."""
+        return torch.arange(self.store.seen, self.store.length)
+
+    @property
+    def size(self) -> int:
+        return self.store.seen
+
+    def reset(self) -> None:
+        self.store.reset()
+
+    def update(self, k_val: Tensor, v_val: Tensor) -> tuple[Tensor, Tensor]:
+        return self.store.append(k_val, v_val)
+
+    def _visible(self) -> tuple[Tensor, Tensor]:
+        shown = self.store.visible()
+        if shown is None:
+            raise CacheError("cache: its memory was given back; set it up again")
+        return shown
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> Any:
+        # Moving the model moves its caches.
+        store = self.store
+        if store.keys is not None and store.values is not None:
+            store.keys, store.values = fn(store.keys), fn(store.values)
+            store.dtype = store.keys.dtype
+        return super()._apply(fn, *args, **kwargs)
+
+
+class KeptCaches:
+    """The caches of all layers of a torchtune decoder, from `install` to `release`.
+
+    ``capacity`` is the most rows of a batch, ``max_seq_len`` the most positions (the model's context where it is not
+    given), ``dtype`` that of the model where it is not given. `kept_kv_cache` is the same as a context manager.
+
+    What torchtune does with its own caches works: its ``generate``, ``reset_caches``, ``disable_kv_cache``. Masks may
+    be as wide as the caches are long, as ``generate`` makes them: what lies behind the filled part is cut off.
+
+    `CacheError` for a length beyond the model's context, for a dtype that is not the model's, and for a model that has
+    caches already; `UnservedModel` for one with cross-attention.
+    """
+
+    def __init__(self, model: Any, *, capacity: int, max_seq_len: int | None = None, dtype: torch.dtype | None = None):
+        if not isinstance(model, TransformerDecoder):
+            raise UnservedModel(f"model: expected a TransformerDecoder of torchtune, got {type(model).__name__}")
+        if any(isinstance(module, TransformerCrossAttentionLayer) for module in model.modules()):
+            raise UnservedModel("model: expected self-attention alone, got cross-attention layers; use local_kv_cache")
+        self.model = model
+        self.capacity = require_size(capacity, "capacity")
+        self.max_seq_len = model.max_seq_len if max_seq_len is None else require_size(max_seq_len, "max_seq_len")
+        require_context(self.max_seq_len, model.max_seq_len)
+        weight = model.tok_embeddings.weight
+        self.dtype = dtype or weight.dtype
+        if self.dtype != weight.dtype:
+            raise CacheError(f"dtype: expected {weight.dtype}, the model's, got {self.dtype}")
+        self.device = weight.device
+        self._hooks: list[Any] = []
+        self._held: list[tuple[Any, NarrowKVCache]] = []
+
+    def install(self) -> KeptCaches:
+        """Take the memory and put the caches into the model."""
+        if self.model.caches_are_setup():
+            raise CacheError("model: it has caches already; delete_kv_caches of torchtune takes them out")
+        try:
+            self._install()
+        except BaseException:
+            self.release()
+            raise
+        return self
+
+    def _install(self) -> None:
+        for attention in _attentions(self.model):
+            window = getattr(attention, "sliding_window_size", None)
+            attention.setup_cache(1, self.dtype, 1)  # Only the module itself knows how many heads it stores.
+            store = Store(self.capacity, self.max_seq_len, self.dtype, window)
+            self._held.append((attention, NarrowKVCache(attention.kv_cache, store)))
+            attention.kv_cache = self._held[-1][1]
+            store.allocate(*self._held[-1][1].sizes, self.dtype, self.device)
+            if window is not None:
+                self._hooks.append(attention.register_forward_pre_hook(_windowed, with_kwargs=True))
+        self.model.decoder_max_cache_seq_len = self.max_seq_len
+        self._hooks.append(self.model.register_forward_pre_hook(self._narrowed, with_kwargs=True))
+
+    def fresh(self, rows: int) -> None:
+        """Forget the batch before; the next one has ``rows`` rows. `CacheError` where there is no room for them."""
+        require_rows(rows, self.capacity)
+        for _, cache in self._held:
+            cache.reset()
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Keep these rows, in this order: those that are still to be continued."""
+        for _, cache in self._held:
+            cache.store.select(rows)
+
+    def release(self) -> None:
+        """Take the caches out of the model and give their memory back."""
+        for attention, cache in self._held:
+            if attention.kv_cache is cache:
+                attention.kv_cache, attention.cache_enabled = None, False
+            cache.store.release()
+        for hook in self._hooks:
+            hook.remove()
+        if self._held:
+            self.model.decoder_max_cache_seq_len = None
+        self._held.clear()
+        self._hooks.clear()
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes all layers take."""
+        return sum(cache.store.nbytes for _, cache in self._held)
+
+    def _narrowed(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tokens, mask = args[0] if args else kwargs["tokens"], kwargs.get("mask")
+        if not model.caches_are_enabled():
+            # With caches that are there but not used, torchtune's attention without a mask sees what follows.
+            return (args, kwargs) if mask is not None else (args, {**kwargs, "mask": _causal(tokens)})
+        seen, positions = self._held[0][1].size, kwargs.get("input_pos")
+        # A later position is no beginning; asking an accelerator in every step would make it wait.
+        if seen and positions is not None and (tokens.shape[1] > 1 or positions.device.type == "cpu"):
+            self._require_continuation(positions, seen)
+        if isinstance(mask, Tensor) and mask.shape[-1] > seen + tokens.shape[1]:
+            kwargs = {**kwargs, "mask": mask[..., : seen + tokens.shape[1]]}
+        return args, kwargs
+
+    def _require_continuation(self, positions: Tensor, seen: int) -> None:
+        if bool((positions == 0).any()):
+            raise CacheError(
+                f"cache: a new batch begins, but {seen} positions of the batch before are in the cache; "
+                "call fresh(rows), or the model's reset_caches(), before each batch"
+            )
+
+
+def _attentions(model: Any) -> list[Any]:
+    return [module for module in model.modules() if hasattr(module, "kv_cache") and hasattr(module, "setup_cache")]
+
+
+def _causal(tokens: Tensor) -> Tensor:
+    return torch.ones(1, tokens.shape[1], tokens.shape[1], dtype=torch.bool, device=tokens.device).tril()
+
+
+def _windowed(attention: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Show a sliding layer the positions of its window.
+
+    Its own mask counts windows from the first of the new positions, not from the first of all, and a step with one
+    position looks at the oldest ones.
+    """
+    mask = kwargs.get("mask")
+    if not attention.cache_enabled or not isinstance(mask, Tensor):
+        return None
+    new = mask.shape[-2]
+    here = min(mask.shape[-1], attention.kv_cache.store.before + new)
+    mask = mask[..., mask.shape[-1] - here :]
+    places = torch.arange(here, device=mask.device)
+    inside = places > places[here - new :, None] - attention.sliding_window_size
+    return args, {**kwargs, "mask": mask & inside}
+
+
+@contextlib.contextmanager
+def kept_kv_cache(
+    model: Any, *, capacity: int, max_seq_len: int | None = None, dtype: torch.dtype | None = None
+) -> Iterator[KeptCaches]:
+    """Give a torchtune decoder caches for all batches of a block, as ``local_kv_cache`` does for one of them.
+
+    ::
+
+        with kept_kv_cache(model, capacity=16, max_seq_len=512) as caches:
+            for prompts in batches:
+                caches.fresh(len(prompts))
+                tokens, _ = generate(model, prompts, max_generated_tokens=64)
+
+    See `KeptCaches`.
+    """
+    caches = KeptCaches(model, capacity=capacity, max_seq_len=max_seq_len, dtype=dtype).install()
+    try:
+        yield caches
+    finally:
+        caches.release()

@@ -1,0 +1,174 @@
+"""A static cache for transformers that serves batches of every size up to its own.
+
+The library's ``StaticCache`` takes the size of the first batch and refuses every other one, and attention runs over
+all of its positions, filled or not. `NarrowStaticCache` takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import (
+    Cache,
+    CacheLayerMixin,
+    DummyLayer,
+    StaticCache,
+    get_layer_types_and_kwargs,
+)
+
+from pytest_evalcheck.fixes.caches.errors import (
+    CacheError,
+    UnservedModel,
+    require_context,
+    require_rows,
+    require_size,
+)
+from pytest_evalcheck.fixes.caches.store import Store
+
+_WINDOWED = ("sliding_attention", "chunked_attention")
+
+
+class NarrowLayer(CacheLayerMixin):  # type: ignore[misc]
+    """One layer of a `NarrowStaticCache`, with the methods of transformers' layers."""
+
+    # Its views change their shape from step to step, so that nothing may be compiled for one of them.
+    is_compileable = False
+    supports_early_init = True
+
+    def __init__(self, store: Store):
+        self.store = store
+        self.max_cache_len = store.length
+        self.is_sliding = store.kept is not None
+        self.is_croppable = store.kept is None  # A window that has moved on cannot go back.
+
+    @property
+    def keys(self) -> Tensor | None:
+        shown = self.store.visible()
+        return None if shown is None else shown[0]
+
+    @property
+    def values(self) -> Tensor | None:
+        shown = self.store.visible()
+        return None if shown is None else shown[1]
+
+    @property
+    def is_initialized(self) -> bool:
+        return self.store.keys is not None
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        return self.store.dtype
+
+    @property
+    def batch_size(self) -> int:
+        return self.store.rows or self.store.capacity
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
+        if self.store.dtype not in (None, key_states.dtype):
+            raise CacheError(f"keys: expected {self.store.dtype}, the dtype of the cache, got {key_states.dtype}")
+        sizes = (key_states.shape[1], key_states.shape[-1], value_states.shape[-1])
+        self.store.allocate(*sizes, key_states.dtype, key_states.device)
+
+    def update(self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
+        return self.store.append(key_states, value_states)
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        before = self.store.before
+        return before + query_length, self.store.seen - before
+
+    def get_seq_length(self) -> int:
+        return self.store.seen
+
+    def get_max_length(self) -> int:
+        return self.max_cache_len
+
+    def offload(self) -> None:
+        raise CacheError("cache: one that is kept between batches is not offloaded")
+
+    prefetch = offload
+
+    def reset(self) -> None:
+        self.store.reset()
+
+    def crop(self, tokens_to_remove: int) -> None:
+        if tokens_to_remove > 0:
+            raise CacheError(f"tokens_to_remove: expected the number of tokens below zero, got {tokens_to_remove}")
+        self.store.crop(-tokens_to_remove)
+
+    def reorder_cache(self, beam_idx: Tensor) -> None:
+        if self.store.seen:
+            self.store.select(beam_idx.tolist())
+
+    batch_select_indices = reorder_cache
+
+    def batch_repeat_interleave(self, repeats: int) -> None:
+        if self.store.seen:
+            self.store.select([row for row in range(self.store.rows) for _ in range(repeats)])
+
+
+class NarrowStaticCache(StaticCache):  # type: ignore[misc]
+    """Memory for ``max_batch_size`` rows and ``max_cache_len`` positions, which every smaller batch shares.
+
+    It goes wherever transformers takes a cache, and is asked for anew with every batch, from the same memory::
+
+        cache = NarrowStaticCache(model.config, max_cache_len=512, max_batch_size=16)
+        for batch in batches:
+            model.generate(**batch, past_key_values=cache.fresh(len(batch["input_ids"])))
+        cache.release()
+
+    Layers with full, sliding and chunked attention are served. Beams and several sequences a prompt count as rows.
+    ``dtype`` is that of the keys, and where it is not given that of the first. `CacheError` for a length beyond the
+    model's context, `UnservedModel` for layers of another kind (those of state-space models for one) and for an
+    encoder-decoder, and at run time what `Store` says of a batch that does not fit.
+    """
+
+    def __init__(self, config: Any, max_cache_len: int, max_batch_size: int, dtype: torch.dtype | None = None):
+        require_size(max_cache_len, "max_cache_len")
+        require_size(max_batch_size, "max_batch_size")
+        if getattr(config, "is_encoder_decoder", False):
+            raise UnservedModel(f"config: expected that of a decoder, got {type(config).__name__}")
+        text = config.get_text_config(decoder=True)
+        require_context(max_cache_len, getattr(text, "max_position_embeddings", None))
+        kinds, options = get_layer_types_and_kwargs(text)
+        layers = [
+            _layer(kind, option, max_batch_size, max_cache_len, dtype)
+            for kind, option in zip(kinds, options, strict=True)
+        ]
+        Cache.__init__(self, layers=layers)
+        self.max_cache_len = max_cache_len
+        self.max_batch_size = max_batch_size
+
+    def fresh(self, rows: int) -> NarrowStaticCache:
+        """Forget the batch before and give the cache for one of ``rows`` rows; `CacheError` if it has no room."""
+        require_rows(rows, self.max_batch_size)
+        self.reset()
+        return self
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Keep these rows, in this order: those that are still to be continued."""
+        for store in self._stores():
+            store.select(rows)
+
+    def release(self) -> None:
+        """Give the memory back; the next batch takes it anew."""
+        for store in self._stores():
+            store.release()
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes all layers take."""
+        return sum(store.nbytes for store in self._stores())
+
+    def _stores(self) -> list[Store]:
+        return [layer.store for layer in self.layers if isinstance(layer, NarrowLayer)]
+
+
+def _layer(kind: str, options: dict[str, Any], rows: int, length: int, dtype: torch.dtype | None) -> Any:
+    if kind == "dummy":
+        return DummyLayer()
+    if kind not in ("full_attention", *_WINDOWED):
+        raise UnservedModel(f"config: expected layers of full, sliding or chunked attention, got {kind!r}")
+    return NarrowLayer(Store(rows, length, dtype, window=options.get("sliding_window")))

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
     from pytest_evalcheck.cell import Cell, Report
     from pytest_evalcheck.checks import Check, check
     from pytest_evalcheck.compare import Tolerance
-    from pytest_evalcheck.decorators import metric, scorer, wrapper
+    from pytest_evalcheck.decorators import decoder, metric, scorer, wrapper
     from pytest_evalcheck.guard import unchanged
     from pytest_evalcheck.standalone import run
+    from pytest_evalcheck.subjects.decoder import Decoder
     from pytest_evalcheck.subjects.metric import Metric
     from pytest_evalcheck.subjects.scorer import Runner, Scorer, Several
     from pytest_evalcheck.subjects.wrapper import Wrapper
@@ -26,6 +27,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Cell": "cell",
     "Check": "checks",
+    "Decoder": "subjects.decoder",
     "KnownFailure": "target",
     "Metric": "subjects.metric",
     "Report": "cell",
@@ -38,6 +40,7 @@ _HOMES = {
     "Violation": "violation",
     "Wrapper": "subjects.wrapper",
     "check": "checks",
+    "decoder": "decorators",
     "expect": "violation",
     "metric": "decorators",
     "passed_over": "violation",
@@ -50,6 +53,7 @@ _HOMES = {
 __all__ = [
     "Cell",
     "Check",
+    "Decoder",
     "KnownFailure",
     "Metric",
     "Report",
@@ -63,6 +67,7 @@ __all__ = [
     "Wrapper",
     "__version__",
     "check",
+    "decoder",
     "expect",
     "metric",
     "passed_over",

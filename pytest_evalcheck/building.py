@@ -15,6 +15,7 @@ from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.limits import CellTimeout
 from pytest_evalcheck.screen import raised_at
 from pytest_evalcheck.subjects.calling import TargetFault
+from pytest_evalcheck.subjects.decoder import Decoder
 from pytest_evalcheck.subjects.wrapper import Wrapper
 from pytest_evalcheck.target import Target
 
@@ -35,14 +36,15 @@ class Building:
         device = arguments.get("device")
         if device not in self._pristine:
             self._pristine[device] = self._make(arguments)
-        if isinstance(self._pristine[device], Wrapper):
+        pristine = self._pristine[device]
+        if isinstance(pristine, (Wrapper, Decoder)):
             raise TargetFault(
                 "a record of callables cannot be copied: its callables would go on to use the model of the original",
-                actual='fresh="cell" and an ec.Wrapper',
+                actual=f'fresh="cell" and an ec.{type(pristine).__name__}',
                 expected='the model itself, or fresh="example"',
                 cause="factory",
             )
-        return adapters.record(kind, copy.deepcopy(self._pristine[device]))
+        return adapters.record(kind, copy.deepcopy(pristine))
 
     def snapshot(self) -> Snapshot | None:
         """What the original looks like, where the target is built once a cell and was built already."""

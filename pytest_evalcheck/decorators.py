@@ -68,6 +68,15 @@ def wrapper(**keywords: Unpack[Keywords]) -> Decorator:
     return _decorator("wrapper", keywords)
 
 
+def decoder(**keywords: Unpack[Keywords]) -> Decorator:
+    """Make a decoder target of a factory: it gives what generates with a cache, new every time it is called.
+
+    The keywords are those of `Keywords`. ``inputs`` draws prompts, e.g. ``strategies.prompts(vocab=64)``. Logits may
+    lie apart by 1e-3, or by the ``tolerance``.
+    """
+    return _decorator("decoder", keywords)
+
+
 def scorer(**keywords: Unpack[Keywords]) -> Decorator:
     """Make a scorer target of a factory: it gives what makes scores of responses and documents, new every time.
 
@@ -116,7 +125,7 @@ def _decorator(kind: str, keywords: Any) -> Decorator:
             devices=None if given["devices"] is None else tuple(given["devices"]),
             requires=tuple(given["requires"]),
             extra_checks=extras,
-            tolerance=_tolerance(given["tolerance"], problems),
+            tolerance=_tolerance(_TOLERANCES.get(kind) if given["tolerance"] is None else given["tolerance"], problems),
             reference=given["reference"],
             fresh=given["fresh"],
             isolated=given["isolated"],
@@ -144,7 +153,14 @@ _DEFAULTS: dict[str, Any] = {
     "budget": None,
 }
 BUDGETS = ("transfers", "syncs")
-_EXAMPLES = {"metric": "multiclass(classes=5)", "scorer": "responses(max_repeats=3)", "wrapper": "causal_lm(vocab=40)"}
+_EXAMPLES = {
+    "decoder": "prompts(vocab=64)",
+    "metric": "multiclass(classes=5)",
+    "scorer": "responses(max_repeats=3)",
+    "wrapper": "causal_lm(vocab=40)",
+}
+_TOLERANCES = {"decoder": Tolerance(rtol=1e-4, atol=1e-3)}
+"""By kind, where it is not the usual: honest differences of float64 logits reach 2e-5, wrong caches start at 0.05."""
 
 
 def _check_factory(factory: Any) -> list[str]:

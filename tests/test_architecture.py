@@ -42,7 +42,7 @@ MAY_IMPORT = {
     "screen": {"checks", "literals", "violation"},
     "checks": {"ambient", "compare", "guard", "strategies", "subjects", "violation"},
     "adapters": {"subjects", "strategies"},
-    "subjects": {"ambient", "compare", "strategies", "violation"},
+    "subjects": {"ambient", "compare", "guard", "strategies", "violation"},
     "strategies": set(),
     "violation": {"compare"},
     "streams": {"compare", "violation"},

@@ -13,7 +13,9 @@ from target_files import Suite
 
 import pytest_evalcheck as ec
 from fixtures.gallery import hostile
+from fixtures.gallery.decoders_correct import Generating
 from fixtures.gallery.hostile import HOSTILE, Hostile
+from fixtures.gallery.hostile_decoders import HOSTILE_DECODERS
 from fixtures.gallery.hostile_scorers import HOSTILE_SCORERS
 from fixtures.gallery.hostile_wrappers import HOSTILE_WRAPPERS, prints
 from fixtures.gallery.metrics_plain import running_sum
@@ -24,10 +26,15 @@ from fixtures.gallery.wrappers_correct import ImageClassifier
 ROOT = Path(__file__).resolve().parents[1]
 each = pytest.mark.parametrize(
     "specimen",
-    [*HOSTILE, *HOSTILE_WRAPPERS, *HOSTILE_SCORERS],
+    [*HOSTILE, *HOSTILE_WRAPPERS, *HOSTILE_SCORERS, *HOSTILE_DECODERS],
     ids=lambda specimen: f"{specimen.target.kind}-{specimen.target.name}",
 )
-CORRECT = {"metric": running_sum, "scorer": target(Numbers), "wrapper": target(ImageClassifier)}
+CORRECT = {
+    "decoder": target(Generating),
+    "metric": running_sum,
+    "scorer": target(Numbers),
+    "wrapper": target(ImageClassifier),
+}
 
 
 def surroundings() -> dict[str, Any]:

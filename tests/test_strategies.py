@@ -110,6 +110,8 @@ def test_bulk_rows_are_repeatable_and_follow_their_parameters(inputs: Samples) -
 def _inputs(made: Any) -> Samples:
     if "wrapper" in made.kinds:
         return es.causal_lm(vocab=5)
+    if "decoder" in made.kinds:
+        return es.prompts(vocab=9)
     if "scorer" in made.kinds:
         return es.responses(max_repeats=3)
     return ALL["binary probabilities"] if "ignored" in made.needs else ALL["multiclass logits"]

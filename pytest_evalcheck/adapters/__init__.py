@@ -7,13 +7,19 @@ import importlib
 from typing import Any
 
 from pytest_evalcheck.subjects.calling import TargetFault
+from pytest_evalcheck.subjects.decoder import Decoder
 from pytest_evalcheck.subjects.metric import Metric
 from pytest_evalcheck.subjects.scorer import Scorer
 from pytest_evalcheck.subjects.wrapper import Wrapper
 
-_RECORDS: dict[str, type] = {"metric": Metric, "scorer": Scorer, "wrapper": Wrapper}
+_RECORDS: dict[str, type] = {"decoder": Decoder, "metric": Metric, "scorer": Scorer, "wrapper": Wrapper}
 
-_KNOWN = {
+_KNOWN: dict[str, dict[str, str]] = {
+    "decoder": {
+        "lm_eval.models.huggingface.HFLM": "lm_eval_decoder",
+        "torchtune.modules.transformer.TransformerDecoder": "torchtune",
+        "transformers.modeling_utils.PreTrainedModel": "transformers_decoder",
+    },
     "metric": {
         "torchmetrics.collections.MetricCollection": "torchmetrics",
         "torchmetrics.metric.Metric": "torchmetrics",
@@ -36,13 +42,23 @@ _KNOWN = {
 }
 """By kind: from the qualified name of a class to our module that knows it."""
 
-_NEEDED = {"metric": ("update", "compute"), "scorer": ("score",), "wrapper": ("forward",)}
+_NEEDED = {
+    "decoder": ("make_cache", "step"),
+    "metric": ("update", "compute"),
+    "scorer": ("score",),
+    "wrapper": ("forward",),
+}
 _EXPECTED = {
+    "decoder": "an ec.Decoder, or a model of transformers, torchtune or lm_eval",
     "metric": "an ec.Metric, or an object of torchmetrics or Hugging Face evaluate",
     "scorer": "an ec.Scorer, or a filter or task of lm_eval, or a metric of Hugging Face evaluate",
     "wrapper": "an ec.Wrapper, or a model of Composer, transformers or Lightning",
 }
 _HINTS = {
+    "decoder": (
+        "It has make_cache() and step(): return `ec.Decoder(it, make_cache=it.make_cache, step=it.step)`.",
+        "`ec.Decoder(model, make_cache=..., step=...)`",
+    ),
     "metric": ("It has update() and compute(): return `ec.Metric.of(it)`.", "`ec.Metric(update=..., compute=...)`"),
     "scorer": (
         "It has score(): return `ec.Scorer(score=it.score)`, if that takes responses and documents.",
@@ -62,12 +78,20 @@ def record(kind: str, made: Any) -> Any:
     Raises:
         TargetFault: when it is none, nor an object of a library that is known.
     """
-    if isinstance(made, _RECORDS[kind]):
+    given = made.model if isinstance(made, Decoder) else made
+    if isinstance(made, _RECORDS[kind]) and not (isinstance(made, Decoder) and not made.complete):
         return made
-    for cls in type(made).__mro__:
+    for cls in type(given).__mro__:
         module = _KNOWN[kind].get(f"{cls.__module__}.{cls.__qualname__}")
         if module:
             return importlib.import_module(f"pytest_evalcheck.adapters.{module}").record(made)
+    if isinstance(made, Decoder):
+        raise TargetFault(
+            "the decoder does not say how it decodes",
+            expected="step=..., or both generate=... and full=...; a model of transformers needs neither",
+            actual=f"{_describe(given)} with make_cache alone" if made.generate is None else "generate=... alone",
+            cause="factory",
+        )
     raise TargetFault(
         f"the factory returned {_describe(made)}",
         expected=_EXPECTED[kind],

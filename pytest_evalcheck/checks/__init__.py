@@ -13,6 +13,10 @@ __all__ = ["Check", "check", "explain", "shipped"]
 def shipped() -> tuple[Check, ...]:
     """Every check of the suite, in the order of their codes."""
     from pytest_evalcheck.checks import (
+        decoder_batches,
+        decoder_cache,
+        decoder_rows,
+        decoder_state,
         devices,
         metric_precision,
         metric_state,
@@ -32,6 +36,10 @@ def shipped() -> tuple[Check, ...]:
         metric_streams,
         metric_state,
         metric_precision,
+        decoder_cache,
+        decoder_batches,
+        decoder_rows,
+        decoder_state,
         scorer_documents,
         scorer_parallel,
         scorer_numbers,

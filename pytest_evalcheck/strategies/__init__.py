@@ -1,6 +1,7 @@
 """What Hypothesis draws: samples for the authors of targets, cases for the authors of checks."""
 
 from pytest_evalcheck.strategies.classification import binary, multiclass, multilabel, segmentation
+from pytest_evalcheck.strategies.decoding import prompts
 from pytest_evalcheck.strategies.language import retrieval, text_pairs, tokens
 from pytest_evalcheck.strategies.models import (
     causal_lm,
@@ -32,6 +33,7 @@ __all__ = [
     "multiclass",
     "multilabel",
     "multiple_choice",
+    "prompts",
     "regression",
     "responses",
     "retrieval",

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from pytest_evalcheck.subjects.decoding import DecoderSubject
 from pytest_evalcheck.subjects.metric import MetricSubject
 from pytest_evalcheck.subjects.scorer import ScorerSubject
 from pytest_evalcheck.subjects.wrapper import WrapperSubject
 
-SUBJECTS: dict[str, Any] = {"metric": MetricSubject, "scorer": ScorerSubject, "wrapper": WrapperSubject}
+SUBJECTS: dict[str, Any] = {
+    "decoder": DecoderSubject,
+    "metric": MetricSubject,
+    "scorer": ScorerSubject,
+    "wrapper": WrapperSubject,
+}
 """By kind. Each has the fields of `Made`."""

@@ -5,37 +5,60 @@ of a known failure, and tells which regimes it reaches. Its ``strategy`` derives
 """
 
 from pytest_evalcheck.strategies.cases.batches import Batch, Padded, Pair, Rowwise
+from pytest_evalcheck.strategies.cases.decoding import (
+    STEPS,
+    Beside,
+    Ending,
+    Overrun,
+    Pieces,
+    Program,
+    Prompts,
+    even,
+)
 from pytest_evalcheck.strategies.cases.documents import Crowd, Documents, Odd, OneOfMany
 from pytest_evalcheck.strategies.cases.hostile import Contrast, Ignored, Poisoned, Rejected
 from pytest_evalcheck.strategies.cases.plan import Case, Cut, Rows, cuts, explicit, pick
 from pytest_evalcheck.strategies.cases.precision import Cast, LowPrecision
 from pytest_evalcheck.strategies.cases.streams import FirstBatch, Gaps, Processes, Reordered, Shards, Stream
+from pytest_evalcheck.strategies.cases.turns import Again, Fewer, Filled, TooMany
 
 __all__ = [
+    "STEPS",
+    "Again",
     "Batch",
+    "Beside",
     "Case",
     "Cast",
     "Contrast",
     "Crowd",
     "Cut",
     "Documents",
+    "Ending",
+    "Fewer",
+    "Filled",
     "FirstBatch",
     "Gaps",
     "Ignored",
     "LowPrecision",
     "Odd",
     "OneOfMany",
+    "Overrun",
     "Padded",
     "Pair",
+    "Pieces",
     "Poisoned",
     "Processes",
+    "Program",
+    "Prompts",
     "Rejected",
     "Reordered",
     "Rows",
     "Rowwise",
     "Shards",
     "Stream",
+    "TooMany",
     "cuts",
+    "even",
     "explicit",
     "pick",
 ]

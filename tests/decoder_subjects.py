@@ -1,0 +1,31 @@
+"""Decoders that tests look into."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+import pytest_evalcheck as ec
+from fixtures.gallery.decoders_correct import Growing
+from pytest_evalcheck.compare import Tolerance
+from pytest_evalcheck.subjects.decoding import Live
+
+TOLERANCE = Tolerance(rtol=1e-4, atol=1e-3)
+ROWS = [[3, 1, 4, 1], [5, 9, 2, 6]]
+
+
+def live(record: ec.Decoder | None = None, *, last: bool = True) -> Live:
+    return Live(record or Growing().record(), "cpu", TOLERANCE, last=last)
+
+
+class Remembers(Growing):
+    """A decoder that remembers what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[tuple[Any, ...]] = []
+
+    def step(self, ids: Tensor, cache: Any, mask: Tensor, positions: Tensor) -> Any:
+        self.given.append((ids.tolist(), mask.tolist(), positions.tolist()))
+        return super().step(ids, cache, mask, positions)

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import importlib.util
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+import pytest_evalcheck as ec
+from pytest_evalcheck import adapters
+from pytest_evalcheck.subjects.calling import TargetFault
+
+transformers = pytest.importorskip("transformers")
+
+from pytest_evalcheck.adapters.transformers_decoder import decoder  # noqa: E402
+from pytest_evalcheck.adapters.transformers_decoder_caches import CACHES, capacity, maker, tensors  # noqa: E402
+
+IDS = torch.tensor([[3, 5, 7, 9], [4, 6, 8, 2]])
+MASK = torch.ones_like(IDS)
+POSITIONS = torch.arange(4).expand(2, 4)
+
+
+def llama(**sizes):
+    torch.manual_seed(0)
+    small = {"vocab_size": 20, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2}
+    model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**small, **heads, **sizes)).double().eval()
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.copy_(torch.randn_like(weight))
+    return model
+
+
+def stepwise(made, cache):
+    first = made.step(IDS[:, :3], cache, MASK[:, :3], POSITIONS[:, :3])
+    return torch.cat([first, made.step(IDS[:, 3:], cache, MASK, POSITIONS[:, 3:])], 1)
+
+
+@pytest.mark.parametrize("name", ["dynamic", "plain", "recording", "static"])
+def test_a_cache_by_name_decodes_as_none_does(name):
+    made = decoder(llama(), name, length=6)
+    torch.testing.assert_close(stepwise(made, made.make_cache(2)), made.step(IDS, None, MASK, POSITIONS))
+
+
+def test_a_name_that_no_cache_has_is_told_with_the_nearest_one():
+    with pytest.raises(ValueError, match=r"no cache 'statik'; expected one of .* did you mean 'static'\?"):
+        maker(llama(), "statik", 6)
+
+
+@pytest.mark.parametrize("name", ["dynamic", "plain", "recording", "static", "fp8", "encoder-decoder", "held"])
+def test_every_name_that_needs_nothing_else_makes_a_cache(name):
+    assert name in CACHES
+    assert maker(SimpleNamespace(config=llama().config), name, 6)(2) is not None
+
+
+def test_a_model_alone_is_given_a_dynamic_cache():
+    made = adapters.record("decoder", llama())
+    assert isinstance(made.make_cache(2), transformers.DynamicCache)
+    assert made.capacity is None
+    assert not made.refuses
+
+
+def test_a_cache_of_a_fixed_size_tells_its_capacity_and_that_it_refuses_fewer_rows():
+    model = llama()
+    made = adapters.record(
+        "decoder", ec.Decoder(model, make_cache=lambda rows: transformers.StaticCache(model.config, max_cache_len=6))
+    )
+    assert made.capacity == 6
+    assert made.refuses == ("smaller batches",)
+
+
+def test_a_window_is_no_capacity():
+    made = maker(SimpleNamespace(config=transformers.MistralConfig(sliding_window=3)), "static", 6)(1)
+    assert capacity(made) is None
+
+
+def test_operations_act_on_the_rows():
+    made = decoder(llama())
+    cache = made.make_cache(2)
+    made.step(IDS[:, :3], cache, MASK[:, :3], POSITIONS[:, :3])
+    made.operations["reorder"](cache, torch.tensor([1, 0]))
+    after = made.step(IDS.flip(0)[:, 3:], cache, MASK, POSITIONS[:, 3:])
+    torch.testing.assert_close(after, made.step(IDS.flip(0), None, MASK, POSITIONS)[:, 3:])
+    made.operations["crop"](cache, 3)
+    assert cache.get_seq_length() == 3
+    made.operations["reset"](cache)
+    torch.testing.assert_close(stepwise(made, cache), made.step(IDS, None, MASK, POSITIONS))
+
+
+def test_the_memory_of_a_cache_is_that_of_its_layers():
+    made = decoder(llama(), "static", length=6)
+    cache = made.make_cache(2)
+    stepwise(made, cache)
+    assert sum(one.numel() for one in tensors(cache) if one.is_floating_point()) == 2 * 2 * 2 * 2 * 6 * 8
+
+
+def test_generated_tokens_end_with_the_stop_token():
+    made = decoder(llama())
+    free = made.generate([[3, 5], [4, 6, 8]], made.make_cache(2), 5, ())
+    assert [len(row) for row in free] == [5, 5]
+    stop = free[0][2]
+    stopped = made.generate([[3, 5], [4, 6, 8]], made.make_cache(2), 5, (stop,))
+    assert stopped[0] == free[0][: free[0].index(stop) + 1]
+
+
+def test_generate_can_be_left_out_also_in_float32():
+    made = decoder(llama(), generates=False)
+    assert made.generate is None
+    lower = made.in_float32()
+    assert lower.generate is None
+    assert lower.step(IDS, None, MASK, POSITIONS).dtype == torch.float32
+
+
+def test_what_is_no_decoder_is_told():
+    with pytest.raises(TargetFault, match=r"the factory returned an object of type builtins\.object"):
+        adapters.record("decoder", object())
+
+
+needs_torchtune = pytest.mark.skipif(
+    importlib.util.find_spec("torchtune") is None or importlib.util.find_spec("torchao") is None, reason="no torchtune"
+)
+
+
+def llama3():
+    from torchtune.models.llama3._component_builders import llama3 as build
+
+    torch.manual_seed(0)
+    sizes = {"num_layers": 1, "num_heads": 2, "num_kv_heads": 2, "embed_dim": 16, "max_seq_len": 32}
+    return build(vocab_size=20, **sizes).eval()
+
+
+@needs_torchtune
+def test_caches_inside_a_model_of_torchtune_decode_as_none_does():
+    made = adapters.record("decoder", llama3())
+    whole = made.full(IDS, MASK, POSITIONS)
+    cache = made.make_cache(2)
+    torch.testing.assert_close(stepwise(made, cache), whole)
+    torch.testing.assert_close(made.full(IDS, MASK, POSITIONS), whole)  # caches are disabled meanwhile
+    made.operations["reset"](cache)
+    torch.testing.assert_close(stepwise(made, cache), whole)
+    made.operations["tear_down"](cache)
+    assert made.tensors(cache) == []
+
+
+@needs_torchtune
+def test_torchtune_generates_for_fewer_prompts_than_there_are_rows():
+    from pytest_evalcheck.adapters import torchtune
+
+    model = llama3()
+    made, here = torchtune.decoder(model, length=16), torchtune.local(model, length=16)
+    full = here.generate([[3, 5], [4, 6, 8]], here.make_cache(2), 4, ())
+    assert here.generate([[3, 5]], here.make_cache(3), 4, ()) == full[:1]
+    assert made.generate([[3, 5]], made.make_cache(3), 4, ()) == full[:1]
+
+
+@needs_torchtune
+def test_a_way_to_disable_that_is_none_is_told():
+    from pytest_evalcheck.adapters import torchtune
+
+    with pytest.raises(ValueError, match="disabled='no'; expected one of 'masked', 'unmasked'"):
+        torchtune.decoder(llama3(), disabled="no")

@@ -53,7 +53,7 @@ def what_stands_apart_is_brought_together(subject: MetricSubject | WrapperSubjec
             return
 
 
-@check("EC602", regimes=("several rows",), examples=6, accelerators=1)
+@check("EC602", regimes=("several rows",), examples=_FEW, accelerators=1)
 def a_container_is_moved_as_a_whole(wrapper: WrapperSubject, case: cases.Batch) -> None:
     """A container is moved as a whole and keeps its type: dicts, lists, tuples, model outputs, dataclasses, nested.
 
@@ -65,8 +65,9 @@ def a_container_is_moved_as_a_whole(wrapper: WrapperSubject, case: cases.Batch) 
     if move is None:
         raise NotApplicable("nothing that moves its batches is known")
     on_cpu = with_batches_on(wrapper, "cpu")
+    containers = dict.fromkeys((case.container, *wrapper.inputs.containers, "nested"))
     for mode in wrapper.modes:
-        for container in (case.container, "nested"):
+        for container in containers:
             about = f"a batch in a {container}"
             batch, kept = (on_cpu.batch(case.samples, mode, container=container) for _ in range(2))
             problem = not_moved(partial(move, batch, wrapper.device), kept, wrapper.device)

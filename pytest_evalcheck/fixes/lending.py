@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, TypeVar
@@ -20,8 +20,16 @@ MODES = ("eval", "train", "keep")
 
 
 @contextmanager
-def lent(model: Model, *, mode: str = "eval", grad: bool = False, buffers: bool = True) -> Iterator[Model]:
-    """Lend a model to an evaluation, without gradients and in eval mode, and take it back as it was (EC106).
+def lent(
+    model: Model,
+    *,
+    mode: str = "eval",
+    grad: bool = False,
+    buffers: bool = True,
+    seed: int | None = None,
+    generators: Iterable[torch.Generator | None] = (),
+) -> Iterator[Model]:
+    """Lend a model to an evaluation, without gradients and in eval mode, and take it back as it was (EC106, EC505).
 
     ``mode`` is "eval", "train" or "keep"; ``grad=True`` leaves autograd on. Given back, also after an
     exception or a KeyboardInterrupt:
@@ -33,7 +41,10 @@ def lent(model: Model, *, mode: str = "eval", grad: bool = False, buffers: bool 
     * every buffer: the same tensor object with the values it had, so that BatchNorm statistics survive. This
       costs one copy of the buffers (not of the parameters); ``buffers=False`` does without;
     * the random generators of torch (the CPU's and those of accelerators that are in use), of Python, and of
-      NumPy where it is imported; the grad mode, the default dtype and the default device.
+      NumPy where it is imported; the ``generators`` named, which are those that data loaders and samplers were
+      given (None among them is skipped); the grad mode, the default dtype and the default device.
+
+    With a ``seed`` all of these generators start from it, so that evaluating twice gives the same (EC504).
 
     Not given back: values and dtype of parameters. A submodule, parameter or buffer that is added within
     stays and keeps what it has; one that is removed within gets its own state back, but not its place.
@@ -50,10 +61,12 @@ def lent(model: Model, *, mode: str = "eval", grad: bool = False, buffers: bool 
         close = difflib.get_close_matches(str(mode), MODES, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise ValueError(f"mode: expected one of {', '.join(map(repr, MODES))}, got {mode!r}{hint}")
+    named = _named(generators)
+    _check_seed(seed)
     # A stack, so that everything is given back even where giving back one of them fails.
     with ExitStack() as stack:
         stack.callback(_globals())
-        for give_back in _generators():
+        for give_back in _generators(named):
             stack.callback(give_back)
         stack.callback(_flags(model))
         stack.callback(_parameters(model))
@@ -62,6 +75,8 @@ def lent(model: Model, *, mode: str = "eval", grad: bool = False, buffers: bool 
         torch.set_grad_enabled(grad)
         if mode != "keep":
             model.train(mode == "train")
+        if seed is not None:
+            _start(seed, named)
         yield model
 
 
@@ -82,7 +97,33 @@ def _default_device() -> torch.device:
     return torch.empty(0).device
 
 
-def _generators() -> Iterator[Callable[[], None]]:
+def _named(generators: Iterable[torch.Generator | None]) -> list[torch.Generator]:
+    if isinstance(generators, torch.Generator):
+        raise TypeError("generators: expected several, such as [loader.generator], got a single one")
+    named = [each for each in generators if each is not None]
+    for each in named:
+        if not isinstance(each, torch.Generator):
+            raise TypeError(f"generators: expected torch.Generator or None, got {type(each).__name__}")
+    return named
+
+
+def _check_seed(seed: int | None) -> None:
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**32):
+        raise ValueError(f"seed: expected a whole number from 0 to 2**32 - 1, which is what NumPy takes, got {seed!r}")
+
+
+def _start(seed: int, named: Iterable[torch.Generator]) -> None:
+    random.seed(seed)
+    if "numpy.random" in sys.modules:
+        sys.modules["numpy.random"].seed(seed)
+    torch.manual_seed(seed)
+    for each in named:
+        each.manual_seed(seed)
+
+
+def _generators(named: Iterable[torch.Generator]) -> Iterator[Callable[[], None]]:
+    for each in named:
+        yield partial(each.set_state, each.get_state())
     yield partial(random.setstate, random.getstate())
     numpy = sys.modules.get("numpy.random")
     if numpy is not None:
@@ -133,7 +174,7 @@ def _buffers(model: nn.Module) -> Callable[[], None]:
 
     def give_back() -> None:
         for buffer, values in copies:
-            _restore(buffer, values)
+            restored(buffer, values)
         for module, name, buffer in places:
             if name in module._buffers and module._buffers[name] is not buffer:
                 module._buffers[name] = buffer
@@ -141,7 +182,8 @@ def _buffers(model: nn.Module) -> Callable[[], None]:
     return give_back
 
 
-def _restore(buffer: Tensor, values: Tensor) -> None:
+def restored(buffer: Tensor, values: Tensor) -> None:
+    """Give a tensor, in place, the values that a copy of it has kept."""
     if buffer.shape != values.shape or buffer.dtype != values.dtype or buffer.device != values.device:
         buffer.data = values
     elif _differ(buffer, values):

@@ -1,0 +1,147 @@
+"""What the reference loop costs with all its fixes, beside a bare loop over the same batches.
+
+    python benchmarks/loops.py [--rounds 15] [--samples 256] [--batch 16]
+
+Both loops evaluate the same small transformer over the batches of a data loader, in turn, so that both meet the same
+load. The bare loop is what people write: ``model.eval()``, ``no_grad``, a mean of the losses of the batches and a list
+of predictions. `pytest_evalcheck.fixes.loops.evaluate` lends the model, carries ids, retries, counts sums and items per
+sample, keeps predictions by id and joins them. `ExactLossTrainer` is put beside the plain Trainer where transformers
+is there; its check of the loss is once per trainer and happens before the rounds.
+
+Printed are the median of each and the median of the ratios of the rounds, in time and in processor time: the second one
+is what the loops cost whatever else the machine does. Goal: within 3 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader
+
+from pytest_evalcheck.fixes.loops import CarryIds, Step, evaluate, sample_losses
+
+TOKENS, VOCABULARY = 64, 1000
+
+
+class Model(nn.Module):
+    """A language model of four layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(128, 4, 512, batch_first=True)
+        self.embed = nn.Embedding(VOCABULARY, 128)
+        self.layers = nn.TransformerEncoder(layer, 4, enable_nested_tensor=False)
+        self.head = nn.Linear(128, VOCABULARY)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.head(self.layers(self.embed(tokens)))
+
+
+def rows(samples: int) -> list[dict[str, Any]]:
+    return [{"id": number, "tokens": torch.randint(0, VOCABULARY, (TOKENS,))} for number in range(samples)]
+
+
+def bare(model: nn.Module, loader: Any) -> tuple[float, torch.Tensor]:
+    losses, predictions = [], []
+    model.eval()
+    with torch.no_grad():
+        for batch in loader:
+            logits = model(batch["tokens"])
+            shifted = logits[:, :-1].reshape(-1, VOCABULARY)
+            losses.append(cross_entropy(shifted, batch["tokens"][:, 1:].reshape(-1)).item())
+            predictions.append(logits.argmax(-1))
+    model.train()
+    return statistics.mean(losses), torch.cat(predictions)
+
+
+def step(model: nn.Module, batch: Any) -> Step:
+    logits = model(batch["tokens"])
+    sums, items = sample_losses(logits, batch["tokens"], shift=True)
+    return Step(batch["ids"], sums, items, {"predictions": logits.argmax(-1)})
+
+
+def measured(ways: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[tuple[float, float]]]:
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    for way in ways.values():
+        way()
+    for number in range(rounds):
+        names = list(ways) if number % 2 else list(ways)[::-1]
+        for name in names:
+            clock, work = time.perf_counter(), time.process_time()
+            ways[name]()
+            found[name].append((time.perf_counter() - clock, time.process_time() - work))
+    return found
+
+
+def told(found: dict[str, list[tuple[float, float]]]) -> None:
+    first = next(iter(found))
+    for name, times in found.items():
+        middle = [statistics.median(each) for each in zip(*times, strict=True)]
+        pairs = zip(times, found[first], strict=True)
+        ratios = [[a / b for a, b in zip(mine, theirs, strict=True)] for mine, theirs in pairs]
+        clock, work = (statistics.median(each) for each in zip(*ratios, strict=True))
+        print(f"{name:28} {middle[0]:8.3f} s {middle[1]:8.3f} s  ratio {clock:.3f}, of processor time {work:.3f}")
+
+
+def loops(rounds: int, samples: int, batch: int) -> None:
+    torch.manual_seed(0)
+    model, data = Model().train(), rows(samples)
+    plain = DataLoader(data, batch_size=batch)
+    carrying = DataLoader(data, batch_size=batch, collate_fn=CarryIds())
+    told(
+        measured(
+            {
+                "bare loop": lambda: bare(model, plain),
+                "evaluate, all fixes": lambda: evaluate(model, carrying, step, order=samples),
+            },
+            rounds,
+        )
+    )
+
+
+def trainers(rounds: int, samples: int, batch: int) -> None:
+    from transformers import LlamaConfig, LlamaForCausalLM, Trainer, TrainingArguments
+    from transformers.utils import logging
+
+    from pytest_evalcheck.fixes.loops import ExactLossTrainer
+
+    logging.set_verbosity_error()
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=VOCABULARY, hidden_size=128, intermediate_size=512, num_hidden_layers=4, num_attention_heads=4
+    )
+    model = LlamaForCausalLM(config)
+    data = [{"input_ids": row["tokens"], "labels": row["tokens"]} for row in rows(samples)]
+
+    def made(kind: Any) -> Any:
+        args = TrainingArguments(
+            tempfile.mkdtemp(), report_to=[], use_cpu=True, disable_tqdm=True, per_device_eval_batch_size=batch
+        )
+        trainer = kind(model=model, args=args, eval_dataset=data)
+        trainer.log = lambda *_: None
+        return trainer.evaluate
+
+    told(measured({"Trainer": made(Trainer), "ExactLossTrainer": made(ExactLossTrainer)}, rounds))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--samples", type=int, default=256)
+    parser.add_argument("--batch", type=int, default=16)
+    given = parser.parse_args()
+    loops(given.rounds, given.samples, given.batch)
+    if importlib.util.find_spec("transformers"):
+        trainers(given.rounds, given.samples, given.batch)

@@ -67,9 +67,10 @@ def company(session: nox.Session) -> None:
 @nox.session
 def composer(session: nox.Session) -> None:
     """Composer, which needs a torch of its own: its targets, and the tests of the fixed wrapper."""
-    session.install("-c", "constraints-composer.txt", "-e", ".[composer]")
+    session.install("-c", "constraints-composer.txt", "-e", ".[composer]", "pytest-xdist")
     environment = {"TOKENIZERS_PARALLELISM": "false"}
     tests = sorted(str(path) for path in Path("tests/fixes").glob("test_fixes_composer*.py"))
     session.run("pytest", "-q", *tests, env=environment)
     targets = sorted(str(path) for path in Path("fixtures/targets").glob("evalcheck_composer*.py"))
-    session.run("pytest", "--evalcheck", "-q", *targets, env=environment)
+    # Two processes: the targets take about twelve minutes of processor time with the simulated devices.
+    session.run("pytest", "--evalcheck", "-q", "-n", "2", *targets, env={**environment, "OMP_NUM_THREADS": "1"})

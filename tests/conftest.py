@@ -1,11 +1,14 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Generator
 
 import pytest
 import torch
 import torch.distributed  # noqa: F401
+from hypothesis import settings
 from target_files import Suite
+from torch.overrides import _get_current_function_mode_stack
 
 # pytester forgets the modules that a run in this process imported; ours must stay the same between runs,
 # and torch cannot be imported twice.
@@ -22,6 +25,18 @@ for _name in (
     importlib.import_module(_name)
 
 pytest_plugins = ["pytester"]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """Blame the test that leaves something behind, not one of those that come after it."""
+    before = settings.default, _get_current_function_mode_stack()
+    try:
+        return (yield)
+    finally:
+        after = settings.default, _get_current_function_mode_stack()
+        torch.set_default_device(None) if after[1] != before[1] else None
+        assert after == before, f"{item.nodeid} left behind {after} instead of {before}"
 
 
 @pytest.fixture

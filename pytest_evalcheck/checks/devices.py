@@ -13,7 +13,6 @@ from pytest_evalcheck.subjects.beside import (
     lacks_dtype,
     names_devices,
     telling,
-    with_batches_on,
     within,
 )
 from pytest_evalcheck.subjects.budgets import spent
@@ -64,12 +63,11 @@ def a_container_is_moved_as_a_whole(wrapper: WrapperSubject, case: cases.Batch) 
     move = wrapper.record.move
     if move is None:
         raise NotApplicable("nothing that moves its batches is known")
-    on_cpu = with_batches_on(wrapper, "cpu")
     containers = dict.fromkeys((case.container, *wrapper.inputs.containers, "nested"))
     for mode in wrapper.modes:
         for container in containers:
             about = f"a batch in a {container}"
-            batch, kept = (on_cpu.batch(case.samples, mode, container=container) for _ in range(2))
+            batch, kept = (wrapper.batch(case.samples, mode, container=container, onto="cpu") for _ in range(2))
             problem = not_moved(partial(move, batch, wrapper.device), kept, wrapper.device)
             expect(about).holds(not problem, about=f"{about} is not moved as a whole", detail=problem)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_evalcheck.compare import Raised
-from pytest_evalcheck.subjects.beside import Subject, beside_the_cpu, with_batches_on
+from pytest_evalcheck.subjects.beside import Subject, beside_the_cpu
 from pytest_evalcheck.subjects.metric import LiveMetric, MetricSubject
 from pytest_evalcheck.subjects.outputs import settled
 from pytest_evalcheck.subjects.subject import Rows
@@ -47,7 +47,7 @@ def _of_a_metric(subject: MetricSubject, rows: Rows) -> Iterator[Spent]:
 
 
 def _of_a_wrapper(subject: Any, rows: Rows) -> Iterator[Spent]:
-    live, with_cpu_batches = LiveWrapper(subject.record, subject.device), with_batches_on(subject, "cpu")
+    live = LiveWrapper(subject.record, subject.device)
     for mode in subject.modes:
         batch = subject.batch(rows, mode)
         if isinstance(live.forward(subject.batch(rows, mode)), Raised):
@@ -60,7 +60,7 @@ def _of_a_wrapper(subject: Any, rows: Rows) -> Iterator[Spent]:
             with subject.ledger.span() as seen:
                 live.feed(batch, outputs, metric)
             yield f"feeding {name}", _counts(seen)
-        batch = with_cpu_batches.batch(rows, mode)
+        batch = subject.batch(rows, mode, onto="cpu")
         with subject.ledger.span() as seen:
             outputs = live.forward(batch)
         if not isinstance(outputs, Raised):

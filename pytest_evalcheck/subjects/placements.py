@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_evalcheck.compare import Raised, difference
 from pytest_evalcheck.strategies.samples import Arguments
-from pytest_evalcheck.subjects.beside import ROUNDING, Beside, names_devices, with_batches_on
+from pytest_evalcheck.subjects.beside import ROUNDING, Beside, names_devices
 from pytest_evalcheck.subjects.metric import MetricSubject
 from pytest_evalcheck.subjects.subject import Rows
 from pytest_evalcheck.subjects.tensors import each_tensor
@@ -81,8 +81,7 @@ def _of_a_wrapper(beside: Beside) -> Iterator[Placement]:
                 left = [name for name, on_device in names if not on_device]
                 yield f"{', '.join(left)} on the CPU", wanted, partial(one.fed, there, wanted)
         # The last, since what it leaves behind in the wrapper is that of an error, for most.
-        given = with_batches_on(subject, "cpu")
-        yield "all of the batch on the CPU", wanted, partial(_fed, subject, beside.rows, mode, given=given)
+        yield "all of the batch on the CPU", wanted, partial(_fed, subject, beside.rows, mode, given="cpu")
 
 
 class _OneForward:
@@ -113,14 +112,14 @@ def _fed(
     rows: Rows,
     mode: str,
     *,
-    given: WrapperSubject | None = None,
+    given: str = "",
     there: There = (True, True, True),
 ) -> Any:
     """What metrics make of the outputs of a new wrapper, or the error.
 
-    The batch that the forward gets is one of ``given``.
+    The batch that the forward gets stands on ``given``.
     """
-    live, batch = subject.fresh(), (given or subject).batch(rows, mode)
+    live, batch = subject.fresh(), subject.batch(rows, mode, onto=given)
     outputs = live.forward(batch)
     return outputs if isinstance(outputs, Raised) else _placed(live, subject.device, batch, outputs, there)
 

@@ -189,11 +189,15 @@ class WrapperSubject(Made):
         """The names of its modes; an empty one for the usual."""
         return tuple(self.record.modes)
 
-    def batch(self, rows: Rows, mode: str = "", *, container: str = "", **layout: Any) -> Any:
-        """A new batch of samples on the device, in a mode; ``layout`` is the ``side`` and ``widths`` of its padding."""
+    def batch(self, rows: Rows, mode: str = "", *, container: str = "", onto: str = "", **layout: Any) -> Any:
+        """A new batch of samples on the device, in a mode; ``layout`` is the ``side`` and ``widths`` of its padding.
+
+        With ``onto`` it goes to that device in the end: a mode may ask the model, which stands on that of the subject.
+        """
         made = self._collated(rows, layout.get("side"), layout.get("widths"))
         moved = made if self.device == "cpu" else each_tensor(made, lambda tensor: tensor.to(self.device))
         made = _described(f"the mode {mode!r}", self.record.modes[mode], moved)
+        made = each_tensor(made, lambda tensor: tensor.to(onto)) if onto else made
         return contained(made, container or self.inputs.containers[0])
 
     def without_labels(self, rows: Rows, mode: str = "") -> Any:

@@ -5,7 +5,7 @@ from collections.abc import Generator
 
 import pytest
 import torch
-import torch.distributed  # noqa: F401
+import torch.distributed
 from hypothesis import settings
 from target_files import Suite
 from torch.overrides import _get_current_function_mode_stack

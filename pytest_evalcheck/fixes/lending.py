@@ -87,7 +87,8 @@ def _globals() -> Callable[[], None]:
         torch.set_grad_enabled(grad)
         torch.set_default_dtype(dtype)
         if _default_device() != device:
-            torch.set_default_device(device)
+            # None takes an override away; naming the CPU would leave a function mode active for every later call.
+            torch.set_default_device(None if device.type == "cpu" else device)
 
     return give_back
 

@@ -36,7 +36,7 @@ def _constraints(session: nox.Session, *without: str) -> str:
 @nox.session
 def lint(session: nox.Session) -> None:
     """Ruff and mypy, over code that is written for them."""
-    session.install("-c", "constraints.txt", "ruff", "mypy", "pytest", "hypothesis", "packaging", "xxhash")
+    session.install("-c", "constraints.txt", "ruff", "mypy", "pytest", "hypothesis", "jinja2", "packaging", "xxhash")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")

@@ -26,8 +26,9 @@ keeps the caches of decoders between batches; these are imported by their names.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pytest_evalcheck.fixes.lazy import lazily
 
 if TYPE_CHECKING:
     from pytest_evalcheck.fixes.accumulation import CompensatedSum
@@ -65,10 +66,4 @@ __all__ = [
     "split_labels",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, _HOMES)

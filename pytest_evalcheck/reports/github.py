@@ -69,10 +69,7 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
 
 def _blocks(report: Report) -> Iterator[_Block]:
     naming = Naming(report)
-    verdict = "broken promises" if report.count("broken") else "nothing is broken"
-    if not any(cell.executed for cell in report.cells):
-        verdict = "nothing was tried"
-    yield _Block("heading", f"## evalcheck: {verdict}\n\n**{report.denominator}**", 0)
+    yield _Block("heading", f"## evalcheck: {groups.verdict(report)}\n\n**{report.denominator}**", 0)
     for section in groups.sections(report):
         yield _Block("table", _table(section), 3)
     if report.cells:

@@ -101,6 +101,13 @@ def unreached(report: Report) -> list[tuple[Cell, ...]]:
     return [groups[key] for key in sorted(groups)]
 
 
+def verdict(report: Report) -> str:
+    """How the run went, in a heading."""
+    if not any(cell.executed for cell in report.cells):
+        return "nothing was tried"
+    return "broken promises" if report.count("broken") else "nothing is broken"
+
+
 def code(cell: Cell) -> str:
     """The code of a cell; a question mark for a check that is not known here."""
     return cell.code or "?"

@@ -13,7 +13,7 @@ from pytest_evalcheck.reports import groups
 from pytest_evalcheck.reports.files import put
 from pytest_evalcheck.reports.groups import Naming
 from pytest_evalcheck.reports.json import versions
-from pytest_evalcheck.reports.text import clip, line, plain, references
+from pytest_evalcheck.reports.text import body, clip, line, references
 
 SYMBOLS: dict[Outcome, str] = dict(zip(OUTCOMES, ("·", "✗", "!", "-", "?"), strict=True))
 _LONGEST = 10_000
@@ -61,7 +61,7 @@ def render(report: Report) -> str:
     places = {id(cell): place for place, cells in enumerate(failures, 1) for cell in cells}
     made = _environment().get_template("page.html.j2")
     return made.render(
-        verdict=_verdict(report),
+        verdict=groups.verdict(report),
         report=report,
         counts=[(outcome, report.count(outcome)) for outcome in OUTCOMES],
         symbols=SYMBOLS,
@@ -99,26 +99,14 @@ def tables(report: Report) -> Iterator[Table]:
         )
 
 
-def _verdict(report: Report) -> str:
-    if not any(cell.executed for cell in report.cells):
-        return "nothing was tried"
-    return "broken promises" if report.count("broken") else "nothing is broken"
-
-
 def _environment() -> jinja2.Environment:
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
     made = jinja2.Environment(autoescape=True, loader=loader, trim_blocks=True, lstrip_blocks=True)
     made.filters["line"] = lambda text: clip(line(text), _LONGEST)
-    made.filters["screen"] = _screen
+    made.filters["screen"] = lambda text: body(text, _LONGEST_SCREEN)
     made.filters["references"] = lambda text: list(references(clip(line(text), _LONGEST)))
     made.filters["firsts"] = _firsts
     return made
-
-
-def _screen(text: str) -> str:
-    body = plain(text).strip("\n")
-    rest = len(body) - _LONGEST_SCREEN
-    return f"{body[:_LONGEST_SCREEN]}\n... {rest} more characters" if rest > 0 else body
 
 
 def _firsts(cells: Iterable[Cell]) -> list[Cell]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pytest_evalcheck.reports.text import clip, line, plain, references
+from pytest_evalcheck.reports.text import body, clip, line, references
 
 _LONGEST = 10_000
 _LONGEST_SCREEN = 20_000
@@ -28,11 +28,9 @@ def code(text: str, *, limit: int = _LONGEST) -> str:
 
 def fenced(text: str, language: str = "text") -> str:
     """Text of several lines as a block of code, whose fence is longer than any in the text."""
-    body = plain(text).strip("\n")
-    if len(body) > _LONGEST_SCREEN:
-        body = f"{body[:_LONGEST_SCREEN]}\n... {len(body) - _LONGEST_SCREEN} more characters"
-    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", body)), default=0))
-    return f"{fence}{language}\n{body}\n{fence}"
+    shown = body(text, _LONGEST_SCREEN)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", shown)), default=0))
+    return f"{fence}{language}\n{shown}\n{fence}"
 
 
 def linked(text: str) -> str:

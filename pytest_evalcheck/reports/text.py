@@ -37,6 +37,12 @@ def line(text: str, *, unicode: bool = True) -> str:
     return " ".join(plain(text, unicode=unicode).split())
 
 
+def body(text: str, limit: int) -> str:
+    """``text`` of several lines, made fit; of more than ``limit`` characters the rest is counted."""
+    fit = plain(text).strip("\n")
+    return fit if len(fit) <= limit else f"{fit[:limit]}\n... {len(fit) - limit} more characters"
+
+
 def references(text: str) -> Iterator[tuple[str, str]]:
     """``text`` in pieces, each with the address that it names as ``org/repo#123`` or as itself, or an empty one."""
     end = 0

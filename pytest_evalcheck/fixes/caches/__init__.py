@@ -9,12 +9,12 @@ is first asked for.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_evalcheck.fixes.caches.errors import CacheError, UnservedModel
 from pytest_evalcheck.fixes.caches.filling import pad_batch, trim
 from pytest_evalcheck.fixes.caches.packing import BatchPlan, Expansion, expand_choices, plan_batches
+from pytest_evalcheck.fixes.lazy import lazily
 
 if TYPE_CHECKING:
     from pytest_evalcheck.fixes.caches.decoding import decode
@@ -56,10 +56,4 @@ __all__ = [
     "trim",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
-        globals()[name] = value
-        return value
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+__getattr__ = lazily(__name__, _HOMES)

@@ -10,9 +10,9 @@ torch is all that they import, and transformers with the two that mend its Train
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from pytest_evalcheck.fixes.lazy import lazily
 from pytest_evalcheck.fixes.lending import lent
 from pytest_evalcheck.fixes.loops.ids import Carried, CarryIds, Numbered, numbered
 from pytest_evalcheck.fixes.loops.joining import ById, IdError, Joined
@@ -47,9 +47,5 @@ __all__ = [
     "sample_losses",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # transformers takes seconds to import.
-    if name in ("ExactLossMixin", "ExactLossTrainer"):
-        return getattr(importlib.import_module(f"{__name__}.trainer"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# transformers takes seconds to import.
+__getattr__ = lazily(__name__, {"ExactLossMixin": "trainer", "ExactLossTrainer": "trainer"})

@@ -6,8 +6,9 @@ processes, or on a Dask or Ray cluster. `pytest_evalcheck.fixes.scoring.harness`
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
+from pytest_evalcheck.fixes.lazy import lazily
 from pytest_evalcheck.fixes.scoring.api import Scores, score_documents, stream_scores
 from pytest_evalcheck.fixes.scoring.cache import ScoreCache
 from pytest_evalcheck.fixes.scoring.errors import DocumentError, ScoringError, SetupError
@@ -15,6 +16,9 @@ from pytest_evalcheck.fixes.scoring.numbers import Number, NumberError, Numbers,
 from pytest_evalcheck.fixes.scoring.options import RunReport
 from pytest_evalcheck.fixes.scoring.seeding import document_seed
 from pytest_evalcheck.fixes.scoring.stream import ScoreStream
+
+if TYPE_CHECKING:
+    from pytest_evalcheck.fixes.scoring.harness import ParallelFilter
 
 __all__ = [
     "DocumentError",
@@ -35,11 +39,5 @@ __all__ = [
     "stream_scores",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # It is a class of lm-eval's, which takes seconds to import.
-    if name == "ParallelFilter":
-        from pytest_evalcheck.fixes.scoring.harness import ParallelFilter
-
-        return ParallelFilter
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# It is a class of lm-eval's, which takes seconds to import.
+__getattr__ = lazily(__name__, {"ParallelFilter": "harness"})

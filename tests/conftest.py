@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 
 import pytest
 import torch
@@ -27,16 +28,28 @@ for _name in (
 pytest_plugins = ["pytester"]
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+@contextmanager
+def leaving_nothing(item: pytest.Item) -> Iterator[None]:
     """Blame the test that leaves something behind, not one of those that come after it."""
     before = settings.default, _get_current_function_mode_stack()
     try:
-        return (yield)
+        yield
     finally:
         after = settings.default, _get_current_function_mode_stack()
         torch.set_default_device(None) if after[1] != before[1] else None
         assert after == before, f"{item.nodeid} left behind {after} instead of {before}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    with leaving_nothing(item):  # what a fixture imports may load a profile of its own
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    with leaving_nothing(item):
+        return (yield)
 
 
 @pytest.fixture

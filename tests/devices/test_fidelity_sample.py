@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 # Pointwise, matrix products, a mask, lists, indices, a factory, losses, a composite, a view, in place, values that decide.
@@ -27,9 +28,11 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of PyTorch's own samples
 def fidelity() -> Iterator[ModuleType]:
     sys.path.insert(0, str(BENCHMARKS))
     logging.disable(logging.CRITICAL)
+    before = settings.get_current_profile_name()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import fidelity as module
+    settings.load_profile(before)  # PyTorch's own samples load a profile of theirs
     yield module
     logging.disable(logging.NOTSET)
     sys.path.remove(str(BENCHMARKS))

@@ -256,7 +256,10 @@ def with_accelerate(rank: int, port: int, world: int) -> Any:
         ACCELERATE_USE_CPU="true",
     )
     from accelerate import Accelerator, DataLoaderConfiguration
+    from accelerate.state import AcceleratorState
 
+    # One for the whole process: a test before this one may have made it, and the fork has inherited it.
+    AcceleratorState._reset_state(reset_partial_state=True)
     accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(dispatch_batches=False))
     assert accelerator.num_processes == world
     theirs: list[int] = []

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -17,9 +19,11 @@ from hypothesis import settings  # noqa: E402
 import pytest_evalcheck as ec  # noqa: E402
 from fixtures.gallery.table import SPECIMENS  # noqa: E402
 from pytest_evalcheck.checks import Check, shipped  # noqa: E402
+from pytest_evalcheck.effort import EFFORTS  # noqa: E402
 
 FOLDER = ROOT / "docs" / "checks"
 PROFILE = settings(derandomize=True, database=None)
+"""With the limits of time out of the way below: a page says the same whatever else the machine does."""
 
 
 def failure(made: Check) -> str:
@@ -29,7 +33,8 @@ def failure(made: Check) -> str:
     before = settings.get_current_profile_name()
     settings.load_profile("docs")
     try:
-        cells = ec.run(specimen.bug, "auto", select=made.code).cells
+        with patch.dict(EFFORTS, normal=replace(EFFORTS["normal"], seconds=300, shrink_seconds=300)):
+            cells = ec.run(specimen.bug, "auto", select=made.code, timeout=300).cells
     finally:
         settings.load_profile(before)
     cell = next((one for one in cells if one.outcome == "broken"), cells[0])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import hypothesis
@@ -10,6 +11,7 @@ import pytest
 import pytest_evalcheck as ec
 from fixtures.gallery.table import SPECIMENS, Specimen
 from pytest_evalcheck.checks import shipped
+from pytest_evalcheck.effort import EFFORTS
 
 ON_DEVICES = {made.code for made in shipped() if made.accelerators}
 APART = {made.code for made in shipped() if "distributed" in made.marks}
@@ -22,6 +24,9 @@ TWINS = {specimen.twin.name: specimen.twin for specimen in SPECIMENS}
 def one_seed_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     # What --hypothesis-seed sets. Other seeds are tried when a check or a specimen changes, not by chance.
     monkeypatch.setattr(hypothesis.core, "global_force_seed", 1)
+    # On a busy machine the smallest case would be another one if shrinking ended by the clock.
+    for name, effort in EFFORTS.items():
+        monkeypatch.setitem(EFFORTS, name, replace(effort, shrink_seconds=300))
 
 
 def each(specimens: list[Specimen]) -> Any:
@@ -46,7 +51,7 @@ def test_every_shipped_check_has_a_bug_that_it_alone_catches() -> None:
 @each([s for s in SPECIMENS if s.code not in APART])
 def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
     # What is about accelerators is tried on simulated ones, and may be wrong with one kind of them alone.
-    cells = ec.run(specimen.bug, "auto", select=specimen.code).cells
+    cells = ec.run(specimen.bug, "auto", select=specimen.code, timeout=300).cells
     cell = next((one for one in cells if one.outcome == "broken"), cells[0])
     assert cell.outcome == "broken", f"{cell.outcome} {cell.reason}"
     assert not cell.cause, f"the target could not be tried: {cell.reason}"

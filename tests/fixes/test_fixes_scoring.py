@@ -5,6 +5,7 @@ import math
 import random
 import sys
 import threading
+from typing import Any
 
 import pytest
 import scoring_cases as cases
@@ -155,6 +156,22 @@ def test_an_error_of_the_documents_comes_after_the_scores_before_it():
 def test_no_documents_make_no_scores(backend):
     scores = score_documents(cases.doubled, [], backend=backend, n_jobs=3)
     assert (scores, scores.report.documents) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("scores", "nan"),
+    [
+        ([1.0, math.inf, -math.inf], []),
+        ([1, math.nan, True], [1]),
+        ([math.inf, -math.inf, math.nan], [2]),
+        ([10**400, 1.0, math.nan], [2]),
+        (["nan", None, math.nan], [2]),
+        ([1e308, 1e308, -1e308], []),
+        ([], []),
+    ],
+)
+def test_whatever_the_scores_are_nan_is_found(scores: list[Any], nan: list[int]):
+    assert score_documents(scores.__getitem__, range(len(scores)), seed=None).nan == nan
 
 
 def test_nan_is_kept_and_told():

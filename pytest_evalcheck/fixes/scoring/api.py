@@ -25,13 +25,16 @@ class Scores(list[Any]):
         super().__init__(scores)
         self.report = report
         self.errors = [score for score in self if isinstance(score, DocumentError)] if report.failed else []
-        # Without a step of Python for every score where they are plain: small documents would feel it.
-        plain = set(map(type, self)) <= _PLAIN
-        self.nan = (
-            []
-            if plain and not any(map(ne, self, self))
-            else [index for index, score in enumerate(self) if _is_nan(score)]
-        )
+        self.nan = [] if _without_nan(self) else [index for index, score in enumerate(self) if _is_nan(score)]
+
+
+def _without_nan(scores: list[Any]) -> bool:
+    """Tell whether there is surely none, without a step of Python for every score: small documents would feel it."""
+    try:
+        total = sum(scores)  # which a single NaN makes one, as two opposite infinities do
+    except Exception:  # texts, None, mappings, integers beyond every float
+        return set(map(type, scores)) <= _PLAIN and not any(map(ne, scores, scores))
+    return type(total) in (int, float) and total == total
 
 
 _PLAIN = {float, int, bool, str, type(None)}

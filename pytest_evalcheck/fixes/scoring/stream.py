@@ -23,6 +23,7 @@ from pytest_evalcheck.fixes.scoring.backends import (
     nested,
 )
 from pytest_evalcheck.fixes.scoring.cache import Lookup
+from pytest_evalcheck.fixes.scoring.clock import Clock
 from pytest_evalcheck.fixes.scoring.codec import dumps
 from pytest_evalcheck.fixes.scoring.elsewhere import Elsewhere
 from pytest_evalcheck.fixes.scoring.errors import DocumentError, SetupError
@@ -34,7 +35,7 @@ from pytest_evalcheck.fixes.scoring.worker import Habit, Task, score_some
 # Seconds of work in a chunk: here, where it bounds how long nobody hears of a score; while it is to be decided whether
 # workers pay, as these have nothing to do until then; and for a worker, where it makes sending it (about a
 # millisecond) cheap.
-HERE, TRIAL, AWAY = 0.05, 0.02, 0.1
+HERE, TRIAL, AWAY = 0.05, 0.02, 0.2
 # Seconds that starting workers is taken to cost when it is decided whether they pay.
 START = 1.0
 # Seconds of a chunk from which on what a document takes can be told.
@@ -163,10 +164,13 @@ class ScoreStream:
             work.top_up(chunks=1)
             while work.ready:
                 piece = work.ready.popleft()
+                clock = Clock()
                 outcome = score_some(task, piece.documents, piece.indices, habit)
+                outcome.seconds = clock.seconds()
                 work.done(piece, outcome)
                 if self.report.backend == AUTO:
                     judge.saw(piece.documents, outcome.seconds)
+                    work.sizes.target = HERE if judge.settled else TRIAL
             yield from work.finished()
             if self.report.backend == AUTO and judge.workers_pay():
                 try:
@@ -202,14 +206,19 @@ class _Judge:
         if seconds >= ENOUGH:
             self._costs.append(seconds / len(documents))
         if self._looks <= 3:
-            started = time.perf_counter()
+            clock = Clock()
             try:
                 for document in documents[:100]:
                     dumps(document)
             except Exception:
                 self._sending = float("inf")
                 return
-            self._sending = 2 * (time.perf_counter() - started) / min(100, len(documents))
+            self._sending = 2 * clock.seconds() / min(100, len(documents))
+
+    @property
+    def settled(self) -> bool:
+        """Whether enough was seen: from here on only a change of what documents take would change the verdict."""
+        return len(self._costs) == self._costs.maxlen
 
     def workers_pay(self) -> bool:
         """Compare the rest in this process with the rest in workers."""

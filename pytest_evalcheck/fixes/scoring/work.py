@@ -109,6 +109,7 @@ class Work:
         self._chunks: deque[Chunk] = deque()
         self._read = 0
         self._held = 0
+        self._widest = 0
         self._numbers = 0
         self.ready: deque[Piece] = deque()
         self.sent: dict[int, Piece] = {}
@@ -134,10 +135,13 @@ class Work:
     def _most(self, size: int) -> int:
         if self._window is not None:
             return self._window
+        most = 4 * self.sizes.jobs * size
         if self.sizes.learning:
             # Enough to keep the workers busy. Many small chunks would be sent before anybody knows better.
-            return 4 * self.sizes.jobs * size
-        return max(64 * self.sizes.jobs, 4 * self.sizes.jobs * size)
+            return most
+        # Never less than before: while as much as that is held, nothing would be there to send to who is done.
+        self._widest = max(self._widest, 64 * self.sizes.jobs, most)
+        return self._widest
 
     def _take(self, size: int) -> None:
         documents: list[Any] = []

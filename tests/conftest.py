@@ -1,8 +1,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator
 
 import pytest
 import torch
@@ -28,28 +27,26 @@ for _name in (
 pytest_plugins = ["pytester"]
 
 
-@contextmanager
-def leaving_nothing(item: pytest.Item) -> Iterator[None]:
-    """Blame the test that leaves something behind, not one of those that come after it."""
-    before = settings.default, _get_current_function_mode_stack()
-    try:
-        yield
-    finally:
-        after = settings.default, _get_current_function_mode_stack()
-        torch.set_default_device(None) if after[1] != before[1] else None
-        assert after == before, f"{item.nodeid} left behind {after} instead of {before}"
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
-    with leaving_nothing(item):  # what a fixture imports may load a profile of its own
+    """Blame the fixture that imports what loads a profile of its own, not a test that comes after it."""
+    before = settings.default
+    try:
         return (yield)
+    finally:
+        assert settings.default == before, f"{item.nodeid} set up {settings.default} instead of {before}"
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
-    with leaving_nothing(item):
+    """Blame the test that leaves something behind, not one of those that come after it."""
+    before = settings.default, _get_current_function_mode_stack()
+    try:
         return (yield)
+    finally:
+        after = settings.default, _get_current_function_mode_stack()
+        torch.set_default_device(None) if after[1] != before[1] else None
+        assert after == before, f"{item.nodeid} left behind {after} instead of {before}"
 
 
 @pytest.fixture

@@ -1,12 +1,15 @@
 """Generation over a ragged stream with caches that are kept, beside the ways of torchtune and transformers.
 
     python benchmarks/decoding.py [--rounds 5] [--only torchtune|transformers] [--part stream|stops|memory]
+                                   [--ways PATTERN]
 
 A stream has full batches, a short last one, and a multiple-choice expansion: questions x choices, more rows than a
 batch has room for, cut into batches. Every way gets the same batches, longest prompts first as lm-eval sorts them, and
 must give the same tokens; one of ours packs the rows of all of them into full batches instead. All ways run in turn, so
 that they meet the same load; printed are, of processor time, the best round of each in tokens per second, and the
 median over the rounds of how many times as fast ours was.
+
+``--ways`` leaves those in whose names a pattern is found; the first of them is what the others are held against.
 
 Twice: where no row stops early, and where rows stop at their own steps. Memory is what all tensors made meanwhile take
 at their peak, as torch's profiler counts it.
@@ -19,6 +22,7 @@ from __future__ import annotations
 import argparse
 import logging
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -99,17 +103,21 @@ def compare(name: str, made: dict[str, Way], batches: Batches, rounds: int) -> N
         print(f"  {way:52}{tokens / min(taken):8.0f} tokens/s   ours is {ratio:5.2f} times as fast")
 
 
-def run(library: str, rounds: int, part: str | None) -> None:
+def run(library: str, rounds: int, part: str | None, text: str) -> None:
     model = models(library, VOCABULARY)
     size = sum(map(Tensor.numel, model.parameters()))
     print(f"\n{library}, {size / 1e6:.1f} million parameters, batches of up to {CAPACITY}, {NEW} new tokens")
     batches, build = stream(), WAYS[library]
-    plain = build(model, ())
+    plain = _chosen(build(model, ()), text)
     if part in (None, "stream"):
         compare("no row stops", plain, batches, rounds)
     if part in (None, "stops"):
         stops = stopping(next(iter(plain.values())), batches)
-        compare("rows stop at their own steps", build(model, stops), batches, rounds)
+        compare("rows stop at their own steps", _chosen(build(model, stops), text), batches, rounds)
+
+
+def _chosen(made: dict[str, Way], text: str) -> dict[str, Way]:
+    return {name: way for name, way in made.items() if re.search(text, name)}
 
 
 def memory(library: str) -> None:
@@ -139,6 +147,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", choices=("torchtune", "transformers"))
     parser.add_argument("--part", choices=("stream", "stops", "memory"))
+    parser.add_argument("--ways", default="")
     parser.add_argument("--peak-of", help=argparse.SUPPRESS)
     given: Any = parser.parse_args()
     logging.disable(logging.WARNING)
@@ -149,7 +158,7 @@ def main() -> None:
     for library in ("torchtune", "transformers"):
         if given.only in (None, library):
             if given.part != "memory":
-                run(library, given.rounds, given.part)
+                run(library, given.rounds, given.part, given.ways)
             if given.part in (None, "memory"):
                 memory(library)
 

@@ -6,6 +6,7 @@ import copy
 import inspect
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from pytest_evalcheck.adapters.transformers_decoder_caches import (
@@ -69,14 +70,18 @@ def _in_float32(made: Decoder, generates: bool) -> Decoder:
 class _Model:
     model: Any
 
+    @cached_property
+    def taken(self) -> Any:
+        """The parameters of its forward, which are looked up at every step."""
+        return inspect.signature(self.model.forward).parameters
+
     def step(self, ids: Any, cache: Any, mask: Any, positions: Any) -> Any:
         """The logits of new ids, called as the model's own ``generate`` calls it."""
         import torch
 
-        taken = inspect.signature(self.model.forward).parameters
-        name = next((name for name in _CACHES if name in taken), "past_key_values")
+        name = next((name for name in _CACHES if name in self.taken), "past_key_values")
         given: dict[str, Any] = {"use_cache": cache is not None}
-        if "position_ids" in taken:
+        if "position_ids" in self.taken:
             given["position_ids"] = positions
         if name == "past_key_values" or mask.shape[1] == ids.shape[1]:  # a state has no places that a mask could name
             given["attention_mask"] = mask
@@ -90,8 +95,7 @@ class _Model:
 
     def generate(self, prompts: list[list[int]], cache: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
         """What its own ``generate`` gives, greedily, of prompts that are padded on the left."""
-        taken = inspect.signature(self.model.forward).parameters
-        name = "cache_params" if "cache_params" in taken else "past_key_values"
+        name = "cache_params" if "cache_params" in self.taken else "past_key_values"
         ids, mask = _padded(prompts, self.model.device)
         found = self.model.generate(
             input_ids=ids,
@@ -103,7 +107,7 @@ class _Model:
             pad_token_id=0,
             **({} if isinstance(cache, Held) else {name: cache}),
         )
-        return [_until(row, stop) for row in found[:, ids.shape[1] :].tolist()]
+        return [until(row, stop) for row in found[:, ids.shape[1] :].tolist()]
 
 
 def _padded(prompts: Sequence[Sequence[int]], device: Any) -> tuple[Any, Any]:
@@ -118,7 +122,7 @@ def _padded(prompts: Sequence[Sequence[int]], device: Any) -> tuple[Any, Any]:
     )
 
 
-def _until(row: Sequence[int], stop: Sequence[int]) -> list[int]:
+def until(row: Sequence[int], stop: Sequence[int]) -> list[int]:
     """The tokens of a row up to its first stop token: what follows is padding, by the documentation of ``generate``."""
     ends = [place for place, token in enumerate(row) if token in stop]
     return list(row[: ends[0] + 1]) if ends else list(row)

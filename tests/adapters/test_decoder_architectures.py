@@ -32,9 +32,9 @@ def test_a_tiny_model_tells_its_tokens_apart(decoders):
     assert next(model.parameters()).dtype == torch.float64
     assert not model.training
     with torch.no_grad():
-        logits = model(torch.tensor([[4, 5, 6]])).logits
+        logits = model(torch.arange(4, 44)[None]).logits
     assert logits.std() > 0.3
-    assert len(set(logits.argmax(-1)[0].tolist())) > 1
+    assert len(set(logits.argmax(-1)[0].tolist())) > 10
 
 
 def test_a_config_with_sizes_of_other_names_is_told(decoders):

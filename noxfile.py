@@ -69,9 +69,9 @@ def composer(session: nox.Session) -> None:
     """Composer, which needs a torch of its own: its targets, and the tests of the fixed wrapper."""
     session.install("-c", "constraints-composer.txt", "-e", ".[composer]", "pytest-xdist")
     environment = {"TOKENIZERS_PARALLELISM": "false"}
-    tests = sorted(str(path) for path in Path("tests/fixes").glob("test_fixes_composer*.py"))
+    tests = sorted(str(path) for path in Path("tests").glob("*/test_*composer*.py"))
     session.run("pytest", "-q", *tests, env=environment)
-    targets = sorted(str(path) for path in Path("fixtures/targets").glob("evalcheck_composer*.py"))
+    targets = sorted(str(path) for path in Path("fixtures/targets").glob("evalcheck_*composer*.py"))
     # Another device, such as auto, can be named behind `--`: on simulated ones the targets take three times as long.
     arguments = session.posargs or ["--evalcheck-device=cpu"]
     environment["OMP_NUM_THREADS"] = "1"

@@ -12,14 +12,18 @@ if TYPE_CHECKING:
     from pytest_evalcheck.cell import Cell, Report
     from pytest_evalcheck.checks import Check, check
     from pytest_evalcheck.compare import Tolerance
-    from pytest_evalcheck.decorators import decoder, metric, scorer, wrapper
+    from pytest_evalcheck.decorators import decoder, loop, metric, scorer, wrapper
     from pytest_evalcheck.guard import unchanged
     from pytest_evalcheck.standalone import run
     from pytest_evalcheck.subjects.decoder import Decoder
+    from pytest_evalcheck.subjects.loop import Loop
+    from pytest_evalcheck.subjects.loop_data import LoopData
+    from pytest_evalcheck.subjects.loop_numbers import Evaluated
     from pytest_evalcheck.subjects.metric import Metric
     from pytest_evalcheck.subjects.scorer import Runner, Scorer, Several
     from pytest_evalcheck.subjects.wrapper import Wrapper
     from pytest_evalcheck.target import KnownFailure, Target, TargetError
+    from pytest_evalcheck.variants import Variant
     from pytest_evalcheck.violation import Violation, expect, passed_over
 
 __version__ = "0.1.0"
@@ -28,7 +32,10 @@ _HOMES = {
     "Cell": "cell",
     "Check": "checks",
     "Decoder": "subjects.decoder",
+    "Evaluated": "subjects.loop_numbers",
     "KnownFailure": "target",
+    "Loop": "subjects.loop",
+    "LoopData": "subjects.loop_data",
     "Metric": "subjects.metric",
     "Report": "cell",
     "Runner": "subjects.scorer",
@@ -37,11 +44,13 @@ _HOMES = {
     "Target": "target",
     "TargetError": "target",
     "Tolerance": "compare",
+    "Variant": "variants",
     "Violation": "violation",
     "Wrapper": "subjects.wrapper",
     "check": "checks",
     "decoder": "decorators",
     "expect": "violation",
+    "loop": "decorators",
     "metric": "decorators",
     "passed_over": "violation",
     "run": "standalone",
@@ -54,7 +63,10 @@ __all__ = [
     "Cell",
     "Check",
     "Decoder",
+    "Evaluated",
     "KnownFailure",
+    "Loop",
+    "LoopData",
     "Metric",
     "Report",
     "Runner",
@@ -63,12 +75,14 @@ __all__ = [
     "Target",
     "TargetError",
     "Tolerance",
+    "Variant",
     "Violation",
     "Wrapper",
     "__version__",
     "check",
     "decoder",
     "expect",
+    "loop",
     "metric",
     "passed_over",
     "run",

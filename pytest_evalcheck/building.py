@@ -16,6 +16,7 @@ from pytest_evalcheck.limits import CellTimeout
 from pytest_evalcheck.screen import raised_at
 from pytest_evalcheck.subjects.calling import TargetFault
 from pytest_evalcheck.subjects.decoder import Decoder
+from pytest_evalcheck.subjects.loop import Loop
 from pytest_evalcheck.subjects.wrapper import Wrapper
 from pytest_evalcheck.target import Target
 
@@ -37,7 +38,7 @@ class Building:
         if device not in self._pristine:
             self._pristine[device] = self._make(arguments)
         pristine = self._pristine[device]
-        if isinstance(pristine, (Wrapper, Decoder)):
+        if isinstance(pristine, (Wrapper, Decoder, Loop)):
             raise TargetFault(
                 "a record of callables cannot be copied: its callables would go on to use the model of the original",
                 actual=f'fresh="cell" and an ec.{type(pristine).__name__}',

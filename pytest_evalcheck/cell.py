@@ -6,7 +6,7 @@ in the process that ran them, on the controller of a distributed run, or from a 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
@@ -47,6 +47,11 @@ class Cell:
     ledger: Mapping[str, Any] = field(default_factory=dict)
     """What crossed between devices and where the host waited, on a simulated one: all of it for the smallest input of a
     failure, ``bytes`` by way and the number of ``transfers`` and ``syncs`` of the last case else."""
+    variants: Sequence[Mapping[str, Any]] = ()
+    """What the plain configuration of a loop and each of its variants cost, measured side by side and judged by nobody:
+    ``name``, ``samples``, ``rounds``, ``speed`` in samples a second, ``speedup``, ``memory`` in bytes, its
+    ``memory_ratio``, ``numbers`` and ``drift``; of a variant with a budget also the ``number`` that it is about, the
+    ``change`` of it between ``low`` and ``high``, ``budget`` and ``verdict``."""
     file: str = ""
     line: int = 0
 
@@ -63,13 +68,19 @@ class Cell:
     def as_json(self) -> dict[str, Any]:
         """A plain dict of this cell, with its unreached regimes, ready for ``json.dumps``."""
         own = {f.name: getattr(self, f.name) for f in fields(self)}
-        return {**own, "regimes": dict(self.regimes), "ledger": dict(self.ledger), "unreached": list(self.unreached)}
+        plain = {
+            "regimes": dict(self.regimes),
+            "ledger": dict(self.ledger),
+            "variants": [dict(v) for v in self.variants],
+        }
+        return {**own, **plain, "unreached": list(self.unreached)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Cell:
         """The cell that `as_json` wrote; keys that a newer version added are passed over."""
         known = {f.name for f in fields(cls)}
-        return cls(**{k: v for k, v in data.items() if k in known})
+        rows = tuple(dict(row) for row in data.get("variants", ()))
+        return cls(**{**{k: v for k, v in data.items() if k in known}, "variants": rows})
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,8 @@ from pytest_evalcheck.checks import Check, shipped
 from pytest_evalcheck.compare import Tolerance
 from pytest_evalcheck.strategies.samples import Samples
 from pytest_evalcheck.target import KnownFailure, Target, nearest, requirement
+from pytest_evalcheck.variants import Variant
+from pytest_evalcheck.variants import read as read_variants
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -45,6 +47,13 @@ class Keywords(TypedDict, total=False):
     """Seconds a cell."""
     budget: Mapping[str, int]
     """What scoring one batch on an accelerator may cost: ``{"transfers": 0, "syncs": 1}``. Nothing by default."""
+
+
+class LoopKeywords(Keywords, total=False):
+    """What `loop` takes beside them."""
+
+    variants: Mapping[str, Variant | Mapping[str, Any]]
+    """By name, optimised configurations of the same loop: a `Variant`, or keywords of ``evaluate``."""
 
 
 Decorator = Callable[[Callable[..., Any]], Target]
@@ -86,11 +95,20 @@ def scorer(**keywords: Unpack[Keywords]) -> Decorator:
     return _decorator("scorer", keywords)
 
 
+def loop(**keywords: Unpack[LoopKeywords]) -> Decorator:
+    """Make a loop target of a factory: it gives a whole evaluation of a data set, new every time it is called.
+
+    The keywords are those of `LoopKeywords`. ``inputs`` draws the samples of a data set, e.g.
+    ``strategies.tabular(features=3, classes=4)``; ``reference`` maps them to the numbers that are right, by name.
+    """
+    return _decorator("loop", keywords)
+
+
 def _decorator(kind: str, keywords: Any) -> Decorator:
     def decorate(factory: Callable[..., Any]) -> Target:
-        known = {name: value for name, value in keywords.items() if name in Keywords.__annotations__}
-        given: dict[str, Any] = {**_DEFAULTS, **known}
-        problems = [f"unknown keyword {n!r}{nearest(n, list(_DEFAULTS))}" for n in keywords if n not in _DEFAULTS]
+        names = [name for name in _DEFAULTS if name != "variants" or kind == "loop"]
+        given: dict[str, Any] = {**_DEFAULTS, **{name: keywords[name] for name in names if name in keywords}}
+        problems = [f"unknown keyword {n!r}{nearest(n, names)}" for n in keywords if n not in names]
         if not isinstance(given["inputs"], Samples):
             problems.append(
                 f"inputs={given['inputs']!r}; expected samples, e.g. pytest_evalcheck.strategies.{_EXAMPLES[kind]}, "
@@ -131,6 +149,7 @@ def _decorator(kind: str, keywords: Any) -> Decorator:
             isolated=given["isolated"],
             timeout=given["timeout"],
             budget=_budget(given["budget"], problems),
+            variants=read_variants(given["variants"], problems),
             problems=tuple(problems),
         )
 
@@ -151,10 +170,12 @@ _DEFAULTS: dict[str, Any] = {
     "isolated": False,
     "timeout": None,
     "budget": None,
+    "variants": None,
 }
 BUDGETS = ("transfers", "syncs")
 _EXAMPLES = {
     "decoder": "prompts(vocab=64)",
+    "loop": "tabular(features=3, classes=4)",
     "metric": "multiclass(classes=5)",
     "scorer": "responses(max_repeats=3)",
     "wrapper": "causal_lm(vocab=40)",

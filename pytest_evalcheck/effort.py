@@ -20,6 +20,11 @@ class Effort:
     shrink_seconds: float
     """After this time the smallest failing case so far is reported."""
 
+    @property
+    def measuring(self) -> float:
+        """How many seconds variants may be measured in a cell, all of them together."""
+        return self.seconds / 6
+
     def examples(self, wanted: int | None = None) -> int:
         """The number of cases: ``wanted`` is what a check asks for at normal effort, of 25 by default."""
         usual = settings.default.max_examples  # type: ignore[union-attr]

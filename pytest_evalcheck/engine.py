@@ -31,7 +31,7 @@ class Runner:
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
-        self.trial = Trial(Evidence(plan.target.tolerance))
+        self.trial = self._new_trial()
         self._building = Building(plan.target)
 
     def test(self, run: Callable[..., None]) -> Callable[..., None]:
@@ -61,6 +61,8 @@ class Runner:
                 HealthCheck.function_scoped_fixture,
                 HealthCheck.differing_executors,
                 HealthCheck.too_slow,
+                # Many samples are drawn by a seed of their own, once in a case.
+                *([HealthCheck.nested_given] if hasattr(HealthCheck, "nested_given") else []),
                 *settings.default.suppress_health_check,  # type: ignore[union-attr]
             ],
         )(made)
@@ -96,7 +98,7 @@ class Runner:
     def judge(self, call: Callable[[], Any]) -> Cell:
         """Run the Hypothesis test with ``call`` and say what became of the promise."""
         plan = self.plan
-        self.trial = Trial(Evidence(plan.target.tolerance))
+        self.trial = self._new_trial()
         outcome, reason = self._before()
         if outcome is None:
             try:
@@ -123,6 +125,10 @@ class Runner:
         """The cell of a target that could not be judged here."""
         self.trial = Trial(Evidence(self.plan.target.tolerance), started=started, violation=fault)
         return self._failed(None, "")
+
+    def _new_trial(self) -> Trial:
+        measuring = 0.0 if self.plan.pinned_only else self.plan.effort.measuring
+        return Trial(Evidence(self.plan.target.tolerance, seconds=measuring))
 
     def _strategy(self) -> Any:
         plan = self.plan
@@ -171,6 +177,7 @@ class Runner:
                 elsewhere=subject_on if "device" in arguments else None,
                 ledger=self.trial.ledger,
                 budget=self.plan.target.budget,
+                variants=self.plan.target.variants,
             )
 
         subject = subject_on(axis.torch_name(self.plan.device))
@@ -303,6 +310,7 @@ class Runner:
             seconds=round(time.monotonic() - trial.started, 4),
             examples=trial.examples,
             regimes=counted,
+            variants=tuple(row for row in trial.evidence.variants.values() if "speed" in row),
             file=plan.target.file,
             line=plan.target.line,
             **more,

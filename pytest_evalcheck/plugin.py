@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_evalcheck.devices import Ledger
     from pytest_evalcheck.guard import Guard
     from pytest_evalcheck.streams import Streams
+    from pytest_evalcheck.variants.beside import Variants
 
 _SIMULATED = "simulated: runs on a simulated accelerator"
 
@@ -164,3 +165,11 @@ def evalcheck_streams() -> Callable[..., Streams]:
     from pytest_evalcheck.streams import streams
 
     return streams
+
+
+@pytest.fixture
+def evalcheck_variants() -> Callable[..., Variants]:
+    """One evaluation in several configurations: ``evalcheck_variants(evaluate, samples, {...}).agree(within=1e-2)``."""
+    from pytest_evalcheck.variants.beside import variants
+
+    return variants

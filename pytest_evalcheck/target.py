@@ -12,6 +12,7 @@ from typing import Any, Literal
 from pytest_evalcheck.checks import Check, shipped
 from pytest_evalcheck.compare import Tolerance
 from pytest_evalcheck.strategies.samples import Samples
+from pytest_evalcheck.variants import Variant
 
 
 class TargetError(Exception):
@@ -51,6 +52,7 @@ class Target:
     isolated: bool
     timeout: float | None
     budget: Mapping[str, int]
+    variants: Mapping[str, Variant]
     problems: tuple[str, ...] = ()
     """What is wrong with the target. Told when it is collected, so that the other targets of a file still run."""
     pytestmark: list[Any] = field(default_factory=list)

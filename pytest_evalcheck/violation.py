@@ -10,7 +10,7 @@ import contextvars
 import unittest
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_evalcheck.compare import Raised, Tolerance, difference, show
@@ -57,6 +57,10 @@ class Evidence:
     last_refusal: str = ""
     passed_over: str = ""
     """Why a case said nothing about the promise."""
+    seconds: float = 0.0
+    """How long variants may be measured in this cell; 0 where nothing is to be."""
+    variants: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By name what variants cost, once that was measured."""
 
 
 _evidence: contextvars.ContextVar[Evidence | None] = contextvars.ContextVar("evidence", default=None)
@@ -70,6 +74,11 @@ def collecting(evidence: Evidence) -> Iterator[Evidence]:
         yield evidence
     finally:
         _evidence.reset(token)
+
+
+def gathering() -> Evidence | None:
+    """What is gathered about this cell; None outside of one."""
+    return _evidence.get()
 
 
 def refused(error: Raised) -> None:

@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parent.parent / "pytest_evalcheck"
 
 # What a module of each layer may import of ours; the order reads from the outside in.
 MAY_IMPORT = {
-    "plugin": {"axis", "devices", "explain", "guard", "session", "streams", "target"},
+    "plugin": {"axis", "devices", "explain", "guard", "session", "streams", "target", "variants"},
     "session": {"cell", "checks", "collect", "isolate", "options", "reports", "target"},
     "isolate": {"cell", "engine", "options", "plan", "reports", "subjects"},
     "collect": {"axis", "checks", "engine", "options", "plan", "screen", "select", "target"},
@@ -36,13 +36,14 @@ MAY_IMPORT = {
     "trial": {"literals", "subjects", "violation"},
     "building": {"adapters", "ambient", "guard", "limits", "screen", "subjects", "target"},
     "plan": {"axis", "checks", "effort", "strategies", "subjects", "target"},
-    "decorators": {"axis", "checks", "compare", "strategies", "target"},
+    "decorators": {"axis", "checks", "compare", "strategies", "target", "variants"},
     "axis": {"devices", "target"},
-    "target": {"checks", "compare", "strategies"},
+    "target": {"checks", "compare", "strategies", "variants"},
     "screen": {"checks", "literals", "violation"},
-    "checks": {"ambient", "compare", "guard", "strategies", "subjects", "violation"},
+    "checks": {"ambient", "compare", "guard", "strategies", "subjects", "variants", "violation"},
     "adapters": {"subjects", "strategies"},
-    "subjects": {"ambient", "compare", "guard", "strategies", "violation"},
+    "subjects": {"ambient", "compare", "guard", "strategies", "variants", "violation"},
+    "variants": {"compare", "violation"},
     "strategies": set(),
     "violation": {"compare"},
     "streams": {"compare", "violation"},

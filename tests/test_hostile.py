@@ -16,8 +16,10 @@ from fixtures.gallery import hostile
 from fixtures.gallery.decoders_correct import Generating
 from fixtures.gallery.hostile import HOSTILE, Hostile
 from fixtures.gallery.hostile_decoders import HOSTILE_DECODERS
+from fixtures.gallery.hostile_loops import HOSTILE_LOOPS
 from fixtures.gallery.hostile_scorers import HOSTILE_SCORERS
 from fixtures.gallery.hostile_wrappers import HOSTILE_WRAPPERS, prints
+from fixtures.gallery.loops_correct import Complete
 from fixtures.gallery.metrics_plain import running_sum
 from fixtures.gallery.scorers_correct import Numbers
 from fixtures.gallery.table import target
@@ -26,11 +28,12 @@ from fixtures.gallery.wrappers_correct import ImageClassifier
 ROOT = Path(__file__).resolve().parents[1]
 each = pytest.mark.parametrize(
     "specimen",
-    [*HOSTILE, *HOSTILE_WRAPPERS, *HOSTILE_SCORERS, *HOSTILE_DECODERS],
+    [*HOSTILE, *HOSTILE_WRAPPERS, *HOSTILE_SCORERS, *HOSTILE_DECODERS, *HOSTILE_LOOPS],
     ids=lambda specimen: f"{specimen.target.kind}-{specimen.target.name}",
 )
 CORRECT = {
     "decoder": target(Generating),
+    "loop": target(Complete),
     "metric": running_sum,
     "scorer": target(Numbers),
     "wrapper": target(ImageClassifier),

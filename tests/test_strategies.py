@@ -112,6 +112,8 @@ def _inputs(made: Any) -> Samples:
         return es.causal_lm(vocab=5)
     if "decoder" in made.kinds:
         return es.prompts(vocab=9)
+    if "loop" in made.kinds:
+        return es.tabular(features=2, classes=3)
     if "scorer" in made.kinds:
         return es.responses(max_repeats=3)
     return ALL["binary probabilities"] if "ignored" in made.needs else ALL["multiclass logits"]

@@ -8,17 +8,26 @@ from typing import Any
 
 from pytest_evalcheck.subjects.calling import TargetFault
 from pytest_evalcheck.subjects.decoder import Decoder
+from pytest_evalcheck.subjects.loop import Loop
 from pytest_evalcheck.subjects.metric import Metric
 from pytest_evalcheck.subjects.scorer import Scorer
 from pytest_evalcheck.subjects.wrapper import Wrapper
 
-_RECORDS: dict[str, type] = {"decoder": Decoder, "metric": Metric, "scorer": Scorer, "wrapper": Wrapper}
+_RECORDS: dict[str, type] = {"decoder": Decoder, "loop": Loop, "metric": Metric, "scorer": Scorer, "wrapper": Wrapper}
 
 _KNOWN: dict[str, dict[str, str]] = {
     "decoder": {
         "lm_eval.models.huggingface.HFLM": "lm_eval_decoder",
         "torchtune.modules.transformer.TransformerDecoder": "torchtune",
         "transformers.modeling_utils.PreTrainedModel": "transformers_decoder",
+    },
+    "loop": {
+        "composer.trainer.trainer.Trainer": "composer_loop",
+        "lightning.pytorch.core.module.LightningModule": "lightning_loop",
+        "lm_eval.models.huggingface.HFLM": "lm_eval_loop",
+        "pytorch_lightning.core.module.LightningModule": "lightning_loop",
+        "transformers.pipelines.base.Pipeline": "transformers_pipeline_loop",
+        "transformers.trainer.Trainer": "transformers_loop",
     },
     "metric": {
         "torchmetrics.collections.MetricCollection": "torchmetrics",
@@ -44,12 +53,14 @@ _KNOWN: dict[str, dict[str, str]] = {
 
 _NEEDED = {
     "decoder": ("make_cache", "step"),
+    "loop": ("evaluate",),
     "metric": ("update", "compute"),
     "scorer": ("score",),
     "wrapper": ("forward",),
 }
 _EXPECTED = {
     "decoder": "an ec.Decoder, or a model of transformers, torchtune or lm_eval",
+    "loop": "an ec.Loop, a Trainer of transformers or Composer, a pipeline, a LightningModule, or an HFLM of lm_eval",
     "metric": "an ec.Metric, or an object of torchmetrics or Hugging Face evaluate",
     "scorer": "an ec.Scorer, or a filter or task of lm_eval, or a metric of Hugging Face evaluate",
     "wrapper": "an ec.Wrapper, or a model of Composer, transformers or Lightning",
@@ -58,6 +69,10 @@ _HINTS = {
     "decoder": (
         "It has make_cache() and step(): return `ec.Decoder(it, make_cache=it.make_cache, step=it.step)`.",
         "`ec.Decoder(model, make_cache=..., step=...)`",
+    ),
+    "loop": (
+        "It has evaluate(): return `ec.Loop(evaluate=...)` with a function of a data set and a batch size.",
+        "`ec.Loop(evaluate=...)`, or `ec.Loop.of(model, loss=...)` for a torch.nn.Module",
     ),
     "metric": ("It has update() and compute(): return `ec.Metric.of(it)`.", "`ec.Metric(update=..., compute=...)`"),
     "scorer": (

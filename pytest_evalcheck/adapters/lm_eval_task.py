@@ -158,6 +158,11 @@ class Run:
         logged = self._logged(self._evaluate(responses, documents, samples=numbers), joined=True)
         return [scores for scores, _ in logged]
 
+    def with_model(self, model: Any, documents: Sequence[Any], **options: Any) -> Any:
+        """The results of a model on these documents, as ``simple_evaluate`` gives them."""
+        with _quietly():
+            return _evaluate(model, self._task(documents, {}), **options)
+
     def _evaluate(
         self,
         responses: Any,

@@ -18,6 +18,10 @@ def shipped() -> tuple[Check, ...]:
         decoder_rows,
         decoder_state,
         devices,
+        loop_batches,
+        loop_samples,
+        loop_state,
+        loop_variants,
         metric_precision,
         metric_state,
         metric_streams,
@@ -43,6 +47,10 @@ def shipped() -> tuple[Check, ...]:
         scorer_documents,
         scorer_parallel,
         scorer_numbers,
+        loop_batches,
+        loop_samples,
+        loop_state,
+        loop_variants,
         devices,
     )
     found = [value for module in modules for value in vars(module).values() if isinstance(value, Check)]

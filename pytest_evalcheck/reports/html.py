@@ -9,7 +9,7 @@ from pathlib import Path
 import jinja2
 
 from pytest_evalcheck.cell import OUTCOMES, Cell, Outcome, Report
-from pytest_evalcheck.reports import groups
+from pytest_evalcheck.reports import groups, plot, variants
 from pytest_evalcheck.reports.files import put
 from pytest_evalcheck.reports.groups import Naming
 from pytest_evalcheck.reports.json import versions
@@ -67,6 +67,13 @@ def render(report: Report) -> str:
         symbols=SYMBOLS,
         versions=[(name, version) for name, version in versions().items() if version],
         tables=list(tables(report)),
+        variants=variants.comparisons(report),
+        plot=plot.plot,
+        box=(plot.WIDTH, plot.HEIGHT),
+        colours={"within": "kept", "beyond": "broken", "undecided": "known"},
+        times=variants.times,
+        heads=variants.HEADS,
+        cells_of=variants.cells,
         failures=failures,
         place=lambda cell: places.get(id(cell)),
         known=groups.because(report.of("known")),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pytest_evalcheck.cell import Cell, Outcome, Report
 from pytest_evalcheck.reports import groups
 from pytest_evalcheck.reports.matrix import matrix
+from pytest_evalcheck.reports.measured import measured
 from pytest_evalcheck.reports.page import BOLD, LIGHT, MARKUP, PLAIN, Line, Page
 
 _INDENT = "    "
@@ -65,6 +66,7 @@ def _lines(page: Page, report: Report, slowest: int, untried: Sequence[str]) -> 
             _unreached(page, naming, report),
             _reasons(page, naming, report, "not run"),
             _reasons(page, naming, report, "not applicable") if page.verbosity else iter(()),
+            measured(page, report),
             _slowest(page, naming, report, slowest),
         ]
         for block in blocks:

@@ -16,6 +16,7 @@ from pytest_evalcheck.strategies.numbers import clusters, regression, values
 from pytest_evalcheck.strategies.padding import Padding
 from pytest_evalcheck.strategies.samples import Arguments, Bulk, Samples, grid, samples
 from pytest_evalcheck.strategies.scoring import choices, loglikelihoods, responses
+from pytest_evalcheck.strategies.tabular import tabular
 
 __all__ = [
     "Arguments",
@@ -41,6 +42,7 @@ __all__ = [
     "segmentation",
     "sequence_classification",
     "sequence_to_sequence",
+    "tabular",
     "text_pairs",
     "token_classification",
     "tokens",

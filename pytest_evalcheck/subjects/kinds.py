@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_evalcheck.subjects.decoding import DecoderSubject
+from pytest_evalcheck.subjects.loop_live import LoopSubject
 from pytest_evalcheck.subjects.metric import MetricSubject
 from pytest_evalcheck.subjects.scorer import ScorerSubject
 from pytest_evalcheck.subjects.wrapper import WrapperSubject
 
 SUBJECTS: dict[str, Any] = {
     "decoder": DecoderSubject,
+    "loop": LoopSubject,
     "metric": MetricSubject,
     "scorer": ScorerSubject,
     "wrapper": WrapperSubject,

@@ -27,3 +27,5 @@ class Made:
     """What crosses between devices, where that is counted."""
     budget: Mapping[str, int] = field(default_factory=dict)
     """What scoring one batch may cost there."""
+    variants: Mapping[str, Any] = field(default_factory=dict)
+    """By name, optimised configurations of the same loop."""

@@ -17,12 +17,15 @@ from pytest_evalcheck.strategies.cases.decoding import (
 )
 from pytest_evalcheck.strategies.cases.documents import Crowd, Documents, Odd, OneOfMany
 from pytest_evalcheck.strategies.cases.hostile import Contrast, Ignored, Poisoned, Rejected
+from pytest_evalcheck.strategies.cases.interrupted import MODES, Exhausted, Interrupted, Spoilt
+from pytest_evalcheck.strategies.cases.loops import Evaluation, Gathered, Sequel, Spread
 from pytest_evalcheck.strategies.cases.plan import Case, Cut, Rows, cuts, explicit, pick
 from pytest_evalcheck.strategies.cases.precision import Cast, LowPrecision
 from pytest_evalcheck.strategies.cases.streams import FirstBatch, Gaps, Processes, Reordered, Shards, Stream
 from pytest_evalcheck.strategies.cases.turns import Again, Fewer, Filled, TooMany
 
 __all__ = [
+    "MODES",
     "STEPS",
     "Again",
     "Batch",
@@ -34,11 +37,15 @@ __all__ = [
     "Cut",
     "Documents",
     "Ending",
+    "Evaluation",
+    "Exhausted",
     "Fewer",
     "Filled",
     "FirstBatch",
     "Gaps",
+    "Gathered",
     "Ignored",
+    "Interrupted",
     "LowPrecision",
     "Odd",
     "OneOfMany",
@@ -54,7 +61,10 @@ __all__ = [
     "Reordered",
     "Rows",
     "Rowwise",
+    "Sequel",
     "Shards",
+    "Spoilt",
+    "Spread",
     "Stream",
     "TooMany",
     "cuts",

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import logging
+import math
+
+import pytest
+import torch
+
+from pytest_evalcheck import LoopData, adapters
+
+pytest.importorskip("lm_eval")
+transformers = pytest.importorskip("transformers")
+
+LETTERS = "abcdefgh"
+ROWS = [("abc", "d"), ("e", "fg"), ("h", "abcd")]
+
+
+def hflm():
+    from lm_eval.models.huggingface import HFLM
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+
+    logging.getLogger("lm_eval").setLevel("ERROR")
+    ids = {"<pad>": 0, "<eos>": 1, **{letter: place for place, letter in enumerate(LETTERS, 2)}}
+    made = Tokenizer(models.WordLevel(ids, unk_token="<pad>"))
+    made.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+    tokenizer = transformers.PreTrainedTokenizerFast(tokenizer_object=made, pad_token="<pad>", eos_token="<eos>")
+    torch.manual_seed(0)
+    sizes = {"vocab_size": 10, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    config = transformers.LlamaConfig(num_attention_heads=2, initializer_range=0.5, **sizes)
+    model = transformers.LlamaForCausalLM(config).double().eval()
+    return HFLM(pretrained=model, tokenizer=tokenizer, batch_size=1, max_length=16, device="cpu")
+
+
+def documents(rows):
+    return [{"question": question, "answer": answer} for question, answer in rows]
+
+
+def likelihood(model, question, answer):
+    before, ids = ([LETTERS.index(letter) + 2 for letter in text] for text in (question, answer))
+    with torch.no_grad():
+        logits = model(input_ids=torch.tensor([before + ids])).logits[0, len(before) - 1 : -1]
+    return logits.log_softmax(-1).gather(1, torch.tensor(ids)[:, None]).sum().item()
+
+
+def test_a_model_alone_becomes_a_loop_over_answers_that_continue_questions():
+    lm = hflm()
+    loop = adapters.record("loop", lm)
+    found = loop.evaluate(LoopData(ROWS, documents), batch_size=2)
+    values = [likelihood(lm.model, *row) for row in ROWS]
+    assert found.numbers["perplexity"] == pytest.approx(math.exp(-sum(values) / len(values)))
+    assert [place for place, _ in found.records] == [0, 1, 2]
+    assert [fields["responses"][0][0] for _, fields in found.records] == pytest.approx(values)
+
+
+def test_the_batch_size_that_is_asked_for_is_that_of_the_forwards_and_leaves_the_model_as_it_was():
+    lm, seen = hflm(), []
+    plain = lm.model.forward
+    lm.model.forward = lambda *given, **named: (
+        seen.append(len(given[0] if given else named["input_ids"])) or plain(*given, **named)
+    )
+    adapters.record("loop", lm).evaluate(LoopData(ROWS, documents), batch_size=3)
+    assert seen == [3]
+    assert lm.batch_size == 1

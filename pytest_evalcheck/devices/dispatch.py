@@ -26,6 +26,8 @@ class Dispatch(TorchDispatchMode):  # type: ignore[misc]
     def __init__(self, function: Function) -> None:
         super().__init__()
         self.function = function
+        self.latest: Place | None = None
+        """Where the last operator ran that marked something, or that left it on the CPU."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -37,7 +39,10 @@ class Dispatch(TorchDispatchMode):  # type: ignore[misc]
                 return NotImplemented  # a wrapper takes itself apart; its parts come back here
         plan = PLANS.get(func) or plan_for(func)
         if plan.special:
-            return SPECIAL[plan.special](self, plan, func, args, kwargs or {})
+            out = SPECIAL[plan.special](self, plan, func, args, kwargs or {})
+            if type(out) is Tensor:
+                self.latest = place_of(out)
+            return out
         place: Place | None = None
         many = first = False
         try:
@@ -70,6 +75,7 @@ class Dispatch(TorchDispatchMode):  # type: ignore[misc]
             if missing is None:
                 raise
             raise missing from error
+        self.latest = place
         if place is None or (plan.places and elsewhere(kwargs)):
             return out
         if plan.waits:
@@ -146,10 +152,15 @@ def _create(mode: Dispatch, plan: Plan, func: Any, args: Any, kwargs: Any) -> An
     out = func(*args, **kwargs)
     if mode.function.creating:
         return out
-    place = surrounding()
+    place = mode.latest if in_a_backward_pass() else surrounding()
     if place is None or (plan.number and out.dtype in place.lacks):
         return out
     return out if elsewhere(kwargs) else mode.mark(plan, out, place)
+
+
+def in_a_backward_pass() -> bool:
+    """Whether autograd is at work: what it makes is where the gradient is by now, and not where the loss was."""
+    return bool(torch._C._current_graph_task_id() != -1)
 
 
 def surrounding() -> Place | None:
@@ -207,7 +218,8 @@ def _compose(mode: Dispatch, plan: Plan, func: Any, args: Any, kwargs: Any) -> A
 def _lift(mode: Dispatch, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     """Data that became a tensor: as with one out of nothing, but the memory is that of the argument."""
     out = func(*args, **kwargs)
-    place = None if mode.function.creating or place_of(out) is not None else surrounding()
+    known = mode.function.creating or place_of(out) is not None
+    place = None if known else mode.latest if in_a_backward_pass() else surrounding()
     if place is None or (out.dtype in place.lacks and out.dim() == 0):
         return out
     refuse_dtype(out, place)

@@ -1,0 +1,50 @@
+"""Gradients of a loss that was moved to the CPU: what autograd makes on the way is where the gradient is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from pytest_evalcheck.devices import simulate
+
+# Formulas that make a tensor out of nothing: zeros to scatter into, an index, an identity.
+FORMULAS: dict[str, Callable[[Tensor], Tensor]] = {
+    "copysign": lambda x: x.copysign(torch.full_like(x, -1.0)),
+    "cummax": lambda x: x.cummax(0).values,
+    "cumprod": lambda x: x.cumprod(0),
+    "index_put": lambda x: x.index_put((torch.tensor([0], device=x.device),), x.new_ones(1, 3)),
+    "max_pool": lambda x: torch.nn.functional.max_pool2d(x[None], 2, stride=1),
+    "mvlgamma": lambda x: (x.abs() + 3).mvlgamma(2),
+    "prod": lambda x: x.prod(0),
+    "put": lambda x: x.put(torch.tensor([0], device=x.device), x.new_ones(1)),
+    "repeat": lambda x: x.repeat(2, 1),
+    "trace": lambda x: x.trace(),
+    "vander": lambda x: torch.linalg.vander(x[0]),
+}
+
+
+@pytest.mark.parametrize("device", ["cuda", "mps"])
+@pytest.mark.parametrize("name", FORMULAS)
+def test_a_loss_on_the_cpu_gives_the_gradients_of_the_device(name: str, device: str) -> None:
+    values = torch.tensor([[0.5, -1.0, 2.0], [1.5, 0.25, -0.75], [3.0, -2.0, 1.0]])
+    there = values.clone().requires_grad_()
+    FORMULAS[name](there).sum().backward()
+    with simulate(device):
+        here = values.to(device).requires_grad_()
+        FORMULAS[name](here).sum().cpu().backward()
+        assert here.grad is not None
+        assert here.grad.device.type == device
+        assert torch.equal(here.grad.cpu(), there.grad)  # type: ignore[arg-type]
+
+
+def test_a_part_on_the_cpu_keeps_its_gradient_there() -> None:
+    with simulate("cuda"):
+        here = torch.ones(3, device="cuda", requires_grad=True)
+        there = torch.ones(3, requires_grad=True)
+        (here.cumprod(0).cpu() * there.cumprod(0)).prod().backward()
+        assert here.grad is not None
+        assert there.grad is not None
+        assert (here.grad.device.type, there.grad.device.type) == ("cuda", "cpu")

@@ -26,7 +26,7 @@ def one_seed_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hypothesis.core, "global_force_seed", 1)
     # On a busy machine the smallest case would be another one if shrinking ended by the clock.
     for name, effort in EFFORTS.items():
-        monkeypatch.setitem(EFFORTS, name, replace(effort, shrink_seconds=300))
+        monkeypatch.setitem(EFFORTS, name, replace(effort, shrink_seconds=45))
 
 
 def each(specimens: list[Specimen]) -> Any:

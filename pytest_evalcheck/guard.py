@@ -83,7 +83,7 @@ def _note(error: BaseException, text: str) -> None:
     if hasattr(error, "add_note"):
         error.add_note(text)
     else:  # Python 3.10, where they have no method yet
-        error.__notes__ = [*getattr(error, "__notes__", []), text]
+        setattr(error, "__notes__", [*getattr(error, "__notes__", []), text])  # noqa: B010 - unknown to its types
 
 
 class Snapshot:

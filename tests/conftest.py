@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Generator
 
+import hypothesis
 import pytest
 import torch
 import torch.distributed
@@ -47,6 +48,16 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         after = settings.default, _get_current_function_mode_stack()
         torch.set_default_device(None) if after[1] != before[1] else None
         assert after == before, f"{item.nodeid} left behind {after} instead of {before}"
+
+
+@pytest.fixture(autouse=True)
+def one_seed_for_all(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What --hypothesis-seed sets, for the cells that a test runs: what it says of drawn cases must not flicker.
+
+    Tests that are drawn themselves go on looking. Other seeds are tried when a check or a specimen changes.
+    """
+    if not getattr(getattr(request.node, "obj", None), "is_hypothesis_test", False):
+        monkeypatch.setattr(hypothesis.core, "global_force_seed", 1)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import hypothesis
 import pytest
 
 import pytest_evalcheck as ec
@@ -21,9 +20,7 @@ TWINS = {specimen.twin.name: specimen.twin for specimen in SPECIMENS}
 
 
 @pytest.fixture(autouse=True)
-def one_seed_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What --hypothesis-seed sets. Other seeds are tried when a check or a specimen changes, not by chance.
-    monkeypatch.setattr(hypothesis.core, "global_force_seed", 1)
+def shrinking_does_not_end_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     # On a busy machine the smallest case would be another one if shrinking ended by the clock.
     for name, effort in EFFORTS.items():
         monkeypatch.setitem(EFFORTS, name, replace(effort, shrink_seconds=45))

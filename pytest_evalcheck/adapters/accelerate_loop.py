@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_evalcheck.subjects.loop import Loop
+from pytest_evalcheck.subjects.loop import BATCH_SIZES, Loop
 from pytest_evalcheck.subjects.loop_numbers import Evaluated
+from pytest_evalcheck.subjects.loop_plain import lent
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
-    "batch_size": (1, 2, 3, 4, 7, 64),
+    "batch_size": BATCH_SIZES,
     "iterable": (False, True),
     "workers": (0, 2),
 }
@@ -53,7 +53,7 @@ class _Run:
         loader = DataLoader(samples, batch_size, num_workers=workers, collate_fn=source.collate)
         model, loader = accelerator.prepare(self.model, loader)
         gathered: list[Any] = []
-        with torch.no_grad(), _evaluating(self.model):
+        with lent(self.model):
             for ids, batch in loader:
                 gathered.append(accelerator.gather_for_metrics({"ids": ids, **self.step(model, batch)}))
         rows = {name: torch.cat([one[name] for one in gathered]) for name in gathered[0]}
@@ -95,18 +95,6 @@ class _Numbered:
         import torch
 
         return torch.tensor([one for one, _ in numbered]), self.rows([sample for _, sample in numbered])
-
-
-@contextmanager
-def _evaluating(model: Any) -> Iterator[None]:
-    """Every submodule evaluates, and has its own mode again afterwards."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
 
 
 def _records(ids: list[int], rows: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:

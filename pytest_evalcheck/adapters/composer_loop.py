@@ -7,17 +7,16 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from pytest_evalcheck.adapters import loop_order
-from pytest_evalcheck.subjects.loop import Loop
+from pytest_evalcheck.adapters.loop_training import STEPS, outcome
+from pytest_evalcheck.subjects.loop import BATCH_SIZES, Loop
 from pytest_evalcheck.subjects.loop_numbers import Evaluated
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
-    "batch_size": (1, 2, 3, 4, 7, 64),
+    "batch_size": BATCH_SIZES,
     "microbatch": (None, 1, 2, 3),
     "workers": (0, 2),
 }
 """What may not change the numbers: the loader, and in which parts a batch goes through the model."""
-STEPS = 4
-"""How many batches a training takes; it is interrupted after half of them."""
 LABEL = "drawn"
 
 
@@ -65,13 +64,10 @@ class _Run:
         ]
         with self._automatic(evaluators) if self.retries else nullcontext(), _outputs(self.trainer) as outputs:
             self.trainer.eval(eval_dataloader=evaluators)
-        rows, made = self._rows(outputs), {}
-        for name in names:
-            numbers = {key: one.compute().item() for key, one in self.trainer.state.eval_metrics[name].items()}
-            count = len(sets[name])
-            made[name] = Evaluated(numbers, None if rows is None else loop_order.placed(rows[:count], range(count)))
-            rows = rows and rows[count:]
-        return made
+        records = loop_order.apart(self._rows(outputs), [len(sets[name]) for name in names])
+        computed = self.trainer.state.eval_metrics
+        numbers = [{key: one.compute().item() for key, one in computed[name].items()} for name in names]
+        return dict(zip(names, map(Evaluated, numbers, records), strict=True))
 
     def _rows(self, outputs: Sequence[Any]) -> list[dict[str, Any]] | None:
         """The rows of all outputs; None where there are none, or where some were made again."""
@@ -120,11 +116,7 @@ def training(make: Callable[..., Any], seed: int = 0) -> Callable[[Any, Callable
             seed=seed,
         )
         trainer.fit()
-        model = trainer.state.model
-        return {
-            "losses": losses,
-            "parameters": {name: each.detach().clone() for name, each in model.named_parameters()},
-        }
+        return outcome(losses, trainer.state.model)
 
     return train
 

@@ -9,18 +9,17 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from pytest_evalcheck.adapters import loop_order
-from pytest_evalcheck.subjects.loop import Loop
+from pytest_evalcheck.adapters.loop_training import STEPS, outcome
+from pytest_evalcheck.subjects.loop import BATCH_SIZES, Loop
 from pytest_evalcheck.subjects.loop_numbers import Evaluated
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
-    "batch_size": (1, 2, 3, 4, 7, 64),
+    "batch_size": BATCH_SIZES,
     "iterable": (False, True),
     "workers": (0, 2),
     "inference_mode": (True, False),
 }
 """What may not change the numbers: the loader, and what gradients are turned off with."""
-STEPS = 4
-"""How many steps a training takes; it is interrupted after half of them."""
 
 
 def record(module: Any) -> Loop:
@@ -125,10 +124,7 @@ class _Run:
                 trainer.fit(self.module, loader, val_dataloaders=_loader(data, 2))
             finally:
                 self._fitting = None
-        return {
-            "losses": losses,
-            "parameters": {name: each.detach().clone() for name, each in self.module.named_parameters()},
-        }
+        return outcome(losses, self.module)
 
 
 class _Repeated:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_evalcheck.adapters.lm_eval_task import Run
-from pytest_evalcheck.subjects.loop import Loop
+from pytest_evalcheck.subjects.loop import BATCH_SIZES, Loop
 from pytest_evalcheck.subjects.loop_numbers import Evaluated
 
-OPTIONS: dict[str, tuple[Any, ...]] = {"batch_size": (1, 2, 3, 4, 7, 64), "logits_cache": (True, False)}
+OPTIONS: dict[str, tuple[Any, ...]] = {"batch_size": BATCH_SIZES, "logits_cache": (True, False)}
 """What may not change the numbers: batches, and whether requests that begin alike share a forward."""
 DEFAULT: dict[str, Any] = {
     "task": "drawn",

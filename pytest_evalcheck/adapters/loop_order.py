@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import zip_longest
+from itertools import accumulate, zip_longest
 from typing import Any
 
 
@@ -20,6 +20,18 @@ def order(count: int, batch_size: int, *, iterable: bool = False, workers: int =
     shards = [range(first, count, workers) for first in range(workers)]
     batches = [[shard[start : start + batch_size] for start in range(0, len(shard), batch_size)] for shard in shards]
     return [place for turn in zip_longest(*batches, fillvalue=range(0)) for batch in turn for place in batch]
+
+
+def apart(rows: Sequence[Any] | None, counts: Sequence[int]) -> list[list[tuple[int, Any]] | None]:
+    """The records of several data sets, whose rows came one after the other; None for each where there are no rows.
+
+    >>> apart(["a", "b", "c"], [1, 2])
+    [[(0, 'a')], [(0, 'b'), (1, 'c')]]
+    """
+    if rows is None:
+        return [None] * len(counts)
+    ends = list(accumulate(counts))
+    return [placed(rows[end - count : end], range(count)) for count, end in zip(counts, ends, strict=True)]
 
 
 def placed(rows: Sequence[Any], places: Sequence[int]) -> list[tuple[int, Any]]:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pytest_evalcheck.adapters import loop_order
-from pytest_evalcheck.subjects.loop import Loop
+from pytest_evalcheck.adapters.loop_training import STEPS, outcome
+from pytest_evalcheck.subjects.loop import BATCH_SIZES, Loop
 from pytest_evalcheck.subjects.loop_numbers import Evaluated
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
-    "batch_size": (1, 2, 3, 4, 7, 64),
+    "batch_size": BATCH_SIZES,
     "accumulation": (None, 1, 2),
     "concatenated": (True, False),
     "iterable": (False, True),
@@ -21,8 +22,6 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
 }
 """What may not change the numbers: settings of an evaluation, and whether the data set has a length."""
 IGNORED = -100
-STEPS = 4
-"""How many steps a training takes; it is interrupted after half of them."""
 
 _SETTINGS = {
     "batch_size": "per_device_eval_batch_size",
@@ -79,13 +78,9 @@ class _Run:
         names = list(order or sets)
         with self._as_asked(sets[names[0]], **settings), _calling(self.trainer), self._noted() as seen:
             found = self.trainer.evaluate({name: sets[name] for name in names})
-        rows, made = _rows(seen), {}
-        for name in names:
-            count = len(sets[name])
-            records = None if rows is None else loop_order.placed(rows[:count], range(count))
-            rows = rows and rows[count:]
-            made[name] = Evaluated(_numbers(found, f"eval_{name}_", strictly=True), records)
-        return made
+        records = loop_order.apart(_rows(seen), [len(sets[name]) for name in names])
+        numbers = [_numbers(found, f"eval_{name}_", strictly=True) for name in names]
+        return dict(zip(names, map(Evaluated, numbers, records), strict=True))
 
     def train(self, data: Any, between: Callable[[], None]) -> dict[str, Any]:
         """The loss of every step and the parameters at the end; ``between`` is called where the Trainer evaluates."""
@@ -106,8 +101,7 @@ class _Run:
         asked = {"max_steps": STEPS, "logging_steps": 1, "save_strategy": "no", "per_device_train_batch_size": 2}
         with self._as_asked(data, **asked), _calling(trainer, HalfWay()), _instead_of_evaluate(trainer, between):
             trainer.train()
-        weights = {name: each.detach().clone() for name, each in trainer.model.named_parameters()}
-        return {"losses": losses, "parameters": weights}
+        return outcome(losses, trainer.model)
 
     @contextmanager
     def _as_asked(self, data: Any, **settings: Any) -> Iterator[None]:

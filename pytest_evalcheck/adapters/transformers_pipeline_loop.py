@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_evalcheck.subjects.loop import Loop
+from pytest_evalcheck.subjects.loop import BATCH_SIZES, Loop
 from pytest_evalcheck.subjects.loop_numbers import Evaluated
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
-    "batch_size": (1, 2, 3, 4, 7, 64),
+    "batch_size": BATCH_SIZES,
     "source": ("data set", "list", "generator"),
     "workers": (0, 1, 2),
 }

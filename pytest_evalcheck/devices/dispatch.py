@@ -152,15 +152,18 @@ def _create(mode: Dispatch, plan: Plan, func: Any, args: Any, kwargs: Any) -> An
     out = func(*args, **kwargs)
     if mode.function.creating:
         return out
-    place = mode.latest if in_a_backward_pass() else surrounding()
+    place = around(mode)
     if place is None or (plan.number and out.dtype in place.lacks):
         return out
     return out if elsewhere(kwargs) else mode.mark(plan, out, place)
 
 
-def in_a_backward_pass() -> bool:
-    """Whether autograd is at work: what it makes is where the gradient is by now, and not where the loss was."""
-    return bool(torch._C._current_graph_task_id() != -1)
+def around(mode: Dispatch) -> Place | None:
+    """Where a tensor is that PyTorch makes out of nothing: with the other arguments of the call.
+
+    What autograd makes is where the gradient is by now, and not where the loss was.
+    """
+    return mode.latest if torch._C._current_graph_task_id() != -1 else surrounding()
 
 
 def surrounding() -> Place | None:
@@ -218,8 +221,7 @@ def _compose(mode: Dispatch, plan: Plan, func: Any, args: Any, kwargs: Any) -> A
 def _lift(mode: Dispatch, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     """Data that became a tensor: as with one out of nothing, but the memory is that of the argument."""
     out = func(*args, **kwargs)
-    known = mode.function.creating or place_of(out) is not None
-    place = None if known else mode.latest if in_a_backward_pass() else surrounding()
+    place = None if mode.function.creating or place_of(out) is not None else around(mode)
     if place is None or (out.dtype in place.lacks and out.dim() == 0):
         return out
     refuse_dtype(out, place)

@@ -180,7 +180,8 @@ def _dense(tensor: Any, order: tuple[int, ...] | None) -> Any:
     """The values in one run of CPU memory: the tensor's own if it can be, else a copy for as long as they are read."""
     if order is not None:
         left_out = [dim for dim in range(tensor.dim()) if dim not in order]
-        tensor = tensor.permute([*order, *left_out])[(..., *([0] * len(left_out)))]
+        first = (..., *(0 for _ in left_out))
+        tensor = tensor.permute([*order, *left_out])[first]
     return tensor.resolve_conj().resolve_neg().cpu().contiguous()
 
 

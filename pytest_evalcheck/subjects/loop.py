@@ -12,8 +12,9 @@ from pytest_evalcheck.subjects.loop_plain import PlainLoop, Score, call
 
 Numbers = Mapping[str, float]
 
+BATCH_SIZES = (1, 2, 3, 4, 7, 64)
 OPTIONS: dict[str, tuple[Any, ...]] = {
-    "batch_size": (1, 2, 3, 4, 7, 64),
+    "batch_size": BATCH_SIZES,
     "workers": (0, 1, 2),
     "num_workers": (0, 1, 2),
     "prefetch": (None, 1, 4),

@@ -61,8 +61,12 @@ def repeated(ids: Sequence[int], count: int) -> list[str]:
         "counted more than once": [f"{one} ({times[one]} times)" for one in times if times[one] > 1],
         "no id of the data": [str(one) for one in times if not 0 <= one < count],
     }
-    more = {word: f" and {len(some) - 8} more" if len(some) > 8 else "" for word, some in kinds.items()}
-    return [f"{word}: {', '.join(some[:8])}{more[word]}" for word, some in kinds.items() if some]
+    return [f"{word}: {few(some)}" for word, some in kinds.items() if some]
+
+
+def few(some: Sequence[Any]) -> str:
+    """The first eight, and how many more there are."""
+    return ", ".join(map(str, some[:8])) + (f" and {len(some) - 8} more" if len(some) > 8 else "")
 
 
 class Undefined(Raised):

@@ -14,7 +14,7 @@ from pytest_evalcheck.compare import Raised, plain, show
 from pytest_evalcheck.subjects.calling import TargetFault
 from pytest_evalcheck.subjects.loop_costs import note
 from pytest_evalcheck.subjects.loop_live import BATCH, LoopSubject, told
-from pytest_evalcheck.subjects.loop_numbers import Evaluated
+from pytest_evalcheck.subjects.loop_numbers import Evaluated, few
 from pytest_evalcheck.subjects.subject import Rows
 from pytest_evalcheck.variants import Variant, read
 from pytest_evalcheck.variants.paired import CONFIDENCE, Loss, loss
@@ -97,8 +97,7 @@ def same_samples(name: str, seen: Evaluated, expected: Evaluated) -> None:
     """Hold that both count the same samples as often."""
     first, second = (Counter(place for place, _ in told(one)) for one in (seen, expected))
     lines = [
-        f"{word}: {', '.join(map(str, sorted(places)[:8]))}"
-        + (f" and {len(places) - 8} more" if len(places) > 8 else "")
+        f"{word}: {few(sorted(places))}"
         for word, places in (("left out", second - first), ("counted in addition", first - second))
         if places
     ]

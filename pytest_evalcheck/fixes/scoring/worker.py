@@ -20,7 +20,7 @@ from pytest_evalcheck.fixes.scoring.seeding import Generators, document_seed
 
 # The seconds that documents are scored for before somebody looks whether one of them drew a random number.
 GROUP = 0.05
-# A document that takes this long, in seconds, is seeded whether it draws or not: that costs 1 % of it.
+# A document that takes this long, in seconds, is seeded whether it draws or not: that costs less than 1 % of it.
 SLOW = 0.02
 
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from hypothesis import assume
 from hypothesis import strategies as st
 
 from pytest_evalcheck.strategies.cases.plan import Rows
 from pytest_evalcheck.strategies.samples import Samples
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 _MOST = 7
 
@@ -25,11 +29,11 @@ class Evaluation:
         return frozenset(size_regimes(len(self.samples), self.batch_size))
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Evaluation]:
+    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Self]:
         return sized(inputs).map(lambda drawn: cls(samples=drawn[0], batch_size=drawn[1]))
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Evaluation | None:
+    def of(cls, inputs: Samples, samples: Rows) -> Self | None:
         return cls(samples=samples, batch_size=usual_size(samples)) if enough(inputs, samples) else None
 
 
@@ -65,11 +69,8 @@ class Sequel:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread:
+class Spread(Evaluation):
     """Samples that are spread over several numbers of ranks, each of which evaluates its own in batches."""
-
-    samples: Rows
-    batch_size: int
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -82,14 +83,6 @@ class Spread:
         reached = size_regimes(count, self.batch_size) & {"a last batch of one", "fewer samples than a batch"}
         reached |= {"uneven ranks" if count % ranks else "even ranks" for ranks in self.ranks}
         return frozenset(reached | ({"a rank without samples"} if count < max(self.ranks) else set()))
-
-    @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Spread]:
-        return sized(inputs).map(lambda drawn: cls(samples=drawn[0], batch_size=drawn[1]))
-
-    @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Spread | None:
-        return cls(samples=samples, batch_size=usual_size(samples)) if enough(inputs, samples) else None
 
 
 @dataclass(frozen=True, kw_only=True)

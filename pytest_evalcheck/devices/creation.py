@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils import _device
 
+from pytest_evalcheck.devices.direct import alone, straight, without_tensors
 from pytest_evalcheck.devices.function import Function, handles
 from pytest_evalcheck.devices.tags import CPU, PINNED, Place, place_of, put
 
@@ -69,11 +70,7 @@ def create(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     generator = kwargs.get("generator")
     if generator is not None:
         mode.simulation.check_generator(generator, place)
-    before, mode.creating = mode.creating, True
-    try:
-        out = func(*args, **kwargs)
-    finally:
-        mode.creating = before
+    out = made(mode, func, args, kwargs)
     if not isinstance(out, Tensor):
         return out
     if place is not None:
@@ -81,6 +78,17 @@ def create(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if place is not place_of(out):
         put(out, place)
     return pin(out) if pinned else out
+
+
+def made(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """What a factory makes, which is for the caller to mark."""
+    if alone() and without_tensors(args, kwargs):
+        return straight(func, args, kwargs)
+    before, mode.creating = mode.creating, True
+    try:
+        return func(*args, **kwargs)
+    finally:
+        mode.creating = before
 
 
 def refuse(tensor: Tensor, place: Place) -> None:
@@ -104,15 +112,10 @@ def of_data(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any
         return func(*args, **kwargs)
     pinned = kwargs.pop("pin_memory", False)
     wants_grad = kwargs.pop("requires_grad", False)
-    before, mode.creating = mode.creating, True
-    try:
-        out = func(*args, **kwargs)
-        if place is not None:
-            refuse(out, place)
-            out = out.clone() if func is not torch.tensor else out  # the data may be a NumPy array that lives on
-    finally:
-        mode.creating = before
+    out = made(mode, func, args, kwargs)
     if place is not None:
+        refuse(out, place)
+        out = out.clone() if func is not torch.tensor else out  # the data may be a NumPy array that lives on
         put(out, place)
         mode.crossed(out, None, place, waits=False)
     if wants_grad:
@@ -154,11 +157,7 @@ def new_of(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         out = mode.move(args[1].detach(), place, dtype, copy=True)
         return out.requires_grad_() if kwargs.get("requires_grad") else out
     wants_grad = kwargs.pop("requires_grad", False)
-    before, mode.creating = mode.creating, True
-    try:
-        out = func(*args, **kwargs)
-    finally:
-        mode.creating = before
+    out = made(mode, func, args, kwargs)
     if place is not None and place_of(out) is not place:
         refuse(out, place)
         put(out, place)

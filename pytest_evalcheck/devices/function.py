@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from pytest_evalcheck.devices.direct import alone, plain, straight
 from pytest_evalcheck.devices.dispatch import STAY
 from pytest_evalcheck.devices.ledger import Ledger
-from pytest_evalcheck.devices.tags import CPU, Place, place_of
+from pytest_evalcheck.devices.tags import CPU, Place, place_of, put
 
 if TYPE_CHECKING:
     from pytest_evalcheck.devices.simulation import Simulation
@@ -75,7 +76,9 @@ class Function(TorchFunctionMode):  # type: ignore[misc]
         here = place_of(tensor)
         dtype = tensor.dtype if dtype is None else dtype
         if here is place:
-            return Tensor.to(tensor, dtype=dtype, copy=copy, **options)
+            if dtype is tensor.dtype and not copy and options.keys() <= {"non_blocking"}:
+                return tensor
+            return HANDLERS[Tensor.to](self, Tensor.to, (tensor,), {"dtype": dtype, "copy": copy, **options})
         if dtype is not tensor.dtype and tensor.requires_grad and torch.is_grad_enabled():
             # A hook may not change a dtype, so that the gradient is moved and cast in two steps too.
             if here is not None and dtype in here.lacks:
@@ -83,15 +86,20 @@ class Function(TorchFunctionMode):  # type: ignore[misc]
             return self.move(Tensor.to(tensor, dtype=dtype), place, **options)
         if place is not None and dtype in place.lacks:
             raise TypeError(place.lacks[dtype])
-        before, self.target = self.target, place
-        try:
-            moved = Tensor.to(tensor, dtype=dtype, copy=True, **options)
-        finally:
-            self.target = before
+        moved = self._copied(tensor, place, {"dtype": dtype, "copy": True, **options})
         if moved.requires_grad and moved.grad_fn is not None:
             moved.grad_fn.register_prehook(_Back(here))
         self.crossed(moved, here, place, waits=place is None and not options.get("non_blocking"))
         return moved
+
+    def _copied(self, tensor: Tensor, place: Place | None, options: dict[str, Any]) -> Tensor:
+        if alone() and plain(tensor):
+            return put(straight(Tensor.to, (tensor,), options), place)
+        before, self.target = self.target, place
+        try:
+            return Tensor.to(tensor, **options)
+        finally:
+            self.target = before
 
 
 class _Back:

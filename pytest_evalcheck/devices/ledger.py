@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 import sys
 from collections.abc import Iterator
@@ -169,10 +170,10 @@ def site() -> tuple[str, int, str]:
     """
     call, frame = "", sys._getframe(1)
     while frame is not None:
-        file = frame.f_code.co_filename
-        if not file.startswith(_INSIDE):
-            return file, frame.f_lineno, call
-        if file.startswith(_PACKAGE) and not file.startswith((_DEVICES, _FIXES)):
+        whose = _whose(frame.f_code.co_filename)
+        if whose is _OTHERS:
+            return frame.f_code.co_filename, frame.f_lineno, call
+        if whose is _SUITES:
             return "", 0, call
         if frame.f_code.co_name == "__torch_function__" and "func" in frame.f_locals:
             call = _name(frame.f_locals["func"])
@@ -180,6 +181,17 @@ def site() -> tuple[str, int, str]:
             break
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno, call
+
+
+_OTHERS, _SUITES, _PASSED = "the user's", "the suite's", "PyTorch's, or the simulation's"
+
+
+@functools.lru_cache(maxsize=4096)
+def _whose(file: str) -> str:
+    """Whose code a file holds."""
+    if not file.startswith(_INSIDE):
+        return _OTHERS
+    return _SUITES if file.startswith(_PACKAGE) and not file.startswith((_DEVICES, _FIXES)) else _PASSED
 
 
 def _name(function: Any) -> str:

@@ -26,6 +26,7 @@ from pytest_evalcheck.devices import (
     lasting,
     moves,
     sequences,
+    shortcut,
     storages,
     threads,
 )
@@ -38,7 +39,8 @@ from pytest_evalcheck.devices.patches import Patches
 from pytest_evalcheck.devices.tags import Place
 
 KINDS = ("cuda", "mps")
-HANDLED_IN = (composites, creation, getters, moves, sequences)  # each registers its handlers when it is imported
+# Each registers its handlers when it is imported.
+HANDLED_IN = (composites, creation, getters, moves, sequences, shortcut)
 _NICKNAMES = {"gpu": "cuda", "nvidia": "cuda", "metal": "mps", "apple": "mps", "rocm": "cuda", "hip": "cuda"}
 _OPEN: list[Simulation] = []  # at most one
 _PLACES: dict[torch.device, Place] = {}  # all that were ever simulated

@@ -19,7 +19,7 @@ from pytest_evalcheck.compare import Raised
 from pytest_evalcheck.subjects.calling import TargetFault
 from pytest_evalcheck.subjects.loop_data import SampleError
 from pytest_evalcheck.subjects.loop_live import LoopSubject, told
-from pytest_evalcheck.subjects.loop_memory import Forwards, Held, growing
+from pytest_evalcheck.subjects.loop_memory import Forwards, Held
 from pytest_evalcheck.subjects.loop_numbers import nonfinite, plainly, read, repeated, reported, undefined
 from pytest_evalcheck.subjects.loop_ranks import miscounted, over_ranks
 from pytest_evalcheck.subjects.loop_training import disturbed, trained
@@ -284,5 +284,28 @@ def test_what_is_held_is_seen_and_what_is_not_is_not() -> None:
 
 def test_tensors_that_grow() -> None:
     kept: list[torch.Tensor] = []
-    assert growing(lambda: kept.append(torch.zeros(1)))
-    assert growing(lambda: torch.zeros(1)) == []
+    with Held() as held:
+        assert held.growing(lambda: kept.append(torch.zeros(1)))
+        assert held.growing(lambda: torch.zeros(1)) == []
+
+
+def test_only_what_is_new_is_looked_through_until_something_seems_to_be_held() -> None:
+    class Node:
+        pass
+
+    model, old = torch.nn.Linear(2, 1), Node()
+    old.itself = old
+    with Held() as held:
+        assert gc.get_freeze_count()
+        with held.of(model):
+            old.outputs = [model(torch.zeros(1, 2)), model(torch.zeros(1, 2))]
+        del old  # garbage that is older than this, and holds what is new
+        assert (held.outputs(model), held.graphs()) == (0, 0)
+        assert not gc.get_freeze_count()
+    gc.freeze()
+    try:
+        with Held():
+            pass
+        assert gc.get_freeze_count()  # somebody else's
+    finally:
+        gc.unfreeze()

@@ -6,7 +6,7 @@ from pytest_evalcheck.checks.check import check
 from pytest_evalcheck.compare import Raised, difference
 from pytest_evalcheck.strategies import cases
 from pytest_evalcheck.subjects.loop_live import LoopSubject
-from pytest_evalcheck.subjects.loop_memory import Held, growing
+from pytest_evalcheck.subjects.loop_memory import Held
 from pytest_evalcheck.subjects.loop_numbers import plainly
 from pytest_evalcheck.subjects.loop_training import disturbed, trained
 from pytest_evalcheck.violation import expect, passed_over, refused
@@ -79,18 +79,18 @@ def nothing_stays_alive_after_an_evaluation(loop: LoopSubject, case: cases.Evalu
     Usual cause: losses are summed up with their graphs, outputs are kept in a list, or every run adds metrics.
     Fix: torch.no_grad(), sums as numbers, and what is kept is dropped at the end
     """
-    live, held = loop.fresh(), Held()
-    data = loop.data(case.samples)
-    for _ in range(2):
-        with held.of(live.model):
-            made = live.evaluate(data, batch_size=case.batch_size)
-        if isinstance(made, Raised):
-            refused(made)
-            return
-        made = None
-        graphs, outputs = held.graphs(), held.outputs(live.model)
-        expect(graphs).holds(not graphs, about=f"{graphs} tensors are still kept for a backward pass")
-        expect(outputs).holds(outputs < 2, about=f"the outputs of {outputs} forward passes are still held")
-    counts = growing(lambda: live.evaluate(data, batch_size=case.batch_size))
-    detail = f"tensors after each evaluation: {', '.join(map(str, counts))}"
-    expect(counts).holds(not counts, about="every evaluation leaves more tensors behind", detail=detail)
+    with Held() as held:
+        live, data = loop.fresh(), loop.data(case.samples)
+        for _ in range(2):
+            with held.of(live.model):
+                made = live.evaluate(data, batch_size=case.batch_size)
+            if isinstance(made, Raised):
+                refused(made)
+                return
+            made = None
+            graphs, outputs = held.graphs(), held.outputs(live.model)
+            expect(graphs).holds(not graphs, about=f"{graphs} tensors are still kept for a backward pass")
+            expect(outputs).holds(outputs < 2, about=f"the outputs of {outputs} forward passes are still held")
+        counts = held.growing(lambda: live.evaluate(data, batch_size=case.batch_size))
+        detail = f"tensors after each evaluation: {', '.join(map(str, counts))}"
+        expect(counts).holds(not counts, about="every evaluation leaves more tensors behind", detail=detail)

@@ -30,6 +30,8 @@ class Memory:
         """Bytes in use on a device."""
         place = self.simulation.places[torch.device(self.kind, self.index(device))]
         storages = {}
+        if gc.get_freeze_count():  # what is frozen would not be listed
+            gc.unfreeze()
         with torch._C.DisableTorchFunction():
             for each in gc.get_objects():
                 if issubclass(type(each), torch.Tensor):

@@ -48,12 +48,31 @@ class Forwards:
 
 
 class Held:
-    """What evaluations hold on to: the outputs of a model, and graphs for a backward pass that nobody takes."""
+    """What evaluations hold on to: the outputs of a model, and graphs for a backward pass that nobody takes.
+
+    As a context it keeps the garbage collector to what is made in there: what all modules of a process hold takes it a
+    second and more. Where something seems to be held, it looks through everything before that is said.
+    """
 
     def __init__(self) -> None:
         self._outputs: list[list[Any]] = []
         """Of each forward pass the memory of its outputs, which is not kept alive by this."""
         self._saved: list[Any] = []
+        self._frozen = False
+
+    def __enter__(self) -> Held:
+        self._frozen = not gc.get_freeze_count()  # what somebody else has frozen is to stay so
+        if self._frozen:
+            gc.freeze()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._thaw()
+
+    def _thaw(self) -> None:
+        if self._frozen:
+            gc.unfreeze()
+        self._frozen = False
 
     @contextmanager
     def of(self, model: Any) -> Iterator[None]:
@@ -72,13 +91,9 @@ class Held:
 
     def graphs(self) -> int:
         """How many tensors are still kept for a backward pass."""
+        return self._left(lambda: sum(saved() is not None for saved in self._saved), 0)
 
-        def alive() -> int:
-            return sum(saved() is not None for saved in self._saved)
-
-        return alive() and _collected(alive)
-
-    def outputs(self, model: Any) -> int:
+    def outputs(self, model: Any, allowed: int = 1) -> int:
         """Of how many forward passes outputs are still held; memory that passes share, or the model owns, is none."""
         times = Counter(memory for outputs in self._outputs for memory in {one.cdata for one in outputs})
         owned = () if model is None else (*model.parameters(), *model.buffers())
@@ -88,7 +103,38 @@ class Held:
         def alive() -> int:
             return sum(any(not o.expired() and o.cdata not in shared for o in outputs) for outputs in self._outputs)
 
-        return alive() and _collected(alive)
+        return self._left(alive, allowed)
+
+    def growing(self, call: Callable[[], Any]) -> list[int]:
+        """How many tensors there are after each of three calls, where every call adds some; nothing where one does not.
+
+        Tensors from before are counted only where that is needed.
+        """
+
+        def counted(collect: bool) -> list[int]:
+            counts = []
+            for _ in range(3):
+                call()
+                if collect:
+                    gc.collect()
+                counts.append(_tensors())
+            return counts if counts[0] < counts[1] < counts[2] else []
+
+        if counted(False) and counted(True):
+            self._thaw()
+            return counted(True)
+        return []
+
+    def _left(self, alive: Callable[[], int], allowed: int) -> int:
+        """What is alive, after as much collecting as it takes to be sure if that is more than is allowed."""
+        for thawed in (False, True):
+            if (count := alive()) <= allowed:
+                break
+            if thawed:
+                self._thaw()
+            gc.collect()
+            count = alive()
+        return count
 
     def _after(self, model: Any, args: Any, outputs: Any) -> None:
         from torch.multiprocessing.reductions import StorageWeakRef
@@ -109,27 +155,6 @@ class _Saved:
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
-
-
-def growing(call: Callable[[], Any]) -> list[int]:
-    """How many tensors there are after each of three calls, where every call adds some; nothing where one does not."""
-
-    def counted(collect: bool) -> list[int]:
-        counts = []
-        for _ in range(3):
-            call()
-            if collect:
-                gc.collect()
-            counts.append(_tensors())
-        return counts if counts[0] < counts[1] < counts[2] else []
-
-    # Collecting takes long in a process with many modules, and is seldom needed.
-    return counted(False) and counted(True)
-
-
-def _collected(alive: Callable[[], int]) -> int:
-    gc.collect()
-    return alive()
 
 
 def _tensors() -> int:

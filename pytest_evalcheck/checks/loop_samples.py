@@ -14,7 +14,11 @@ from pytest_evalcheck.subjects.loop_ranks import miscounted, over_processes, ove
 from pytest_evalcheck.violation import NotApplicable, expect, passed_over, refused
 
 
-@check("EC502", regimes=("even ranks", "uneven ranks", "a rank without samples", "a last batch of one"))
+@check(
+    "EC502",
+    regimes=("even ranks", "uneven ranks", "a rank without samples", "a last batch of one"),
+    examples=12,
+)
 def every_sample_counts_exactly_once(loop: LoopSubject, case: cases.Spread) -> None:
     """Every sample counts exactly once: by its id, not by how many there are, also over ranks and in a stream.
 
@@ -75,7 +79,11 @@ def _counted_over_ranks(loop: LoopSubject, case: cases.Spread | cases.Gathered, 
             expect(dict(report.numbers)).equals(single, about=f"the numbers {about}: rank {rank}")
 
 
-@check("EC503", regimes=("a single sample", "a last batch of one", "full batches", "fewer samples than a batch"))
+@check(
+    "EC503",
+    regimes=("a single sample", "a last batch of one", "full batches", "fewer samples than a batch"),
+    examples=12,
+)
 def what_is_said_of_a_sample_is_its_own(loop: LoopSubject, case: cases.Evaluation) -> None:
     """Prediction i, label i and id i belong to one sample: its record is the one that it gets alone.
 

@@ -12,7 +12,7 @@ from pytest_evalcheck.subjects.loop_training import disturbed, trained
 from pytest_evalcheck.violation import expect, passed_over, refused
 
 
-@check("EC504", regimes=("as many samples", "fewer samples", "more samples"))
+@check("EC504", regimes=("as many samples", "fewer samples", "more samples"), examples=12)
 def evaluating_twice_gives_the_same(loop: LoopSubject, case: cases.Sequel) -> None:
     """A loop gives the same whenever it evaluates the same, whatever it evaluated before, and so do several evaluators.
 

@@ -14,7 +14,7 @@ from pytest_evalcheck.ambient import same_random_numbers
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.limits import CellTimeout
 from pytest_evalcheck.screen import raised_at
-from pytest_evalcheck.subjects.calling import TargetFault
+from pytest_evalcheck.subjects.calling import TargetFault, pass_on_what_cannot_be_simulated
 from pytest_evalcheck.subjects.decoder import Decoder
 from pytest_evalcheck.subjects.loop import Loop
 from pytest_evalcheck.subjects.wrapper import Wrapper
@@ -62,6 +62,7 @@ class Building:
         except (KeyboardInterrupt, CellTimeout, pytest.skip.Exception, HypothesisException):
             raise
         except BaseException as error:
+            pass_on_what_cannot_be_simulated(error)
             raise TargetFault(
                 "the factory raised an error",
                 actual=raised_at(error, self._target.file),

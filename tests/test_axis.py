@@ -211,6 +211,17 @@ def test_what_cannot_be_simulated_is_not_checkable_here() -> None:
     assert "not checkable here" in cell.reason
 
 
+def test_a_factory_that_cannot_be_simulated_is_not_checkable_here() -> None:
+    @ec.metric(inputs=es.regression())
+    def streams(device: str) -> Any:
+        torch.cuda.Stream()
+        return OnDevice().to(device)
+
+    cells = ec.run(streams, "sim:cuda", select="EC20,EC603").cells
+    assert {cell.outcome for cell in cells} == {"not applicable"}, cells[0].screen
+    assert all("not checkable here" in cell.reason for cell in cells)
+
+
 ORDINARY = """
 import torch
 

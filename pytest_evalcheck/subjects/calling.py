@@ -35,11 +35,16 @@ def attempt(where: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> 
             cause="exit",
         ) from error
     except Exception as error:
-        if _cannot_be_simulated(error):
-            raise NotApplicable(f"not checkable here: {error}") from error
+        pass_on_what_cannot_be_simulated(error)
         return Raised(error, where)
 
 
-def _cannot_be_simulated(error: Exception) -> bool:
+def pass_on_what_cannot_be_simulated(error: BaseException) -> None:
+    """Nothing can be said of code that needs what a simulated device is not.
+
+    Raises:
+        NotApplicable: where the simulation refused.
+    """
     errors = sys.modules.get("pytest_evalcheck.devices.errors")  # it imports torch, and collecting must not
-    return errors is not None and isinstance(error, errors.CannotSimulate)
+    if errors is not None and isinstance(error, errors.CannotSimulate):
+        raise NotApplicable(f"not checkable here: {error}") from error

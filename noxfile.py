@@ -11,7 +11,6 @@ import nox
 nox.options.reuse_existing_virtualenvs = True
 nox.options.error_on_missing_interpreters = True
 
-HERE = Path(__file__).parent
 ONE_FILE = "fixtures/targets/evalcheck_torchmetrics_aggregation.py"
 # The tests of what is done with pytest and Hypothesis; the others are run once, in the environment of the README.
 ABOUT_THEM = (

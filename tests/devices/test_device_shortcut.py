@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import random
-import sys
-import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import settings
 from torch import Tensor
 from torch.nn import Parameter
 
@@ -21,7 +17,6 @@ from pytest_evalcheck.devices import Ledger, direct, shortcut, simulate
 from pytest_evalcheck.devices.shortcut import LIKE, SIMPLE, WAITING, WRITING
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of PyTorch's own samples
-BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 DTYPES = (torch.float32, torch.int64, torch.bool)
 SAMPLES = 2
 # The operator in PyTorch's own table that has samples for a function of another name.
@@ -76,21 +71,12 @@ FUNCTIONS = {
 
 
 @pytest.fixture(scope="module")
-def operators() -> Iterator[dict[str, list[Any]]]:
+def operators(of_pytorchs_samples: Callable[[str], ModuleType]) -> dict[str, list[Any]]:
     """PyTorch's own table, by name."""
-    sys.path.insert(0, str(BENCHMARKS))
-    logging.disable(logging.CRITICAL)
-    before = settings.get_current_profile_name()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        from torch.testing._internal.common_methods_invocations import op_db
-    settings.load_profile(before)  # PyTorch's own samples load a profile of theirs
     table: dict[str, list[Any]] = {}
-    for each in op_db:
+    for each in of_pytorchs_samples("torch.testing._internal.common_methods_invocations").op_db:
         table.setdefault(each.name.rpartition(".")[2], []).append(each)
-    yield table
-    logging.disable(logging.NOTSET)
-    sys.path.remove(str(BENCHMARKS))
+    return table
 
 
 def samples(function: Any, operators: dict[str, list[Any]]) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-import logging
-import sys
-import warnings
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import settings
 
-BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 # Pointwise, matrix products, a mask, lists, indices, a factory, losses, a composite, a view, in place, values that decide.
 DOZEN = (
     "add,addmm,where,cat,gather,index_select,zeros,masked_fill,scatter_add,nn.functional.linear,nn.functional.conv2d,"
@@ -25,17 +20,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of PyTorch's own samples
 
 
 @pytest.fixture(scope="module")
-def fidelity() -> Iterator[ModuleType]:
-    sys.path.insert(0, str(BENCHMARKS))
-    logging.disable(logging.CRITICAL)
-    before = settings.get_current_profile_name()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import fidelity as module
-    settings.load_profile(before)  # PyTorch's own samples load a profile of theirs
-    yield module
-    logging.disable(logging.NOTSET)
-    sys.path.remove(str(BENCHMARKS))
+def fidelity(of_pytorchs_samples: Callable[[str], ModuleType]) -> ModuleType:
+    return of_pytorchs_samples("fidelity")
 
 
 @pytest.fixture(scope="module")

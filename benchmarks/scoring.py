@@ -3,7 +3,8 @@
     python benchmarks/scoring.py [--rounds 5] [--jobs 2] [--only times|work|memory|numbers] [--load 200,]
 
 Every way scores the same documents in turn, so that all of them meet the same load; printed is the best round of each,
-and how many times as fast as the loop it is. Workers of all pools are started before. The pools of the standard
+and how many times as fast as the loop it is. Where two ways compute at once, the machine may give each less than one
+computing alone gets: documents that only wait show what is the ways' own. Workers of all pools are started before. The pools of the standard
 library get the chunk size that `multiprocessing.Pool.map` would choose; joblib chooses its own.
 
 Beside the times, the processor time of all processes of each way, each in a run of its own with the start of its
@@ -49,6 +50,7 @@ def loads() -> dict[str, tuple[Callable[[Any], Any], list[Any]]]:
     return {
         "2,000 documents of 2 ms": (scoring_cases.burn, [(number, two) for number in range(2000)]),
         "50 documents of 200 ms": (scoring_cases.burn, [(number, many) for number in range(50)]),
+        "50 documents that wait 200 ms": (scoring_cases.wait, [(number, 0.2) for number in range(50)]),
         "200,000 small documents": (scoring_cases.matches, small),
     }
 

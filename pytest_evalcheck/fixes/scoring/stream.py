@@ -42,6 +42,9 @@ START = 1.0
 ENOUGH = 0.01
 # Seconds a document from which on two such chunks are enough to decide; else three.
 SURE = 0.001
+# How many times what starting workers costs they have to save for one such chunk to be enough. The first document may
+# be dear for a reason of its own, such as an import; to wait for another one would cost as long as that takes.
+PLAIN = 3
 
 
 class ScoreStream:
@@ -222,10 +225,15 @@ class _Judge:
 
     def workers_pay(self) -> bool:
         """Compare the rest in this process with the rest in workers."""
-        # The first document may import and load what the others only use, and in a small chunk seeding counts.
-        if len(self._costs) < (2 if self._cost() > SURE else 3):
+        if len(self._costs) < self._enough():
             return False
         return self._away() < 0.9 * self._rest() * self._cost()
+
+    def _enough(self) -> int:
+        """How many chunks are to be measured: one may be of a first import, and in a small one seeding counts."""
+        if self._total is not None and self._rest() * self._cost() - self._away() > PLAIN * START:
+            return 1
+        return 2 if self._cost() > SURE else 3
 
     def _rest(self) -> int:
         return self._work.seen if self._total is None else self._total - self._work.seen

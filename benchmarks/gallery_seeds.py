@@ -21,22 +21,17 @@ from hypothesis import core
 
 import pytest_evalcheck as ec
 from fixtures.gallery.table import SPECIMENS, Specimen
-from pytest_evalcheck.checks import shipped
 from pytest_evalcheck.effort import EFFORTS
-
-ON_DEVICES = {made.code for made in shipped() if made.accelerators}
-APART = {made.code for made in shipped() if "distributed" in made.marks}
 
 
 def judged(specimen: Specimen, effort: str) -> Iterator[str]:
     """What is wrong with the verdicts on one planted bug."""
-    axis = "auto" if specimen.code in ON_DEVICES else "cpu"
-    cells = ec.run(specimen.bug, axis, select=specimen.code, effort=effort, timeout=300).cells
+    cells = ec.run(specimen.bug, specimen.devices, select=specimen.code, effort=effort, timeout=300).cells
     cell = next((one for one in cells if one.outcome == "broken"), cells[0])
     if cell.outcome != "broken" or cell.cause:
         yield f"missed: {cell.outcome} {cell.reason}"
     named = ",".join([specimen.code, *specimen.breaks_too])
-    for other in ec.run(specimen.bug, axis, ignore=named, effort=effort, timeout=300).of("broken"):
+    for other in ec.run(specimen.bug, specimen.devices, ignore=named, effort=effort, timeout=300).of("broken"):
         yield f"caught by {other.code} as well: {other.reason} {other.case}"
 
 
@@ -49,7 +44,7 @@ def main() -> None:
     asked = parser.parse_args()
     first, parts = map(int, asked.part.split("/"))
     kinds = asked.kinds.split(",")
-    chosen = [one for one in SPECIMENS if one.bug.kind in kinds and one.code not in APART][first - 1 :: parts]
+    chosen = [one for one in SPECIMENS if one.bug.kind in kinds and not one.apart][first - 1 :: parts]
     twins = {one.twin.name: one.twin for one in chosen}
     warnings.simplefilter("ignore")
     for seed in map(int, asked.seeds.split(",")):

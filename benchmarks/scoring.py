@@ -3,9 +3,9 @@
     python benchmarks/scoring.py [--rounds 5] [--jobs 2] [--only times|work|memory|numbers] [--load 200,]
 
 Every way scores the same documents in turn, so that all of them meet the same load; printed is the best round of each,
-and how many times as fast as the loop it is. Where two ways compute at once, the machine may give each less than one
-computing alone gets: documents that only wait show what is the ways' own. Workers of all pools are started before. The pools of the standard
-library get the chunk size that `multiprocessing.Pool.map` would choose; joblib chooses its own.
+and how many times as fast as the loop it is. Workers of all pools are started before. The pools of the standard
+library get the chunk size that `multiprocessing.Pool.map` would choose; joblib chooses its own. Where two processes
+compute at once, a machine may give each less than it gives to one: documents that only wait show what is the ways' own.
 
 Beside the times, the processor time of all processes of each way, each in a run of its own with the start of its
 workers: what it costs beyond the documents themselves, whatever else the machine does.

@@ -23,7 +23,7 @@ from pytest_evalcheck.screen import raised_at, relative, screen
 from pytest_evalcheck.subjects.calling import TargetFault
 from pytest_evalcheck.subjects.kinds import SUBJECTS
 from pytest_evalcheck.trial import SearchOver, Trial, require_plain, totals
-from pytest_evalcheck.violation import Evidence, NotApplicable, Violation, collecting
+from pytest_evalcheck.violation import Evidence, NotApplicable, NotCheckable, Violation, collecting
 
 
 class Runner:
@@ -100,6 +100,7 @@ class Runner:
         plan = self.plan
         self.trial = self._new_trial()
         outcome, reason = self._before()
+        checkable = True
         if outcome is None:
             try:
                 plan.pinned  # noqa: B018 - a stale blob or example is told before anything runs
@@ -107,6 +108,7 @@ class Runner:
                     call()
             except NotApplicable as refusal:
                 outcome, reason = "not applicable", str(refusal)
+                checkable = not isinstance(refusal, NotCheckable)
             except pytest.skip.Exception as skipped:
                 outcome, reason = "not run", str(skipped)
             except (KeyboardInterrupt, pytest.exit.Exception):
@@ -116,7 +118,7 @@ class Runner:
             else:
                 outcome, reason = self._after()
         # A replayed case may well be kept; that says nothing about the entry.
-        stale = plan.known and plan.replay is None and outcome in ("kept", "not applicable")
+        stale = plan.known and checkable and plan.replay is None and outcome in ("kept", "not applicable")
         if outcome is None or stale:
             return self._failed(outcome, reason)
         return self.cell(outcome, reason=reason)

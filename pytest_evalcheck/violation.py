@@ -45,6 +45,10 @@ class NotApplicable(unittest.SkipTest):
     """The target does not offer what the check needs. Hypothesis lets it through at once."""
 
 
+class NotCheckable(NotApplicable):
+    """Nothing can be said on this device: the simulation does not reach so far. No entry is stale for that."""
+
+
 @dataclass
 class Evidence:
     """What the cases of one cell have shown so far."""

@@ -222,6 +222,22 @@ def test_a_factory_that_cannot_be_simulated_is_not_checkable_here() -> None:
     assert all("not checkable here" in cell.reason for cell in cells)
 
 
+def test_an_entry_is_not_stale_where_nothing_could_be_checked() -> None:
+    def made(streams: bool) -> ec.Target:
+        @ec.metric(inputs=es.regression(), known_failures={"EC201": ec.KnownFailure("seen on a real device")})
+        def listed(device: str) -> Any:
+            if streams:
+                torch.cuda.Stream()
+            return OnDevice().to(device)
+
+        return listed
+
+    (cell,) = ec.run(made(streams=True), "sim:cuda", select="EC201").cells
+    assert cell.outcome == "not applicable", cell.screen
+    (cell,) = ec.run(made(streams=False), "sim:cuda", select="EC201").cells
+    assert (cell.outcome, cell.cause) == ("broken", "stale known failure")
+
+
 ORDINARY = """
 import torch
 

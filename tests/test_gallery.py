@@ -8,13 +8,8 @@ from typing import Any
 import pytest
 
 import pytest_evalcheck as ec
-from fixtures.gallery.table import SPECIMENS, Specimen
-from pytest_evalcheck.checks import shipped
+from fixtures.gallery.table import CHECKS, SPECIMENS, Specimen
 from pytest_evalcheck.effort import EFFORTS
-
-ON_DEVICES = {made.code for made in shipped() if made.accelerators}
-APART = {made.code for made in shipped() if "distributed" in made.marks}
-"""Codes of checks that start processes of their own, and run when pytest is asked for them."""
 
 TWINS = {specimen.twin.name: specimen.twin for specimen in SPECIMENS}
 
@@ -42,10 +37,10 @@ def broken(report: ec.Report) -> dict[str, str]:
 
 
 def test_every_shipped_check_has_a_bug_that_it_alone_catches() -> None:
-    assert {s.code for s in SPECIMENS if not s.breaks_too} == {made.code for made in shipped()}
+    assert {s.code for s in SPECIMENS if not s.breaks_too} == CHECKS.keys()
 
 
-@each([s for s in SPECIMENS if s.code not in APART])
+@each([s for s in SPECIMENS if not s.apart])
 def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
     # What is about accelerators is tried on simulated ones, and may be wrong with one kind of them alone.
     cells = ec.run(specimen.bug, "auto", select=specimen.code, timeout=500).cells
@@ -55,10 +50,10 @@ def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
     assert len(samples_of(cell)) <= 4, cell.case
 
 
-@each([s for s in SPECIMENS if s.code not in APART])
+@each([s for s in SPECIMENS if not s.apart])
 def test_a_bug_is_caught_by_no_other_check(specimen: Specimen) -> None:
     others = ",".join([specimen.code, *specimen.breaks_too])
-    report = ec.run(specimen.bug, "auto" if specimen.code in ON_DEVICES else "cpu", ignore=others, effort="quick")
+    report = ec.run(specimen.bug, specimen.devices, ignore=others, effort="quick")
     assert not broken(report)
     # Of a wrapper that is random in every call two promises are left, and images have no padding; what a scorer does
     # not offer (streams, caches; ranks, training, retries of a loop) is not applicable.
@@ -72,10 +67,10 @@ def test_a_correct_twin_keeps_every_promise(twin: ec.Target) -> None:
     report = ec.run(twin, "auto", effort="quick")
     assert not broken(report)
     kept = {cell.code for cell in report.of("kept")}
-    assert {s.code for s in SPECIMENS if s.twin is twin} - APART <= kept
+    assert {s.code for s in SPECIMENS if s.twin is twin and not s.apart} <= kept
 
 
-@each([s for s in SPECIMENS if s.code in APART])
+@each([s for s in SPECIMENS if s.apart])
 def test_processes_tell_a_bug_from_its_twin(specimen: Specimen) -> None:
     (bug,), (twin,) = (ec.run(target, select=specimen.code).cells for target in (specimen.bug, specimen.twin))
     assert (bug.outcome, bug.cause, twin.outcome) == ("broken", "", "kept"), bug.screen + twin.screen

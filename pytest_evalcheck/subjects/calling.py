@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis.errors import HypothesisException
 
 from pytest_evalcheck.compare import Raised
-from pytest_evalcheck.violation import NotApplicable, Violation
+from pytest_evalcheck.violation import NotApplicable, NotCheckable, Violation
 
 
 class TargetFault(Violation):
@@ -43,8 +43,8 @@ def pass_on_what_cannot_be_simulated(error: BaseException) -> None:
     """Nothing can be said of code that needs what a simulated device is not.
 
     Raises:
-        NotApplicable: where the simulation refused.
+        NotCheckable: where the simulation refused.
     """
     errors = sys.modules.get("pytest_evalcheck.devices.errors")  # it imports torch, and collecting must not
     if errors is not None and isinstance(error, errors.CannotSimulate):
-        raise NotApplicable(f"not checkable here: {error}") from error
+        raise NotCheckable(f"not checkable here: {error}") from error

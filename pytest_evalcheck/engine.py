@@ -51,7 +51,7 @@ class Runner:
             phases = [Phase.explicit]
         return settings(
             parent=settings.default,
-            max_examples=plan.effort.examples(plan.check.examples),
+            max_examples=plan.search.examples(plan.check.examples),
             phases=phases,
             deadline=None,
             print_blob=False,
@@ -71,7 +71,7 @@ class Runner:
         """Try one case."""
         trial, plan = self.trial, self.plan
         # Counted from the end of the first example, which may have imported the library of the target.
-        if trial.violation is None and trial.examples and time.monotonic() - trial.warm > plan.effort.seconds:
+        if trial.violation is None and trial.examples and time.monotonic() - trial.warm > plan.search.seconds:
             return
         if trial.failed_at and time.monotonic() - trial.failed_at > plan.effort.shrink_seconds:
             raise SearchOver

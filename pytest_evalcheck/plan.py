@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_evalcheck import axis
 from pytest_evalcheck.checks import Check
-from pytest_evalcheck.effort import Effort
+from pytest_evalcheck.effort import EFFORTS, Effort
 from pytest_evalcheck.strategies.cases import explicit
 from pytest_evalcheck.subjects.calling import TargetFault
 from pytest_evalcheck.target import KnownFailure, Target
@@ -41,6 +41,12 @@ class Plan:
         entry: KnownFailure | None = self.target.entry(self.target.known_failures, self.check)
         elsewhere = entry and entry.devices is not None and axis.kind(self.device) not in entry.devices
         return None if elsewhere or self.nowhere else entry
+
+    @property
+    def search(self) -> Effort:
+        """How hard is tried: what is known to be broken is not to count as mended for having been looked for less."""
+        normal = EFFORTS["normal"]
+        return normal if self.known and self.effort.share < normal.share else self.effort
 
     @property
     def nowhere(self) -> str:

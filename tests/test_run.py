@@ -97,6 +97,13 @@ def test_effort_is_a_share_of_the_profile() -> None:
     assert counts == {"quick": 10, "normal": 25}
 
 
+def test_a_known_failure_is_looked_for_with_normal_effort_at_least() -> None:
+    entry = {"EC201": ec.KnownFailure("it was mended")}
+    for effort in ("quick", "normal"):
+        (cell,) = ec.run(target(Mean, known_failures=entry), select="EC201", effort=effort).cells
+        assert (cell.cause, cell.examples) == ("stale known failure", 25)
+
+
 def test_a_target_that_is_built_once_a_cell_is_copied() -> None:
     built = []
 

@@ -157,6 +157,9 @@ class Runner:
             with borrowed() as left, collecting(self.trial.evidence), axis.on(self.plan.device, count=count) as ledger:
                 self.trial.ledger = ledger
                 self._check(case, arguments)
+        except NotCheckable:
+            left.clear()  # it was left half done
+            raise
         finally:
             if left:  # what else went wrong may well follow from it
                 raise TargetFault(

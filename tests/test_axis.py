@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +221,16 @@ def test_a_factory_that_cannot_be_simulated_is_not_checkable_here() -> None:
     cells = ec.run(streams, "sim:cuda", select="EC20,EC603").cells
     assert {cell.outcome for cell in cells} == {"not applicable"}, cells[0].screen
     assert all("not checkable here" in cell.reason for cell in cells)
+
+
+def test_what_was_left_half_done_is_no_leak() -> None:
+    @ec.metric(inputs=es.regression())
+    def prepares(device: str) -> Any:
+        os.environ["PREPARED_FOR"] = device
+        torch.cuda.Stream()
+
+    (cell,) = ec.run(prepares, "sim:cuda", select="EC201").cells
+    assert cell.reason.startswith("not checkable here"), cell.screen
 
 
 def test_an_entry_is_not_stale_where_nothing_could_be_checked() -> None:

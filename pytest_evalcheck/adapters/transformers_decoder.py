@@ -105,6 +105,7 @@ class _Model:
             num_beams=1,
             eos_token_id=list(stop) or None,
             pad_token_id=0,
+            disable_compile=True,  # it sets a variable of the environment, and a simulated device has no kernels
             **({} if isinstance(cache, Held) else {name: cache}),
         )
         return [until(row, stop) for row in found[:, ids.shape[1] :].tolist()]

@@ -110,6 +110,7 @@ class _Model:
             num_beams=1,
             eos_token_id=list(stop) or None,
             pad_token_id=0,
+            disable_compile=True,
         )
         return [until(row, stop) for row in found[:, 1:].tolist()]
 

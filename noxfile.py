@@ -70,7 +70,8 @@ def company(session: nox.Session) -> None:
     session.run("pytest", "--evalcheck", ONE_FILE, "-n", "2", "-q")
     alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     session.run("pytest", "-p", "pytest_evalcheck", "--evalcheck", ONE_FILE, "-q", env=alone)
-    session.run("pytest", "--evalcheck", ONE_FILE, "-m", "distributed", "-q")
+    loops = sorted(str(path) for path in Path("fixtures/targets").glob("evalcheck_loops_*.py"))
+    session.run("pytest", "--evalcheck", ONE_FILE, *loops, "-n", "2", "-m", "distributed", "-q")
 
 
 @nox.session

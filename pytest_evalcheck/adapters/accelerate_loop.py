@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_evalcheck.adapters.accelerate_ranks import join_group
 from pytest_evalcheck.subjects.loop import BATCH_SIZES, Loop
 from pytest_evalcheck.subjects.loop_numbers import Evaluated
 from pytest_evalcheck.subjects.loop_plain import lent
@@ -62,17 +63,7 @@ class _Run:
 
     def on_rank(self, data: Any, batch_size: int = 2) -> Evaluated:
         """What this rank of a ``torch.distributed`` group reports."""
-        import os
-
-        import torch.distributed as dist
-        from accelerate.state import AcceleratorState, GradientState, PartialState
-
-        place = {"RANK": dist.get_rank(), "LOCAL_RANK": dist.get_rank(), "WORLD_SIZE": dist.get_world_size()}
-        os.environ.update({name: str(value) for name, value in place.items()})
-        os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-        os.environ.setdefault("MASTER_PORT", "29500")
-        for state in (AcceleratorState, GradientState, PartialState):
-            state._reset_state()
+        join_group()
         return self(data, batch_size)
 
 

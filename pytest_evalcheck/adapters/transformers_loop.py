@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from pytest_evalcheck.adapters import loop_order
+from pytest_evalcheck.adapters.accelerate_ranks import join_group
 from pytest_evalcheck.adapters.loop_training import STEPS, outcome
 from pytest_evalcheck.subjects.loop import BATCH_SIZES, Loop
 from pytest_evalcheck.subjects.loop_numbers import Evaluated
@@ -53,8 +54,8 @@ def loop(trainer: Any, way: Literal["evaluate", "predict"] = "evaluate", **field
     """
     run = _Run(trainer, way)
     known = {"evaluators": run.evaluators} if way == "evaluate" else {}
-    plain = {"train": run.train, "model": trainer.model, "source": trainer, "options": OPTIONS, **known}
-    return Loop(evaluate=run.evaluate, **{**plain, **fields})
+    plain = {"train": run.train, "model": trainer.model, "source": trainer, "options": OPTIONS, "on_rank": run.on_rank}
+    return Loop(evaluate=run.evaluate, **{**plain, **known, **fields})
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,15 @@ class _Run:
                 seen[:] = [(output.predictions, output.label_ids)]
                 return Evaluated(_numbers(output.metrics, "test_"), _records(seen, places))
             return Evaluated(_numbers(self.trainer.evaluate(samples), "eval_"), _records(seen, places))
+
+    def on_rank(self, data: Any, batch_size: int = 2) -> Evaluated:
+        """The same on a rank of the ``torch.distributed`` group of this process; each of them reports all samples."""
+        join_group()
+        args = self.trainer.args
+        vars(args).pop("_setup_devices", None)  # what it found of one process
+        _ = args.device  # found anew, which resets what an Accelerator would hold already
+        self.trainer.create_accelerator_and_postprocess()
+        return self.evaluate(data, batch_size)
 
     def evaluators(self, sets: Mapping[str, Any], order: Sequence[str] = (), **settings: Any) -> dict[str, Evaluated]:
         """Those of several data sets, by name, as one call evaluates them in this order."""

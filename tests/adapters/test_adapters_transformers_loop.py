@@ -9,6 +9,7 @@ transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
 from pytest_evalcheck.adapters import transformers_loop, transformers_pipeline_loop  # noqa: E402
+from pytest_evalcheck.subjects.processes import on_processes  # noqa: E402
 
 # (ids, label) of unequal length
 ROWS = [((1, 2, 3), 0), ((4,), 1), ((5, 6), 2), ((7, 8, 9, 1), 0), ((2, 2), 1)]
@@ -56,6 +57,18 @@ def test_a_trainer_alone_becomes_a_loop_by_one_line(tmp_path, capsys):
     assert [place for place, _ in found.records] == [0, 1, 2, 3, 4]
     assert [fields["label"] for _, fields in found.records] == [0, 1, 2, 0, 1]
     capsys.readouterr()
+
+
+def test_every_rank_reports_all_samples(tmp_path, capfd):
+    options = {"compute_metrics": accuracy, "average_tokens_across_devices": False}
+    loop = transformers_loop.loop(trainer(tmp_path, **options))
+    rows = LoopData(ROWS[:4], collate)
+    alone = loop.evaluate(rows, batch_size=2)
+    found = on_processes([lambda: loop.on_rank(rows, batch_size=2)] * 2)
+    for each in found:
+        assert each.numbers == pytest.approx(alone.numbers)
+        assert [place for place, _ in each.records] == [0, 1, 2, 3]
+    capfd.readouterr()
 
 
 @pytest.mark.parametrize("way", ["evaluate", "predict"])

@@ -144,6 +144,16 @@ def test_memory_is_what_is_not_the_model() -> None:
     assert not weights & {tensor.data_ptr() for tensor in plain.memory(made.model)}
 
 
+def test_memory_of_a_tensor_that_wraps_others_is_theirs() -> None:
+    from torch.testing._internal.two_tensor import TwoTensor
+
+    both = torch.rand(2, 3), torch.rand(2, 3)
+    made = Growing()
+    pair = {"tensors": lambda cache: [TwoTensor(*both)]}
+    found = live(ec.Decoder(made.model, make_cache=made.make_cache, step=made.step, **pair)).memory(None)
+    assert [tensor.data_ptr() for tensor in found] == [tensor.data_ptr() for tensor in both]
+
+
 def test_memory_that_is_overwritten_shows() -> None:
     using = live()
     assert not using.agree(continued(using, ROWS), continued(using, ROWS, spoilt=True))

@@ -94,7 +94,8 @@ class Live(Calls):
             raise TargetFault("tensors() gave no tensors", actual=str(found), expected="tensors", cause="tensors")
         state = getattr(self.record.model, "parameters", None)
         own = {tensor.data_ptr() for tensor in state()} if callable(state) else set()
-        return [tensor for tensor in found if tensor.is_floating_point() and tensor.data_ptr() not in own]
+        dense = [part for tensor in found for part in _dense(tensor)]
+        return [tensor for tensor in dense if tensor.is_floating_point() and tensor.data_ptr() not in own]
 
     def same(self, actual: Any, expected: Any, *, about: str) -> None:
         """Hold what a list of rows got against another.
@@ -184,6 +185,15 @@ def counted(number: int, what: str) -> str:
 def whole(answers: Any, rows: Sequence[Any]) -> Any:
     """Answers that can be held against others: None where there is not one for each row."""
     return None if isinstance(answers, list) and len(answers) != len(rows) else answers
+
+
+def _dense(tensor: Any) -> Iterator[Any]:
+    """The tensors that a tensor keeps its numbers in, such as the integers and scales of a quantised one; or itself."""
+    if not hasattr(tensor, "__tensor_flatten__"):
+        yield tensor
+        return
+    for name in tensor.__tensor_flatten__()[0]:
+        yield from _dense(getattr(tensor, name))
 
 
 def _held(cache: Any) -> list[Any]:

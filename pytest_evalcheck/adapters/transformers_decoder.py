@@ -22,6 +22,10 @@ from pytest_evalcheck.subjects.decoder import Decoder
 _CACHES = ("past_key_values", "cache_params", "past_buckets_states", "state")
 """What forwards call their cache; outputs call it the same."""
 
+# Compiling sets a variable of the environment, and a simulated device has no kernels.
+GREEDY = {"do_sample": False, "num_beams": 1, "pad_token_id": 0, "disable_compile": True}
+"""How ``generate`` is called, whatever it is asked for."""
+
 
 def record(made: Any) -> Decoder:
     """The record of a model, with a dynamic cache, or of a `Decoder` that says which cache, and not how to decode."""
@@ -101,11 +105,8 @@ class _Model:
             input_ids=ids,
             attention_mask=mask,
             max_new_tokens=max_new_tokens,
-            do_sample=False,
-            num_beams=1,
             eos_token_id=list(stop) or None,
-            pad_token_id=0,
-            disable_compile=True,  # it sets a variable of the environment, and a simulated device has no kernels
+            **GREEDY,
             **({} if isinstance(cache, Held) else {name: cache}),
         )
         return [until(row, stop) for row in found[:, ids.shape[1] :].tolist()]

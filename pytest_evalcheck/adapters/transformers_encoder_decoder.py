@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_evalcheck.adapters.transformers_decoder import until
+from pytest_evalcheck.adapters.transformers_decoder import GREEDY, until
 from pytest_evalcheck.adapters.transformers_decoder_caches import OPERATIONS, maker, tensors
 from pytest_evalcheck.subjects.decoder import Decoder
 
@@ -106,11 +106,8 @@ class _Model:
             past_key_values=cache,
             decoder_start_token_id=self._start,
             max_new_tokens=max_new_tokens,
-            do_sample=False,
-            num_beams=1,
             eos_token_id=list(stop) or None,
-            pad_token_id=0,
-            disable_compile=True,
+            **GREEDY,
         )
         return [until(row, stop) for row in found[:, 1:].tolist()]
 

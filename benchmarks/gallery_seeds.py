@@ -21,7 +21,7 @@ from hypothesis import core
 
 import pytest_evalcheck as ec
 from fixtures.gallery.table import SPECIMENS, Specimen
-from pytest_evalcheck.effort import EFFORTS
+from pytest_evalcheck.engine.effort import EFFORTS
 
 
 def judged(specimen: Specimen, effort: str) -> Iterator[str]:

@@ -31,7 +31,7 @@ import numpy as np
 import torch
 import xxhash
 
-from pytest_evalcheck.compare import EXACT, difference
+from pytest_evalcheck.expectations.comparison import EXACT, difference
 from pytest_evalcheck.guard import Snapshot
 
 KEYS = ("input_ids", "attention_mask", "labels", "position_ids")

@@ -26,8 +26,8 @@ import evalcheck_variants_transformers
 from hypothesis import settings
 
 import pytest_evalcheck as ec
-from pytest_evalcheck.strategies.cases.many import many
-from pytest_evalcheck.subjects.loop_data import LoopData
+from pytest_evalcheck.kinds.loop.cases_many import many
+from pytest_evalcheck.kinds.loop.data import LoopData
 
 TARGETS = {
     "the tutorial's loop": evalcheck_loops_plain.of_the_tutorial,

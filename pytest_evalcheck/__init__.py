@@ -9,54 +9,54 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_evalcheck.cell import Cell, Report
-    from pytest_evalcheck.checks import Check, check
-    from pytest_evalcheck.compare import Tolerance
-    from pytest_evalcheck.decorators import decoder, loop, metric, scorer, wrapper
+    from pytest_evalcheck.engine.api import run
+    from pytest_evalcheck.expectations.comparison import Tolerance
+    from pytest_evalcheck.expectations.failures import Violation, expect, passed_over
     from pytest_evalcheck.guard import unchanged
-    from pytest_evalcheck.standalone import run
-    from pytest_evalcheck.subjects.decoder import Decoder
-    from pytest_evalcheck.subjects.loop import Loop
-    from pytest_evalcheck.subjects.loop_data import LoopData
-    from pytest_evalcheck.subjects.loop_numbers import Evaluated
-    from pytest_evalcheck.subjects.metric import Metric
-    from pytest_evalcheck.subjects.scorer import Runner, Scorer, Several
-    from pytest_evalcheck.subjects.wrapper import Wrapper
-    from pytest_evalcheck.target import KnownFailure, Target, TargetError
+    from pytest_evalcheck.kinds.decoder.record import Decoder
+    from pytest_evalcheck.kinds.loop.data import LoopData
+    from pytest_evalcheck.kinds.loop.record import Loop
+    from pytest_evalcheck.kinds.loop.results import Evaluated
+    from pytest_evalcheck.kinds.metric.subject import Metric
+    from pytest_evalcheck.kinds.scorer.subject import Runner, Scorer, Several
+    from pytest_evalcheck.kinds.suite import Check, check
+    from pytest_evalcheck.kinds.wrapper.subject import Wrapper
+    from pytest_evalcheck.reports.results import Cell, Report
+    from pytest_evalcheck.targets.decorators import decoder, loop, metric, scorer, wrapper
+    from pytest_evalcheck.targets.target import KnownFailure, Target, TargetError
     from pytest_evalcheck.variants import Variant
-    from pytest_evalcheck.violation import Violation, expect, passed_over
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Cell": "cell",
-    "Check": "checks",
-    "Decoder": "subjects.decoder",
-    "Evaluated": "subjects.loop_numbers",
-    "KnownFailure": "target",
-    "Loop": "subjects.loop",
-    "LoopData": "subjects.loop_data",
-    "Metric": "subjects.metric",
-    "Report": "cell",
-    "Runner": "subjects.scorer",
-    "Scorer": "subjects.scorer",
-    "Several": "subjects.scorer",
-    "Target": "target",
-    "TargetError": "target",
-    "Tolerance": "compare",
+    "Cell": "reports.results",
+    "Check": "kinds.suite",
+    "Decoder": "kinds.decoder.record",
+    "Evaluated": "kinds.loop.results",
+    "KnownFailure": "targets.target",
+    "Loop": "kinds.loop.record",
+    "LoopData": "kinds.loop.data",
+    "Metric": "kinds.metric.subject",
+    "Report": "reports.results",
+    "Runner": "kinds.scorer.subject",
+    "Scorer": "kinds.scorer.subject",
+    "Several": "kinds.scorer.subject",
+    "Target": "targets.target",
+    "TargetError": "targets.target",
+    "Tolerance": "expectations.comparison",
     "Variant": "variants",
-    "Violation": "violation",
-    "Wrapper": "subjects.wrapper",
-    "check": "checks",
-    "decoder": "decorators",
-    "expect": "violation",
-    "loop": "decorators",
-    "metric": "decorators",
-    "passed_over": "violation",
-    "run": "standalone",
-    "scorer": "decorators",
+    "Violation": "expectations.failures",
+    "Wrapper": "kinds.wrapper.subject",
+    "check": "kinds.suite",
+    "decoder": "targets.decorators",
+    "expect": "expectations.failures",
+    "loop": "targets.decorators",
+    "metric": "targets.decorators",
+    "passed_over": "expectations.failures",
+    "run": "engine.api",
+    "scorer": "targets.decorators",
     "unchanged": "guard",
-    "wrapper": "decorators",
+    "wrapper": "targets.decorators",
 }
 
 __all__ = [

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from pytest_evalcheck.expectations.failures import Violation
 from pytest_evalcheck.leaves import Buffer, Leaf, leaf_of
 from pytest_evalcheck.quick import Quick
-from pytest_evalcheck.violation import Violation
 from pytest_evalcheck.walk import Slot, a, describe, is_sequence, role_of, same, slots
 
 _LINES = 12
@@ -29,7 +29,7 @@ def unchanged(value: Any, *, fast: bool = False, name: str = "batch") -> Guard:
     ...     batch.pop("labels")
     Traceback (most recent call last):
       ...
-    pytest_evalcheck.violation.Violation: the batch was changed
+    pytest_evalcheck.expectations.failures.Violation: the batch was changed
         batch['labels'] is gone
     """
     if not isinstance(name, str) or not name:

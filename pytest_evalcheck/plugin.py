@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
     from pytest_evalcheck.devices import Ledger
     from pytest_evalcheck.guard import Guard
-    from pytest_evalcheck.streams import Streams
-    from pytest_evalcheck.variants.beside import Variants
+    from pytest_evalcheck.integration.batchings import Streams
+    from pytest_evalcheck.variants.runs import Variants
 
 _SIMULATED = "simulated: runs on a simulated accelerator"
 
@@ -67,7 +67,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     code = config.getoption("evalcheck_explain")
     if not code:
         return None
-    from pytest_evalcheck.explain import explanation
+    from pytest_evalcheck.integration.explain import explanation
 
     print(explanation(code))
     return 0
@@ -78,7 +78,7 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in (*(f"{kind}: runs on this kind of device" for kind in ("cpu", "cuda", "mps")), _SIMULATED):
         config.addinivalue_line("markers", line)
     if config.getoption("evalcheck"):
-        from pytest_evalcheck.session import EvalcheckSession
+        from pytest_evalcheck.integration.session import EvalcheckSession
 
         config.pluginmanager.register(EvalcheckSession.of(config), "pytest_evalcheck_session")
         return
@@ -95,19 +95,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run tests that ask for ``evalcheck_device`` on every device of the run."""
     if "evalcheck_device" not in metafunc.fixturenames:
         return
-    from pytest_evalcheck import axis
-    from pytest_evalcheck.target import TargetError
+    from pytest_evalcheck.targets import device_spec
+    from pytest_evalcheck.targets.target import TargetError
 
     given = metafunc.config.getoption("evalcheck_device") or metafunc.config.getini("evalcheck_device")
     try:
-        asked = axis.parse(str(given))
+        asked = device_spec.parse(str(given))
     except TargetError as error:
         raise pytest.UsageError(str(error)) from error
-    devices = axis.chosen(asked, accelerators_only=False)
-    if axis.AUTO in asked:
-        devices += axis.chosen(asked, accelerators_only=True)
+    devices = device_spec.chosen(asked, accelerators_only=False)
+    if device_spec.AUTO in asked:
+        devices += device_spec.chosen(asked, accelerators_only=True)
     parameters = [
-        pytest.param(device, marks=[getattr(pytest.mark, mark) for mark in axis.marks(device)])
+        pytest.param(device, marks=[getattr(pytest.mark, mark) for mark in device_spec.marks(device)])
         for device in dict.fromkeys(devices)
     ]
     metafunc.parametrize("evalcheck_device", parameters, indirect=True)
@@ -119,13 +119,13 @@ def evalcheck_device(request: pytest.FixtureRequest) -> Iterator[str]:
 
     With ``auto``, the default, these are the CPU, the simulated accelerators and those of the machine.
     """
-    from pytest_evalcheck import axis
+    from pytest_evalcheck.targets import device_spec
 
-    why = axis.absent(request.param)
+    why = device_spec.absent(request.param)
     if why:
         pytest.skip(f"not run on {request.param}: {why}")
-    with axis.on(request.param):
-        yield axis.torch_name(request.param)
+    with device_spec.on(request.param):
+        yield device_spec.torch_name(request.param)
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def evalcheck_unchanged() -> Iterator[Callable[..., Guard]]:
 @pytest.fixture
 def evalcheck_streams() -> Callable[..., Streams]:
     """One data set cut in hostile ways, as loaders: ``evalcheck_streams(dataset, collate_fn).agree(evaluate)``."""
-    from pytest_evalcheck.streams import streams
+    from pytest_evalcheck.integration.batchings import streams
 
     return streams
 
@@ -170,6 +170,6 @@ def evalcheck_streams() -> Callable[..., Streams]:
 @pytest.fixture
 def evalcheck_variants() -> Callable[..., Variants]:
     """One evaluation in several configurations: ``evalcheck_variants(evaluate, samples, {...}).agree(within=1e-2)``."""
-    from pytest_evalcheck.variants.beside import variants
+    from pytest_evalcheck.variants.runs import variants
 
     return variants

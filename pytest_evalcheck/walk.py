@@ -12,7 +12,7 @@ from collections import ChainMap, OrderedDict, UserDict, UserList, defaultdict, 
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from pytest_evalcheck.compare import show
+from pytest_evalcheck.expectations.comparison import show
 
 _ATOMS = frozenset(
     {

@@ -15,13 +15,13 @@ from torch.overrides import _get_current_function_mode_stack
 # and torch cannot be imported twice.
 for _name in (
     "torch.distributed",
-    "pytest_evalcheck.adapters.torchmetrics",
-    "pytest_evalcheck.checks.metric_precision",
-    "pytest_evalcheck.checks.metric_state",
-    "pytest_evalcheck.checks.metric_streams",
+    "pytest_evalcheck.adapters.torchmetrics.metric",
+    "pytest_evalcheck.kinds.metric.checks_precision",
+    "pytest_evalcheck.kinds.metric.checks_state",
+    "pytest_evalcheck.kinds.metric.checks_streams",
     "pytest_evalcheck.reports.terminal",
-    "pytest_evalcheck.standalone",
-    "pytest_evalcheck.session",
+    "pytest_evalcheck.engine.api",
+    "pytest_evalcheck.integration.session",
 ):
     importlib.import_module(_name)
 

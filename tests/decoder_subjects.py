@@ -8,8 +8,8 @@ from torch import Tensor
 
 import pytest_evalcheck as ec
 from fixtures.gallery.decoders_correct import Growing
-from pytest_evalcheck.compare import Tolerance
-from pytest_evalcheck.subjects.decoding import Live
+from pytest_evalcheck.expectations.comparison import Tolerance
+from pytest_evalcheck.kinds.decoder.subject import Live
 
 TOLERANCE = Tolerance(rtol=1e-4, atol=1e-3)
 ROWS = [[3, 1, 4, 1], [5, 9, 2, 6]]

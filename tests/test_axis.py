@@ -16,9 +16,9 @@ from fixtures.gallery.correct import MeanSquaredError
 from fixtures.gallery.devices import LooksAtEveryBatch, WorksInDouble
 from fixtures.gallery.devices_correct import MovesBatches, OnDevice
 from fixtures.gallery.table import target
-from pytest_evalcheck import axis
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.target import TargetError
+from pytest_evalcheck.targets import device_spec
+from pytest_evalcheck.targets.target import TargetError
 
 ON_DEVICE = """
 import torch
@@ -38,7 +38,7 @@ def looks(device):
 
 @pytest.fixture(autouse=True)
 def _nothing_likely(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(axis, "_likely", list)
+    monkeypatch.setattr(device_spec, "_likely", list)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def _nothing_likely(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_devices_are_a_list_with_commas(text: str, devices: tuple[str, ...]) -> None:
-    assert axis.parse(text) == devices
+    assert device_spec.parse(text) == devices
 
 
 @pytest.mark.parametrize(
@@ -67,41 +67,41 @@ def test_devices_are_a_list_with_commas(text: str, devices: tuple[str, ...]) -> 
 )
 def test_what_is_no_device_is_refused(text: str, said: str) -> None:
     with pytest.raises(TargetError) as caught:
-        axis.parse(text)
+        device_spec.parse(text)
     assert said in str(caught.value)
 
 
 def test_auto_is_the_cpu_and_the_simulated_ones_for_what_is_about_accelerators() -> None:
-    assert axis.chosen(["auto"], accelerators_only=False) == ["cpu"]
-    assert axis.chosen(["auto"], accelerators_only=True) == ["sim:cuda", "sim:mps"]
-    assert axis.chosen(["cpu", "sim:mps"], accelerators_only=True) == ["sim:mps"]
-    assert axis.chosen(["cpu", "sim:mps"], accelerators_only=False) == ["cpu", "sim:mps"]
+    assert device_spec.chosen(["auto"], accelerators_only=False) == ["cpu"]
+    assert device_spec.chosen(["auto"], accelerators_only=True) == ["sim:cuda", "sim:mps"]
+    assert device_spec.chosen(["cpu", "sim:mps"], accelerators_only=True) == ["sim:mps"]
+    assert device_spec.chosen(["cpu", "sim:mps"], accelerators_only=False) == ["cpu", "sim:mps"]
 
 
 def test_auto_takes_what_the_machine_seems_to_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(axis, "_likely", lambda: ["cuda"])
-    assert axis.chosen(["auto"], accelerators_only=False) == ["cpu", "cuda"]
-    assert axis.chosen(["auto"], accelerators_only=True) == ["sim:cuda", "sim:mps", "cuda"]
+    monkeypatch.setattr(device_spec, "_likely", lambda: ["cuda"])
+    assert device_spec.chosen(["auto"], accelerators_only=False) == ["cpu", "cuda"]
+    assert device_spec.chosen(["auto"], accelerators_only=True) == ["sim:cuda", "sim:mps", "cuda"]
 
 
 def test_a_simulated_device_makes_room_for_a_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert axis.absent("sim:cuda") == "this machine has a real cuda: ask for it instead"
-    assert axis.absent("sim:mps") == ""
+    assert device_spec.absent("sim:cuda") == "this machine has a real cuda: ask for it instead"
+    assert device_spec.absent("sim:mps") == ""
     (cell,) = ec.run(target(OnDevice), "sim:cuda", select="EC606").cells
     assert (cell.outcome, cell.reason) == ("not run", "this machine has a real cuda: ask for it instead")
 
 
 def test_as_many_devices_as_are_needed() -> None:
-    with axis.on("sim:cuda"):
+    with device_spec.on("sim:cuda"):
         assert torch.cuda.device_count() == 1
-    with axis.on("sim:cuda", count=2):
+    with device_spec.on("sim:cuda", count=2):
         assert torch.cuda.device_count() == 2
-    with axis.on("sim:cuda:2"):
+    with device_spec.on("sim:cuda:2"):
         assert torch.cuda.device_count() == 3
-    with axis.on("sim:mps", count=2):
+    with device_spec.on("sim:mps", count=2):
         assert torch.ones(1, device="mps").device == torch.device("mps:0")
-    with axis.on("cpu") as ledger:
+    with device_spec.on("cpu") as ledger:
         assert ledger is None
     assert not torch.cuda.is_available()
 

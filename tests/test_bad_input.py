@@ -155,16 +155,16 @@ def test_a_metric_that_refuses_everything_is_not_green(suite: Suite) -> None:
 
 def test_a_check_that_raises_is_told_apart_from_a_broken_promise(suite: Suite) -> None:
     source = '''
-    from pytest_evalcheck.strategies import cases
-    from pytest_evalcheck.subjects.metric import MetricSubject
+    from pytest_evalcheck.kinds.metric.cases import Stream
+    from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
     @ec.check("MY101")
-    def divides(metric: MetricSubject, case: cases.Stream) -> None:
+    def divides(metric: MetricSubject, case: Stream) -> None:
         """Divides."""
         1 / 0
 
     @ec.check("MY102")
-    def compares_nothing(metric: MetricSubject, case: cases.Stream) -> None:
+    def compares_nothing(metric: MetricSubject, case: Stream) -> None:
         """Compares nothing."""
 
     @ec.metric(inputs=numbers, extra_checks=[divides, compares_nothing])
@@ -178,7 +178,7 @@ def test_a_check_that_raises_is_told_apart_from_a_broken_promise(suite: Suite) -
 
 def test_a_target_of_which_nothing_is_tried_is_an_error(suite: Suite) -> None:
     source = """
-    from pytest_evalcheck.checks import shipped
+    from pytest_evalcheck.kinds.suite import shipped
     @ec.metric(inputs=numbers, not_applicable={made.code: "no reason at all" for made in shipped() if "metric" in made.kinds})
     def silent(device): return ec.Metric.of(Mean())
     """

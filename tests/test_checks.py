@@ -15,10 +15,10 @@ import hypothesis
 import pytest
 
 import pytest_evalcheck as ec
-from pytest_evalcheck.checks import Check, check, explain, shipped
-from pytest_evalcheck.checks.check import CheckError
-from pytest_evalcheck.strategies import cases
-from pytest_evalcheck.subjects.metric import MetricSubject
+from pytest_evalcheck.kinds.common.check import CheckError
+from pytest_evalcheck.kinds.metric.cases import Stream
+from pytest_evalcheck.kinds.metric.subject import MetricSubject
+from pytest_evalcheck.kinds.suite import Check, check, explain, shipped
 
 ROOT = Path(__file__).parent.parent
 every_check = pytest.mark.parametrize("made", shipped(), ids=lambda made: made.code)
@@ -64,19 +64,19 @@ def test_a_function_that_is_no_check_is_refused(code: str, function: Any, said: 
 
 
 def test_annotations_say_the_kind_and_the_case() -> None:
-    def of_a_stream(metric: MetricSubject, case: cases.Stream) -> None:
+    def of_a_stream(metric: MetricSubject, case: Stream) -> None:
         """Something."""
 
     made = check("XY101")(of_a_stream)
-    assert (made.kinds, made.case) == (("metric",), cases.Stream)
+    assert (made.kinds, made.case) == (("metric",), Stream)
 
-    def of_a_number(metric: int, case: cases.Stream) -> None:
+    def of_a_number(metric: int, case: Stream) -> None:
         """Something."""
 
     def of_no_case(metric: MetricSubject, case: int) -> None:
         """Something."""
 
-    def undocumented(metric: MetricSubject, case: cases.Stream) -> None:
+    def undocumented(metric: MetricSubject, case: Stream) -> None:
         pass
 
     for function, said in (
@@ -90,7 +90,7 @@ def test_annotations_say_the_kind_and_the_case() -> None:
 
 
 def test_an_extra_check_may_not_take_a_shipped_code() -> None:
-    def mine(metric: MetricSubject, case: cases.Stream) -> None:
+    def mine(metric: MetricSubject, case: Stream) -> None:
         """Something."""
 
     target = ec.metric(inputs=None, extra_checks=[check("EC201")(mine)])(lambda device: None)  # type: ignore[arg-type]

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_evalcheck.compare import EXACT, Raised, Tolerance, difference, has_nonfinite, show
+from pytest_evalcheck.expectations.comparison import EXACT, Raised, Tolerance, difference, has_nonfinite, show
 
 leaves = st.one_of(st.floats(), st.integers(), st.text(max_size=3), st.booleans(), st.none())
 results = st.recursive(

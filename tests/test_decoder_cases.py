@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.strategies import cases
+from pytest_evalcheck.kinds.decoder.cases import STEPS, Beside, Ending, Pieces, Program, Prompts, even
+from pytest_evalcheck.kinds.decoder.cases_turns import Again, Fewer, Filled, TooMany
 
 PROMPTS = es.prompts(vocab=9, special=(0, 1))
 light = settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
@@ -49,33 +50,33 @@ def test_prompts_that_cannot_be_drawn_are_refused(wrong: dict[str, int]) -> None
         es.prompts(**wrong)
 
 
-@given(cases.Pieces.strategy(PROMPTS))
+@given(Pieces.strategy(PROMPTS))
 @light
-def test_pieces_make_up_the_rows(case: cases.Pieces) -> None:
+def test_pieces_make_up_the_rows(case: Pieces) -> None:
     assert of_one_length(case.samples)
     assert sum(case.pieces) == len(case.samples[0])
     assert min(case.pieces) >= 1
     assert case.sizes(len(case.samples[0])) == case.pieces
 
 
-@given(cases.Fewer.strategy(PROMPTS), cases.Again.strategy(PROMPTS))
+@given(Fewer.strategy(PROMPTS), Again.strategy(PROMPTS))
 @light
-def test_batches_in_turn_are_fewer_or_as_many(fewer: cases.Fewer, again: cases.Again) -> None:
+def test_batches_in_turn_are_fewer_or_as_many(fewer: Fewer, again: Again) -> None:
     assert 1 <= len(fewer.after) < len(fewer.samples) <= 4
     assert len(again.after) == len(again.samples)
     assert all(map(of_one_length, (fewer.samples, fewer.after, again.samples, again.after)))
 
 
-@given(cases.TooMany.strategy(PROMPTS))
+@given(TooMany.strategy(PROMPTS))
 @light
-def test_a_batch_is_larger_than_its_cache(case: cases.TooMany) -> None:
+def test_a_batch_is_larger_than_its_cache(case: TooMany) -> None:
     assert 1 <= case.made_for < len(case.samples)
     assert of_one_length(case.samples)
 
 
-@given(cases.Program.strategy(PROMPTS))
+@given(Program.strategy(PROMPTS))
 @light
-def test_a_program_names_rows_that_there_are(case: cases.Program) -> None:
+def test_a_program_names_rows_that_there_are(case: Program) -> None:
     count = len(case.samples)
     assert case.program[0] == ("feed", len(case.samples[0]))
     assert case.program[-1][0] == "feed"
@@ -92,27 +93,27 @@ def test_a_program_names_rows_that_there_are(case: cases.Program) -> None:
 
 @pytest.mark.parametrize("name", ["reorder", "select", "repeat", "crop"])
 def test_a_program_shrinks_to_one_operation(name: str) -> None:
-    case = minimal(cases.Program.strategy(PROMPTS), lambda case: name in dict(case.program))
+    case = minimal(Program.strategy(PROMPTS), lambda case: name in dict(case.program))
     assert [step for step, _ in case.program] == ["feed", name, "feed"]
     assert sorted(map(len, case.samples)) in ([1, 1], [2, 2])
 
 
-@given(cases.Ending.strategy(PROMPTS))
+@given(Ending.strategy(PROMPTS))
 @light
-def test_stops_are_steps_of_rows(case: cases.Ending) -> None:
+def test_stops_are_steps_of_rows(case: Ending) -> None:
     for row, step in case.stops:
         assert row < len(case.samples)
-        assert step < cases.STEPS
+        assert step < STEPS
 
 
-@given(cases.Beside.strategy(PROMPTS))
+@given(Beside.strategy(PROMPTS))
 @light
-def test_rows_beside_each_other_are_mostly_of_unequal_length(case: cases.Beside) -> None:
+def test_rows_beside_each_other_are_mostly_of_unequal_length(case: Beside) -> None:
     assert len(case.samples) in (2, 3)
     assert ("rows of unequal length" in case.regimes) is not of_one_length(case.samples)
 
 
-@pytest.mark.parametrize("kind", [cases.Prompts, cases.Beside, cases.Pieces, cases.Filled])
+@pytest.mark.parametrize("kind", [Prompts, Beside, Pieces, Filled])
 def test_given_samples_make_a_case(kind: Any) -> None:
     case = kind.of(PROMPTS, [[2, 3], [4]])
     assert [row[:1] for row in case.samples] == [[2], [4]]
@@ -121,6 +122,6 @@ def test_given_samples_make_a_case(kind: Any) -> None:
 
 @given(st.lists(st.lists(st.integers(0, 3), min_size=1), min_size=1), st.integers(1, 9))
 def test_even_rows_are_made_of_their_own_ids(rows: list[list[int]], length: int) -> None:
-    for row, evened in zip(rows, cases.even(rows, length), strict=True):
+    for row, evened in zip(rows, even(rows, length), strict=True):
         assert len(evened) == length
         assert evened == (row * length)[:length]

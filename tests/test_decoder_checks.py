@@ -10,7 +10,7 @@ from torch import Tensor
 
 import pytest_evalcheck as ec
 from fixtures.gallery.decoders_correct import CAPACITY, Generating, Growing, Static
-from pytest_evalcheck.strategies import cases
+from pytest_evalcheck.kinds.decoder.cases import Pieces, even
 
 
 def run(record: Any, code: str, **keywords: Any) -> ec.Cell:
@@ -186,5 +186,5 @@ def test_a_tolerance_is_the_targets_own() -> None:
 
 
 def test_even_rows_repeat_their_own_ids() -> None:
-    assert cases.even([[1, 2], [3]], 3) == [[1, 2, 1], [3, 3, 3]]
-    assert cases.Pieces(samples=[[1] * 6], pieces=[3, 2, 1]).sizes(4) == [3, 1]
+    assert even([[1, 2], [3]], 3) == [[1, 2, 1], [3, 3, 3]]
+    assert Pieces(samples=[[1] * 6], pieces=[3, 2, 1]).sizes(4) == [3, 1]

@@ -10,9 +10,9 @@ from torch import Tensor
 
 import pytest_evalcheck as ec
 from fixtures.gallery.decoders_correct import VOCAB, Generating, Growing, Recurrent
-from pytest_evalcheck.compare import Raised
-from pytest_evalcheck.subjects.generations import ended, reading
-from pytest_evalcheck.subjects.programs import performed, replayed
+from pytest_evalcheck.expectations.comparison import Raised
+from pytest_evalcheck.kinds.decoder.cache_operations import performed, replayed
+from pytest_evalcheck.kinds.decoder.generation import ended, reading
 
 
 def test_greedy_tokens_need_one_forward_where_they_were_found() -> None:

@@ -12,12 +12,12 @@ from torch import Tensor
 import pytest_evalcheck as ec
 from fixtures.gallery.decoders_correct import Attention, Growing, Grown, InTheModel, Recurrent
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.compare import Raised
-from pytest_evalcheck.subjects.calling import TargetFault
-from pytest_evalcheck.subjects.controls import Watched, continued
-from pytest_evalcheck.subjects.decoding import DecoderSubject, Live, whole
-from pytest_evalcheck.subjects.surroundings import Surroundings
-from pytest_evalcheck.violation import Evidence, Violation, collecting
+from pytest_evalcheck.expectations.comparison import Raised
+from pytest_evalcheck.expectations.failures import Evidence, Violation, collecting
+from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.kinds.decoder.cache_inspection import Watched, continued
+from pytest_evalcheck.kinds.decoder.environment import Surroundings
+from pytest_evalcheck.kinds.decoder.subject import DecoderSubject, Live, whole
 
 
 def test_padding_on_the_left_moves_no_position() -> None:

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from target_files import Suite
 
-from pytest_evalcheck.compare import Tolerance
-from pytest_evalcheck.streams import streams
-from pytest_evalcheck.violation import Violation
+from pytest_evalcheck.expectations.comparison import Tolerance
+from pytest_evalcheck.expectations.failures import Violation
+from pytest_evalcheck.integration.batchings import streams
 
 DATA = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
 
@@ -284,4 +284,4 @@ class TestInATest:
         pytester.runpytest_subprocess("-p", "no:hypothesispytest", "-p", "no:randomly").assert_outcomes(passed=1)
         loaded = set(json.loads((pytester.path / "modules.json").read_text()))
         assert "pytest_evalcheck.guard" in loaded
-        assert not loaded & {"torch", "hypothesis", "pytest_evalcheck.session"}
+        assert not loaded & {"torch", "hypothesis", "pytest_evalcheck.integration.session"}

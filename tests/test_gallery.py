@@ -9,7 +9,7 @@ import pytest
 
 import pytest_evalcheck as ec
 from fixtures.gallery.table import CHECKS, SPECIMENS, Specimen
-from pytest_evalcheck.effort import EFFORTS
+from pytest_evalcheck.engine.effort import EFFORTS
 
 TWINS = {specimen.twin.name: specimen.twin for specimen in SPECIMENS}
 

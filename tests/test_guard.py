@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_evalcheck import digest
+from pytest_evalcheck.expectations.failures import Violation
 from pytest_evalcheck.guard import Snapshot, unchanged
-from pytest_evalcheck.violation import Violation
 
 Change = Callable[[Any], Any]
 Pair = namedtuple("Pair", "ids labels")

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from pytest_evalcheck.limits import CellTimeout, time_limit
+from pytest_evalcheck.engine.timeout import CellTimeout, time_limit
 
 
 class Lender:

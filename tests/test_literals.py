@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_evalcheck.compare import EXACT, difference
-from pytest_evalcheck.literals import BadBlob, case_literal, from_blob, is_plain, literal, to_blob
+from pytest_evalcheck.expectations.comparison import EXACT, difference
+from pytest_evalcheck.reports.case_codec import BadBlob, case_literal, from_blob, is_plain, literal, to_blob
 
 leaves = st.one_of(st.floats(), st.integers(), st.text(max_size=3), st.booleans(), st.none(), st.binary(max_size=3))
 plain = st.recursive(

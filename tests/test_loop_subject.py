@@ -14,16 +14,16 @@ from torch.utils.data import DataLoader
 import pytest_evalcheck as ec
 from fixtures.gallery.loops_correct import Net, Rows, Told, Trained
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.ambient import same_random_numbers
-from pytest_evalcheck.compare import Raised
-from pytest_evalcheck.subjects.calling import TargetFault
-from pytest_evalcheck.subjects.loop_data import SampleError
-from pytest_evalcheck.subjects.loop_live import LoopSubject, told
-from pytest_evalcheck.subjects.loop_memory import Forwards, Held
-from pytest_evalcheck.subjects.loop_numbers import nonfinite, plainly, read, repeated, reported, undefined
-from pytest_evalcheck.subjects.loop_ranks import miscounted, over_ranks
-from pytest_evalcheck.subjects.loop_training import disturbed, trained
-from pytest_evalcheck.violation import NotApplicable
+from pytest_evalcheck.expectations.comparison import Raised
+from pytest_evalcheck.expectations.failures import NotApplicable
+from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.kinds.common.process_state import same_random_numbers
+from pytest_evalcheck.kinds.loop.data import SampleError
+from pytest_evalcheck.kinds.loop.memory import Forwards, Held
+from pytest_evalcheck.kinds.loop.ranks import miscounted, over_ranks
+from pytest_evalcheck.kinds.loop.results import nonfinite, plainly, read, repeated, reported, undefined
+from pytest_evalcheck.kinds.loop.subject import LoopSubject, told
+from pytest_evalcheck.kinds.loop.training import disturbed, trained
 
 INPUTS = es.tabular(features=2, classes=3)
 ROWS = [(0, (0.0, 1.0)), (1, (2.0, -1.0)), (2, (0.5, 0.5))]

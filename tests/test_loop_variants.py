@@ -266,7 +266,7 @@ class TestMeasured:
         assert [row["name"] for row in found.variants] == ["plain", "good"]
 
     def test_a_slow_loop_is_measured_on_few_samples(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from pytest_evalcheck.subjects import loop_costs
+        from pytest_evalcheck.kinds.loop import cost
 
         now = [0.0]
 
@@ -279,7 +279,7 @@ class TestMeasured:
             now[0] += 0.01 * len(data)
             return {"count": float(len(data))}
 
-        monkeypatch.setattr(loop_costs, "time", Clock)
+        monkeypatch.setattr(cost, "time", Clock)
         found = cell("EC520", variant({"batch_size": 5}), made=lambda: ec.Loop(evaluate=slow))
         assert {row["samples"] for row in found.variants} == {32}
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.literals import is_plain
+from pytest_evalcheck.reports.case_codec import is_plain
 from pytest_evalcheck.strategies import Padding, Samples
 from pytest_evalcheck.strategies.containers import CONTAINERS, contained
 

@@ -8,8 +8,8 @@ import time
 import pytest
 import torch
 
-from pytest_evalcheck.subjects.processes import RankError, RanksHang, on_processes
-from pytest_evalcheck.subjects.ranks import AllGather, RankMismatch, on_ranks
+from pytest_evalcheck.kinds.common.process_ranks import RankError, RanksHang, on_processes
+from pytest_evalcheck.kinds.common.thread_ranks import AllGather, RankMismatch, on_ranks
 
 
 def test_every_rank_gets_the_tensors_of_all_in_rank_order() -> None:

@@ -10,15 +10,15 @@ import pytest
 import pytest_evalcheck as ec
 from fixtures.gallery.scorers_correct import ExactMatch, Streams, matches
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.compare import Raised
+from pytest_evalcheck.expectations.comparison import Raised
+from pytest_evalcheck.expectations.failures import NotApplicable
+from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.kinds.scorer.call_counts import AGGREGATIONS, calls, counting, totals
+from pytest_evalcheck.kinds.scorer.scores import entries, listed, named, same_in_another_order
+from pytest_evalcheck.kinds.scorer.streaming import streamed
+from pytest_evalcheck.kinds.scorer.stub_scorers import CannotTravel, Draws, Fails, Slow, mark
+from pytest_evalcheck.kinds.scorer.subject import ScorerSubject, one_by_one
 from pytest_evalcheck.strategies import Samples
-from pytest_evalcheck.subjects.calling import TargetFault
-from pytest_evalcheck.subjects.counting import AGGREGATIONS, calls, counting, totals
-from pytest_evalcheck.subjects.planted import CannotTravel, Draws, Fails, Slow, mark
-from pytest_evalcheck.subjects.scored import entries, listed, named, same_in_another_order
-from pytest_evalcheck.subjects.scorer import ScorerSubject, one_by_one
-from pytest_evalcheck.subjects.streaming import streamed
-from pytest_evalcheck.violation import NotApplicable
 
 ROWS = [({"question": "q0", "answer": "4"}, ["4"]), ({"question": "q1", "answer": "5"}, ["4"])]
 

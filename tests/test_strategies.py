@@ -11,9 +11,11 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.checks import shipped
-from pytest_evalcheck.literals import is_plain
-from pytest_evalcheck.strategies import Arguments, Bulk, Samples, cases
+from pytest_evalcheck.kinds.metric.cases import Gaps, Reordered, Shards, Stream
+from pytest_evalcheck.kinds.metric.cases_hostile import Ignored
+from pytest_evalcheck.kinds.suite import shipped
+from pytest_evalcheck.reports.case_codec import is_plain
+from pytest_evalcheck.strategies import Arguments, Bulk, Samples
 
 ALL: dict[str, Samples] = {
     "binary probabilities": es.binary(ignore_index=-1),
@@ -132,7 +134,7 @@ def test_every_regime_of_every_check_is_reached(made: Any, regime: str) -> None:
 
 @pytest.mark.parametrize("made", shipped(), ids=lambda made: made.code)
 def test_cases_are_plain_and_print(made: Any) -> None:
-    from pytest_evalcheck.literals import case_fields, from_blob, to_blob
+    from pytest_evalcheck.reports.case_codec import case_fields, from_blob, to_blob
 
     inputs = ALL["binary probabilities"] if "metric" in made.kinds else _inputs(made)
 
@@ -147,17 +149,17 @@ def test_cases_are_plain_and_print(made: Any) -> None:
 
 
 def test_streams_shrink_to_one_sample_in_one_batch() -> None:
-    case = minimal(cases.Stream.strategy(ALL["multiclass labels"]))
+    case = minimal(Stream.strategy(ALL["multiclass labels"]))
     assert (case.samples, case.batches) == ([(0, 0)], [[0]])
-    several = minimal(cases.Stream.strategy(ALL["multiclass labels"]), lambda c: "several batches" in c.regimes)
+    several = minimal(Stream.strategy(ALL["multiclass labels"]), lambda c: "several batches" in c.regimes)
     assert several.batches == [[0], [1]]
 
 
 @every_kind
 def test_plans_use_every_sample_once_and_in_order(inputs: Samples) -> None:
     @light
-    @given(cases.Stream.strategy(inputs), cases.Gaps.strategy(inputs), cases.Shards.strategy(inputs))
-    def check(stream: cases.Stream, gaps: cases.Gaps, shards: cases.Shards) -> None:
+    @given(Stream.strategy(inputs), Gaps.strategy(inputs), Shards.strategy(inputs))
+    def check(stream: Stream, gaps: Gaps, shards: Shards) -> None:
         for samples, plan in (
             (stream.samples, stream.batches),
             (gaps.samples, gaps.batches),
@@ -171,15 +173,15 @@ def test_plans_use_every_sample_once_and_in_order(inputs: Samples) -> None:
     check()
 
 
-@given(cases.Reordered.strategy(es.multiclass(classes=3)))
+@given(Reordered.strategy(es.multiclass(classes=3)))
 @light
-def test_another_order_keeps_the_batches_together(case: cases.Reordered) -> None:
+def test_another_order_keeps_the_batches_together(case: Reordered) -> None:
     assert sorted(map(sorted, case.order)) == sorted(map(sorted, case.batches))
 
 
-@given(cases.Ignored.strategy(ALL["binary probabilities"]))
+@given(Ignored.strategy(ALL["binary probabilities"]))
 @light
-def test_ignored_samples_are_the_ones_with_the_ignored_label(case: cases.Ignored) -> None:
+def test_ignored_samples_are_the_ones_with_the_ignored_label(case: Ignored) -> None:
     assert case.ignored == [i for i, (_, label) in enumerate(case.samples) if label == -1]
     assert sum(map(len, case.counted)) == len(case.samples) - len(case.ignored)
 

@@ -10,11 +10,11 @@ import torch
 
 import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.compare import Tolerance
-from pytest_evalcheck.strategies.cases.many import Many, many
-from pytest_evalcheck.variants import measuring, read
-from pytest_evalcheck.variants.measuring import peak_memory, side_by_side
-from pytest_evalcheck.variants.paired import loss, needed, score_interval
+from pytest_evalcheck.expectations.comparison import Tolerance
+from pytest_evalcheck.kinds.loop.cases_many import Many, many
+from pytest_evalcheck.variants import measurement, read
+from pytest_evalcheck.variants.measurement import peak_memory, side_by_side
+from pytest_evalcheck.variants.paired_difference import loss, needed, score_interval
 
 
 class TestDeclared:
@@ -178,7 +178,7 @@ class TestMeasuring:
 
     def test_the_median_of_the_rounds_is_what_a_way_costs(self, monkeypatch: pytest.MonkeyPatch) -> None:
         clock = Clock()
-        monkeypatch.setattr(measuring, "time", clock)
+        monkeypatch.setattr(measurement, "time", clock)
         late = iter([0.0, 0.0, 0.0, 90.0, *[0.0] * 99])  # a machine that stands still for once
         ways = {"once": lambda: clock.pass_by(1.0), "often": lambda: clock.pass_by(8.0 + next(late))}
         found = side_by_side(ways, seconds=100.0)

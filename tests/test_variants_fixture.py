@@ -11,8 +11,8 @@ import torch
 from target_files import Suite
 
 import pytest_evalcheck as ec
-from pytest_evalcheck.variants.beside import variants
-from pytest_evalcheck.violation import Violation
+from pytest_evalcheck.expectations.failures import Violation
+from pytest_evalcheck.variants.runs import variants
 
 SAMPLES = [(place % 3, place / 50) for place in range(100)]
 

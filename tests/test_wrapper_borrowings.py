@@ -11,8 +11,8 @@ from torch import nn
 from wrapper_subjects import IMAGES, subject
 
 from fixtures.gallery.wrappers_correct import EvaluatesByItself, ScoresLabels
-from pytest_evalcheck.subjects.borrowings import EVALUATES, STARTS, Borrowed, start
-from pytest_evalcheck.subjects.malformed import spoiled, without
+from pytest_evalcheck.kinds.common.malformed import spoiled, without
+from pytest_evalcheck.kinds.wrapper.model_state import EVALUATES, STARTS, Borrowed, start
 
 
 def test_batches_are_spoiled_in_every_field() -> None:

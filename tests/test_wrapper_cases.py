@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis.errors import NoSuchExample
 
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.strategies import Samples, cases
+from pytest_evalcheck.kinds.wrapper.cases import Batch, Padded, Pair, Rowwise
+from pytest_evalcheck.strategies import Samples
 
 PADDED = es.causal_lm(vocab=9, sides=("right", "left"))
 IMAGES = es.images(classes=3, shape=(1, 1, 2), containers=("dict", "tuple"))
@@ -27,27 +28,27 @@ def minimal(strategy: Any, condition: Any = lambda _: True) -> Any:
 @both
 def test_a_batch_is_never_empty_and_in_a_container_of_its_target(inputs: Samples) -> None:
     @light
-    @given(cases.Batch.strategy(inputs))
-    def check(case: cases.Batch) -> None:
+    @given(Batch.strategy(inputs))
+    def check(case: Batch) -> None:
         assert 1 <= len(case.samples) <= 4
         assert case.container in inputs.containers
         assert case.regimes == {"a batch of one" if len(case.samples) == 1 else "several rows"}
 
     check()
     for name in inputs.containers:
-        assert minimal(cases.Batch.strategy(inputs), lambda case, name=name: case.container == name).samples
+        assert minimal(Batch.strategy(inputs), lambda case, name=name: case.container == name).samples
 
 
 def test_a_batch_has_the_rows_that_its_samples_need() -> None:
-    case = minimal(cases.Batch.strategy(IMAGES.but(min_samples=2)))
+    case = minimal(Batch.strategy(IMAGES.but(min_samples=2)))
     assert len(case.samples) == 2
 
 
 @both
 def test_a_row_is_found_in_all_its_company(inputs: Samples) -> None:
     @light
-    @given(cases.Rowwise.strategy(inputs))
-    def check(case: cases.Rowwise) -> None:
+    @given(Rowwise.strategy(inputs))
+    def check(case: Rowwise) -> None:
         blank = inputs.padding.blank if inputs.padding else None
         own = case.samples[case.row]
         assert sorted(case.order) == list(range(len(case.samples)))
@@ -66,38 +67,38 @@ def test_a_row_is_found_in_all_its_company(inputs: Samples) -> None:
 
 def test_blank_rows_are_put_only_where_there_are_some() -> None:
     assert NO_BLANK.padding is not None
-    assert not minimal(cases.Rowwise.strategy(NO_BLANK)).blanks
-    assert not minimal(cases.Padded.strategy(NO_BLANK)).blank
-    assert minimal(cases.Rowwise.strategy(PADDED)).blanks == 1
-    assert minimal(cases.Padded.strategy(PADDED), lambda case: case.blank).blank
+    assert not minimal(Rowwise.strategy(NO_BLANK)).blanks
+    assert not minimal(Padded.strategy(NO_BLANK)).blank
+    assert minimal(Rowwise.strategy(PADDED)).blanks == 1
+    assert minimal(Padded.strategy(PADDED), lambda case: case.blank).blank
 
 
 def test_rows_are_reordered_and_told_as_a_regime() -> None:
-    drawn, told = cases.Rowwise.strategy(IMAGES), {"one row of many", "rows in another order"}
+    drawn, told = Rowwise.strategy(IMAGES), {"one row of many", "rows in another order"}
     assert minimal(drawn, lambda case: case.order == [1, 0]).regimes == told
     assert minimal(drawn, lambda case: case.order == [0, 1]).regimes == {"one row of many"}
 
 
 def test_padding_is_more_and_on_every_side_that_the_model_can_take() -> None:
     @light
-    @given(cases.Padded.strategy(PADDED))
-    def check(case: cases.Padded) -> None:
+    @given(Padded.strategy(PADDED))
+    def check(case: Padded) -> None:
         assert 1 <= case.extra <= 3
         assert 1 <= len(case.samples) <= 3
         assert case.regimes == {"more padding"} | ({"a row of padding"} if case.blank else set())
 
     check()
-    drawn = cases.Padded.strategy(PADDED)
+    drawn = Padded.strategy(PADDED)
     assert (minimal(drawn).side, minimal(drawn, lambda case: case.side == "left").extra) == ("right", 1)
     with pytest.raises(NoSuchExample):
-        minimal(cases.Padded.strategy(NO_BLANK), lambda case: case.side == "left")
+        minimal(Padded.strategy(NO_BLANK), lambda case: case.side == "left")
 
 
 @both
 def test_two_batches_share_no_row_and_leave_none_out(inputs: Samples) -> None:
     @light
-    @given(cases.Pair.strategy(inputs))
-    def check(case: cases.Pair) -> None:
+    @given(Pair.strategy(inputs))
+    def check(case: Pair) -> None:
         assert [*case.first, *case.second] == list(range(len(case.samples)))
         assert case.before
         assert case.after
@@ -107,7 +108,7 @@ def test_two_batches_share_no_row_and_leave_none_out(inputs: Samples) -> None:
         assert case.as_many_before[: len(case.before)] == case.before[: len(case.after)]
 
     check()
-    drawn = cases.Pair.strategy(inputs)
+    drawn = Pair.strategy(inputs)
     for regime in ("batches of one size", "batches of unequal sizes"):
         case = minimal(drawn, lambda case, regime=regime: regime in case.regimes)
         assert (len(case.before) == len(case.after)) == (regime == "batches of one size")
@@ -115,23 +116,23 @@ def test_two_batches_share_no_row_and_leave_none_out(inputs: Samples) -> None:
 
 def test_cases_of_given_samples() -> None:
     rows = [((1, 2), 0), ((3,), 0), ((4, 5, 6), 1)]
-    assert cases.Batch.of(PADDED, rows) == cases.Batch(samples=rows, container="dict")
-    rowwise = cases.Rowwise.of(PADDED, rows)
-    assert rowwise == cases.Rowwise(samples=rows, row=2, order=[2, 1, 0], blanks=1)
-    padded = cases.Padded.of(PADDED, rows)
-    assert padded == cases.Padded(samples=rows, side="left", extra=2, blank=True)
-    pair = cases.Pair.of(PADDED, rows)
-    assert pair == cases.Pair(samples=rows, first=[0], second=[1, 2])
+    assert Batch.of(PADDED, rows) == Batch(samples=rows, container="dict")
+    rowwise = Rowwise.of(PADDED, rows)
+    assert rowwise == Rowwise(samples=rows, row=2, order=[2, 1, 0], blanks=1)
+    padded = Padded.of(PADDED, rows)
+    assert padded == Padded(samples=rows, side="left", extra=2, blank=True)
+    pair = Pair.of(PADDED, rows)
+    assert pair == Pair(samples=rows, first=[0], second=[1, 2])
 
 
-@pytest.mark.parametrize("kind", [cases.Batch, cases.Rowwise, cases.Padded, cases.Pair])
+@pytest.mark.parametrize("kind", [Batch, Rowwise, Padded, Pair])
 def test_there_is_no_case_of_no_samples(kind: Any) -> None:
     assert kind.of(PADDED, []) is None
 
 
 def test_there_is_no_case_of_samples_that_lack_what_it_needs() -> None:
     one = [((0.0, 0.0), 1)]
-    assert cases.Rowwise.of(IMAGES, one) is None
-    assert cases.Pair.of(IMAGES, one) is None
-    assert cases.Padded.of(IMAGES, one) is None
-    assert cases.Rowwise.of(IMAGES, one * 2) == cases.Rowwise(samples=one * 2, row=1, order=[1, 0], blanks=0)
+    assert Rowwise.of(IMAGES, one) is None
+    assert Pair.of(IMAGES, one) is None
+    assert Padded.of(IMAGES, one) is None
+    assert Rowwise.of(IMAGES, one * 2) == Rowwise(samples=one * 2, row=1, order=[1, 0], blanks=0)

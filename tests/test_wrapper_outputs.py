@@ -12,8 +12,9 @@ from torch import nn
 from wrapper_subjects import subject
 
 from fixtures.gallery.wrappers_texts import LanguageModel, Tagger
-from pytest_evalcheck.compare import Raised
-from pytest_evalcheck.subjects.outputs import (
+from pytest_evalcheck.expectations.comparison import Raised
+from pytest_evalcheck.expectations.failures import Violation
+from pytest_evalcheck.kinds.wrapper.outputs import (
     Opaque,
     Padded,
     compare_shapes,
@@ -25,7 +26,6 @@ from pytest_evalcheck.subjects.outputs import (
     settled,
     write_into,
 )
-from pytest_evalcheck.violation import Violation
 
 
 @dataclass

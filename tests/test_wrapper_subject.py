@@ -11,12 +11,12 @@ from wrapper_subjects import IMAGE, IMAGES, subject
 
 import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.compare import Raised
-from pytest_evalcheck.subjects.calling import TargetFault
-from pytest_evalcheck.subjects.outputs import write_into
-from pytest_evalcheck.subjects.probe import Probe
-from pytest_evalcheck.subjects.wrapper import GIVEN, LiveWrapper, WrapperSubject, in_mode
-from pytest_evalcheck.violation import NotApplicable
+from pytest_evalcheck.expectations.comparison import Raised
+from pytest_evalcheck.expectations.failures import NotApplicable
+from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.kinds.wrapper.outputs import write_into
+from pytest_evalcheck.kinds.wrapper.recording_metric import Probe
+from pytest_evalcheck.kinds.wrapper.subject import GIVEN, LiveWrapper, WrapperSubject, in_mode
 
 
 def test_a_wrapper_evaluates_without_gradients_and_leaves_the_process_as_it_was() -> None:

@@ -8,7 +8,7 @@ import torch
 
 import pytest_evalcheck as ec
 from fixtures.gallery.wrappers_correct import ImageClassifier
-from pytest_evalcheck.subjects.wrapper import WrapperSubject
+from pytest_evalcheck.kinds.wrapper.subject import WrapperSubject
 
 IMAGE = ((0.0, 0.25, 0.5, 1.0), 1)
 IMAGES = [IMAGE, ((1.0, 0.0, 0.0, 0.0), 2), ((-1.0, 0.0, 0.0, 0.5), 0)]

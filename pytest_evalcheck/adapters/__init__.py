@@ -6,47 +6,47 @@ import difflib
 import importlib
 from typing import Any
 
-from pytest_evalcheck.subjects.calling import TargetFault
-from pytest_evalcheck.subjects.decoder import Decoder
-from pytest_evalcheck.subjects.loop import Loop
-from pytest_evalcheck.subjects.metric import Metric
-from pytest_evalcheck.subjects.scorer import Scorer
-from pytest_evalcheck.subjects.wrapper import Wrapper
+from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.kinds.decoder.record import Decoder
+from pytest_evalcheck.kinds.loop.record import Loop
+from pytest_evalcheck.kinds.metric.subject import Metric
+from pytest_evalcheck.kinds.scorer.subject import Scorer
+from pytest_evalcheck.kinds.wrapper.subject import Wrapper
 
 _RECORDS: dict[str, type] = {"decoder": Decoder, "loop": Loop, "metric": Metric, "scorer": Scorer, "wrapper": Wrapper}
 
 _KNOWN: dict[str, dict[str, str]] = {
     "decoder": {
-        "lm_eval.models.huggingface.HFLM": "lm_eval_decoder",
-        "torchtune.modules.transformer.TransformerDecoder": "torchtune",
-        "transformers.modeling_utils.PreTrainedModel": "transformers_decoder",
+        "lm_eval.models.huggingface.HFLM": "lm_eval.decoder",
+        "torchtune.modules.transformer.TransformerDecoder": "torchtune.decoder",
+        "transformers.modeling_utils.PreTrainedModel": "transformers.decoder",
     },
     "loop": {
-        "composer.trainer.trainer.Trainer": "composer_loop",
-        "lightning.pytorch.core.module.LightningModule": "lightning_loop",
-        "lm_eval.models.huggingface.HFLM": "lm_eval_loop",
-        "pytorch_lightning.core.module.LightningModule": "lightning_loop",
-        "transformers.pipelines.base.Pipeline": "transformers_pipeline_loop",
-        "transformers.trainer.Trainer": "transformers_loop",
+        "composer.trainer.trainer.Trainer": "composer.loop",
+        "lightning.pytorch.core.module.LightningModule": "lightning.loop",
+        "lm_eval.models.huggingface.HFLM": "lm_eval.loop",
+        "pytorch_lightning.core.module.LightningModule": "lightning.loop",
+        "transformers.pipelines.base.Pipeline": "transformers.pipeline_loop",
+        "transformers.trainer.Trainer": "transformers.loop",
     },
     "metric": {
-        "torchmetrics.collections.MetricCollection": "torchmetrics",
-        "torchmetrics.metric.Metric": "torchmetrics",
-        "evaluate.module.CombinedEvaluations": "hf_evaluate",
-        "evaluate.module.EvaluationModule": "hf_evaluate",
+        "torchmetrics.collections.MetricCollection": "torchmetrics.metric",
+        "torchmetrics.metric.Metric": "torchmetrics.metric",
+        "evaluate.module.CombinedEvaluations": "evaluate.metric",
+        "evaluate.module.EvaluationModule": "evaluate.metric",
     },
     "scorer": {
-        "evaluate.module.CombinedEvaluations": "hf_evaluate_scorer",
-        "evaluate.module.EvaluationModule": "hf_evaluate_scorer",
-        "lm_eval.api.filter.Filter": "lm_eval",
-        "lm_eval.api.filter.FilterEnsemble": "lm_eval",
-        "lm_eval.api.task.ConfigurableTask": "lm_eval",
+        "evaluate.module.CombinedEvaluations": "evaluate.scorer",
+        "evaluate.module.EvaluationModule": "evaluate.scorer",
+        "lm_eval.api.filter.Filter": "lm_eval.scorer",
+        "lm_eval.api.filter.FilterEnsemble": "lm_eval.scorer",
+        "lm_eval.api.task.ConfigurableTask": "lm_eval.scorer",
     },
     "wrapper": {
-        "composer.models.base.ComposerModel": "composer",
-        "lightning.pytorch.core.module.LightningModule": "lightning",
-        "pytorch_lightning.core.module.LightningModule": "lightning",
-        "transformers.modeling_utils.PreTrainedModel": "transformers",
+        "composer.models.base.ComposerModel": "composer.wrapper",
+        "lightning.pytorch.core.module.LightningModule": "lightning.wrapper",
+        "pytorch_lightning.core.module.LightningModule": "lightning.wrapper",
+        "transformers.modeling_utils.PreTrainedModel": "transformers.wrapper",
     },
 }
 """By kind: from the qualified name of a class to our module that knows it."""

@@ -1,7 +1,7 @@
 """Views of a `Report`: which there are, and where ``--evalcheck-report FORMAT=PATH`` writes them.
 
-A view depends on `pytest_evalcheck.cell` and the standard library alone, HTML on jinja2 too, and is imported when
-it is used.
+A view depends on `pytest_evalcheck.reports.results` and the standard library alone, HTML on jinja2 too, and is
+imported when it is used.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 
-from pytest_evalcheck.cell import Report
+from pytest_evalcheck.reports.results import Report
 
 Writer = Callable[[Report, Path], None]
 

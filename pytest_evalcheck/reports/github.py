@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_evalcheck.cell import OUTCOMES, Cell, Outcome, Report
 from pytest_evalcheck.reports import ReportError, groups
 from pytest_evalcheck.reports.groups import Naming, Section
 from pytest_evalcheck.reports.markdown import code, fenced, linked, prose
+from pytest_evalcheck.reports.results import OUTCOMES, Cell, Outcome, Report
 
 LIMIT = 1024 * 1024
 """Bytes of a summary of one step; of a larger one GitHub shows nothing."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from pytest_evalcheck.cell import Cell, Outcome, Report
+from pytest_evalcheck.reports.results import Cell, Outcome, Report
 
 K = TypeVar("K", bound=Hashable)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import jinja2
 
-from pytest_evalcheck.cell import OUTCOMES, Cell, Outcome, Report
 from pytest_evalcheck.reports import groups, plot, variants
 from pytest_evalcheck.reports.files import put
 from pytest_evalcheck.reports.groups import Naming
 from pytest_evalcheck.reports.json import versions
+from pytest_evalcheck.reports.results import OUTCOMES, Cell, Outcome, Report
 from pytest_evalcheck.reports.text import body, clip, line, references
 
 SYMBOLS: dict[Outcome, str] = dict(zip(OUTCOMES, ("·", "✗", "!", "-", "?"), strict=True))

@@ -11,9 +11,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pytest_evalcheck.cell import OUTCOMES, Cell, Report
 from pytest_evalcheck.reports import ReportError
 from pytest_evalcheck.reports.files import put
+from pytest_evalcheck.reports.results import OUTCOMES, Cell, Report
 
 SCHEMA = "pytest-evalcheck/1"
 

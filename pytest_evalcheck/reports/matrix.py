@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_evalcheck.cell import OUTCOMES, Outcome, Report
 from pytest_evalcheck.reports.groups import Row, Section, ranges, sections
 from pytest_evalcheck.reports.page import BOLD, LIGHT, MARKUP, PLAIN, Line, Page, Segment
+from pytest_evalcheck.reports.results import OUTCOMES, Outcome, Report
 from pytest_evalcheck.reports.text import columns, pad
 
 _SHORTEST_NAME = 24

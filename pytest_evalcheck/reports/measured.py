@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_evalcheck.cell import Report
 from pytest_evalcheck.reports.groups import plural
 from pytest_evalcheck.reports.page import BOLD, LIGHT, MARKUP, PLAIN, Line, Markup, Page
+from pytest_evalcheck.reports.results import Report
 from pytest_evalcheck.reports.text import columns, pad
 from pytest_evalcheck.reports.variants import HEADS, Comparison, cells, comparisons
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from pytest_evalcheck.cell import OUTCOMES, Outcome
+from pytest_evalcheck.reports.results import OUTCOMES, Outcome
 from pytest_evalcheck.reports.text import clip, columns, line, wrap
 
 Markup = Mapping[str, bool]

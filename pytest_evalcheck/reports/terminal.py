@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from pytest_evalcheck.cell import Cell, Outcome, Report
 from pytest_evalcheck.reports import groups
 from pytest_evalcheck.reports.matrix import matrix
 from pytest_evalcheck.reports.measured import measured
 from pytest_evalcheck.reports.page import BOLD, LIGHT, MARKUP, PLAIN, Line, Page
+from pytest_evalcheck.reports.results import Cell, Outcome, Report
 
 _INDENT = "    "
 _NARROWEST = 32

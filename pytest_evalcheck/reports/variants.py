@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_evalcheck.cell import Report
 from pytest_evalcheck.reports.groups import ordered
+from pytest_evalcheck.reports.results import Report
 
 PLAIN = "plain"
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_evalcheck.compare import Tolerance, show
+from pytest_evalcheck.expectations.comparison import Tolerance, show
 
 
 @dataclass(frozen=True)

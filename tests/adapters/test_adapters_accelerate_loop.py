@@ -6,7 +6,7 @@ from loop_data import data, mean_loss, network
 
 pytest.importorskip("accelerate")
 
-from pytest_evalcheck.adapters import accelerate_loop
+from pytest_evalcheck.adapters.accelerate import loop as accelerate_loop
 
 
 def accelerator():

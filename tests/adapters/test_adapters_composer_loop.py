@@ -8,7 +8,7 @@ from pytest_evalcheck import adapters
 
 composer = pytest.importorskip("composer")
 
-from pytest_evalcheck.adapters import composer_loop  # noqa: E402
+from pytest_evalcheck.adapters.composer import loop as composer_loop  # noqa: E402
 
 # It warns of the loss of every batch size that it chooses itself, and of memory that ran out.
 pytestmark = [pytest.mark.filterwarnings(f"ignore::{name}") for name in ("UserWarning", "RuntimeWarning")]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_evalcheck import adapters
-from pytest_evalcheck.subjects.metric import Metric
+from pytest_evalcheck.kinds.metric.subject import Metric
 
 evaluate = pytest.importorskip("evaluate")
 datasets = pytest.importorskip("datasets")

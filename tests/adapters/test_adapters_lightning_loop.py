@@ -8,7 +8,7 @@ from pytest_evalcheck import LoopData, adapters
 
 lightning = pytest.importorskip("lightning")
 
-from pytest_evalcheck.adapters import lightning_loop  # noqa: E402
+from pytest_evalcheck.adapters.lightning import loop as lightning_loop  # noqa: E402
 
 # Of torch's pytrees, as Lightning uses them.
 pytestmark = pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")

@@ -8,8 +8,9 @@ from pytest_evalcheck import LoopData, adapters
 transformers = pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
 
-from pytest_evalcheck.adapters import transformers_loop, transformers_pipeline_loop  # noqa: E402
-from pytest_evalcheck.subjects.processes import on_processes  # noqa: E402
+from pytest_evalcheck.adapters.transformers import loop as transformers_loop  # noqa: E402
+from pytest_evalcheck.adapters.transformers import pipeline_loop as transformers_pipeline_loop  # noqa: E402
+from pytest_evalcheck.kinds.common.process_ranks import on_processes  # noqa: E402
 
 # (ids, label) of unequal length
 ROWS = [((1, 2, 3), 0), ((4,), 1), ((5, 6), 2), ((7, 8, 9, 1), 0), ((2, 2), 1)]

@@ -8,12 +8,12 @@ import torch
 
 import pytest_evalcheck as ec
 from pytest_evalcheck import adapters
-from pytest_evalcheck.subjects.calling import TargetFault
+from pytest_evalcheck.kinds.common.calling import TargetFault
 
 transformers = pytest.importorskip("transformers")
 
-from pytest_evalcheck.adapters.transformers_decoder import decoder  # noqa: E402
-from pytest_evalcheck.adapters.transformers_decoder_caches import CACHES, capacity, maker, tensors  # noqa: E402
+from pytest_evalcheck.adapters.transformers.decoder import decoder  # noqa: E402
+from pytest_evalcheck.adapters.transformers.decoder_caches import CACHES, capacity, maker, tensors  # noqa: E402
 
 IDS = torch.tensor([[3, 5, 7, 9], [4, 6, 8, 2]])
 MASK = torch.ones_like(IDS)
@@ -144,7 +144,7 @@ def test_caches_inside_a_model_of_torchtune_decode_as_none_does():
 
 @needs_torchtune
 def test_torchtune_generates_for_fewer_prompts_than_there_are_rows():
-    from pytest_evalcheck.adapters import torchtune
+    from pytest_evalcheck.adapters.torchtune import decoder as torchtune
 
     model = llama3()
     made, here = torchtune.decoder(model, length=16), torchtune.local(model, length=16)
@@ -155,7 +155,7 @@ def test_torchtune_generates_for_fewer_prompts_than_there_are_rows():
 
 @needs_torchtune
 def test_a_way_to_disable_that_is_none_is_told():
-    from pytest_evalcheck.adapters import torchtune
+    from pytest_evalcheck.adapters.torchtune import decoder as torchtune
 
     with pytest.raises(ValueError, match="disabled='no'; expected one of 'masked', 'unmasked'"):
         torchtune.decoder(llama3(), disabled="no")

@@ -29,7 +29,7 @@ from pytest_evalcheck.fixes.loops import (
     numbered,
     sample_losses,
 )
-from pytest_evalcheck.subjects.processes import on_processes
+from pytest_evalcheck.kinds.common.process_ranks import on_processes
 
 
 @pytest.mark.parametrize("name", ["", ".ids", ".joining", ".losses", ".retry", ".reference", ".keeping", ".ranks"])

@@ -17,7 +17,7 @@ pytest.importorskip("accelerate")
 from transformers import Trainer, TrainingArguments
 
 from pytest_evalcheck.fixes.loops import ExactLossMixin, ExactLossTrainer
-from pytest_evalcheck.subjects.processes import on_processes
+from pytest_evalcheck.kinds.common.process_ranks import on_processes
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from pytest_evalcheck.cell import OUTCOMES, Cell, Report
+from pytest_evalcheck.reports.results import OUTCOMES, Cell, Report
 
 NAMES = {
     "EC201": "cutting_a_stream_does_not_change_the_value",

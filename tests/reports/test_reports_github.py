@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from report_samples import cell, reports, small, texts, thorough
 
-from pytest_evalcheck.cell import Report
 from pytest_evalcheck.reports import ReportError
 from pytest_evalcheck.reports.github import LIMIT, render, write
 from pytest_evalcheck.reports.groups import causes, sections
 from pytest_evalcheck.reports.markdown import code, fenced, linked, prose
+from pytest_evalcheck.reports.results import Report
 from pytest_evalcheck.reports.text import clip, line, plain
 
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from report_samples import cell, reports, small, thorough
 
-from pytest_evalcheck.cell import Report
 from pytest_evalcheck.reports.html import render, tables, write
+from pytest_evalcheck.reports.results import Report
 
 _VOID = {"meta"}
 _LOADS = {"src", "srcset", "data", "action", "poster", "ping", "background"}

@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from report_samples import cell, reports, small, thorough
 
-from pytest_evalcheck.cell import Cell, Report
 from pytest_evalcheck.reports import ReportError
 from pytest_evalcheck.reports.json import as_json, load, versions, write
+from pytest_evalcheck.reports.results import Cell, Report
 
 SCHEMA = json.loads(resources.files("pytest_evalcheck.reports").joinpath("schema.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)

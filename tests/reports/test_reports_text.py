@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import cell, texts
 
-from pytest_evalcheck.cell import Report
 from pytest_evalcheck.reports.groups import Naming, because, causes, ranges, sections, split
+from pytest_evalcheck.reports.results import Report
 from pytest_evalcheck.reports.text import clip, columns, line, pad, plain, wrap
 
 

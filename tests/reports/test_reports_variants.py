@@ -11,10 +11,10 @@ import jsonschema
 import pytest
 from report_samples import cell
 
-from pytest_evalcheck.cell import Cell, Report
 from pytest_evalcheck.reports import html, terminal
 from pytest_evalcheck.reports.json import as_json
 from pytest_evalcheck.reports.plot import HEIGHT, WIDTH, plot
+from pytest_evalcheck.reports.results import Cell, Report
 from pytest_evalcheck.reports.variants import comparisons, pace, size, times
 
 

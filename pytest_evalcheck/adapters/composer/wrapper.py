@@ -1,0 +1,43 @@
+"""Composer: a `ComposerModel`, driven as its `Trainer` drives it in an evaluation."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_evalcheck.kinds.wrapper.subject import Wrapper
+
+
+def record(model: Any) -> Wrapper:
+    """The record of a Composer model: ``eval_forward``, ``update_metric``, and copies of its evaluation metrics."""
+
+    def metrics() -> dict[str, Any]:
+        made = copy.deepcopy(dict(model.get_metrics(is_train=False)))
+        for metric in made.values():
+            metric.reset()
+        return made
+
+    return Wrapper(
+        forward=model.eval_forward,
+        update=model.update_metric,
+        metrics=metrics,
+        model=model,
+        rows=_rows,
+        move=_move,
+        source=model,
+    )
+
+
+def _move(batch: Any, device: str) -> Any:
+    """As its trainer does: with the device that it makes of the name."""
+    from composer.devices import DeviceCPU, DeviceGPU, DeviceMPS
+
+    kind, _, index = device.partition(":")
+    made = {"cpu": DeviceCPU, "cuda": lambda: DeviceGPU(device_id=int(index or 0)), "mps": DeviceMPS}[kind]()
+    return made.batch_to_device(batch)
+
+
+def _rows(outputs: Any) -> Any:
+    """The logits of a model's outputs; its other tensors need not have an entry a row."""
+    return outputs["logits"] if isinstance(outputs, Mapping) and "logits" in outputs else outputs

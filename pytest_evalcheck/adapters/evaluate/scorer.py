@@ -1,0 +1,52 @@
+"""Hugging Face evaluate: `EvaluationModule` and `CombinedEvaluations` as scorers of one document at a time.
+
+The prediction is the first response to a document. The reference is the document itself or, of a mapping, its field
+``answer``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from pytest_evalcheck.adapters.common.documents import first, gold
+from pytest_evalcheck.adapters.evaluate import metric as hf_evaluate
+from pytest_evalcheck.kinds.scorer.subject import Scorer, one_by_one
+
+
+def record(module: Any) -> Scorer:
+    """The record of a module: ``compute(predictions=[response], references=[answer])`` for every document.
+
+    The parts of a combination are its modules.
+    """
+    hf_evaluate.record(module)  # gives it a folder of its own
+    parts = getattr(module, "evaluation_modules", None)
+    if parts is None:
+        return Scorer(score=partial(one_by_one, partial(_score, module)), source=module)
+    by_name = dict(zip(module.evaluation_module_names, parts, strict=True))
+
+    def together(names: Sequence[str], responses: Any, documents: Any) -> list[dict[str, Any]]:
+        chosen = type(module)({name: by_name[name] for name in names}, force_prefix=True)
+        return [_by_part(names, _score(chosen, own, row)) for own, row in zip(responses, documents, strict=True)]
+
+    return Scorer(
+        score=partial(one_by_one, partial(_score, module)),
+        parts=tuple(by_name),
+        together=together,
+        source=module,
+    )
+
+
+def _score(module: Any, responses: Sequence[Any], document: Any) -> Any:
+    reference = gold(document, "answer") if isinstance(document, dict) else document
+    return module.compute(predictions=[first(responses, document)], references=[reference])
+
+
+def _by_part(names: Sequence[str], scores: dict[str, Any]) -> dict[str, Any]:
+    # Every key starts with the name of its module, which may start with the name of another one.
+    found: dict[str, dict[str, Any]] = {name: {} for name in names}
+    for key, value in scores.items():
+        own = max((name for name in names if key.startswith(f"{name}_")), key=len)
+        found[own][key] = value
+    return found

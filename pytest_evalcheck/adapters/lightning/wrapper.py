@@ -1,0 +1,62 @@
+"""Lightning: the `validation_step` of a `LightningModule`, and what it logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from pytest_evalcheck.kinds.wrapper.outputs import settled
+from pytest_evalcheck.kinds.wrapper.subject import Wrapper
+
+
+def record(module: Any) -> Wrapper:
+    """The record of a module: its outputs are what a step returns, and the values that it logs.
+
+    A metric that is logged is one that the step feeds itself: the value is that of this step alone.
+    """
+
+    def forward(batch: Any) -> Any:
+        with _recorded(module) as logged:
+            returned = module.validation_step(batch, 0)
+        values = {name: settled(value.compute() if _is_metric(value) else value) for name, value in logged.items()}
+        for name, metric in module.named_modules():
+            if name and _is_metric(metric):
+                metric.reset()  # as the end of an epoch does
+        return {"returned": returned, "logged": values}
+
+    return Wrapper(
+        forward=forward, model=module, rows=lambda outputs: outputs["returned"], move=_mover(module), source=module
+    )
+
+
+def _mover(module: Any) -> Callable[[Any, str], Any]:
+    import torch
+
+    return lambda batch, device: module.transfer_batch_to_device(batch, torch.device(device), 0)
+
+
+@contextmanager
+def _recorded(module: Any) -> Iterator[dict[str, Any]]:
+    """What the module logs, which has no trainer here to log to."""
+    logged: dict[str, Any] = {}
+
+    def log(name: str, value: Any, *_: Any, **__: Any) -> None:
+        logged[name] = value
+
+    def log_dict(values: Mapping[str, Any], *_: Any, **__: Any) -> None:
+        logged.update(values)
+
+    replaced: dict[str, Callable[..., None]] = {"log": log, "log_dict": log_dict}
+    kept = {name: vars(module)[name] for name in replaced if name in vars(module)}
+    vars(module).update(replaced)
+    try:
+        yield logged
+    finally:
+        for name in replaced:
+            del vars(module)[name]
+        vars(module).update(kept)
+
+
+def _is_metric(value: Any) -> bool:
+    return any(f"{cls.__module__}.{cls.__qualname__}" == "torchmetrics.metric.Metric" for cls in type(value).__mro__)

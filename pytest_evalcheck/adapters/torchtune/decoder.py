@@ -1,0 +1,171 @@
+"""torchtune: a `TransformerDecoder`, whose caches are state of its attention layers, and its ``generate``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pytest_evalcheck.kinds.decoder.record import Decoder
+
+DISABLED = ("masked", "unmasked")
+"""How `decoder` may decode without a cache: with a mask of its own, or with none, as training does."""
+
+
+def record(made: Any) -> Decoder:
+    """The record of a model, or of a `Decoder` that says how its caches are made, and not how to decode."""
+    if not isinstance(made, Decoder):
+        return decoder(made)
+    known = _Model(made.model)
+    return replace(
+        made,
+        step=known.step,
+        generate=made.generate or known.generate,
+        operations=made.operations or known.operations,
+        tensors=made.tensors or known.tensors,
+        refuses=made.refuses or ("smaller batches",),
+    )
+
+
+def decoder(model: Any, *, length: int = 64, disabled: str = "masked", **fields: Any) -> Decoder:
+    """A model with caches that ``setup_caches`` makes, which ``reset_caches`` empties and ``delete_kv_caches`` removes.
+
+    Without a cache it decodes under ``disable_kv_cache``, where caches are set up. A batch of fewer rows than they were
+    made for is refused by design: `local` is how its recipes meet one.
+
+    Args:
+        model: a `TransformerDecoder`.
+        length: how many tokens the caches hold.
+        disabled: one of `DISABLED`.
+        fields: of `Decoder`, beside or instead of what is known of the model.
+    """
+    if disabled not in DISABLED:
+        raise ValueError(f"disabled={disabled!r}; expected one of {', '.join(map(repr, DISABLED))}")
+    known = _Model(model, length, unmasked=disabled == "unmasked")
+    return record(Decoder(model, make_cache=known.set_up, full=known.full, capacity=length, **fields))
+
+
+def local(model: Any, *, length: int = 64, **fields: Any) -> Decoder:
+    """A model that generates under ``local_kv_cache``: caches of one batch, made for it and deleted after it.
+
+    A batch of fewer rows than ``make_cache`` was told of is filled up with rows of stop tokens, as its recipe of
+    evaluation does.
+    """
+    known = _Model(model, length)
+    return Decoder(
+        model,
+        make_cache=lambda rows: rows,
+        full=known.full,
+        generate=known.generate_locally,
+        operations={"reset": lambda _rows: None},
+        capacity=length,
+        tensors=lambda _rows: known.tensors(),
+        **fields,
+    )
+
+
+@dataclass(frozen=True)
+class _Model:
+    model: Any
+    length: int = 64
+    unmasked: bool = False
+
+    @property
+    def operations(self) -> dict[str, Callable[..., Any]]:
+        from torchtune.modules.common_utils import delete_kv_caches
+
+        return {"reset": lambda _cache: self.model.reset_caches(), "tear_down": delete_kv_caches}
+
+    def set_up(self, rows: int) -> Any:
+        """Caches for so many rows, inside the model, which is the handle to them."""
+        from torchtune.modules.common_utils import delete_kv_caches
+
+        if self.model.caches_are_setup():
+            delete_kv_caches(self.model)
+        self.model.setup_caches(rows, next(self.model.parameters()).dtype, decoder_max_seq_len=self.length)
+        for cache in self._caches():
+            cache.train(self.model.training)  # which a module that is made later is not told
+        return self.model
+
+    def tensors(self, _cache: Any = None) -> list[Any]:
+        """What the caches hold, and where they are."""
+        return [tensor for cache in self._caches() for tensor in cache.buffers()]
+
+    def full(self, ids: Any, mask: Any, positions: Any) -> Any:
+        """The logits without a cache; caches that are set up are disabled meanwhile."""
+        import torch
+        from torchtune.modules.common_utils import disable_kv_cache
+
+        whole = bool(mask.all()) and self.unmasked
+        given = {} if whole else {"mask": _visible(mask, ids.shape[1], ids.shape[1]), "input_pos": positions}
+        with torch.no_grad():
+            if not self.model.caches_are_setup():
+                return self.model(ids, **given)
+            with disable_kv_cache(self.model):
+                return self.model(ids, **given)
+
+    def step(self, ids: Any, cache: Any, mask: Any, positions: Any) -> Any:
+        """The logits of new ids, whose places follow what is in the caches."""
+        import torch
+
+        if cache is None:
+            return self.full(ids, mask, positions)
+        with torch.no_grad():
+            return self.model(ids, mask=_visible(mask, ids.shape[1], self._held()), input_pos=positions)
+
+    def generate(self, prompts: list[list[int]], _cache: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
+        """What ``torchtune.generation.generate`` gives of prompts that are padded on the left.
+
+        Rows of stop tokens are added up to the number that the caches are made for, as its recipe of evaluation does.
+        """
+        return self._filled(prompts, self._caches()[0].batch_size, max_new_tokens, stop)
+
+    def generate_locally(self, prompts: list[list[int]], rows: int, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
+        """The same under ``local_kv_cache``."""
+        from torchtune.modules.common_utils import local_kv_cache
+
+        weight = next(self.model.parameters())
+        with local_kv_cache(
+            self.model, batch_size=rows, device=weight.device, dtype=weight.dtype, decoder_max_seq_len=self.length
+        ):
+            return self._filled(prompts, rows, max_new_tokens, stop)
+
+    def _filled(self, prompts: list[list[int]], rows: int, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
+        import torch
+        from torchtune.data import left_pad_sequence
+        from torchtune.generation import generate
+
+        device = next(self.model.parameters()).device
+        ids = [torch.tensor(prompt, dtype=torch.long, device=device) for prompt in prompts]
+        padded = left_pad_sequence(ids, batch_first=True, padding_value=0)
+        missing = max(0, rows - len(prompts))
+        padded = torch.nn.functional.pad(padded, (0, 0, 0, missing), value=stop[0] if stop else 1)
+        found, _ = generate(
+            self.model, padded, max_generated_tokens=max_new_tokens, pad_id=0, temperature=0.0, stop_tokens=list(stop)
+        )
+        return [_until(row, stop) for row in found[: len(prompts), padded.shape[1] :].tolist()]
+
+    def _caches(self) -> list[Any]:
+        from torchtune.modules import KVCache
+
+        return [module for module in self.model.modules() if isinstance(module, KVCache)]
+
+    def _held(self) -> int:
+        return int(self.model.decoder_max_cache_seq_len)
+
+
+def _visible(mask: Any, new: int, width: int) -> Any:
+    """Which of ``width`` places each of the last ``new`` tokens sees, ``[rows, new, width]``: never none at all."""
+    import torch
+
+    count = mask.shape[1]
+    places = torch.arange(count, device=mask.device)
+    own = places[None, :] == places[-new:, None]
+    seen = ((places[None, :] <= places[-new:, None]) & mask[:, None, :].bool()) | own
+    return torch.nn.functional.pad(seen, (0, width - count))
+
+
+def _until(row: Sequence[int], stop: Sequence[int]) -> list[int]:
+    """The tokens of a row up to its first stop token: ``generate`` puts zeros behind it."""
+    ends = [place for place, token in enumerate(row) if token in stop]
+    return list(row[: ends[0] + 1]) if ends else list(row)

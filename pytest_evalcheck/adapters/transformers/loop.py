@@ -1,0 +1,221 @@
+"""transformers: the ``evaluate`` or the ``predict`` of a `Trainer`, and the training that surrounds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pytest_evalcheck.adapters.accelerate.ranks import join_group
+from pytest_evalcheck.adapters.common import loader_order
+from pytest_evalcheck.adapters.common.training_limits import STEPS, outcome
+from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Loop
+from pytest_evalcheck.kinds.loop.results import Evaluated
+
+OPTIONS: dict[str, tuple[Any, ...]] = {
+    "batch_size": BATCH_SIZES,
+    "accumulation": (None, 1, 2),
+    "concatenated": (True, False),
+    "iterable": (False, True),
+    "workers": (0, 2),
+    "pin_memory": (True, False),
+}
+"""What may not change the numbers: settings of an evaluation, and whether the data set has a length."""
+IGNORED = -100
+
+_SETTINGS = {
+    "batch_size": "per_device_eval_batch_size",
+    "accumulation": "eval_accumulation_steps",
+    "concatenated": "eval_do_concat_batches",
+    "workers": "dataloader_num_workers",
+    "pin_memory": "dataloader_pin_memory",
+}
+_OF_THE_RUN = ("_runtime", "_per_second", "_time", "epoch")
+
+
+def record(trainer: Any) -> Loop:
+    """The record of a `Trainer`, by its ``evaluate``."""
+    return loop(trainer)
+
+
+def loop(trainer: Any, way: Literal["evaluate", "predict"] = "evaluate", **fields: Any) -> Loop:
+    """The record of a `Trainer`: it evaluates what is drawn, collated by the collate of the target's inputs.
+
+    A record of a sample is its row of the predictions and of the labels, less what pads them; its id is its place, by
+    which ``predict`` gives them back. ``evaluate`` hands out predictions only to ``compute_metrics``: without that
+    there are no records. The names of the numbers have no prefix, and what tells of time is left out.
+
+    Args:
+        trainer: any `Trainer`; its data sets and its collator are replaced.
+        way: which of its methods is the loop.
+        fields: of `Loop`, beside or instead of what is known of a `Trainer`; ``options={...}`` names fewer of
+            `OPTIONS`, or any attributes of its arguments.
+    """
+    run = _Run(trainer, way)
+    known = {"evaluators": run.evaluators} if way == "evaluate" else {}
+    plain = {"train": run.train, "model": trainer.model, "source": trainer, "options": OPTIONS, "on_rank": run.on_rank}
+    return Loop(evaluate=run.evaluate, **{**plain, **known, **fields})
+
+
+@dataclass(frozen=True)
+class _Run:
+    trainer: Any
+    way: str
+
+    def evaluate(self, data: Any, batch_size: int = 2, iterable: bool = False, **settings: Any) -> Evaluated:
+        """The numbers and records of these samples."""
+        samples = data.stream() if iterable else data
+        places = loader_order.order(len(data), batch_size, iterable=iterable, workers=settings.get("workers", 0))
+        with self._as_asked(data, batch_size=batch_size, **settings), _calling(self.trainer), self._noted() as seen:
+            if self.way == "predict":
+                output = self.trainer.predict(samples)
+                seen[:] = [(output.predictions, output.label_ids)]
+                return Evaluated(_numbers(output.metrics, "test_"), _records(seen, places))
+            return Evaluated(_numbers(self.trainer.evaluate(samples), "eval_"), _records(seen, places))
+
+    def on_rank(self, data: Any, batch_size: int = 2) -> Evaluated:
+        """The same on a rank of the ``torch.distributed`` group of this process; each of them reports all samples."""
+        join_group()
+        args = self.trainer.args
+        vars(args).pop("_setup_devices", None)  # what it found of one process
+        _ = args.device  # found anew, which resets what an Accelerator would hold already
+        self.trainer.create_accelerator_and_postprocess()
+        return self.evaluate(data, batch_size)
+
+    def evaluators(self, sets: Mapping[str, Any], order: Sequence[str] = (), **settings: Any) -> dict[str, Evaluated]:
+        """Those of several data sets, by name, as one call evaluates them in this order."""
+        names = list(order or sets)
+        with self._as_asked(sets[names[0]], **settings), _calling(self.trainer), self._noted() as seen:
+            found = self.trainer.evaluate({name: sets[name] for name in names})
+        records = loader_order.apart(_rows(seen), [len(sets[name]) for name in names])
+        numbers = [_numbers(found, f"eval_{name}_", strictly=True) for name in names]
+        return dict(zip(names, map(Evaluated, numbers, records), strict=True))
+
+    def train(self, data: Any, between: Callable[[], None]) -> dict[str, Any]:
+        """The loss of every step and the parameters at the end; ``between`` is called where the Trainer evaluates."""
+        from transformers import TrainerCallback
+
+        losses: list[float] = []
+
+        class HalfWay(TrainerCallback):  # type: ignore[misc]
+            def on_step_end(self, _: Any, state: Any, control: Any, **__: Any) -> None:
+                control.should_evaluate = state.global_step == STEPS // 2
+
+            def on_log(self, *_: Any, logs: Any = None, **__: Any) -> None:
+                if "loss" in (logs or {}):
+                    losses.append(float(logs["loss"]))
+
+        trainer = self.trainer
+        trainer.train_dataset = data
+        asked = {"max_steps": STEPS, "logging_steps": 1, "save_strategy": "no", "per_device_train_batch_size": 2}
+        with self._as_asked(data, **asked), _calling(trainer, HalfWay()), _instead_of_evaluate(trainer, between):
+            trainer.train()
+        return outcome(losses, trainer.model)
+
+    @contextmanager
+    def _as_asked(self, data: Any, **settings: Any) -> Iterator[None]:
+        trainer, args = self.trainer, self.trainer.args
+        named = {_SETTINGS.get(name, name): value for name, value in settings.items()}
+        unknown = [name for name in named if not hasattr(args, name)]
+        if unknown:
+            raise TypeError(f"{unknown[0]!r} is no option: expected one of {sorted(OPTIONS)}, or of TrainingArguments")
+        before = {name: getattr(args, name) for name in named}, trainer.data_collator
+        trainer.data_collator = data.collate
+        vars(args).update(named)
+        try:
+            yield
+        finally:
+            vars(args).update(before[0])
+            trainer.data_collator = before[1]
+
+    @contextmanager
+    def _noted(self) -> Iterator[list[tuple[Any, Any]]]:
+        """The predictions and labels that ``compute_metrics`` is given, as they come."""
+        seen: list[tuple[Any, Any]] = []
+        trainer, compute = self.trainer, self.trainer.compute_metrics
+
+        def noting(found: Any, *arguments: Any, **named: Any) -> Any:
+            seen.append((found.predictions, found.label_ids))
+            return compute(found, *arguments, **named)
+
+        trainer.compute_metrics = noting if compute is not None and self.way == "evaluate" else compute
+        try:
+            yield seen
+        finally:
+            trainer.compute_metrics = compute
+
+
+@contextmanager
+def _calling(trainer: Any, *more: Any) -> Iterator[None]:
+    """With these callbacks, and without those that print."""
+    handler = trainer.callback_handler
+    before = list(handler.callbacks)
+    printers = {"PrinterCallback", "ProgressCallback", "NotebookProgressCallback"}
+    handler.callbacks = [each for each in before if type(each).__name__ not in printers] + list(more)
+    try:
+        yield
+    finally:
+        handler.callbacks = before
+
+
+@contextmanager
+def _instead_of_evaluate(trainer: Any, between: Callable[[], None]) -> Iterator[None]:
+    """While it trains, what calls ``evaluate`` calls ``between``, in which ``evaluate`` is itself."""
+
+    def called(*_: Any, **__: Any) -> dict[str, float]:
+        del trainer.evaluate
+        trainer.control.should_evaluate = False  # what `evaluate` does, which between() need not call
+        try:
+            between()
+        finally:
+            trainer.evaluate = called
+        return {}
+
+    trainer.evaluate = called
+    try:
+        yield
+    finally:
+        del trainer.evaluate
+
+
+def _numbers(metrics: Mapping[str, Any], prefix: str, *, strictly: bool = False) -> dict[str, Any]:
+    """The metrics by their own names; ``strictly`` only those with this prefix."""
+    named = {name: value for name, value in metrics.items() if name.startswith(prefix) or not strictly}
+    return {name.removeprefix(prefix): value for name, value in named.items() if not name.endswith(_OF_THE_RUN)}
+
+
+def _records(seen: Sequence[tuple[Any, Any]], places: Sequence[int]) -> list[tuple[int, dict[str, Any]]] | None:
+    """A record a row, or None where no predictions were seen."""
+    rows = _rows(seen)
+    return None if rows is None else loader_order.placed(rows, places)
+
+
+def _rows(seen: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]] | None:
+    parts = [part for predictions, labels in seen for part in _parts(predictions, labels)]
+    if not parts:
+        return None
+    return [_row(*row) for predictions, labels in parts for row in zip(predictions, labels, strict=True)]
+
+
+def _parts(predictions: Any, labels: Any) -> list[tuple[Any, Any]]:
+    """Arrays of predictions and labels: of all samples, or of every batch where they are not concatenated."""
+    import numpy
+
+    if predictions is None or labels is None:
+        return []
+    if isinstance(predictions, list):
+        return [part for pair in zip(predictions, labels, strict=True) for part in _parts(*pair)]
+    if isinstance(predictions, tuple):
+        predictions = predictions[0]
+    if isinstance(labels, tuple):
+        labels = numpy.stack([numpy.asarray(part) for part in labels], 1)
+    return [(numpy.asarray(predictions), numpy.asarray(labels))]
+
+
+def _row(prediction: Any, label: Any) -> dict[str, Any]:
+    """One row of both, less the positions of which the label is ignored."""
+    if label.ndim == 1 and prediction.ndim > 1 and len(prediction) >= len(label):
+        counted = label != IGNORED
+        prediction, label = prediction[: len(label)][counted], label[counted]
+    return {"prediction": prediction.tolist(), "label": label.tolist()}

@@ -1,0 +1,46 @@
+"""transformers: a `PreTrainedModel` with a head, called as its own evaluation loops call it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_evalcheck.kinds.wrapper.subject import Wrapper
+
+_ROWWISE = (
+    "logits",
+    "prediction_logits",
+    "seq_relationship_logits",
+    "start_logits",
+    "end_logits",
+    "last_hidden_state",
+    "pooler_output",
+    "logits_per_image",
+    "image_embeds",
+    "text_embeds",
+)
+"""Outputs of which the first dimension counts rows; in others, such as router logits, it counts tokens."""
+
+
+def record(model: Any) -> Wrapper:
+    """The record of a model: a batch is given by name, and metrics get its logits and the labels of the batch."""
+    return Wrapper(
+        forward=lambda batch: model(**batch),
+        update=_update,
+        model=model,
+        move=_move,
+        rows=lambda outputs: {name: outputs[name] for name in _ROWWISE if outputs.get(name) is not None},
+        source=model,
+    )
+
+
+def _move(batch: Any, device: str) -> Any:
+    """As its trainer does, by way of accelerate."""
+    from accelerate.utils import send_to_device
+
+    return send_to_device(batch, device)
+
+
+def _update(batch: Any, outputs: Any, metric: Any) -> Any:
+    labels = batch.get("labels") if isinstance(batch, Mapping) else None
+    return metric.update(outputs["logits"], labels)

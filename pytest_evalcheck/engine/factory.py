@@ -1,0 +1,71 @@
+"""Calling the factory of a target: afresh for every example, or once a cell."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis.errors import HypothesisException
+
+from pytest_evalcheck import adapters
+from pytest_evalcheck.engine.timeout import CellTimeout
+from pytest_evalcheck.guard import Snapshot
+from pytest_evalcheck.kinds.common.calling import TargetFault, pass_on_what_cannot_be_simulated
+from pytest_evalcheck.kinds.common.process_state import same_random_numbers
+from pytest_evalcheck.kinds.decoder.record import Decoder
+from pytest_evalcheck.kinds.loop.record import Loop
+from pytest_evalcheck.kinds.wrapper.subject import Wrapper
+from pytest_evalcheck.reports.failure_text import raised_at
+from pytest_evalcheck.targets.target import Target
+
+
+class Building:
+    """What one cell builds of its target."""
+
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._pristine: dict[Any, Any] = {}
+        """By the device that it was built on."""
+
+    def record(self, arguments: Mapping[str, Any]) -> Any:
+        """A new record. A target that is built once a cell is copied, and its original never used."""
+        kind = self._target.kind
+        if self._target.fresh == "example":
+            return adapters.record(kind, self._make(arguments))
+        device = arguments.get("device")
+        if device not in self._pristine:
+            self._pristine[device] = self._make(arguments)
+        pristine = self._pristine[device]
+        if isinstance(pristine, (Wrapper, Decoder, Loop)):
+            raise TargetFault(
+                "a record of callables cannot be copied: its callables would go on to use the model of the original",
+                actual=f'fresh="cell" and an ec.{type(pristine).__name__}',
+                expected='the model itself, or fresh="example"',
+                cause="factory",
+            )
+        return adapters.record(kind, copy.deepcopy(pristine))
+
+    def snapshot(self) -> Snapshot | None:
+        """What the original looks like, where the target is built once a cell and was built already."""
+        if not self._pristine:
+            return None
+        records = {device: adapters.record(self._target.kind, made) for device, made in self._pristine.items()}
+        states = {device: made.contents() for device, made in records.items()}
+        return Snapshot(states if len(states) > 1 else next(iter(states.values())), "state")
+
+    def _make(self, arguments: Mapping[str, Any]) -> Any:
+        try:
+            with same_random_numbers():  # weights that are drawn are the same in every object, and in a replay
+                return self._target.factory(**arguments)
+        except (KeyboardInterrupt, CellTimeout, pytest.skip.Exception, HypothesisException):
+            raise
+        except BaseException as error:
+            pass_on_what_cannot_be_simulated(error)
+            raise TargetFault(
+                "the factory raised an error",
+                actual=raised_at(error, self._target.file),
+                expected=f"a {self._target.kind}",
+                cause="factory",
+            ) from error

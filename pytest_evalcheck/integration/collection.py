@@ -1,0 +1,164 @@
+"""How a target becomes stock pytest items: a generated class with one function a check."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_evalcheck.engine.cell_spec import Plan
+from pytest_evalcheck.engine.runner import Runner
+from pytest_evalcheck.engine.selection import Selection
+from pytest_evalcheck.integration.options import Options
+from pytest_evalcheck.kinds.suite import Check
+from pytest_evalcheck.reports.failure_text import relative
+from pytest_evalcheck.targets import device_spec
+from pytest_evalcheck.targets.target import Target, TargetError
+
+RUNNERS = "evalcheck_runners"
+"""The attribute of a generated function that holds its runners by device."""
+
+
+class BadTarget(pytest.Collector):
+    """A target that cannot be run; it says why, and the other targets of its file go on."""
+
+    problem = ""
+
+    def collect(self) -> Iterator[Any]:
+        """Raise what is wrong, at the user's line."""
+        raise self.CollectError(self.problem)
+
+
+def collected(collector: Any, name: str, target: Target, options: Options) -> pytest.Collector:
+    """The node of a target: a class of checks, or an error."""
+    try:
+        body = _body(collector, name, target, options)
+    except TargetError as error:
+        bad: BadTarget = BadTarget.from_parent(collector, name=name)
+        bad.problem = f"{relative(target.file)}:{target.line}: target {name}: {error}"
+        return bad
+    node: pytest.Class = pytest.Class.from_parent(collector, name=name)
+    node.obj = body  # from_parent() has no parameter for it, so the marks are not taken from it either
+    marks = [getattr(mark, "mark", mark) for mark in (*getattr(target.factory, "pytestmark", []), *target.pytestmark)]
+    node.own_markers.extend(marks)
+    node.keywords.update({mark.name: mark for mark in marks})
+    return node
+
+
+def _body(collector: Any, name: str, target: Target, options: Options) -> type:
+    if target.problems:
+        raise TargetError("\n".join(target.problems))
+    twins = _lines_of(name, target.file)
+    if len(twins) > 1:
+        lines = ", ".join(map(str, twins))
+        raise TargetError(f"{len(twins)} functions have this name (lines {lines}); only the last one would run")
+    _require_fixtures(collector, target)
+    chosen = Selection.of(options.take, options.leave)
+    body: dict[str, Any] = {
+        "__doc__": target.factory.__doc__,
+        "__module__": target.factory.__module__,
+        "__test__": True,
+    }
+    for check in target.checks:
+        devices = [
+            device
+            for device in device_spec.chosen(options.devices, accelerators_only=bool(check.accelerators))
+            if target.devices is None or device_spec.kind(device) in target.devices
+        ]
+        if devices and chosen.takes(check) and (options.replay is None or options.replay[0] == check.code):
+            body[check.name] = _function(collector, name, target, check, devices, options)
+    return type(name, (), body)
+
+
+def _function(collector: Any, name: str, target: Target, check: Check, devices: list[str], options: Options) -> Any:
+    where = f"{collector.nodeid}::{name}"
+    printed = f"{_from_invocation(collector)}::{name}"
+
+    def reproduce(device: str) -> Any:
+        command = f"pytest --evalcheck '{printed}::{check.name}[{device}]'"
+        if device not in device_spec.chosen([device_spec.AUTO], accelerators_only=bool(check.accelerators)):
+            command += f" --evalcheck-device={device}"
+        marks = " ".join(f"-m {mark}" for mark in check.marks)
+        return lambda blob: " ".join(p for p in (command, marks, f"--evalcheck-replay={blob}" if blob else "") if p)
+
+    runners: dict[str, Runner] = {
+        device: Runner(
+            Plan(
+                target=target,
+                check=check,
+                device=device,
+                where=where,
+                effort=options.effort,
+                timeout=options.timeout,
+                replay=options.replay[1] if options.replay else None,
+                reproduce=reproduce(device),
+            )
+        )
+        for device in devices
+    }
+
+    def run(self: Any, *, device: str, case: Any, **fixtures: Any) -> None:  # noqa: ARG001 - a method of the class
+        given = {"device": device_spec.torch_name(device), **fixtures}
+        runners[device].attempt(case, {argument: given[argument] for argument in target.arguments})
+
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    wanted = ["device", "case", *(a for a in target.arguments if a != "device")]
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+            *(inspect.Parameter(argument, keyword) for argument in wanted),
+        ]
+    )
+    run.__name__ = check.name
+    run.__qualname__ = f"{name}.{check.name}"
+    run.__doc__ = check.promise
+    run.__module__ = target.factory.__module__
+    test: Any = next(iter(runners.values())).test(run)
+    test.__test__ = True  # any name may be a test
+    test.place_as = target.factory  # pytest reports the user's line
+    setattr(test, RUNNERS, runners)
+    parameters = [
+        pytest.param(device, marks=[getattr(pytest.mark, mark) for mark in device_spec.marks(device)])
+        for device in devices
+    ]
+    test = pytest.mark.parametrize("device", parameters)(test)
+    test = pytest.mark.evalcheck(target=where, check=check.name, code=check.code)(test)
+    for mark in check.marks:
+        test = getattr(pytest.mark, mark)(test)
+    return test
+
+
+def _from_invocation(collector: Any) -> str:
+    # Built here, since what pytest prints as an id changed between its releases.
+    path = Path(collector.path)
+    try:
+        return path.relative_to(collector.config.invocation_params.dir).as_posix()
+    except ValueError:
+        return str(path)
+
+
+def _lines_of(name: str, file: str) -> list[int]:
+    """The lines at which a module defines a function of this name, in one scope."""
+    try:
+        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
+    except (OSError, SyntaxError, ValueError):
+        return []
+    return [node.lineno for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+
+
+def _require_fixtures(collector: Any, target: Target) -> None:
+    manager = collector.session._fixturemanager
+    node = collector if pytest.version_tuple >= (8, 1) else collector.nodeid
+    for argument in target.arguments:
+        if argument == "device" or manager.getfixturedefs(argument, node):
+            continue
+        # No public list of fixture names; the attribute was renamed in pytest 9.2.
+        known = getattr(manager, "_arg2node2fixturedefs", None) or getattr(manager, "_arg2fixturedefs", {})
+        near = difflib.get_close_matches(argument, ["device", *known], n=1, cutoff=0.6)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise TargetError(f"the factory asks for {argument!r}, which is neither `device` nor a fixture{hint}")

@@ -1,0 +1,103 @@
+"""The options of a run, read from the command line or the ini file and validated before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_evalcheck.engine.effort import EFFORTS, Effort
+from pytest_evalcheck.engine.selection import Selection
+from pytest_evalcheck.kinds.suite import shipped
+from pytest_evalcheck.reports import ReportError, check_writable, parse
+from pytest_evalcheck.reports.case_codec import BadBlob, from_blob
+from pytest_evalcheck.targets import device_spec
+from pytest_evalcheck.targets.target import TargetError, nearest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What was asked for."""
+
+    take: str
+    leave: str
+    effort_name: str
+    devices: tuple[str, ...]
+    """As `device_spec.parse` gives them."""
+    timeout: float | None
+    isolate: bool
+    with_tests: bool
+    replay: tuple[str, Mapping[str, Any]] | None
+    reports: tuple[tuple[str, Path], ...]
+    files: tuple[str, ...]
+
+    @property
+    def effort(self) -> Effort:
+        """How hard is tried."""
+        return EFFORTS[self.effort_name]
+
+    @classmethod
+    def read(cls, config: pytest.Config) -> Options:
+        """From the command line, else from the ini file.
+
+        Raises:
+            pytest.UsageError: when one of them cannot be meant.
+        """
+
+        def given(name: str) -> str:
+            value = config.getoption(f"evalcheck_{name}")
+            return str(config.getini(f"evalcheck_{name}") if value is None else value).strip()
+
+        try:
+            Selection.parse(given("select"), given("ignore"), shipped()) if not _foreign(given) else None
+            replay = config.getoption("evalcheck_replay")
+            reports = tuple(parse(spec) for spec in config.getoption("evalcheck_report"))
+            if not hasattr(config, "workerinput"):
+                for _, path in reports:
+                    check_writable(path)
+            return cls(
+                take=given("select"),
+                leave=given("ignore"),
+                effort_name=_effort(given("effort")),
+                devices=device_spec.parse(given("device")),
+                timeout=_timeout(given("timeout")),
+                isolate=config.getoption("evalcheck_isolate"),
+                with_tests=config.getoption("evalcheck_with_tests"),
+                replay=_replay(replay) if replay else None,
+                reports=reports,
+                files=tuple(config.getini("evalcheck_files")),
+            )
+        except (TargetError, BadBlob, ReportError) as error:
+            raise pytest.UsageError(str(error)) from error
+
+
+def _foreign(given: Any) -> bool:
+    # Extra checks of targets are not known yet; their codes do not begin with EC.
+    words = f"{given('select')},{given('ignore')}".split(",")
+    return any(word and not word.upper().startswith("EC") and not word[0].islower() for word in words)
+
+
+def _replay(blob: str) -> tuple[str, Mapping[str, Any]]:
+    code, case = from_blob(blob)
+    if code.startswith("EC") and code not in {made.code for made in shipped()}:
+        raise BadBlob(f"the replay blob is of {code}, which is no check of this release")
+    return code, case
+
+
+def _effort(name: str) -> str:
+    if name not in EFFORTS:
+        raise TargetError(f"effort {name!r}; expected one of {', '.join(EFFORTS)}{nearest(name, list(EFFORTS))}")
+    return name
+
+
+def _timeout(text: str) -> float | None:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not seconds >= 0:
+        raise TargetError(f"timeout {text!r}; expected seconds a cell, or 0 for none")
+    return seconds or None

@@ -1,0 +1,157 @@
+"""What a check is: one promise, one function, and its docstring as its documentation."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_evalcheck.kinds.common.case import Case
+from pytest_evalcheck.kinds.registry import SUBJECTS
+
+CheckFunction = Callable[[Any, Any], None]
+
+KINDS = {subject: kind for kind, subject in SUBJECTS.items()}
+"""The kind of target that a check is about, by the type of its first parameter."""
+
+
+class CheckError(TypeError):
+    """A check is not written as a check."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Check:
+    """One promise and the function that tries to break it."""
+
+    code: str
+    name: str
+    function: CheckFunction
+    kinds: tuple[str, ...]
+    """The kinds of target that it is about."""
+    case: type[Case]
+    regimes: tuple[str, ...] = ()
+    """What the cases must reach for a green to mean something."""
+    needs: tuple[str, ...] = ()
+    """Fields of `Samples`, or ``reference``: without them the check is not applicable."""
+    one_case_is_enough: bool = False
+    """For a promise that something can happen: kept as soon as one case keeps it."""
+    marks: tuple[str, ...] = ()
+    """Pytest markers of its cells; those marked ``distributed`` run only when ``-m`` asks for it."""
+    examples: int | None = None
+    """How many cases are tried at normal effort, where the usual number would take too long."""
+    accelerators: int = 0
+    """How many accelerators of one kind it needs. Above 0 it is about them, and is not tried on the CPU."""
+    since: str = "0.1"
+
+    @property
+    def promise(self) -> str:
+        """The first paragraph of the docstring."""
+        return _section(self.function, "promise")
+
+    @property
+    def more(self) -> str:
+        """What else there is to say of the promise, such as its bound."""
+        return _section(self.function, "more")
+
+    @property
+    def why(self) -> str:
+        """Why the promise matters."""
+        return _section(self.function, "why")
+
+    @property
+    def usual_cause(self) -> str:
+        """What usually breaks it."""
+        return _section(self.function, "usual cause")
+
+    @property
+    def fix(self) -> str:
+        """An importable fix, or what to do."""
+        return _section(self.function, "fix")
+
+
+def check(
+    code: str,
+    *,
+    since: str = "0.1",
+    regimes: tuple[str, ...] = (),
+    needs: tuple[str, ...] = (),
+    one_case_is_enough: bool = False,
+    marks: tuple[str, ...] = (),
+    examples: int | None = None,
+    accelerators: int = 0,
+) -> Callable[[CheckFunction], Check]:
+    """Make a check of ``function(subject, case)``: its kinds and its cases follow from the annotations.
+
+    The docstring states the promise, then paragraphs that start with ``Why:``, ``Usual cause:`` and ``Fix:``.
+    """
+    if not re.fullmatch(r"[A-Z]{2,}\d{2,4}", code):
+        raise CheckError(f"code {code!r}; expected two or more capital letters and a number, such as 'XY101'")
+
+    def decorate(function: CheckFunction) -> Check:
+        kinds, case = _signature(function)
+        made = Check(
+            code=code,
+            name=function.__name__,
+            function=function,
+            kinds=kinds,
+            case=case,
+            regimes=regimes,
+            needs=needs,
+            one_case_is_enough=one_case_is_enough,
+            marks=marks,
+            examples=examples,
+            accelerators=accelerators,
+            since=since,
+        )
+        if not made.promise:
+            raise CheckError(f"{function.__name__} has no docstring; its first paragraph states the promise")
+        return made
+
+    return decorate
+
+
+def explain(made: Check) -> str:
+    """The documentation of one check as text."""
+    lines = [f"{made.code} {made.name}", "", made.promise, ""]
+    if made.more:
+        lines += [made.more, ""]
+    for title, text in (("Why", made.why), ("Usual cause", made.usual_cause), ("Fix", made.fix)):
+        if text:
+            lines += [f"{title}: {text}", ""]
+    if made.regimes:
+        lines += [f"Cases reach: {', '.join(made.regimes)}.", ""]
+    if made.needs:
+        lines += [f"Needs: {', '.join(made.needs)}.", ""]
+    return "\n".join(lines).rstrip()
+
+
+def _signature(function: CheckFunction) -> tuple[tuple[str, ...], type[Case]]:
+    name = getattr(function, "__name__", repr(function))
+    parameters = list(inspect.signature(function).parameters)
+    hints = typing.get_type_hints(function)
+    if len(parameters) != 2 or not all(p in hints for p in parameters):
+        raise CheckError(f"{name}{inspect.signature(function)}: expected two annotated parameters, (subject, case)")
+    subject, case = (hints[p] for p in parameters)
+    subjects = typing.get_args(subject) or (subject,)
+    if not all(one in KINDS for one in subjects):
+        known = ", ".join(s.__name__ for s in KINDS)
+        raise CheckError(f"{name}: the first parameter is annotated {subject!r}; expected one of {known}")
+    if not (isinstance(case, type) and hasattr(case, "strategy") and hasattr(case, "regimes")):
+        raise CheckError(f"{name}: the second parameter is annotated {case!r}; expected a case, such as Stream")
+    return tuple(KINDS[one] for one in subjects), case
+
+
+def _section(function: CheckFunction, wanted: str) -> str:
+    found: dict[str, str] = {}
+    title = "promise"
+    for line in (inspect.getdoc(function) or "").splitlines():
+        match = re.match(r"(Why|Usual cause|Fix): *(.*)", line)
+        if match:
+            title, line = match[1].lower(), match[2]
+        elif not line.strip() and title == "promise" and found:
+            title = "more"
+        found[title] = f"{found.get(title, '')} {line.strip()}".strip()
+    return found.get(wanted, "")

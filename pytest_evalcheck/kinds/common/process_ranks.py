@@ -1,0 +1,102 @@
+"""Ranks as real processes of a gloo group, with an end: a rank that hangs is an error, never a hang of the suite."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from pytest_evalcheck.expectations.failures import NotApplicable
+
+
+class RankError(RuntimeError):
+    """What went wrong on a rank, by its message."""
+
+
+class RanksHang(RuntimeError):
+    """Some ranks did not come to an end."""
+
+
+def on_processes(calls: Sequence[Callable[[], Any]], *, seconds: float = 20.0) -> list[Any]:
+    """What every rank's call gives, each in a process of its own that has joined a gloo group.
+
+    The processes are forked, so the calls may be closures; the results must pickle.
+
+    Raises:
+        RankError: when a call raised an error; it names the rank and the error.
+        RanksHang: when a rank did not end within ``seconds``; all processes are gone by then.
+    """
+    if "fork" not in multiprocessing.get_all_start_methods():
+        raise NotApplicable("this platform cannot fork processes")
+    context = multiprocessing.get_context("fork")
+    with tempfile.TemporaryDirectory() as folder:
+        started = []
+        for rank, call in enumerate(calls):
+            ours, theirs = context.Pipe(duplex=False)
+            process = context.Process(
+                target=_work, args=(call, rank, len(calls), os.path.join(folder, "rendezvous"), theirs, seconds)
+            )
+            process.start()
+            theirs.close()
+            started.append((process, ours))
+        try:
+            return _gather([ours for _, ours in started], seconds)
+        finally:
+            for process, ours in started:
+                process.kill()
+                process.join()
+                ours.close()
+
+
+def _gather(pipes: Sequence[Connection], seconds: float) -> list[Any]:
+    results: dict[int, Any] = {}
+    deadline = time.monotonic() + seconds
+    while len(results) < len(pipes):
+        waiting = [pipe for rank, pipe in enumerate(pipes) if rank not in results]
+        ready = wait(waiting, timeout=max(0.0, deadline - time.monotonic()))
+        if not ready:
+            missing = [rank for rank in range(len(pipes)) if rank not in results]
+            raise RanksHang(
+                f"rank {', '.join(map(str, missing))} of {len(pipes)} did not end within {seconds:g} seconds"
+            )
+        for pipe in ready:
+            rank = pipes.index(pipe)
+            try:
+                good, value = pickle.loads(pipes[rank].recv_bytes())
+            except EOFError:
+                raise RankError(f"rank {rank} died") from None
+            if not good:
+                raise RankError(f"rank {rank}: {value}")
+            results[rank] = value
+    return [results[rank] for rank in range(len(pipes))]
+
+
+def _work(call: Callable[[], Any], rank: int, world: int, rendezvous: str, pipe: Connection, seconds: float) -> None:
+    import torch
+    import torch.distributed as dist
+
+    torch.set_num_threads(1)  # the pool of threads did not survive the fork
+    try:
+        dist.init_process_group(
+            "gloo",
+            init_method=f"file://{rendezvous}",
+            rank=rank,
+            world_size=world,
+            timeout=timedelta(seconds=2 * seconds),
+        )
+        message = (True, call())
+        dist.barrier()  # a rank that left early would break the last call of the others
+    except BaseException as error:  # told to the parent, which raises it
+        message = (False, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300])
+    try:
+        pipe.send_bytes(pickle.dumps(message))
+    except Exception as error:
+        pipe.send_bytes(pickle.dumps((False, f"its result does not pickle: {error}"[:300])))
+    pipe.close()
+    os._exit(0)  # nothing of the parent's may run a second time at exit

@@ -1,0 +1,119 @@
+"""The device axis: which devices a run asks for, what their cells are called, and being on one of them.
+
+A device is written as PyTorch writes it, and with ``sim:`` before it where it is simulated: ``cuda:1``, ``sim:mps``.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from pytest_evalcheck.targets.target import TargetError, nearest
+
+KINDS = ("cpu", "cuda", "mps")
+AUTO = "auto"
+SIMULATED = ("sim:cuda", "sim:mps")
+_KNOWN = (*KINDS, *SIMULATED, AUTO)
+
+
+def parse(text: str) -> tuple[str, ...]:
+    """The devices in a list with commas.
+
+    Raises:
+        TargetError: when one of them is no device.
+    """
+    devices = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    for device in devices:
+        _require(device)
+    if not devices:
+        raise TargetError(f"no device is given; expected {', '.join(_KNOWN)}")
+    return devices
+
+
+def _require(device: str) -> None:
+    name, _, index = torch_name(device).partition(":")
+    indexed = ":" in torch_name(device)
+    if device == AUTO:
+        return
+    if name not in KINDS or (simulated(device) and name == "cpu") or (indexed and not index.isdigit()):
+        near = nearest(device.partition(":")[0] if indexed else device, _KNOWN)
+        raise TargetError(f"device {device!r}; expected {', '.join(_KNOWN)} or an index as in cuda:1{near}")
+
+
+def kind(device: str) -> str:
+    """``cpu``, ``cuda`` or ``mps``."""
+    return torch_name(device).partition(":")[0]
+
+
+def torch_name(device: str) -> str:
+    """What PyTorch calls it: ``cuda:1`` for ``sim:cuda:1``."""
+    return device.removeprefix("sim:")
+
+
+def simulated(device: str) -> bool:
+    """Whether it is one that is not there."""
+    return device.startswith("sim:")
+
+
+def marks(device: str) -> tuple[str, ...]:
+    """The pytest markers of its cells."""
+    return (kind(device), "simulated") if simulated(device) else (kind(device),)
+
+
+def chosen(asked: Sequence[str], *, accelerators_only: bool) -> list[str]:
+    """The devices to try, of those that a run asked for.
+
+    ``auto`` is the CPU, or the simulated accelerators for what is about accelerators; and those of the machine.
+    """
+    found: list[str] = []
+    for device in asked:
+        if device == AUTO:
+            found += [*(SIMULATED if accelerators_only else ["cpu"]), *_likely()]
+        elif not (accelerators_only and device == "cpu"):
+            found.append(device)
+    return list(dict.fromkeys(found))
+
+
+def _likely() -> list[str]:
+    """Accelerators that this machine seems to have: torch, which knows, is not imported to collect."""
+    cuda = os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd") or bool(os.environ.get("CUDA_PATH"))
+    mps = sys.platform == "darwin" and platform.machine() == "arm64"
+    return ["cuda"] * cuda + ["mps"] * mps
+
+
+def absent(device: str) -> str:
+    """Why a device cannot be used here; empty when it can."""
+    import torch
+
+    name, _, index = torch_name(device).partition(":")
+    if name == "cpu":
+        return ""
+    if simulated(device):
+        there = torch.cuda.is_available() if name == "cuda" else torch.backends.mps.is_available()
+        return f"this machine has a real {name}: ask for it instead" if there else ""
+    if name == "cuda":
+        count = torch.cuda.device_count()
+        return "" if count > int(index or 0) else f"this machine has {count} CUDA devices"
+    return "" if torch.backends.mps.is_available() else "this machine has no MPS device"
+
+
+@contextmanager
+def on(device: str, *, count: int = 1) -> Iterator[Any]:
+    """Be where a device is: for a simulated one its simulation, of ``count`` devices where its kind has several.
+
+    Gives the ledger of what crosses, or None where nothing is counted.
+    """
+    with _simulation(device, count) if simulated(device) else nullcontext() as ledger:
+        yield ledger
+
+
+def _simulation(device: str, count: int) -> Any:
+    from pytest_evalcheck.devices import simulate
+
+    name, _, index = torch_name(device).partition(":")
+    last = max(int(index or 0), count - 1 if name == "cuda" else 0)
+    return simulate(f"{name}:{last}" if last else name)

@@ -15,7 +15,7 @@ from unittests import BATCH_SIZE, NUM_BATCHES
 from unittests._helpers import seed_all
 from unittests._helpers.testers import inject_ignore_index
 
-from pytest_evalcheck.strategies import Arguments, Bulk, Samples
+from pytest_evalcheck.strategies import Arguments, Bulk, SampleStrategy
 
 
 class Stream(NamedTuple):
@@ -28,7 +28,7 @@ class Stream(NamedTuple):
     """How many positional arguments ``update`` takes; the harness always gives two."""
 
 
-def streams(inputs: Samples, *, ignore_index: int | None = None) -> dict[str, Stream]:
+def streams(inputs: SampleStrategy, *, ignore_index: int | None = None) -> dict[str, Stream]:
     """The streams for these samples, by name; with ``ignore_index`` also one into which it was injected.
 
     Raises `LookupError` when the samples carry no rows to read sizes from.
@@ -54,7 +54,7 @@ def streams(inputs: Samples, *, ignore_index: int | None = None) -> dict[str, St
     return found
 
 
-def _sizes(inputs: Samples) -> Arguments:
+def _sizes(inputs: SampleStrategy) -> Arguments:
     rows = inputs.contrast or (inputs.bulk(Bulk(seed=0, rows=8)) if inputs.bulk else ())
     if not rows:
         raise LookupError(f"samples {inputs.name!r} have neither contrast nor bulk rows to read their sizes from")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pytest_evalcheck.engine.api import run
     from pytest_evalcheck.expectations.comparison import Tolerance
-    from pytest_evalcheck.expectations.failures import Violation, expect, passed_over
+    from pytest_evalcheck.expectations.failures import CheckFailure, expect, inconclusive
     from pytest_evalcheck.guard import unchanged
     from pytest_evalcheck.kinds.decoder.record import Decoder
     from pytest_evalcheck.kinds.loop.data import LoopData
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_evalcheck.kinds.wrapper.subject import Wrapper
     from pytest_evalcheck.reports.results import Cell, Report
     from pytest_evalcheck.targets.decorators import decoder, loop, metric, scorer, wrapper
-    from pytest_evalcheck.targets.target import KnownFailure, Target, TargetError
+    from pytest_evalcheck.targets.target import KnownFailure, Target, UsageError
     from pytest_evalcheck.variants import Variant
 
 __version__ = "0.1.0"
@@ -42,17 +42,17 @@ _HOMES = {
     "Scorer": "kinds.scorer.subject",
     "Several": "kinds.scorer.subject",
     "Target": "targets.target",
-    "TargetError": "targets.target",
+    "UsageError": "targets.target",
     "Tolerance": "expectations.comparison",
     "Variant": "variants",
-    "Violation": "expectations.failures",
+    "CheckFailure": "expectations.failures",
     "Wrapper": "kinds.wrapper.subject",
     "check": "kinds.suite",
     "decoder": "targets.decorators",
     "expect": "expectations.failures",
     "loop": "targets.decorators",
     "metric": "targets.decorators",
-    "passed_over": "expectations.failures",
+    "inconclusive": "expectations.failures",
     "run": "engine.api",
     "scorer": "targets.decorators",
     "unchanged": "guard",
@@ -62,6 +62,7 @@ _HOMES = {
 __all__ = [
     "Cell",
     "Check",
+    "CheckFailure",
     "Decoder",
     "Evaluated",
     "KnownFailure",
@@ -73,18 +74,17 @@ __all__ = [
     "Scorer",
     "Several",
     "Target",
-    "TargetError",
     "Tolerance",
+    "UsageError",
     "Variant",
-    "Violation",
     "Wrapper",
     "__version__",
     "check",
     "decoder",
     "expect",
+    "inconclusive",
     "loop",
     "metric",
-    "passed_over",
     "run",
     "scorer",
     "unchanged",

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from pytest_evalcheck.expectations.failures import Violation
+from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.leaves import Buffer, Leaf, leaf_of
 from pytest_evalcheck.quick import Quick
 from pytest_evalcheck.walk import Slot, a, describe, is_sequence, role_of, same, slots
@@ -20,7 +20,7 @@ _LINES = 12
 
 
 def unchanged(value: Any, *, fast: bool = False, name: str = "batch") -> Guard:
-    """Hold that the code within leaves a value as it found it; raises `Violation` with what changed.
+    """Hold that the code within leaves a value as it found it; raises `CheckFailure` with what changed.
 
     ``fast`` does not read values: see `Snapshot`. ``name`` is what the message calls the value. If the code raises,
     its error goes on, and what changed is added to it as a note.
@@ -29,7 +29,7 @@ def unchanged(value: Any, *, fast: bool = False, name: str = "batch") -> Guard:
     ...     batch.pop("labels")
     Traceback (most recent call last):
       ...
-    pytest_evalcheck.expectations.failures.Violation: the batch was changed
+    pytest_evalcheck.expectations.failures.CheckFailure: the batch was changed
         batch['labels'] is gone
     """
     if not isinstance(name, str) or not name:
@@ -59,24 +59,24 @@ class Guard:
             _note(error, str(broken))
 
     def hold(self) -> None:
-        """Raise `Violation` if anything is different from what it was."""
+        """Raise `CheckFailure` if anything is different from what it was."""
         hold(self)
 
-    def broken(self) -> Violation | None:
+    def broken(self) -> CheckFailure | None:
         """What `hold` raises, or None."""
         lines = self._before.changes()
         left = [f"... and {len(lines) - _LINES} more"] if len(lines) > _LINES else []
         detail = "\n".join(lines[:_LINES] + left)
-        return Violation(f"the {self._name} was changed", detail=detail) if lines else None
+        return CheckFailure(f"the {self._name} was changed", detail=detail) if lines else None
 
 
 def hold(*guards: Guard) -> None:
-    """Raise one `Violation` that tells of every guard whose value is different from what it was."""
+    """Raise one `CheckFailure` that tells of every guard whose value is different from what it was."""
     broken = [violation for guard in guards if (violation := guard.broken()) is not None]
     if len(broken) == 1:
         raise broken[0]
     if broken:  # at once, since before pytest 8.1 only the last of several errors at a teardown is told
-        raise Violation(f"{len(broken)} values were changed", detail="\n".join(map(str, broken)))
+        raise CheckFailure(f"{len(broken)} values were changed", detail="\n".join(map(str, broken)))
 
 
 def _note(error: BaseException, text: str) -> None:

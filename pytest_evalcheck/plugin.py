@@ -96,12 +96,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "evalcheck_device" not in metafunc.fixturenames:
         return
     from pytest_evalcheck.targets import device_spec
-    from pytest_evalcheck.targets.target import TargetError
+    from pytest_evalcheck.targets.target import UsageError
 
     given = metafunc.config.getoption("evalcheck_device") or metafunc.config.getini("evalcheck_device")
     try:
         asked = device_spec.parse(str(given))
-    except TargetError as error:
+    except UsageError as error:
         raise pytest.UsageError(str(error)) from error
     devices = device_spec.chosen(asked, accelerators_only=False)
     if device_spec.AUTO in asked:

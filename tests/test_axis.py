@@ -18,7 +18,7 @@ from fixtures.gallery.devices_correct import MovesBatches, OnDevice
 from fixtures.gallery.table import target
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.targets import device_spec
-from pytest_evalcheck.targets.target import TargetError
+from pytest_evalcheck.targets.target import UsageError
 
 ON_DEVICE = """
 import torch
@@ -66,7 +66,7 @@ def test_devices_are_a_list_with_commas(text: str, devices: tuple[str, ...]) -> 
     ],
 )
 def test_what_is_no_device_is_refused(text: str, said: str) -> None:
-    with pytest.raises(TargetError) as caught:
+    with pytest.raises(UsageError) as caught:
         device_spec.parse(text)
     assert said in str(caught.value)
 
@@ -172,7 +172,7 @@ def test_a_known_failure_may_be_about_one_kind_of_device() -> None:
     assert outcomes == ["kept", "known"]
     stale, known = ec.run(made(), "auto", select="EC604").cells
     assert (stale.outcome, stale.cause, known.outcome) == ("broken", "stale known failure", "known")
-    with pytest.raises(TargetError, match="expected some of"):
+    with pytest.raises(UsageError, match="expected some of"):
         ec.run(made(devices=("metal",)))
 
 
@@ -192,7 +192,7 @@ def test_a_budget_allows_what_it_names() -> None:
         ({"syncs": 1.5}, "at least 0"),
         (3, "expected a mapping"),
     ):
-        with pytest.raises(TargetError) as caught:
+        with pytest.raises(UsageError) as caught:
             ec.run(made(wrong))
         assert said in str(caught.value)
 

@@ -13,8 +13,8 @@ import pytest_evalcheck as ec
 from fixtures.gallery.decoders_correct import Attention, Growing, Grown, InTheModel, Recurrent
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import Evidence, Violation, collecting
-from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.expectations.failures import CheckFailure, ComparisonStats, collecting
+from pytest_evalcheck.kinds.common.calling import TargetError
 from pytest_evalcheck.kinds.decoder.cache_inspection import Watched, continued
 from pytest_evalcheck.kinds.decoder.environment import Surroundings
 from pytest_evalcheck.kinds.decoder.subject import DecoderSubject, Live, whole
@@ -98,12 +98,12 @@ def test_logits_are_asked_for_once() -> None:
 @pytest.mark.parametrize("made", [None, "good", torch.zeros(2, 4), torch.zeros(1, 4, 9), torch.zeros(2, 4, 9).long()])
 def test_what_is_no_logits_is_told(made: Any) -> None:
     using = live(ec.Decoder(Attention(), make_cache=lambda rows: Grown(), step=lambda *_: made))
-    with pytest.raises(TargetFault, match="gave no logits"):
+    with pytest.raises(TargetError, match="gave no logits"):
         using.start(2).feed(ROWS)
 
 
-def evidence_of(actual: Any, expected: Any, *, last: bool = True) -> tuple[Evidence, Live]:
-    using, evidence = live(last=last), Evidence(TOLERANCE)
+def evidence_of(actual: Any, expected: Any, *, last: bool = True) -> tuple[ComparisonStats, Live]:
+    using, evidence = live(last=last), ComparisonStats(TOLERANCE)
     with collecting(evidence):
         using.same(actual, expected, about="these")
     return evidence, using
@@ -113,14 +113,14 @@ def test_rows_are_held_against_each_other() -> None:
     one, other = torch.tensor([[1.0]]), torch.tensor([[1.0005]], dtype=torch.float64)
     assert evidence_of([one], [other])[0].compared == 1
     for actual, expected in (([one], [one + 1]), ([one], [one, one]), ([one], [one[0]]), ([[1]], [[2]])):
-        with pytest.raises(Violation, match="these"):
+        with pytest.raises(CheckFailure, match="these"):
             evidence_of(actual, expected)
-    with pytest.raises(Violation):
+    with pytest.raises(CheckFailure):
         evidence_of(Raised(ValueError(), "step"), [one])
 
 
 def test_without_anything_to_hold_against_a_case_says_nothing() -> None:
-    assert evidence_of([torch.ones(1, 1)], None)[0].passed_over
+    assert evidence_of([torch.ones(1, 1)], None)[0].inconclusive
     assert evidence_of([torch.ones(1, 1)], Raised(ValueError("no"), "full"))[0].refused == 1
     assert whole([1], [1, 2]) is None
     assert whole([1, 2], [1, 2]) == [1, 2]
@@ -130,7 +130,7 @@ def test_nan_asks_for_another_precision_where_there_is_one() -> None:
     nan = [torch.tensor([[float("nan")]])]
     evidence, using = evidence_of(nan, nan, last=False)
     assert (evidence.compared, using.again) == (0, True)
-    with pytest.raises(TargetFault, match="logits are NaN"):
+    with pytest.raises(TargetError, match="logits are NaN"):
         evidence_of(nan, nan)
 
 
@@ -159,10 +159,10 @@ def test_memory_that_is_overwritten_shows() -> None:
     assert not using.agree(continued(using, ROWS), continued(using, ROWS, spoilt=True))
     made = Growing()
     empty = live(ec.Decoder(made.model, make_cache=made.make_cache, step=made.step, tensors=lambda cache: []))
-    with pytest.raises(Violation, match="holds no numbers"):
+    with pytest.raises(CheckFailure, match="holds no numbers"):
         continued(empty, ROWS, spoilt=True)
     odd = live(ec.Decoder(made.model, make_cache=made.make_cache, step=made.step, tensors=lambda cache: 1 / 0))  # type: ignore[arg-type, return-value]
-    with pytest.raises(TargetFault, match="tensors"):
+    with pytest.raises(TargetError, match="tensors"):
         continued(odd, ROWS, spoilt=True)
 
 
@@ -212,7 +212,7 @@ def test_prompts_are_lists_of_ids(made: Any) -> None:
     subject = DecoderSubject(
         build=Growing().record, inputs=es.prompts(vocab=9).but(collate=lambda rows: made), tolerance=TOLERANCE
     )
-    with pytest.raises(TargetFault, match="did not give prompts"):
+    with pytest.raises(TargetError, match="did not give prompts"):
         subject.prompts(ROWS)
 
 

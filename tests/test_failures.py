@@ -86,10 +86,10 @@ def test_a_blob_that_is_none_is_refused_before_anything_runs(suite: Suite, blob:
 def test_a_stale_blob_says_what_does_not_fit(suite: Suite) -> None:
     from dataclasses import make_dataclass
 
-    from pytest_evalcheck.reports.case_codec import to_blob
+    from pytest_evalcheck.reports.case_codec import encode_case
 
     old = make_dataclass("Old", ["samples", "cuts"])([1, 2], [0, 1])
-    result = suite.write(CORRECT).run(f"--evalcheck-replay={to_blob('EC201', old)}", code=1)
+    result = suite.write(CORRECT).run(f"--evalcheck-replay={encode_case('EC201', old)}", code=1)
     result.said(
         "the replay blob does not fit EC201", "expected  the fields samples, batches", "actual    samples, cuts"
     )
@@ -97,9 +97,9 @@ def test_a_stale_blob_says_what_does_not_fit(suite: Suite) -> None:
 
 def test_a_blob_of_a_check_that_is_gone_runs_nothing_and_is_red(suite: Suite) -> None:
     from pytest_evalcheck.kinds.common.case import Stream
-    from pytest_evalcheck.reports.case_codec import to_blob
+    from pytest_evalcheck.reports.case_codec import encode_case
 
-    blob = to_blob("EC299", Stream(samples=[], batches=[]))
+    blob = encode_case("EC299", Stream(samples=[], batches=[]))
     suite.write(CORRECT).run(f"--evalcheck-replay={blob}", code=4).said("EC299")
 
 
@@ -146,12 +146,12 @@ def test_a_known_failure_with_runxfail_fails(suite: Suite) -> None:
 
 def test_a_replay_of_a_known_failure_may_be_kept(suite: Suite) -> None:
     from pytest_evalcheck.kinds.common.case import Stream
-    from pytest_evalcheck.reports.case_codec import to_blob
+    from pytest_evalcheck.reports.case_codec import encode_case
 
     suite.write(KNOWN.format(more="", metric="MeanOfMeans"))
     fails, holds = Stream(samples=[0, 0, 1], batches=[[0, 1], [2]]), Stream(samples=[0], batches=[[0]])
-    assert suite.run(f"--evalcheck-replay={to_blob('EC201', fails)}", code=0).outcomes == {"xfailed": 1}
-    assert suite.run(f"--evalcheck-replay={to_blob('EC201', holds)}", code=0).outcomes == {"passed": 1}
+    assert suite.run(f"--evalcheck-replay={encode_case('EC201', fails)}", code=0).outcomes == {"xfailed": 1}
+    assert suite.run(f"--evalcheck-replay={encode_case('EC201', holds)}", code=0).outcomes == {"passed": 1}
 
 
 def test_a_pinned_example_of_another_check_is_refused(suite: Suite) -> None:
@@ -201,11 +201,11 @@ def test_one_cause_prints_once(suite: Suite) -> None:
 
 def test_a_check_of_the_users_own(suite: Suite) -> None:
     source = '''
-    from pytest_evalcheck.strategies import cases
+    from pytest_evalcheck.kinds.metric.cases import Stream
     from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
     @ec.check("MY101", regimes=("several batches",))
-    def the_value_is_below_five(metric: MetricSubject, case: cases.Stream) -> None:
+    def the_value_is_below_five(metric: MetricSubject, case: Stream) -> None:
         """The value is below five.
 
         Why: because.
@@ -214,7 +214,7 @@ def test_a_check_of_the_users_own(suite: Suite) -> None:
         ec.expect(value).holds(value < 5, about="the value")
 
     @ec.check("MY102")
-    def asserts_are_fine_too(metric: MetricSubject, case: cases.Stream) -> None:
+    def asserts_are_fine_too(metric: MetricSubject, case: Stream) -> None:
         """Nothing is above eight."""
         assert max(case.samples) < 8, "too large"
 

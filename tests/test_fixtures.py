@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from target_files import Suite
 
 from pytest_evalcheck.expectations.comparison import Tolerance
-from pytest_evalcheck.expectations.failures import Violation
+from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.integration.batchings import streams
 
 DATA = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
@@ -128,7 +128,7 @@ class TestAgree:
         assert streams(DATA, tensor).agree(mean) == 4.0
 
     def test_a_mean_of_means_names_the_stream_and_its_plan(self) -> None:
-        with pytest.raises(Violation) as caught:
+        with pytest.raises(CheckFailure) as caught:
             streams(DATA, tensor).agree(mean_of_means)
         assert str(caught.value).splitlines() == [
             "the value over 'last batch of one'",
@@ -145,14 +145,14 @@ class TestAgree:
             streams(DATA, tensor).agree(mean, tolerance=0.1)  # type: ignore[arg-type]
 
     def test_a_place_within_the_value_is_named(self) -> None:
-        with pytest.raises(Violation, match=r"the value over 'last batch of one' at \['mean'\]"):
+        with pytest.raises(CheckFailure, match=r"the value over 'last batch of one' at \['mean'\]"):
             streams(DATA, tensor).agree(lambda loader: {"n": 7, "mean": mean_of_means(loader)})
 
     def test_an_error_over_one_stream_alone(self) -> None:
         def evaluate(loader: Any) -> float:
             return sum(float(batch.squeeze().sum(0) / batch.squeeze().size(0)) * len(batch) for batch in loader) / 7
 
-        with pytest.raises(Violation) as caught:
+        with pytest.raises(CheckFailure) as caught:
             streams(DATA, tensor).agree(evaluate)
         text = str(caught.value)
         assert text.startswith("evaluate raised over 'batches of one'\n    expected  4.0, as over 'one batch'\n")
@@ -165,7 +165,7 @@ class TestAgree:
                 raise ValueError("too large")
             return mean(loader)
 
-        with pytest.raises(Violation, match=r"(?s)evaluate raised over 'one batch'.*as over 'batches of one'"):
+        with pytest.raises(CheckFailure, match=r"(?s)evaluate raised over 'one batch'.*as over 'batches of one'"):
             streams(DATA, tensor).agree(evaluate)
 
     def test_an_error_over_all_of_them_is_raised_as_it_is(self) -> None:
@@ -179,7 +179,7 @@ class TestAgree:
         def evaluate(loader: Any) -> float:
             return sum(float(batch.mul_(2).sum()) for batch in loader)
 
-        with pytest.raises(Violation, match="the value over 'cached batches', the second time"):
+        with pytest.raises(CheckFailure, match="the value over 'cached batches', the second time"):
             streams(DATA, tensor).agree(evaluate)
 
     def test_results_of_one_a_sample(self) -> None:
@@ -187,11 +187,11 @@ class TestAgree:
             return [float(value) for batch in loader for value in batch]
 
         assert streams(DATA, tensor, order_matters=True).agree(evaluate) == DATA
-        with pytest.raises(Violation, match="order_matters=True keeps the samples in order"):
+        with pytest.raises(CheckFailure, match="order_matters=True keeps the samples in order"):
             streams(DATA, tensor).agree(evaluate)
 
     def test_an_evaluation_that_proves_nothing(self) -> None:
-        with pytest.raises(Violation, match="evaluate did not read its loader"):
+        with pytest.raises(CheckFailure, match="evaluate did not read its loader"):
             streams(DATA, tensor).agree(lambda loader: 4.0)
         with pytest.raises(TypeError, match="evaluate returned None"):
             streams(DATA, tensor).agree(lambda loader: [None for _ in loader] and None)
@@ -216,7 +216,7 @@ class TestInATest:
         )
         result = suite.run(code=1, evalcheck=False)
         assert result.outcomes == {"passed": 1, "failed": 1}
-        result.said("Violation: the inputs was changed", "inputs['labels'] is gone")
+        result.said("CheckFailure: the inputs was changed", "inputs['labels'] is gone")
 
     def test_the_guard_until_the_end_of_the_test(self, suite: Suite) -> None:
         suite.write(
@@ -272,7 +272,7 @@ class TestInATest:
         )
         result = suite.run(code=1, evalcheck=False)
         assert result.outcomes == {"passed": 1, "failed": 1}
-        result.said("Violation: the value over 'last batch of one'", "batches=[[0, 1], [2]]")
+        result.said("CheckFailure: the value over 'last batch of one'", "batches=[[0, 1], [2]]")
 
     def test_the_guard_brings_no_torch_into_a_test_without_tensors(self, pytester: pytest.Pytester) -> None:
         pytester.makeconftest(

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_evalcheck import digest
-from pytest_evalcheck.expectations.failures import Violation
+from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.guard import Snapshot, unchanged
 
 Change = Callable[[Any], Any]
@@ -613,7 +613,7 @@ class TestUnchanged:
             given.pop("labels")
             given["n"] = 4
 
-        with pytest.raises(Violation) as caught, unchanged(batch(), name="inputs") as given:
+        with pytest.raises(CheckFailure) as caught, unchanged(batch(), name="inputs") as given:
             change(given)
         assert str(caught.value) == "the inputs was changed\n    inputs['labels'] is gone\n    inputs['n']: 3 became 4"
 
@@ -636,7 +636,7 @@ class TestUnchanged:
         assert not hasattr(caught.value, "__notes__")
 
     def test_many_changes_are_counted(self) -> None:
-        with pytest.raises(Violation) as caught, unchanged(dict.fromkeys(range(20), 0)) as given:
+        with pytest.raises(CheckFailure) as caught, unchanged(dict.fromkeys(range(20), 0)) as given:
             given.clear()
         assert str(caught.value).endswith("batch[11] is gone\n    ... and 8 more")
 
@@ -647,7 +647,7 @@ class TestUnchanged:
     def test_a_guard_can_be_entered_again(self) -> None:
         given = {"n": 1}
         guard = unchanged(given)
-        with pytest.raises(Violation), guard:
+        with pytest.raises(CheckFailure), guard:
             given["n"] = 2
         with guard:
             assert given["n"] == 2

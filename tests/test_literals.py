@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_evalcheck.expectations.comparison import EXACT, difference
-from pytest_evalcheck.reports.case_codec import BadBlob, case_literal, from_blob, is_plain, literal, to_blob
+from pytest_evalcheck.reports.case_codec import InvalidBlob, case_literal, decode_case, encode_case, is_plain, literal
 
 leaves = st.one_of(st.floats(), st.integers(), st.text(max_size=3), st.booleans(), st.none(), st.binary(max_size=3))
 plain = st.recursive(
@@ -26,8 +26,8 @@ Case = make_dataclass("Case", ["samples", "plan"])
 
 @given(plain, plain)
 def test_a_case_survives_its_blob_with_its_types(samples: Any, plan: Any) -> None:
-    blob = to_blob("EC201", Case(samples, plan))
-    code, values = from_blob(blob)
+    blob = encode_case("EC201", Case(samples, plan))
+    code, values = decode_case(blob)
     assert code == "EC201"
     assert repr(values) == repr({"samples": samples, "plan": plan})
     assert set(blob) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_")
@@ -48,16 +48,16 @@ def test_a_case_prints_as_keyword_arguments() -> None:
 
 @given(st.text(alphabet="eNqabc_-=0 ", max_size=30))
 def test_other_text_is_refused_and_never_crashes(text: str) -> None:
-    with pytest.raises(BadBlob, match="is no replay blob"):
-        from_blob(text)
+    with pytest.raises(InvalidBlob, match="is no replay blob"):
+        decode_case(text)
 
 
 @given(plain, st.data())
 def test_a_blob_that_was_cut_off_is_refused(value: Any, data: st.DataObject) -> None:
-    blob = to_blob("EC201", Case(value, value))
+    blob = encode_case("EC201", Case(value, value))
     cut = data.draw(st.integers(0, len(blob) - 3))
-    with pytest.raises(BadBlob):
-        from_blob(blob[:cut])
+    with pytest.raises(InvalidBlob):
+        decode_case(blob[:cut])
 
 
 def test_objects_are_not_plain() -> None:

@@ -16,7 +16,7 @@ from fixtures.gallery.loops_correct import Net, Rows, Told, Trained
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable
-from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.kinds.common.calling import TargetError
 from pytest_evalcheck.kinds.common.process_state import same_random_numbers
 from pytest_evalcheck.kinds.loop.data import SampleError
 from pytest_evalcheck.kinds.loop.memory import Forwards, Held
@@ -96,7 +96,7 @@ def test_numbers_become_plain() -> None:
     ],
 )
 def test_what_is_no_evaluation_is_told(made: Any, message: str) -> None:
-    with pytest.raises(TargetFault, match=message):
+    with pytest.raises(TargetError, match=message):
         read(made)
 
 
@@ -194,7 +194,7 @@ def test_exact_numbers_come_from_the_loop_or_the_reference() -> None:
     }
     loop = subject()
     assert loop.exact(ROWS) == pytest.approx(loop.numbers(ROWS, batch_size=1), rel=1e-5)
-    with pytest.raises(TargetFault, match="exact numbers raised an error"):
+    with pytest.raises(TargetError, match="exact numbers raised an error"):
         subject(ec.Loop(evaluate=lambda data: {"n": 3}, exact=lambda data: 1 / 0)).exact(ROWS)
 
 
@@ -237,7 +237,7 @@ def test_reports_of_ranks() -> None:
     silent = subject(ec.Loop(evaluate=lambda data: {"n": 3}, over_ranks=lambda data, ranks: [{"n": 3}, None]))
     assert list(over_ranks(silent, ROWS, 2, 2)) == [0]
     nobody = subject(ec.Loop(evaluate=lambda data: {"n": 3}, over_ranks=lambda data, ranks: [None] * ranks))
-    with pytest.raises(TargetFault, match="no rank reports anything"):
+    with pytest.raises(TargetError, match="no rank reports anything"):
         over_ranks(nobody, ROWS, 2, 2)
 
 

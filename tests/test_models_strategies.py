@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.reports.case_codec import is_plain
-from pytest_evalcheck.strategies import Padding, Samples
+from pytest_evalcheck.strategies import Padding, SampleStrategy
 from pytest_evalcheck.strategies.containers import CONTAINERS, contained
 
 BOTH: Any = ("right", "left")
-ALL: dict[str, Samples] = {
+ALL: dict[str, SampleStrategy] = {
     "causal LM": es.causal_lm(vocab=9, sides=BOTH),
     "causal LM with positions": es.causal_lm(vocab=9, sides=BOTH, position_ids=True),
     "masked LM": es.masked_lm(vocab=9),
@@ -85,7 +85,7 @@ def test_batches_have_the_shapes_and_dtypes_of_the_docstring(name: str) -> None:
 
 
 @every_kind
-def test_labels_are_the_field_that_is_named(inputs: Samples) -> None:
+def test_labels_are_the_field_that_is_named(inputs: SampleStrategy) -> None:
     row = find(inputs.sample, lambda _: True, settings=settings(database=None, phases=[Phase.generate]))
     assert inputs.labels in inputs.collate([row])
 
@@ -101,7 +101,7 @@ def test_labels_are_the_field_that_is_named(inputs: Samples) -> None:
         (es.sequence_to_sequence(vocab=9), ((4,), (5, 6)), [5, 6]),
     ],
 )
-def test_labels_that_do_not_count_are_the_ignored_ones(made: Samples, row: Any, labels: list[int]) -> None:
+def test_labels_that_do_not_count_are_the_ignored_ones(made: SampleStrategy, row: Any, labels: list[int]) -> None:
     assert made.collate([row])["labels"].tolist() == [labels]
 
 

@@ -74,7 +74,7 @@ def test_a_blob_replays() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_said(call: Any, said: str) -> None:
-    with pytest.raises((ec.TargetError, ValueError), match=said):
+    with pytest.raises((ec.UsageError, ValueError), match=said):
         call()
 
 

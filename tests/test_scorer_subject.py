@@ -12,18 +12,18 @@ from fixtures.gallery.scorers_correct import ExactMatch, Streams, matches
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable
-from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.kinds.common.calling import TargetError
 from pytest_evalcheck.kinds.scorer.call_counts import AGGREGATIONS, calls, counting, totals
 from pytest_evalcheck.kinds.scorer.scores import entries, listed, named, same_in_another_order
 from pytest_evalcheck.kinds.scorer.streaming import streamed
 from pytest_evalcheck.kinds.scorer.stub_scorers import CannotTravel, Draws, Fails, Slow, mark
 from pytest_evalcheck.kinds.scorer.subject import ScorerSubject, one_by_one
-from pytest_evalcheck.strategies import Samples
+from pytest_evalcheck.strategies import SampleStrategy
 
 ROWS = [({"question": "q0", "answer": "4"}, ["4"]), ({"question": "q1", "answer": "5"}, ["4"])]
 
 
-def subject(record: ec.Scorer | None = None, inputs: Samples = ExactMatch.inputs) -> ScorerSubject:
+def subject(record: ec.Scorer | None = None, inputs: SampleStrategy = ExactMatch.inputs) -> ScorerSubject:
     return ScorerSubject(build=lambda: record or ExactMatch().record(), inputs=inputs)
 
 
@@ -38,7 +38,7 @@ def test_every_use_gets_new_responses_and_documents() -> None:
 @pytest.mark.parametrize("made", [None, [], ([], []), ([1], [2], [3]), ((1, 2), (3, 4))])
 def test_a_collate_gives_two_lists(made: Any) -> None:
     scorer = subject(inputs=ExactMatch.inputs.but(collate=lambda rows: made))
-    with pytest.raises(TargetFault, match="did not give responses and documents"):
+    with pytest.raises(TargetError, match="did not give responses and documents"):
         scorer.given(ROWS)
 
 
@@ -56,7 +56,7 @@ def test_iterators_are_read_outside_and_inside() -> None:
 
 @pytest.mark.parametrize("scores", [None, 1.0, "good", b"good", {"a": 1}])
 def test_what_cannot_be_scores_is_told(scores: Any) -> None:
-    with pytest.raises(TargetFault, match="no list of scores"):
+    with pytest.raises(TargetError, match="no list of scores"):
         listed(scores)
 
 
@@ -183,7 +183,7 @@ def test_responses_that_cannot_be_drawn_are_refused(wrong: dict[str, Any]) -> No
 @pytest.mark.parametrize(
     "inputs", [es.responses(max_repeats=3), es.choices(), es.loglikelihoods()], ids=lambda i: i.name
 )
-def test_right_and_wrong_responses_differ_and_stay_as_many(inputs: Samples) -> None:
+def test_right_and_wrong_responses_differ_and_stay_as_many(inputs: SampleStrategy) -> None:
     assert inputs.right
     assert inputs.wrong
     for sample in inputs.contrast:

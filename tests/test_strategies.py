@@ -15,9 +15,9 @@ from pytest_evalcheck.kinds.metric.cases import Gaps, Reordered, Shards, Stream
 from pytest_evalcheck.kinds.metric.cases_hostile import Ignored
 from pytest_evalcheck.kinds.suite import shipped
 from pytest_evalcheck.reports.case_codec import is_plain
-from pytest_evalcheck.strategies import Arguments, Bulk, Samples
+from pytest_evalcheck.strategies import Arguments, Bulk, SampleStrategy
 
-ALL: dict[str, Samples] = {
+ALL: dict[str, SampleStrategy] = {
     "binary probabilities": es.binary(ignore_index=-1),
     "binary logits": es.binary(of="logits"),
     "binary labels": es.binary(of="labels"),
@@ -52,7 +52,7 @@ def _lengths(arguments: Arguments) -> set[int]:
 
 
 @every_kind
-def test_samples_are_plain_and_collate_to_rows_of_one_length(inputs: Samples) -> None:
+def test_samples_are_plain_and_collate_to_rows_of_one_length(inputs: SampleStrategy) -> None:
     @light
     @given(inputs.rows(max_size=4))
     def check(rows: list[Any]) -> None:
@@ -64,7 +64,7 @@ def test_samples_are_plain_and_collate_to_rows_of_one_length(inputs: Samples) ->
 
 
 @every_kind
-def test_the_empty_batch_has_the_dtypes_and_ranks_of_any_other(inputs: Samples) -> None:
+def test_the_empty_batch_has_the_dtypes_and_ranks_of_any_other(inputs: SampleStrategy) -> None:
     row = minimal(inputs.sample)
     for empty, one in zip(Arguments.of(inputs.collate([])).args, Arguments.of(inputs.collate([row])).args, strict=True):
         if isinstance(one, torch.Tensor):
@@ -73,7 +73,7 @@ def test_the_empty_batch_has_the_dtypes_and_ranks_of_any_other(inputs: Samples) 
 
 
 @every_kind
-def test_what_is_derived_of_a_sample_is_a_sample(inputs: Samples) -> None:
+def test_what_is_derived_of_a_sample_is_a_sample(inputs: SampleStrategy) -> None:
     @light
     @given(inputs.sample)
     def check(row: Any) -> None:
@@ -89,7 +89,7 @@ def test_what_is_derived_of_a_sample_is_a_sample(inputs: Samples) -> None:
 
 
 @every_kind
-def test_right_and_wrong_predictions_differ_on_the_contrast(inputs: Samples) -> None:
+def test_right_and_wrong_predictions_differ_on_the_contrast(inputs: SampleStrategy) -> None:
     if inputs.wrong is None:
         pytest.skip("no wrong prediction is known")
     right = inputs.right or (lambda row: row)
@@ -99,7 +99,7 @@ def test_right_and_wrong_predictions_differ_on_the_contrast(inputs: Samples) -> 
 
 
 @every_kind
-def test_bulk_rows_are_repeatable_and_follow_their_parameters(inputs: Samples) -> None:
+def test_bulk_rows_are_repeatable_and_follow_their_parameters(inputs: SampleStrategy) -> None:
     if inputs.bulk is None:
         pytest.skip("no distribution is known")
     bulk = Bulk(seed=1, rows=50, scale=2.0, offset=10.0, drift=1.0)
@@ -109,7 +109,7 @@ def test_bulk_rows_are_repeatable_and_follow_their_parameters(inputs: Samples) -
     assert _lengths(Arguments.of(inputs.collate(list(rows)))) == {50}
 
 
-def _inputs(made: Any) -> Samples:
+def _inputs(made: Any) -> SampleStrategy:
     if "wrapper" in made.kinds:
         return es.causal_lm(vocab=5)
     if "decoder" in made.kinds:
@@ -134,7 +134,7 @@ def test_every_regime_of_every_check_is_reached(made: Any, regime: str) -> None:
 
 @pytest.mark.parametrize("made", shipped(), ids=lambda made: made.code)
 def test_cases_are_plain_and_print(made: Any) -> None:
-    from pytest_evalcheck.reports.case_codec import case_fields, from_blob, to_blob
+    from pytest_evalcheck.reports.case_codec import case_fields, decode_case, encode_case
 
     inputs = ALL["binary probabilities"] if "metric" in made.kinds else _inputs(made)
 
@@ -142,7 +142,7 @@ def test_cases_are_plain_and_print(made: Any) -> None:
     @given(made.case.strategy(inputs))
     def check(case: Any) -> None:
         assert is_plain(list(case_fields(case).values()))
-        _, values = from_blob(to_blob(made.code, case))
+        _, values = decode_case(encode_case(made.code, case))
         assert repr(made.case(**values)) == repr(case)
 
     check()
@@ -156,7 +156,7 @@ def test_streams_shrink_to_one_sample_in_one_batch() -> None:
 
 
 @every_kind
-def test_plans_use_every_sample_once_and_in_order(inputs: Samples) -> None:
+def test_plans_use_every_sample_once_and_in_order(inputs: SampleStrategy) -> None:
     @light
     @given(Stream.strategy(inputs), Gaps.strategy(inputs), Shards.strategy(inputs))
     def check(stream: Stream, gaps: Gaps, shards: Shards) -> None:

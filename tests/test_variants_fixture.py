@@ -11,7 +11,7 @@ import torch
 from target_files import Suite
 
 import pytest_evalcheck as ec
-from pytest_evalcheck.expectations.failures import Violation
+from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.variants.runs import variants
 
 SAMPLES = [(place % 3, place / 50) for place in range(100)]
@@ -32,7 +32,7 @@ def test_variants_that_agree_give_the_plain_value() -> None:
 
 def test_a_variant_that_differs_is_named_with_both_values() -> None:
     found = variants(evaluate, SAMPLES, {"far": {"shift": 0.5}, "farther": {"shift": 0.7}, "by 4": {"batch_size": 4}})
-    with pytest.raises(Violation, match="the value of 'far' at") as raised:
+    with pytest.raises(CheckFailure, match="the value of 'far' at") as raised:
         found.agree()
     assert "0.99" in raised.value.expected
     assert "1.49" in raised.value.actual
@@ -42,7 +42,7 @@ def test_a_variant_that_differs_is_named_with_both_values() -> None:
 
 def test_an_error_of_a_variant_is_its_own() -> None:
     found = variants(evaluate, SAMPLES, {"typo": {"shft": 0.5}, "by 4": {"batch_size": 4}})
-    with pytest.raises(Violation, match="'typo' raised an error") as raised:
+    with pytest.raises(CheckFailure, match="'typo' raised an error") as raised:
         found.agree()
     assert isinstance(raised.value.__cause__, TypeError)
     assert "typo" not in found.costs
@@ -57,12 +57,12 @@ def test_an_error_of_the_plain_one_is_raised() -> None:
 def test_a_budget_is_held_by_pairs_and_the_rest_by_the_tolerance() -> None:
     budget = {"budget": 0.1, "number": "right"}
     assert variants(evaluate, SAMPLES, {"a": ec.Variant({"wrong": 2, "shift": 1.0}, **budget)}).agree()
-    with pytest.raises(Violation, match="loses more than its budget"):
+    with pytest.raises(CheckFailure, match="loses more than its budget"):
         variants(evaluate, SAMPLES, {"a": ec.Variant({"wrong": 40}, **budget)}).agree()
-    with pytest.raises(Violation, match="may lose more than its budget"):
+    with pytest.raises(CheckFailure, match="may lose more than its budget"):
         variants(evaluate, SAMPLES, {"a": ec.Variant({"wrong": 8}, **budget)}).agree()
     both = ec.Variant({"wrong": 2, "shift": 1.0}, within=0.1, **budget)
-    with pytest.raises(Violation, match=r"the value of 'a' at \['mean'\]"):
+    with pytest.raises(CheckFailure, match=r"the value of 'a' at \['mean'\]"):
         variants(evaluate, SAMPLES, {"a": both}).agree()
 
 

@@ -10,7 +10,7 @@ from hypothesis.errors import NoSuchExample
 
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.kinds.wrapper.cases import Batch, Padded, Pair, Rowwise
-from pytest_evalcheck.strategies import Samples
+from pytest_evalcheck.strategies import SampleStrategy
 
 PADDED = es.causal_lm(vocab=9, sides=("right", "left"))
 IMAGES = es.images(classes=3, shape=(1, 1, 2), containers=("dict", "tuple"))
@@ -26,7 +26,7 @@ def minimal(strategy: Any, condition: Any = lambda _: True) -> Any:
 
 
 @both
-def test_a_batch_is_never_empty_and_in_a_container_of_its_target(inputs: Samples) -> None:
+def test_a_batch_is_never_empty_and_in_a_container_of_its_target(inputs: SampleStrategy) -> None:
     @light
     @given(Batch.strategy(inputs))
     def check(case: Batch) -> None:
@@ -45,7 +45,7 @@ def test_a_batch_has_the_rows_that_its_samples_need() -> None:
 
 
 @both
-def test_a_row_is_found_in_all_its_company(inputs: Samples) -> None:
+def test_a_row_is_found_in_all_its_company(inputs: SampleStrategy) -> None:
     @light
     @given(Rowwise.strategy(inputs))
     def check(case: Rowwise) -> None:
@@ -95,7 +95,7 @@ def test_padding_is_more_and_on_every_side_that_the_model_can_take() -> None:
 
 
 @both
-def test_two_batches_share_no_row_and_leave_none_out(inputs: Samples) -> None:
+def test_two_batches_share_no_row_and_leave_none_out(inputs: SampleStrategy) -> None:
     @light
     @given(Pair.strategy(inputs))
     def check(case: Pair) -> None:

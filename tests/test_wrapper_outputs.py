@@ -13,7 +13,7 @@ from wrapper_subjects import subject
 
 from fixtures.gallery.wrappers_texts import LanguageModel, Tagger
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import Violation
+from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.kinds.wrapper.outputs import (
     Opaque,
     Padded,
@@ -162,7 +162,7 @@ def test_an_error_is_seen_through_padding() -> None:
     ],
 )
 def test_a_batch_of_one_of_another_shape_is_told(many: Any, one: Any, said: str) -> None:
-    with pytest.raises(Violation) as caught:
+    with pytest.raises(CheckFailure) as caught:
         compare_shapes(many, one, 2, "outputs")
     assert caught.value.actual == said
 

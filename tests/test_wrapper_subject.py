@@ -13,7 +13,7 @@ import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable
-from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.kinds.common.calling import TargetError
 from pytest_evalcheck.kinds.wrapper.outputs import write_into
 from pytest_evalcheck.kinds.wrapper.recording_metric import Probe
 from pytest_evalcheck.kinds.wrapper.subject import GIVEN, LiveWrapper, WrapperSubject, in_mode
@@ -113,7 +113,7 @@ def test_a_forward_between_comes_after_the_outputs_and_before_the_metrics() -> N
 
 @pytest.mark.parametrize("outputs", [None, object(), {"logits": None}, (x for x in ())])
 def test_outputs_without_values_are_a_fault(outputs: Any) -> None:
-    with pytest.raises(TargetFault, match="the outputs of forward hold no values"):
+    with pytest.raises(TargetError, match="the outputs of forward hold no values"):
         LiveWrapper(ec.Wrapper(forward=lambda batch: outputs)).seen({})
 
 
@@ -155,13 +155,13 @@ def _evaluated(wrapper: WrapperSubject) -> None:
 )
 def test_an_error_of_what_describes_the_target_is_a_fault(more: Any, said: str) -> None:
     wrapper = subject(**more)
-    with pytest.raises(TargetFault, match=said):
+    with pytest.raises(TargetError, match=said):
         _evaluated(wrapper)
 
 
 def test_a_collate_that_raises_is_a_fault() -> None:
     inputs = es.samples(es.images(classes=2).sample, collate=lambda rows: rows[9])
-    with pytest.raises(TargetFault, match="the collate raised an error") as caught:
+    with pytest.raises(TargetError, match="the collate raised an error") as caught:
         WrapperSubject(build=lambda: ec.Wrapper(forward=len), inputs=inputs).batch([IMAGE])
     assert caught.value.actual == "IndexError: list index out of range"
 

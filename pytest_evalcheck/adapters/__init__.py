@@ -6,7 +6,7 @@ import difflib
 import importlib
 from typing import Any
 
-from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.kinds.common.calling import TargetError
 from pytest_evalcheck.kinds.decoder.record import Decoder
 from pytest_evalcheck.kinds.loop.record import Loop
 from pytest_evalcheck.kinds.metric.subject import Metric
@@ -91,7 +91,7 @@ def record(kind: str, made: Any) -> Any:
     """The record of what the factory of a target of this kind returned.
 
     Raises:
-        TargetFault: when it is none, nor an object of a library that is known.
+        TargetError: when it is none, nor an object of a library that is known.
     """
     given = made.model if isinstance(made, Decoder) else made
     if isinstance(made, _RECORDS[kind]) and not (isinstance(made, Decoder) and not made.complete):
@@ -101,13 +101,13 @@ def record(kind: str, made: Any) -> Any:
         if module:
             return importlib.import_module(f"pytest_evalcheck.adapters.{module}").record(made)
     if isinstance(made, Decoder):
-        raise TargetFault(
+        raise TargetError(
             "the decoder does not say how it decodes",
             expected="step=..., or both generate=... and full=...; a model of transformers needs neither",
             actual=f"{_describe(given)} with make_cache alone" if made.generate is None else "generate=... alone",
             cause="factory",
         )
-    raise TargetFault(
+    raise TargetError(
         f"the factory returned {_describe(made)}",
         expected=_EXPECTED[kind],
         actual=repr(made)[:120],

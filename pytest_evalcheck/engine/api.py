@@ -8,15 +8,15 @@ from typing import Any
 
 from hypothesis.reporting import with_reporter
 
-from pytest_evalcheck.engine.cell_spec import Plan
+from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.effort import EFFORTS
-from pytest_evalcheck.engine.runner import Runner
+from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.engine.selection import Selection
-from pytest_evalcheck.reports.case_codec import from_blob
+from pytest_evalcheck.reports.case_codec import decode_case
 from pytest_evalcheck.reports.failure_text import relative
 from pytest_evalcheck.reports.results import Cell, Report
 from pytest_evalcheck.targets import device_spec
-from pytest_evalcheck.targets.target import Target, TargetError, nearest
+from pytest_evalcheck.targets.target import Target, UsageError, nearest
 
 
 def run(
@@ -39,36 +39,36 @@ def run(
     ``fixtures`` are the values of the fixtures that the factory asks for.
 
     Raises:
-        TargetError: when the target, or what it is asked for here, is not written as it should be.
-        BadBlob: when ``replay`` is no blob.
+        UsageError: when the target, or what it is asked for here, is not written as it should be.
+        InvalidBlob: when ``replay`` is no blob.
     """
     if not isinstance(target, Target):
-        raise TargetError(f"run() takes a target, such as a function decorated with @ec.metric; got {target!r}")
+        raise UsageError(f"run() takes a target, such as a function decorated with @ec.metric; got {target!r}")
     if target.problems:
-        raise TargetError(f"{target.name}: " + "; ".join(target.problems))
+        raise UsageError(f"{target.name}: " + "; ".join(target.problems))
     if target.isolated:
-        raise TargetError(
+        raise UsageError(
             f"{target.name} is isolated, since it may take its process along; run it with pytest --evalcheck"
         )
     if effort not in EFFORTS:
-        raise TargetError(f"effort {effort!r}{nearest(effort, list(EFFORTS))} expected one of {', '.join(EFFORTS)}")
+        raise UsageError(f"effort {effort!r}{nearest(effort, list(EFFORTS))} expected one of {', '.join(EFFORTS)}")
     asked = device_spec.parse(device)
     given = {"device": "", **(fixtures or {})}
     absent = [name for name in target.arguments if name not in given]
     if absent:
-        raise TargetError(
+        raise UsageError(
             f"{target.name} asks for the fixture {absent[0]!r}; give it as fixtures={{{absent[0]!r}: ...}}"
         )
     arguments = {name: given[name] for name in target.arguments}
     chosen = Selection.parse(select, ignore, [*target.checks])
-    code, fields = from_blob(replay) if replay else ("", None)
+    code, fields = decode_case(replay) if replay else ("", None)
     cells = []
     for check in target.checks:
         unasked = check.marks and check.code not in chosen.take  # real processes only when they are named
         if not chosen.takes(check) or unasked or (code and check.code != code):
             continue
         for one in device_spec.chosen(asked, accelerators_only=bool(check.accelerators)):
-            plan = Plan(
+            plan = CellSpec(
                 target=target,
                 check=check,
                 device=one,
@@ -79,7 +79,7 @@ def run(
                 reproduce=partial(_reproduce, target, one),
             )
             placed = {**arguments, "device": device_spec.torch_name(one)} if "device" in arguments else arguments
-            cells.append(_cell(Runner(plan), placed))
+            cells.append(_cell(CellRunner(plan), placed))
     return Report(cells)
 
 
@@ -88,7 +88,7 @@ def _reproduce(target: Target, device: str, blob: str) -> str:
     return f"pytest_evalcheck.run({target.name}{where}, replay={blob!r})"
 
 
-def _cell(runner: Runner, arguments: Mapping[str, Any]) -> Cell:
+def _cell(runner: CellRunner, arguments: Mapping[str, Any]) -> Cell:
     def trial(case: Any) -> None:
         runner.attempt(case, arguments)
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_evalcheck.engine.effort import EFFORTS, Effort
-from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.kinds.common.calling import TargetError
 from pytest_evalcheck.kinds.common.case import explicit
 from pytest_evalcheck.kinds.suite import Check
 from pytest_evalcheck.targets import device_spec
@@ -15,7 +15,7 @@ from pytest_evalcheck.targets.target import KnownFailure, Target
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class CellSpec:
     """What one cell is to try, and how."""
 
     target: Target
@@ -83,11 +83,11 @@ class Plan:
         """A case of the check from its fields.
 
         Raises:
-            TargetFault: when the fields are not those of the check's cases.
+            TargetError: when the fields are not those of the check's cases.
         """
         wanted = list(self.check.case.__dataclass_fields__)  # type: ignore[attr-defined]
         if sorted(values) != sorted(wanted):
-            raise TargetFault(
+            raise TargetError(
                 f"{source} does not fit {self.check.code}",
                 expected=f"the fields {', '.join(wanted)}",
                 actual=", ".join(values),

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_evalcheck.expectations.failures import Evidence, Violation
-from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.expectations.failures import CheckFailure, ComparisonStats
+from pytest_evalcheck.kinds.common.calling import TargetError
 from pytest_evalcheck.reports.case_codec import case_fields, is_plain
 
 
@@ -17,17 +17,17 @@ class SearchOver(BaseException):
 
 
 @dataclass
-class Trial:
+class CellState:
     """What has been seen of one cell so far."""
 
-    evidence: Evidence
+    evidence: ComparisonStats
     started: float = field(default_factory=time.monotonic)
     warm: float = 0.0
     examples: int = 0
     regimes: Counter[str] = field(default_factory=Counter)
     witnessed: bool = False
     case: Any = None
-    violation: Violation | None = None
+    violation: CheckFailure | None = None
     failed_at: float = 0.0
     fault: str = ""
     ledger: Any = None
@@ -36,7 +36,7 @@ class Trial:
     """The same of the failing case."""
 
 
-def totals(ledger: Any) -> dict[str, Any]:
+def ledger_totals(ledger: Any) -> dict[str, Any]:
     """How much crossed between devices, and how often the host waited."""
     ways = sorted({(one.source, one.target) for one in ledger.transfers})
     bytes_of = {f"{source} -> {target}": ledger.bytes(source, target) for source, target in ways}
@@ -47,11 +47,11 @@ def require_plain(case: Any) -> None:
     """Hold that a case prints as Python.
 
     Raises:
-        TargetFault: when a sample is anything else.
+        TargetError: when a sample is anything else.
     """
     odd = next(((name, value) for name, value in case_fields(case).items() if not is_plain(value)), None)
     if odd:
-        raise TargetFault(
+        raise TargetError(
             "a sample is not plain Python",
             actual=f"{odd[0]}={odd[1]!r}"[:200],
             expected="numbers, text, None, and tuples, lists or dicts of them; make tensors in the collate",

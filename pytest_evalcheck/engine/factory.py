@@ -12,16 +12,16 @@ from hypothesis.errors import HypothesisException
 from pytest_evalcheck import adapters
 from pytest_evalcheck.engine.timeout import CellTimeout
 from pytest_evalcheck.guard import Snapshot
-from pytest_evalcheck.kinds.common.calling import TargetFault, pass_on_what_cannot_be_simulated
+from pytest_evalcheck.kinds.common.calling import TargetError, pass_on_what_cannot_be_simulated
 from pytest_evalcheck.kinds.common.process_state import same_random_numbers
 from pytest_evalcheck.kinds.decoder.record import Decoder
 from pytest_evalcheck.kinds.loop.record import Loop
 from pytest_evalcheck.kinds.wrapper.subject import Wrapper
-from pytest_evalcheck.reports.failure_text import raised_at
+from pytest_evalcheck.reports.failure_text import format_exception_location
 from pytest_evalcheck.targets.target import Target
 
 
-class Building:
+class TargetFactory:
     """What one cell builds of its target."""
 
     def __init__(self, target: Target) -> None:
@@ -39,7 +39,7 @@ class Building:
             self._pristine[device] = self._make(arguments)
         pristine = self._pristine[device]
         if isinstance(pristine, (Wrapper, Decoder, Loop)):
-            raise TargetFault(
+            raise TargetError(
                 "a record of callables cannot be copied: its callables would go on to use the model of the original",
                 actual=f'fresh="cell" and an ec.{type(pristine).__name__}',
                 expected='the model itself, or fresh="example"',
@@ -63,9 +63,9 @@ class Building:
             raise
         except BaseException as error:
             pass_on_what_cannot_be_simulated(error)
-            raise TargetFault(
+            raise TargetError(
                 "the factory raised an error",
-                actual=raised_at(error, self._target.file),
+                actual=format_exception_location(error, self._target.file),
                 expected=f"a {self._target.kind}",
                 cause="factory",
             ) from error

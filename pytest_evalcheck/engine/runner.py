@@ -12,27 +12,33 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis.errors import FailedHealthCheck, Flaky, HypothesisException, Unsatisfiable
 
-from pytest_evalcheck.engine.cell_spec import Plan
-from pytest_evalcheck.engine.cell_state import SearchOver, Trial, require_plain, totals
-from pytest_evalcheck.engine.factory import Building
+from pytest_evalcheck.engine.cell_spec import CellSpec
+from pytest_evalcheck.engine.cell_state import CellState, SearchOver, ledger_totals, require_plain
+from pytest_evalcheck.engine.factory import TargetFactory
 from pytest_evalcheck.engine.timeout import CellTimeout, time_limit
-from pytest_evalcheck.expectations.failures import Evidence, NotApplicable, NotCheckable, Violation, collecting
-from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.expectations.failures import (
+    CheckFailure,
+    ComparisonStats,
+    NotApplicable,
+    NotCheckable,
+    collecting,
+)
+from pytest_evalcheck.kinds.common.calling import TargetError
 from pytest_evalcheck.kinds.common.process_state import borrowed
 from pytest_evalcheck.kinds.registry import SUBJECTS
-from pytest_evalcheck.reports.case_codec import case_fields, literal, to_blob
-from pytest_evalcheck.reports.failure_text import raised_at, relative, screen
+from pytest_evalcheck.reports.case_codec import case_fields, encode_case, literal
+from pytest_evalcheck.reports.failure_text import format_exception_location, relative, screen
 from pytest_evalcheck.reports.results import Cell, Outcome
 from pytest_evalcheck.targets import device_spec
 
 
-class Runner:
+class CellRunner:
     """One cell: its Hypothesis test, and the verdict on what that did."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: CellSpec) -> None:
         self.plan = plan
         self.trial = self._new_trial()
-        self._building = Building(plan.target)
+        self._building = TargetFactory(plan.target)
 
     def test(self, run: Callable[..., None]) -> Callable[..., None]:
         """``run(case=..., **fixtures)`` as a Hypothesis test with the settings of this cell."""
@@ -40,7 +46,7 @@ class Runner:
         made = given(case=self._strategy())(run)
         try:
             pinned = plan.pinned
-        except TargetFault:
+        except TargetError:
             pinned = []  # told by judge(), as the verdict of this cell
         for case in pinned:
             made = hypothesis.example(case=case)(made)
@@ -79,9 +85,9 @@ class Runner:
         compared = trial.evidence.compared
         try:
             self._without_leaks(case, arguments)
-        except Violation as violation:
+        except CheckFailure as violation:
             trial.examples += 1
-            passable = plan.check.one_case_is_enough and not violation.fault
+            passable = plan.check.existential and not violation.fault
             # These are not shrunk, so that the smallest of those that were tried is the one to show.
             if not passable or trial.case is None or len(repr(case)) < len(repr(trial.case)):
                 trial.violation, trial.case, trial.crossed = violation, case, trial.ledger
@@ -123,14 +129,14 @@ class Runner:
             return self._failed(outcome, reason)
         return self.cell(outcome, reason=reason)
 
-    def faulted(self, fault: TargetFault, started: float) -> Cell:
+    def faulted(self, fault: TargetError, started: float) -> Cell:
         """The cell of a target that could not be judged here."""
-        self.trial = Trial(Evidence(self.plan.target.tolerance), started=started, violation=fault)
+        self.trial = CellState(ComparisonStats(self.plan.target.tolerance), started=started, violation=fault)
         return self._failed(None, "")
 
-    def _new_trial(self) -> Trial:
+    def _new_trial(self) -> CellState:
         measuring = 0.0 if self.plan.pinned_only else self.plan.effort.measuring
-        return Trial(Evidence(self.plan.target.tolerance, seconds=measuring))
+        return CellState(ComparisonStats(self.plan.target.tolerance, seconds=measuring))
 
     def _strategy(self) -> Any:
         plan = self.plan
@@ -166,7 +172,7 @@ class Runner:
             raise
         finally:
             if left:  # what else went wrong may well follow from it
-                raise TargetFault(
+                raise TargetError(
                     "the target left the process changed",
                     actual=left[0],
                     expected="as it was found",
@@ -193,22 +199,22 @@ class Runner:
         before = self._building.snapshot()
         try:
             self.plan.check.function(subject, case)
-        except (Violation, NotApplicable, HypothesisException):
+        except (CheckFailure, NotApplicable, HypothesisException):
             raise
         except AssertionError as error:  # an extra check may use plain asserts
-            raise Violation(
-                str(error) or "an assert of the check does not hold", detail=raised_at(error, "")
+            raise CheckFailure(
+                str(error) or "an assert of the check does not hold", detail=format_exception_location(error, "")
             ) from error
         except Exception as error:
             self.trial.fault = traceback.format_exc()
-            raise TargetFault(
+            raise TargetError(
                 "the check itself raised an error",
-                actual=raised_at(error, self.plan.check.function.__code__.co_filename),
-                expected="a Violation, or nothing",
+                actual=format_exception_location(error, self.plan.check.function.__code__.co_filename),
+                expected="a CheckFailure, or nothing",
                 cause="check",
             ) from error
         if before is not None and (changes := before.changes()):
-            raise TargetFault(
+            raise TargetError(
                 "an example left something behind in the target, which is built once a cell",
                 detail="\n".join(changes[:5]),
                 cause="left behind",
@@ -217,44 +223,46 @@ class Runner:
     def _blame(self, error: BaseException) -> None:
         """Turn whatever ended the search into the violation to report."""
         trial = self.trial
-        if isinstance(error, Violation):
+        if isinstance(error, CheckFailure):
             trial.violation = error
         elif isinstance(error, SearchOver) and trial.violation:
             pass
         elif isinstance(error, CellTimeout):
             if trial.violation is None:
                 limit = self.plan.target.timeout or self.plan.timeout
-                trial.violation = TargetFault(f"the cell did not end within {limit:g} seconds", cause="timeout")
+                trial.violation = TargetError(f"the cell did not end within {limit:g} seconds", cause="timeout")
         elif isinstance(error, Flaky) and trial.violation:
             said = "The same case was kept another time: the target is not deterministic."
             trial.violation.detail = f"{trial.violation.detail}\n{said}".strip()
         elif isinstance(error, (Unsatisfiable, FailedHealthCheck)):
-            trial.violation = TargetFault(
+            trial.violation = TargetError(
                 "the inputs of the target draw nothing that can be tried",
                 actual=f"{type(error).__name__}: {str(error).splitlines()[0][:200]}",
                 cause="inputs",
             )
         else:
-            trial.violation = TargetFault(
-                "the cell ended in an error", actual=raised_at(error, self.plan.target.file), cause="error"
+            trial.violation = TargetError(
+                "the cell ended in an error",
+                actual=format_exception_location(error, self.plan.target.file),
+                cause="error",
             )
             trial.fault = "".join(traceback.format_exception(error))
 
     def _after(self) -> tuple[Outcome | None, str]:
         trial = self.trial
-        if self.plan.check.one_case_is_enough and not trial.witnessed and trial.violation:
+        if self.plan.check.existential and not trial.witnessed and trial.violation:
             return None, ""
         evidence = trial.evidence
         if not trial.examples:
-            trial.violation = TargetFault("no case was tried", cause="inputs")
+            trial.violation = TargetError("no case was tried", cause="inputs")
         elif not evidence.compared and evidence.refused:
-            trial.violation = TargetFault(
+            trial.violation = TargetError(
                 "every case was refused", actual=evidence.last_refusal, expected="a value from some", cause="refused"
             )
-        elif not evidence.compared and evidence.passed_over:
-            return "not applicable", evidence.passed_over
+        elif not evidence.compared and evidence.inconclusive:
+            return "not applicable", evidence.inconclusive
         elif not evidence.compared:
-            trial.violation = TargetFault(
+            trial.violation = TargetError(
                 "the check compared nothing", detail="Hold values with `ec.expect(...)`.", cause="check"
             )
         else:
@@ -267,13 +275,13 @@ class Runner:
             assert known is not None
             said = "the promise was kept" if outcome == "kept" else f"the check is not applicable ({reason})"
             trial.case = None
-            trial.violation = TargetFault(
+            trial.violation = TargetError(
                 f"{plan.check.code} is listed as a known failure, but {said}",
                 detail=f"the entry says: {known.reason}\nTake the entry out of known_failures.",
                 cause="stale known failure",
             )
         violation = trial.violation
-        blob = to_blob(plan.check.code, trial.case) if trial.case is not None else ""
+        blob = encode_case(plan.check.code, trial.case) if trial.case is not None else ""
         reproduce = plan.reproduce(blob)
         text = screen(
             where=plan.where,
@@ -305,7 +313,7 @@ class Runner:
         plan, trial = self.plan, self.trial
         if "ledger" not in more and trial.ledger is not None:
             crossed = trial.crossed if outcome in ("broken", "known") else None
-            more["ledger"] = crossed.as_dict() if crossed is not None else totals(trial.ledger)
+            more["ledger"] = crossed.as_dict() if crossed is not None else ledger_totals(trial.ledger)
         counted = (
             {} if plan.pinned_only or outcome != "kept" else {name: trial.regimes[name] for name in plan.check.regimes}
         )

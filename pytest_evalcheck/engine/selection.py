@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_evalcheck.kinds.suite import Check
-from pytest_evalcheck.targets.target import TargetError, nearest
+from pytest_evalcheck.targets.target import UsageError, nearest
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class Selection:
         """From comma-separated words.
 
         Raises:
-            TargetError: when a word is the beginning of no code and of no name.
+            UsageError: when a word is the beginning of no code and of no name.
         """
         made = cls.of(take, leave)
         for word in (*made.take, *made.leave):
             if not any(_matches(word, check) for check in checks):
                 known = [w for check in checks for w in (check.code, check.name)]
-                raise TargetError(f"{word!r} is the beginning of no check's code or name{nearest(word, known)}")
+                raise UsageError(f"{word!r} is the beginning of no check's code or name{nearest(word, known)}")
         return made
 
     def takes(self, check: Check) -> bool:

@@ -1,6 +1,6 @@
 """How a check says what it expects, and the failure that it raises.
 
-A `Violation` reads well without any rewriting of asserts: it carries what was looked at, the expected and the
+A `CheckFailure` reads well without any rewriting of asserts: it carries what was looked at, the expected and the
 actual value. What `expect` compares is also counted, so that a check which compared nothing is never green.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference, show
 
 
-class Violation(AssertionError):
+class CheckFailure(AssertionError):
     """A broken promise."""
 
     fault = False
@@ -50,7 +50,7 @@ class NotCheckable(NotApplicable):
 
 
 @dataclass
-class Evidence:
+class ComparisonStats:
     """What the cases of one cell have shown so far."""
 
     tolerance: Tolerance
@@ -59,7 +59,7 @@ class Evidence:
     refused: int = 0
     """Comparisons of nothing but errors, which alone prove nothing."""
     last_refusal: str = ""
-    passed_over: str = ""
+    inconclusive: str = ""
     """Why a case said nothing about the promise."""
     seconds: float = 0.0
     """How long variants may be measured in this cell; 0 where nothing is to be."""
@@ -67,11 +67,11 @@ class Evidence:
     """By name what variants cost, once that was measured."""
 
 
-_evidence: contextvars.ContextVar[Evidence | None] = contextvars.ContextVar("evidence", default=None)
+_evidence: contextvars.ContextVar[ComparisonStats | None] = contextvars.ContextVar("evidence", default=None)
 
 
 @contextmanager
-def collecting(evidence: Evidence) -> Iterator[Evidence]:
+def collecting(evidence: ComparisonStats) -> Iterator[ComparisonStats]:
     """Count what is expected within, and use the tolerance of this cell."""
     token = _evidence.set(evidence)
     try:
@@ -80,7 +80,7 @@ def collecting(evidence: Evidence) -> Iterator[Evidence]:
         _evidence.reset(token)
 
 
-def gathering() -> Evidence | None:
+def current_stats() -> ComparisonStats | None:
     """What is gathered about this cell; None outside of one."""
     return _evidence.get()
 
@@ -93,11 +93,11 @@ def refused(error: Raised) -> None:
         evidence.last_refusal = str(error)
 
 
-def passed_over(why: str) -> None:
+def inconclusive(why: str) -> None:
     """Say that a case has nothing to show; a cell of nothing else is not applicable, never green."""
     evidence = _evidence.get()
     if evidence is not None:
-        evidence.passed_over = why
+        evidence.inconclusive = why
 
 
 _ROOM = 120
@@ -112,7 +112,7 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
     >>> expect(0.5).equals(0.75, about="the mean")
     Traceback (most recent call last):
       ...
-    pytest_evalcheck.expectations.failures.Violation: the mean
+    pytest_evalcheck.expectations.failures.CheckFailure: the mean
         expected  0.75
         actual    0.5
     """
@@ -136,10 +136,10 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
         if found.path and max(len(shown), len(wanted)) > _ROOM:  # the place that differs says more than a cut-off whole
             more = f"and {found.more} more numbers" if found.more else ""
             detail = "\n".join(text for text in (more, detail) if text)
-            raise Violation(f"{about}, at {found.path}", expected=found.expected, actual=found.actual, detail=detail)
+            raise CheckFailure(f"{about}, at {found.path}", expected=found.expected, actual=found.actual, detail=detail)
         if len(line) > 200 or line.startswith("at ") or "shape" in line:
             detail = f"{line[:300]}\n{detail}".strip()
-        raise Violation(about, expected=wanted, actual=shown, detail=detail)
+        raise CheckFailure(about, expected=wanted, actual=shown, detail=detail)
 
     def differs_from(self, other: Any, *, about: str) -> None:
         """Hold that the value is another one."""
@@ -151,4 +151,4 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
         if evidence is not None:
             evidence.compared += 1
         if not condition:
-            raise Violation(about, detail=detail or f"seen: {show(self.actual)}")
+            raise CheckFailure(about, detail=detail or f"seen: {show(self.actual)}")

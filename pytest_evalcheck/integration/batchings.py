@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference, show
-from pytest_evalcheck.expectations.failures import Violation
+from pytest_evalcheck.expectations.failures import CheckFailure
 
 WHOLE = "one batch"
 _PAIR = 2
@@ -57,7 +57,7 @@ class Streams:
     def agree(self, evaluate: Callable[[Any], Any], *, tolerance: Tolerance | None = None) -> Any:
         """Hold that ``evaluate(loader)`` gives on every stream the value of the whole, and return that.
 
-        Raises `Violation` with the stream, its plan and both values; a stream on which alone ``evaluate`` raises is
+        Raises `CheckFailure` with the stream, its plan and both values; a stream on which alone ``evaluate`` raises is
         one too. What it raises on all of them is raised as it is.
         """
         if not callable(evaluate):
@@ -193,7 +193,7 @@ def _value(evaluate: Callable[[Any], Any], stream: Stream) -> Any:
     if value is None:
         raise TypeError("evaluate returned None; expected the value that it worked out")
     if plan.read == before:
-        raise Violation(
+        raise CheckFailure(
             "evaluate did not read its loader",
             expected=f"a value of {stream.name!r}",
             actual=f"{show(value)}, without it",
@@ -201,7 +201,7 @@ def _value(evaluate: Callable[[Any], Any], stream: Stream) -> Any:
     return value
 
 
-def _violation(broken: list[_Tried], reference: _Tried, tolerance: Tolerance) -> Violation:
+def _violation(broken: list[_Tried], reference: _Tried, tolerance: Tolerance) -> CheckFailure:
     stream, number, value = broken[0]
     over = f"{stream.name!r}{', the second time' if number else ''}"
     found = difference(value, reference.value, tolerance)
@@ -212,7 +212,7 @@ def _violation(broken: list[_Tried], reference: _Tried, tolerance: Tolerance) ->
     if set(names) <= set(_MOVED):
         detail.append("for results of one a sample, order_matters=True keeps the samples in order")
     about = f"evaluate raised over {over}" if isinstance(value, Raised) else f"the value over {over}"
-    made = Violation(
+    made = CheckFailure(
         about + (f" at {found.path}" if found.path else ""),
         expected=f"{found.expected}, as over {reference.stream.name!r}",
         actual=found.actual + (f" (and {found.more} more)" if found.more else ""),

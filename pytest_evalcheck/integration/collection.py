@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from pytest_evalcheck.engine.cell_spec import Plan
-from pytest_evalcheck.engine.runner import Runner
+from pytest_evalcheck.engine.cell_spec import CellSpec
+from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.kinds.suite import Check
 from pytest_evalcheck.reports.failure_text import relative
 from pytest_evalcheck.targets import device_spec
-from pytest_evalcheck.targets.target import Target, TargetError
+from pytest_evalcheck.targets.target import Target, UsageError
 
 RUNNERS = "evalcheck_runners"
 """The attribute of a generated function that holds its runners by device."""
@@ -38,7 +38,7 @@ def collected(collector: Any, name: str, target: Target, options: Options) -> py
     """The node of a target: a class of checks, or an error."""
     try:
         body = _body(collector, name, target, options)
-    except TargetError as error:
+    except UsageError as error:
         bad: BadTarget = BadTarget.from_parent(collector, name=name)
         bad.problem = f"{relative(target.file)}:{target.line}: target {name}: {error}"
         return bad
@@ -52,11 +52,11 @@ def collected(collector: Any, name: str, target: Target, options: Options) -> py
 
 def _body(collector: Any, name: str, target: Target, options: Options) -> type:
     if target.problems:
-        raise TargetError("\n".join(target.problems))
+        raise UsageError("\n".join(target.problems))
     twins = _lines_of(name, target.file)
     if len(twins) > 1:
         lines = ", ".join(map(str, twins))
-        raise TargetError(f"{len(twins)} functions have this name (lines {lines}); only the last one would run")
+        raise UsageError(f"{len(twins)} functions have this name (lines {lines}); only the last one would run")
     _require_fixtures(collector, target)
     chosen = Selection.of(options.take, options.leave)
     body: dict[str, Any] = {
@@ -86,9 +86,9 @@ def _function(collector: Any, name: str, target: Target, check: Check, devices: 
         marks = " ".join(f"-m {mark}" for mark in check.marks)
         return lambda blob: " ".join(p for p in (command, marks, f"--evalcheck-replay={blob}" if blob else "") if p)
 
-    runners: dict[str, Runner] = {
-        device: Runner(
-            Plan(
+    runners: dict[str, CellRunner] = {
+        device: CellRunner(
+            CellSpec(
                 target=target,
                 check=check,
                 device=device,
@@ -161,4 +161,4 @@ def _require_fixtures(collector: Any, target: Target) -> None:
         known = getattr(manager, "_arg2node2fixturedefs", None) or getattr(manager, "_arg2fixturedefs", {})
         near = difflib.get_close_matches(argument, ["device", *known], n=1, cutoff=0.6)
         hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise TargetError(f"the factory asks for {argument!r}, which is neither `device` nor a fixture{hint}")
+        raise UsageError(f"the factory asks for {argument!r}, which is neither `device` nor a fixture{hint}")

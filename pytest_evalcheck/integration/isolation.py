@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_evalcheck.engine.cell_spec import Plan
-from pytest_evalcheck.engine.runner import Runner
+from pytest_evalcheck.engine.cell_spec import CellSpec
+from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.integration.options import Options
-from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.kinds.common.calling import TargetError
 from pytest_evalcheck.reports.json import load
 from pytest_evalcheck.reports.results import Cell
 
@@ -24,12 +24,12 @@ _GRACE = 30.0
 """Seconds that a process may take beyond the limit of its cell: it imports torch and the target first."""
 
 
-def should_isolate(plan: Plan, options: Options) -> bool:
+def should_isolate(plan: CellSpec, options: Options) -> bool:
     """Whether this cell goes into a process of its own, and is not in one already."""
     return (options.isolate or plan.target.isolated) and _INSIDE not in os.environ
 
 
-def isolated_cell(runner: Runner, item: pytest.Item, options: Options) -> Cell:
+def isolated_cell(runner: CellRunner, item: pytest.Item, options: Options) -> Cell:
     """Run one cell as pytest of its own and read its report; a process that died or hung is the verdict."""
     started = time.monotonic()
     limit = runner.plan.target.timeout or runner.plan.timeout
@@ -48,7 +48,7 @@ def isolated_cell(runner: Runner, item: pytest.Item, options: Options) -> Cell:
         except subprocess.TimeoutExpired:
             _kill(process)
             return runner.faulted(
-                TargetFault(f"the cell did not end within {limit:g} seconds", cause="timeout"), started
+                TargetError(f"the cell did not end within {limit:g} seconds", cause="timeout"), started
             )
         except BaseException:
             _kill(process)
@@ -58,7 +58,7 @@ def isolated_cell(runner: Runner, item: pytest.Item, options: Options) -> Cell:
             if len(cells) == 1:
                 return cells[0]
         return runner.faulted(
-            TargetFault("the process of the cell died", actual=_ending(process.returncode), cause="died"), started
+            TargetError("the process of the cell died", actual=_ending(process.returncode), cause="died"), started
         )
 
 

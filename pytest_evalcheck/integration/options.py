@@ -13,9 +13,9 @@ from pytest_evalcheck.engine.effort import EFFORTS, Effort
 from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.kinds.suite import shipped
 from pytest_evalcheck.reports import ReportError, check_writable, parse
-from pytest_evalcheck.reports.case_codec import BadBlob, from_blob
+from pytest_evalcheck.reports.case_codec import InvalidBlob, decode_case
 from pytest_evalcheck.targets import device_spec
-from pytest_evalcheck.targets.target import TargetError, nearest
+from pytest_evalcheck.targets.target import UsageError, nearest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class Options:
                 reports=reports,
                 files=tuple(config.getini("evalcheck_files")),
             )
-        except (TargetError, BadBlob, ReportError) as error:
+        except (UsageError, InvalidBlob, ReportError) as error:
             raise pytest.UsageError(str(error)) from error
 
 
@@ -81,15 +81,15 @@ def _foreign(given: Any) -> bool:
 
 
 def _replay(blob: str) -> tuple[str, Mapping[str, Any]]:
-    code, case = from_blob(blob)
+    code, case = decode_case(blob)
     if code.startswith("EC") and code not in {made.code for made in shipped()}:
-        raise BadBlob(f"the replay blob is of {code}, which is no check of this release")
+        raise InvalidBlob(f"the replay blob is of {code}, which is no check of this release")
     return code, case
 
 
 def _effort(name: str) -> str:
     if name not in EFFORTS:
-        raise TargetError(f"effort {name!r}; expected one of {', '.join(EFFORTS)}{nearest(name, list(EFFORTS))}")
+        raise UsageError(f"effort {name!r}; expected one of {', '.join(EFFORTS)}{nearest(name, list(EFFORTS))}")
     return name
 
 
@@ -99,5 +99,5 @@ def _timeout(text: str) -> float | None:
     except ValueError:
         seconds = -1.0
     if not seconds >= 0:
-        raise TargetError(f"timeout {text!r}; expected seconds a cell, or 0 for none")
+        raise UsageError(f"timeout {text!r}; expected seconds a cell, or 0 for none")
     return seconds or None

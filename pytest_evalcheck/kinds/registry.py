@@ -17,4 +17,4 @@ SUBJECTS: dict[str, Any] = {
     "scorer": ScorerSubject,
     "wrapper": WrapperSubject,
 }
-"""By kind. Each has the fields of `Made`."""
+"""By kind. Each has the fields of `Subject`."""

@@ -11,7 +11,7 @@ from dataclasses import fields
 from typing import Any
 
 
-class BadBlob(ValueError):
+class InvalidBlob(ValueError):
     """A replay blob does not say what this suite can replay."""
 
 
@@ -47,17 +47,17 @@ def case_literal(case: Any) -> list[str]:
     return [f"{name}={literal(value)}" for name, value in case_fields(case).items()]
 
 
-def to_blob(code: str, case: Any) -> str:
+def encode_case(code: str, case: Any) -> str:
     """A case of a check as text that a shell takes unquoted."""
     data = json.dumps([code, _encode(case_fields(case))], separators=(",", ":")).encode()
     return base64.urlsafe_b64encode(zlib.compress(data, 9)).decode().rstrip("=")
 
 
-def from_blob(blob: str) -> tuple[str, dict[str, Any]]:
+def decode_case(blob: str) -> tuple[str, dict[str, Any]]:
     """The code of the check and the fields of its case.
 
     Raises:
-        BadBlob: when the text is no blob, or cut off.
+        InvalidBlob: when the text is no blob, or cut off.
     """
     try:
         padded = blob + "=" * (-len(blob) % 4)
@@ -66,7 +66,7 @@ def from_blob(blob: str) -> tuple[str, dict[str, Any]]:
         if not isinstance(code, str) or not isinstance(decoded, dict):
             raise ValueError
     except (ValueError, TypeError, KeyError, binascii.Error, zlib.error) as error:
-        raise BadBlob(
+        raise InvalidBlob(
             f"{blob[:40]!r} is no replay blob; expected the text behind --evalcheck-replay= of a failure, copied whole"
         ) from error
     return code, decoded

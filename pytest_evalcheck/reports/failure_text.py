@@ -6,7 +6,7 @@ import os
 import traceback
 from typing import Any
 
-from pytest_evalcheck.expectations.failures import Violation
+from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.kinds.suite import Check
 from pytest_evalcheck.reports.case_codec import case_literal
 
@@ -16,7 +16,7 @@ def screen(
     where: str,
     made: Check,
     device: str,
-    violation: Violation,
+    violation: CheckFailure,
     case: Any,
     target: str,
     reproduce: str,
@@ -57,7 +57,7 @@ def _cut(field: str, limit: int = 2000) -> list[str]:
     return [field if len(field) <= limit else f"{field[:limit]} ...  # {len(field)} characters, whole in the replay"]
 
 
-def raised_at(error: BaseException, file: str) -> str:
+def format_exception_location(error: BaseException, file: str) -> str:
     """The error on one line with the innermost line of the user's file, or else of any file."""
     frames = traceback.extract_tb(error.__traceback__)
     mine = [frame for frame in frames if frame.filename == file] or list(frames)

@@ -14,7 +14,7 @@ from pytest_evalcheck.strategies.models import (
 )
 from pytest_evalcheck.strategies.numbers import clusters, regression, values
 from pytest_evalcheck.strategies.padding import Padding
-from pytest_evalcheck.strategies.samples import Arguments, Bulk, Samples, grid, samples
+from pytest_evalcheck.strategies.samples import Arguments, Bulk, SampleStrategy, grid, samples
 from pytest_evalcheck.strategies.scoring import choices, loglikelihoods, responses
 from pytest_evalcheck.strategies.tabular import tabular
 
@@ -22,7 +22,7 @@ __all__ = [
     "Arguments",
     "Bulk",
     "Padding",
-    "Samples",
+    "SampleStrategy",
     "binary",
     "causal_lm",
     "choices",

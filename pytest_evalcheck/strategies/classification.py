@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.strategies.samples import Bulk, Sample, Samples
+from pytest_evalcheck.strategies.samples import Bulk, Sample, SampleStrategy
 
 Form = Literal["labels", "probabilities", "logits"]
 
 
-def binary(*, of: Form = "probabilities", ignore_index: int | None = None) -> Samples:
+def binary(*, of: Form = "probabilities", ignore_index: int | None = None) -> SampleStrategy:
     """``(prediction, label)`` with labels 0 and 1; collated to ``preds`` (N,) and ``target`` (N,) int64.
 
     ``of`` says what a prediction is: a label, the probability of class 1, or its logit. Probabilities lie
@@ -35,7 +35,7 @@ def binary(*, of: Form = "probabilities", ignore_index: int | None = None) -> Sa
             rows.append((predict(round(probability)) if of == "labels" else probability, label))
         return rows
 
-    return Samples(
+    return SampleStrategy(
         name=f"binary {of}",
         sample=st.tuples(prediction, st.integers(0, 1)),
         collate=lambda rows: _tensors(rows, pred_float=of != "labels"),
@@ -50,7 +50,7 @@ def binary(*, of: Form = "probabilities", ignore_index: int | None = None) -> Sa
     )
 
 
-def multiclass(*, classes: int, of: Form = "labels", ignore_index: int | None = None) -> Samples:
+def multiclass(*, classes: int, of: Form = "labels", ignore_index: int | None = None) -> SampleStrategy:
     """``(prediction, label)`` with labels below ``classes``; ``preds`` (N,) or (N, C), ``target`` (N,) int64.
 
     Scores of one sample are all different: a tie has no right answer.
@@ -76,7 +76,7 @@ def multiclass(*, classes: int, of: Form = "labels", ignore_index: int | None = 
             rows.append((tuple(_softmax(logits)) if of == "probabilities" else tuple(logits), truth))
         return rows
 
-    return Samples(
+    return SampleStrategy(
         name=f"multiclass {of}",
         sample=st.tuples(prediction, label),
         collate=lambda rows: _tensors(rows, pred_float=of != "labels", pred_shape=() if of == "labels" else (classes,)),
@@ -91,7 +91,7 @@ def multiclass(*, classes: int, of: Form = "labels", ignore_index: int | None = 
     )
 
 
-def multilabel(*, labels: int, of: Form = "probabilities", ignore_index: int | None = None) -> Samples:
+def multilabel(*, labels: int, of: Form = "probabilities", ignore_index: int | None = None) -> SampleStrategy:
     """``(predictions, labels)``, each of length L with labels 0 and 1; ``preds`` and ``target`` (N, L)."""
     _check_form(of)
     _check_classes(labels, "labels")
@@ -111,7 +111,7 @@ def multilabel(*, labels: int, of: Form = "probabilities", ignore_index: int | N
         return tuple(span[t if right else 1 - t] for t in row[1]), row[1]
 
     mixed = tuple(tuple((i + j) % 2 for j in range(labels)) for i in range(2))
-    return Samples(
+    return SampleStrategy(
         name=f"multilabel {of}",
         sample=st.tuples(prediction, truth),
         collate=lambda rows: _tensors(rows, pred_float=of != "labels", pred_shape=(labels,), target_shape=(labels,)),
@@ -126,7 +126,7 @@ def multilabel(*, labels: int, of: Form = "probabilities", ignore_index: int | N
     )
 
 
-def segmentation(*, classes: int, size: tuple[int, int] = (2, 3), ignore_index: int | None = None) -> Samples:
+def segmentation(*, classes: int, size: tuple[int, int] = (2, 3), ignore_index: int | None = None) -> SampleStrategy:
     """``(mask, mask)`` of class indices, each H rows of W; ``preds`` and ``target`` (N, H, W) int64."""
     _check_classes(classes)
     height, width = size
@@ -137,7 +137,7 @@ def segmentation(*, classes: int, size: tuple[int, int] = (2, 3), ignore_index: 
         tuple(tuple((shift + r * width + c) % classes for c in range(width)) for r in range(height))
         for shift in range(classes)
     )
-    return Samples(
+    return SampleStrategy(
         name="segmentation",
         sample=st.tuples(mask, mask),
         collate=lambda rows: _tensors(rows, pred_float=False, pred_shape=size, target_shape=size),

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.strategies.samples import Sample, Samples
+from pytest_evalcheck.strategies.samples import Sample, SampleStrategy
 
 
-def prompts(*, vocab: int, min_length: int = 1, max_length: int = 12, special: Sequence[int] = (0,)) -> Samples:
+def prompts(*, vocab: int, min_length: int = 1, max_length: int = 12, special: Sequence[int] = (0,)) -> SampleStrategy:
     """Lists of ids below ``vocab``, of unequal length and without the ``special`` ones; collated as they are.
 
     Half of them are long, so that windows are exceeded. The prompts of one case are different. Special are the ids
@@ -22,7 +22,7 @@ def prompts(*, vocab: int, min_length: int = 1, max_length: int = 12, special: S
             "expected at least two ids that are not special, and 1 <= min_length <= max_length"
         )
     token, long = st.sampled_from(ids), max(min_length, 2 * max_length // 3)
-    return Samples(
+    return SampleStrategy(
         name="prompts",
         sample=st.one_of(
             st.lists(token, min_size=min_length, max_size=max_length),

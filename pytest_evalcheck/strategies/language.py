@@ -8,10 +8,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.strategies.samples import Bulk, Sample, Samples
+from pytest_evalcheck.strategies.samples import Bulk, Sample, SampleStrategy
 
 
-def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) -> Samples:
+def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) -> SampleStrategy:
     """Token-level language modelling: ``(logits, labels)`` of T rows; ``preds`` (N, T, V), ``target`` (N, T)."""
     row = st.permutations(range(vocab)).map(lambda p: tuple(r / 2 for r in p))
     label = st.integers(0, vocab - 1)
@@ -53,7 +53,7 @@ def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) 
 
     ramp = [tuple((s + t) % vocab for t in range(length)) for s in range(vocab)]
     blank = st.just((ignore_index,) * length)
-    return Samples(
+    return SampleStrategy(
         name="tokens",
         sample=sample,
         collate=collate,
@@ -69,7 +69,7 @@ def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) 
 _WORDS = ("a", "cat", "the", "mat", "sat", "on")
 
 
-def text_pairs(*, references: int | None = None, min_words: int = 1, max_words: int = 6) -> Samples:
+def text_pairs(*, references: int | None = None, min_words: int = 1, max_words: int = 6) -> SampleStrategy:
     """``(prediction, reference)`` texts; collated to two lists of str.
 
     With ``references`` given, each prediction has that many references and the second list holds lists.
@@ -85,7 +85,7 @@ def text_pairs(*, references: int | None = None, min_words: int = 1, max_words: 
         return [r[0] for r in rows], [r[1] if references is None else list(r[1]) for r in rows]
 
     line = "the cat sat on a mat"
-    return Samples(
+    return SampleStrategy(
         name="text pairs",
         sample=st.tuples(text, reference),
         collate=collate,
@@ -95,7 +95,7 @@ def text_pairs(*, references: int | None = None, min_words: int = 1, max_words: 
     )
 
 
-def retrieval(*, queries: int = 2) -> Samples:
+def retrieval(*, queries: int = 2) -> SampleStrategy:
     """``(score, relevant, query)``: one candidate of a query; ``preds``, ``target``, ``indexes`` (N,).
 
     The scores of one case are distinct: a tie has no right order.
@@ -111,7 +111,7 @@ def retrieval(*, queries: int = 2) -> Samples:
             "indexes": torch.tensor([r[2] for r in rows], dtype=torch.int64),
         }
 
-    return Samples(
+    return SampleStrategy(
         name="retrieval",
         sample=st.tuples(score, st.integers(0, 1), st.integers(0, queries - 1)),
         collate=collate,

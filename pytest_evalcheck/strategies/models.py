@@ -12,7 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from pytest_evalcheck.strategies.padding import Padding, Side, padded
-from pytest_evalcheck.strategies.samples import Sample, Samples
+from pytest_evalcheck.strategies.samples import Sample, SampleStrategy
 
 _MAPPINGS = ("dict", "UserDict")
 _PAD = 0
@@ -26,7 +26,7 @@ def causal_lm(
     sides: tuple[Side, ...] = ("right",),
     position_ids: bool = False,
     containers: tuple[str, ...] = _MAPPINGS,
-) -> Samples:
+) -> SampleStrategy:
     """``(ids, prompt)``: the labels of an id are the id itself, but for the first ``prompt``, which are ignored.
 
     ``input_ids``, ``attention_mask`` and ``labels`` (N, T); with ``position_ids`` these too, counted from the first
@@ -54,7 +54,7 @@ def masked_lm(
     max_length: int = 5,
     ignore_index: int = -100,
     containers: tuple[str, ...] = _MAPPINGS,
-) -> Samples:
+) -> SampleStrategy:
     """``(ids, labels)`` of one length: an id that is ``mask`` has a label, all others have None, which is ignored."""
     seen = st.tuples(st.integers(mask + 1, vocab - 1), st.none())
     hidden = st.tuples(st.just(mask), st.integers(mask + 1, vocab - 1))
@@ -71,7 +71,7 @@ def token_classification(
     max_length: int = 5,
     ignore_index: int = -100,
     containers: tuple[str, ...] = _MAPPINGS,
-) -> Samples:
+) -> SampleStrategy:
     """``(ids, labels)`` of one length; None is a label that is ignored, as that of the second part of a word."""
     label = st.integers(0, classes - 1) | st.none()
     sample = st.lists(st.tuples(st.integers(1, vocab - 1), label), min_size=1, max_size=max_length).map(_columns)
@@ -93,7 +93,7 @@ def sequence_classification(
     ignore_index: int | None = None,
     sides: tuple[Side, ...] = ("right",),
     containers: tuple[str, ...] = _MAPPINGS,
-) -> Samples:
+) -> SampleStrategy:
     """``(ids, label)``: ``input_ids`` and ``attention_mask`` (N, T), ``labels`` (N,).
 
     There is a row of nothing but padding only where ``ignore_index`` says which label is ignored.
@@ -115,7 +115,7 @@ def sequence_classification(
 
 def multiple_choice(
     *, vocab: int, choices: int = 3, max_length: int = 4, containers: tuple[str, ...] = _MAPPINGS
-) -> Samples:
+) -> SampleStrategy:
     """``(choices, label)``: ``input_ids`` and ``attention_mask`` (N, choices, T), ``labels`` (N,)."""
 
     def collate(rows: Sequence[Sample], side: Side, widths: tuple[int, ...]) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def multiple_choice(
 
 def sequence_to_sequence(
     *, vocab: int, max_length: int = 4, ignore_index: int = -100, containers: tuple[str, ...] = _MAPPINGS
-) -> Samples:
+) -> SampleStrategy:
     """``(source, target)`` ids: ``input_ids`` and ``attention_mask`` (N, S), ``labels`` (N, T)."""
 
     def collate(rows: Sequence[Sample], side: Side, widths: tuple[int, ...]) -> dict[str, Any]:
@@ -149,7 +149,7 @@ def sequence_to_sequence(
 
 def images(
     *, classes: int, shape: tuple[int, int, int] = (1, 4, 4), containers: tuple[str, ...] = ("dict",)
-) -> Samples:
+) -> SampleStrategy:
     """``(pixels, label)``: ``pixel_values`` (N, C, H, W) float32 between -1 and 1, ``labels`` (N,).
 
     ``pixels`` is a flat tuple of C*H*W numbers. ``containers=("tuple",)`` makes the batch ``(pixel_values, labels)``.
@@ -163,7 +163,7 @@ def images(
         pixels = torch.tensor([row[0] for row in rows], dtype=torch.float32).reshape(len(rows), *shape)
         return {"pixel_values": pixels, "labels": _tensor([row[1] for row in rows])}
 
-    return Samples(
+    return SampleStrategy(
         name="images",
         sample=st.tuples(st.tuples(*[pixel] * size), st.integers(0, classes - 1)),
         collate=collate,
@@ -182,7 +182,7 @@ def _per_token(
     containers: tuple[str, ...],
     sides: tuple[Side, ...] = ("right",),
     position_ids: bool = False,
-) -> Samples:
+) -> SampleStrategy:
     def collate(rows: Sequence[Sample], side: Side, widths: tuple[int, ...]) -> dict[str, Any]:
         batch = _tokens([row[0] for row in rows], side, widths[0])
         if position_ids:
@@ -201,8 +201,10 @@ def _per_token(
     return _samples(name, sample, padding, containers)
 
 
-def _samples(name: str, sample: st.SearchStrategy[Sample], padding: Padding, containers: tuple[str, ...]) -> Samples:
-    return Samples(name=name, sample=sample, collate=padding.least, padding=padding, containers=containers)
+def _samples(
+    name: str, sample: st.SearchStrategy[Sample], padding: Padding, containers: tuple[str, ...]
+) -> SampleStrategy:
+    return SampleStrategy(name=name, sample=sample, collate=padding.least, padding=padding, containers=containers)
 
 
 def _ids(vocab: int, max_length: int) -> st.SearchStrategy[tuple[int, ...]]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.strategies.samples import Bulk, Sample, Samples, grid
+from pytest_evalcheck.strategies.samples import Bulk, Sample, SampleStrategy, grid
 
 
-def regression(*, outputs: int | None = None, positive: bool = False, min_samples: int = 1) -> Samples:
+def regression(*, outputs: int | None = None, positive: bool = False, min_samples: int = 1) -> SampleStrategy:
     """``(prediction, target)`` as floats, or as tuples of ``outputs`` floats; ``preds``, ``target`` (N,) or (N, D).
 
     ``positive`` keeps both above zero, for errors of logarithms and ratios.
@@ -38,7 +38,7 @@ def regression(*, outputs: int | None = None, positive: bool = False, min_sample
             rows.append((guess[0], truth[0]) if outputs is None else (tuple(guess), tuple(truth)))
         return rows
 
-    return Samples(
+    return SampleStrategy(
         name="regression",
         sample=st.tuples(one, one),
         collate=lambda rows: _floats(rows, 2, shape),
@@ -53,7 +53,7 @@ def regression(*, outputs: int | None = None, positive: bool = False, min_sample
     )
 
 
-def values(*, weighted: bool = False, nonnegative: bool = False) -> Samples:
+def values(*, weighted: bool = False, nonnegative: bool = False) -> SampleStrategy:
     """A number, or with ``weighted`` a ``(number, weight)``; collated to ``value`` (N,) and ``weight`` (N,)."""
     number = grid(0, 4) if nonnegative else grid(-4, 4)
 
@@ -68,7 +68,7 @@ def values(*, weighted: bool = False, nonnegative: bool = False) -> Samples:
     def change(row: Sample, value: float) -> Sample:
         return (value, row[1]) if weighted else value
 
-    return Samples(
+    return SampleStrategy(
         name="weighted values" if weighted else "values",
         sample=st.tuples(number, st.sampled_from([0.5, 1.0, 2.0])) if weighted else number,
         collate=lambda rows: _floats(rows, 2, ()) if weighted else _floats([(row,) for row in rows], 1, ()),
@@ -83,7 +83,7 @@ def values(*, weighted: bool = False, nonnegative: bool = False) -> Samples:
     )
 
 
-def clusters(*, count: int = 3) -> Samples:
+def clusters(*, count: int = 3) -> SampleStrategy:
     """``(predicted cluster, true cluster)``; ``preds`` and ``target`` (N,) int64."""
     label = st.integers(0, count - 1)
 
@@ -92,7 +92,7 @@ def clusters(*, count: int = 3) -> Samples:
 
         return tuple(torch.tensor([row[i] for row in rows], dtype=torch.int64) for i in range(2))
 
-    return Samples(
+    return SampleStrategy(
         name="clusters",
         sample=st.tuples(label, label),
         collate=collate,

@@ -1,6 +1,6 @@
 """What one sample is, and how samples become a batch.
 
-A `Samples` is all that the author of a target writes about data. Everything hostile (cuts, shards,
+A `SampleStrategy` is all that the author of a target writes about data. Everything hostile (cuts, shards,
 permutations, empty batches, ignored rows, malformed batches, other dtypes) is derived from it.
 """
 
@@ -20,7 +20,7 @@ Sample = Any
 
 
 @dataclass(frozen=True, kw_only=True)
-class Samples:
+class SampleStrategy:
     """A strategy of one sample and its collate, with what else is known about such samples.
 
     Only ``name``, ``sample`` and ``collate`` are needed. Each of the others opens promises that could not be
@@ -76,7 +76,7 @@ class Samples:
             return st.lists(self.sample, min_size=min_size, max_size=max(min_size, max_size), unique_by=self.distinct)
         return _lists(self.sample, min_size, max_size)
 
-    def but(self, **changes: Any) -> Samples:
+    def but(self, **changes: Any) -> SampleStrategy:
         """A copy with some fields changed, e.g. ``es.multiclass(classes=5).but(min_samples=2)``."""
         return replace(self, **changes)
 
@@ -121,7 +121,7 @@ def samples(
     collate: Callable[[Sequence[Sample]], Any],
     name: str = "samples",
     **more: Any,
-) -> Samples:
+) -> SampleStrategy:
     """Samples of your own: a strategy of one row, and how rows become a batch.
 
     >>> from hypothesis import strategies as st
@@ -130,7 +130,7 @@ def samples(
     >>> losses.collate([1, 2])
     ([1.0, 2.0],)
     """
-    return Samples(name=name, sample=sample, collate=collate, **more)
+    return SampleStrategy(name=name, sample=sample, collate=collate, **more)
 
 
 @st.composite

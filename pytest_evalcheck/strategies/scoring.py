@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.strategies.samples import Sample, Samples
+from pytest_evalcheck.strategies.samples import Sample, SampleStrategy
 
 _QUESTIONS = 40
 
@@ -19,7 +19,7 @@ def responses(
     template: str = "{}",
     min_repeats: int = 1,
     max_repeats: int = 1,
-) -> Samples:
+) -> SampleStrategy:
     """``(document, responses)``: ``{"question": ..., "answer": ...}`` and a list of texts; collated to two lists.
 
     A response is ``template`` with one of ``answers``, the right one more often than another. The questions of one
@@ -44,7 +44,7 @@ def responses(
     def answered(asked: Any, given: Sequence[str | None]) -> Sample:
         return asked, [template.format(asked["answer"]) if one is None else one for one in given]
 
-    return Samples(
+    return SampleStrategy(
         name="responses",
         # Half of them are right: of wrong ones alone most scores are zero, whatever the scorer does.
         sample=st.builds(answered, document, repeated(st.one_of(st.none(), text))),
@@ -60,7 +60,7 @@ def responses(
     )
 
 
-def choices(*, count: int = 3) -> Samples:
+def choices(*, count: int = 3) -> SampleStrategy:
     """``(document, responses)``: a question with ``count`` choices, and of each its log-likelihood and greediness.
 
     The document is ``{"question": ..., "choices": [...], "answer": index}``; a response is ``(logprob, is_greedy)``.
@@ -80,7 +80,7 @@ def choices(*, count: int = 3) -> Samples:
         return asked, [(-0.5 if place == best else -40.0 - place, place == best) for place in range(len(given))]
 
     plain = ({"question": "q0", "choices": names, "answer": 0}, [(-1.0, False)] * count)
-    return Samples(
+    return SampleStrategy(
         name="choices",
         sample=st.tuples(document, logprobs.map(lambda found: [(value, False) for value in found])),
         collate=_collate,
@@ -91,11 +91,11 @@ def choices(*, count: int = 3) -> Samples:
     )
 
 
-def loglikelihoods() -> Samples:
+def loglikelihoods() -> SampleStrategy:
     """``(document, responses)``: a text to be continued, and of the continuation ``(logprob, is_greedy)``."""
     document = st.builds(lambda question: {"question": question, "answer": question[::-1]}, _question())
     response = st.tuples(st.integers(1, 16).map(lambda i: -i / 8), st.booleans())
-    return Samples(
+    return SampleStrategy(
         name="log-likelihoods",
         sample=st.tuples(document, response.map(lambda one: [one])),
         collate=_collate,

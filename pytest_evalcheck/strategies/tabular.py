@@ -8,12 +8,12 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.strategies.samples import Sample, Samples, grid
+from pytest_evalcheck.strategies.samples import Sample, SampleStrategy, grid
 
 _LIMIT = 3.0
 
 
-def tabular(*, features: int, classes: int) -> Samples:
+def tabular(*, features: int, classes: int) -> SampleStrategy:
     """``(label, (x1, ..., xf))``, collated to ``{"x": float32 (N, features), "labels": int64 (N,)}``.
 
     Features are eighths between -3 and 3 and shrink to 0. A poisoned sample has a NaN as its first feature.
@@ -21,7 +21,7 @@ def tabular(*, features: int, classes: int) -> Samples:
     for name, given in (("features", features), ("classes", classes)):
         if isinstance(given, bool) or not isinstance(given, int) or given < 1:
             raise ValueError(f"{name}={given!r}; expected a number of at least 1")
-    return Samples(
+    return SampleStrategy(
         name="tabular",
         sample=st.tuples(st.integers(0, classes - 1), st.tuples(*[grid(-_LIMIT, _LIMIT)] * features)),
         collate=partial(_collate, features),

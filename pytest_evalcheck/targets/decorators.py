@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pytest_evalcheck.expectations.comparison import Tolerance
 from pytest_evalcheck.kinds.suite import Check, shipped
-from pytest_evalcheck.strategies.samples import Samples
+from pytest_evalcheck.strategies.samples import SampleStrategy
 from pytest_evalcheck.targets.device_spec import KINDS
 from pytest_evalcheck.targets.target import KnownFailure, Target, nearest, requirement
 from pytest_evalcheck.variants import Variant
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Keywords(TypedDict, total=False):
     """What every decorator of a target takes, as keywords."""
 
-    inputs: Samples
+    inputs: SampleStrategy
     """What draws samples: one of `pytest_evalcheck.strategies`. The only keyword that is needed."""
     known_failures: Mapping[str, KnownFailure]
     """By the code or the name of a check: why its promise is known to be broken."""
@@ -109,7 +109,7 @@ def _decorator(kind: str, keywords: Any) -> Decorator:
         names = [name for name in _DEFAULTS if name != "variants" or kind == "loop"]
         given: dict[str, Any] = {**_DEFAULTS, **{name: keywords[name] for name in names if name in keywords}}
         problems = [f"unknown keyword {n!r}{nearest(n, names)}" for n in keywords if n not in names]
-        if not isinstance(given["inputs"], Samples):
+        if not isinstance(given["inputs"], SampleStrategy):
             problems.append(
                 f"inputs={given['inputs']!r}; expected samples, e.g. pytest_evalcheck.strategies.{_EXAMPLES[kind]}, "
                 "or strategies.samples(strategy, collate=...) for your own"

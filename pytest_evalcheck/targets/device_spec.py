@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from pytest_evalcheck.targets.target import TargetError, nearest
+from pytest_evalcheck.targets.target import UsageError, nearest
 
 KINDS = ("cpu", "cuda", "mps")
 AUTO = "auto"
@@ -24,13 +24,13 @@ def parse(text: str) -> tuple[str, ...]:
     """The devices in a list with commas.
 
     Raises:
-        TargetError: when one of them is no device.
+        UsageError: when one of them is no device.
     """
     devices = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
     for device in devices:
         _require(device)
     if not devices:
-        raise TargetError(f"no device is given; expected {', '.join(_KNOWN)}")
+        raise UsageError(f"no device is given; expected {', '.join(_KNOWN)}")
     return devices
 
 
@@ -41,7 +41,7 @@ def _require(device: str) -> None:
         return
     if name not in KINDS or (simulated(device) and name == "cpu") or (indexed and not index.isdigit()):
         near = nearest(device.partition(":")[0] if indexed else device, _KNOWN)
-        raise TargetError(f"device {device!r}; expected {', '.join(_KNOWN)} or an index as in cuda:1{near}")
+        raise UsageError(f"device {device!r}; expected {', '.join(_KNOWN)} or an index as in cuda:1{near}")
 
 
 def kind(device: str) -> str:

@@ -11,11 +11,11 @@ from typing import Any, Literal
 
 from pytest_evalcheck.expectations.comparison import Tolerance
 from pytest_evalcheck.kinds.suite import Check, shipped
-from pytest_evalcheck.strategies.samples import Samples
+from pytest_evalcheck.strategies.samples import SampleStrategy
 from pytest_evalcheck.variants import Variant
 
 
-class TargetError(Exception):
+class UsageError(Exception):
     """A target is not written as a target: what was wrong, what was expected, the nearest right thing."""
 
 
@@ -39,7 +39,7 @@ class Target:
 
     kind: str
     factory: Callable[..., Any]
-    inputs: Samples
+    inputs: SampleStrategy
     known_failures: Mapping[str, KnownFailure]
     not_applicable: Mapping[str, str]
     examples: tuple[list[Any], ...]

@@ -9,7 +9,7 @@ from functools import cached_property, partial
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference, plain, show
-from pytest_evalcheck.expectations.failures import Violation
+from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.variants import PLAIN, Variant, read
 from pytest_evalcheck.variants.measurement import Cost, side_by_side
 from pytest_evalcheck.variants.paired_difference import Loss, loss, needed
@@ -56,7 +56,7 @@ class Variants:
         their number.
 
         Raises:
-            Violation: with the variant, both values and all other variants that differ.
+            CheckFailure: with the variant, both values and all other variants that differ.
         """
         usual = Variant({"": None}, within=within).tolerance or Tolerance()
         broken = [made for run in self.all[1:] if (made := self._violation(run, usual)) is not None]
@@ -115,12 +115,12 @@ class Variants:
     def __str__(self) -> str:
         return self.table()
 
-    def _violation(self, run: Run, usual: Tolerance) -> Violation | None:
+    def _violation(self, run: Run, usual: Tolerance) -> CheckFailure | None:
         variant, expected = run.variant, self.all[0].value
         assert variant is not None
         seen = run.value
         if isinstance(seen, Raised):
-            made = Violation(f"{run.name!r} raised an error", expected="a value, as of 'plain'", actual=str(seen))
+            made = CheckFailure(f"{run.name!r} raised an error", expected="a value, as of 'plain'", actual=str(seen))
             made.__cause__ = seen.error
             return made
         if variant.budget is not None:
@@ -133,9 +133,9 @@ class Variants:
             return None
         at = f" at {found.path}" if found.path else ""
         more = f" (and {found.more} more)" if found.more else ""
-        return Violation(f"the value of {run.name!r}{at}", expected=found.expected, actual=found.actual + more)
+        return CheckFailure(f"the value of {run.name!r}{at}", expected=found.expected, actual=found.actual + more)
 
-    def _overspent(self, run: Run, variant: Variant) -> Violation | None:
+    def _overspent(self, run: Run, variant: Variant) -> CheckFailure | None:
         lost = self.loss(run.name, variant.number, less_is_better=variant.less_is_better)
         assert variant.budget is not None
         verdict = lost.verdict(variant.budget)
@@ -145,7 +145,7 @@ class Variants:
         least = needed(variant.budget)
         hint = f"\nat least {least} samples can tell, where none differs" if verdict == "undecided" and least else ""
         expected = f"a loss of at most {variant.budget:g} a sample"
-        return Violation(f"{run.name!r} {said}", expected=expected, actual=str(lost), detail=lost.grounds + hint)
+        return CheckFailure(f"{run.name!r} {said}", expected=expected, actual=str(lost), detail=lost.grounds + hint)
 
     def _moved(self, run: Run) -> str:
         if run.variant is None:

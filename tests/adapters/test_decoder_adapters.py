@@ -8,7 +8,7 @@ import torch
 
 import pytest_evalcheck as ec
 from pytest_evalcheck import adapters
-from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.kinds.common.calling import TargetError
 
 transformers = pytest.importorskip("transformers")
 
@@ -112,7 +112,7 @@ def test_generate_can_be_left_out_also_in_float32():
 
 
 def test_what_is_no_decoder_is_told():
-    with pytest.raises(TargetFault, match=r"the factory returned an object of type builtins\.object"):
+    with pytest.raises(TargetError, match=r"the factory returned an object of type builtins\.object"):
         adapters.record("decoder", object())
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from hypothesis.errors import HypothesisException
 
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import NotApplicable, NotCheckable, Violation
+from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotCheckable
 
 
-class TargetFault(Violation):
+class TargetError(CheckFailure):
     """The target could not be built or used at all. A known failure never covers it."""
 
     fault = True
@@ -25,10 +25,10 @@ def attempt(where: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> 
     """
     try:
         return call(*args, **kwargs)
-    except (HypothesisException, NotApplicable, Violation):
+    except (HypothesisException, NotApplicable, CheckFailure):
         raise
     except SystemExit as error:
-        raise TargetFault(
+        raise TargetError(
             f"{where} tried to end the process",
             actual=f"SystemExit({error.code!r})",
             expected="a result or an error",

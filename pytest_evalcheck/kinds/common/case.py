@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.strategies.samples import Sample, Samples
+from pytest_evalcheck.strategies.samples import Sample, SampleStrategy
 
 Rows = list[Sample]
 Cut = list[list[int]]
@@ -28,12 +28,12 @@ class Case(Protocol):
         ...
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Any]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Any]:
         """How Hypothesis draws such a case from samples."""
         ...
 
 
-def explicit(kind: type[Case], inputs: Samples, examples: Sequence[Sequence[Sample]]) -> list[Any]:
+def explicit(kind: type[Case], inputs: SampleStrategy, examples: Sequence[Sequence[Sample]]) -> list[Any]:
     """The cases of a kind that are tried before any is drawn: of the given samples, then the constant ones."""
     of, always = getattr(kind, "of", None), getattr(kind, "always", None)
     given = [of(inputs, list(rows)) for rows in examples] if of else []

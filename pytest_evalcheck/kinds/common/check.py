@@ -35,8 +35,8 @@ class Check:
     regimes: tuple[str, ...] = ()
     """What the cases must reach for a green to mean something."""
     needs: tuple[str, ...] = ()
-    """Fields of `Samples`, or ``reference``: without them the check is not applicable."""
-    one_case_is_enough: bool = False
+    """Fields of `SampleStrategy`, or ``reference``: without them the check is not applicable."""
+    existential: bool = False
     """For a promise that something can happen: kept as soon as one case keeps it."""
     marks: tuple[str, ...] = ()
     """Pytest markers of its cells; those marked ``distributed`` run only when ``-m`` asks for it."""
@@ -78,7 +78,7 @@ def check(
     since: str = "0.1",
     regimes: tuple[str, ...] = (),
     needs: tuple[str, ...] = (),
-    one_case_is_enough: bool = False,
+    existential: bool = False,
     marks: tuple[str, ...] = (),
     examples: int | None = None,
     accelerators: int = 0,
@@ -100,7 +100,7 @@ def check(
             case=case,
             regimes=regimes,
             needs=needs,
-            one_case_is_enough=one_case_is_enough,
+            existential=existential,
             marks=marks,
             examples=examples,
             accelerators=accelerators,

@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Tolerance
-from pytest_evalcheck.strategies.samples import Sample, Samples
+from pytest_evalcheck.strategies.samples import Sample, SampleStrategy
 
 Rows = Sequence[Sample]
 
 
 @dataclass(frozen=True)
-class Made:
+class Subject:
     """The thing under test: new ones on demand, and the samples to give them."""
 
     build: Callable[[], Any]
-    inputs: Samples
+    inputs: SampleStrategy
     device: str = "cpu"
     reference: Callable[[Rows], Any] | None = None
     tolerance: Tolerance = field(default_factory=Tolerance)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import Violation
+from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.kinds.common.tensors import overwrite
 from pytest_evalcheck.kinds.decoder.calls import Ids
 from pytest_evalcheck.kinds.decoder.subject import Live
@@ -17,14 +17,14 @@ def continued(live: Live, rows: Ids, *, spoilt: bool = False) -> Any:
     """The logits of the last token of rows, or the error; ``spoilt`` overwrites the memory of the cache before it.
 
     Raises:
-        Violation: where the cache has no memory.
+        CheckFailure: where the cache has no memory.
     """
     conversation = live.start(len(rows))
     conversation.feed([row[:-1] for row in rows])
     if spoilt and not conversation.error:
         memory = live.memory(conversation.cache)
         if not memory:
-            raise Violation(
+            raise CheckFailure(
                 "the cache holds no numbers after a prompt",
                 detail="Where it is state inside the model, say so: ec.Decoder(..., tensors=lambda cache: [...]).",
             )

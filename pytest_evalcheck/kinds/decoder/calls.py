@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, show
 from pytest_evalcheck.guard import Snapshot
-from pytest_evalcheck.kinds.common.calling import TargetFault, attempt
+from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.decoder.record import Decoder
 
 Ids = Sequence[Sequence[int]]
@@ -31,11 +31,11 @@ class Calls:
         """A new cache, or the error.
 
         Raises:
-            TargetFault: where it is None.
+            TargetError: where it is None.
         """
         made = self._call("make_cache", self.record.make_cache, rows)
         if made is None:
-            raise TargetFault(
+            raise TargetError(
                 "make_cache() gave None, which stands for no cache",
                 expected="a cache, or any handle to one that is kept in the model",
                 actual="None",
@@ -70,7 +70,7 @@ class Calls:
         """Of each prompt the new tokens as a list, or the error.
 
         Raises:
-            TargetFault: where they are no lists of ids.
+            TargetError: where they are no lists of ids.
         """
         assert self.record.generate is not None
         given = [list(row) for row in prompts]
@@ -80,7 +80,7 @@ class Calls:
         try:
             rows = [[int(token) for token in row] for row in made]
         except (TypeError, ValueError) as error:
-            raise TargetFault(
+            raise TargetError(
                 "generate() gave no tokens",
                 expected="one list of new ids a prompt",
                 actual=f"{type(made).__name__}: {show(made)}",
@@ -117,7 +117,7 @@ class Calls:
             tuple(logits.shape[:2]) != (len(ids), len(ids[0]))
         ):
             shape = f"a tensor of shape {list(logits.shape)} and {logits.dtype}" if hasattr(logits, "shape") else ""
-            raise TargetFault(
+            raise TargetError(
                 f"{where}() gave no logits of the ids",
                 expected=f"a floating tensor of shape {wanted}",
                 actual=shape or f"{type(logits).__name__}: {show(logits)}",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Rows
 from pytest_evalcheck.strategies.padding import Side
-from pytest_evalcheck.strategies.samples import Samples
+from pytest_evalcheck.strategies.samples import SampleStrategy
 
 SIDES: tuple[Side, ...] = ("left", "right")
 
@@ -23,7 +23,7 @@ def even(rows: Sequence[Sequence[int]], length: int) -> Rows:
     return [[row[place % len(row)] for place in range(length)] for row in rows]
 
 
-def even_rows(inputs: Samples, fewest: int, most: int, length: st.SearchStrategy[int] | None = None) -> Any:
+def even_rows(inputs: SampleStrategy, fewest: int, most: int, length: st.SearchStrategy[int] | None = None) -> Any:
     """Rows of one length, as plain data: that of the longest, or a drawn one."""
 
     @st.composite
@@ -49,11 +49,11 @@ class Prompts:
         return frozenset(reached | ({"a prompt of one token"} if 1 in lengths else set()))
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Prompts]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Prompts]:
         return st.builds(cls, samples=inputs.rows(min_size=1, max_size=3))
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Prompts | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Prompts | None:
         del inputs
         return cls(samples=samples) if samples else None
 
@@ -73,7 +73,7 @@ class Beside:
         return frozenset(reached | ({"a prompt of one token"} if 1 in lengths else set()))
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Beside]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Beside]:
         @st.composite
         def beside(draw: st.DrawFn) -> Beside:
             rows = draw(inputs.rows(min_size=2, max_size=3))
@@ -84,7 +84,7 @@ class Beside:
         return beside()
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Beside | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Beside | None:
         del inputs
         return cls(samples=samples, side="left", follow=1) if len(samples) > 1 else None
 
@@ -108,7 +108,7 @@ class Pieces:
         return frozenset(reached | ({"several tokens at a time"} if any(size > 1 for size in later) else set()))
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Pieces]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Pieces]:
         @st.composite
         def pieces(draw: st.DrawFn) -> Pieces:
             rows = draw(even_rows(inputs, 1, 3))
@@ -122,7 +122,7 @@ class Pieces:
         return pieces()
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Pieces | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Pieces | None:
         del inputs
         rows = even(samples, max(map(len, samples), default=0))
         return cls(samples=rows, pieces=[1] * len(rows[0])) if rows else None
@@ -150,7 +150,7 @@ class Ending:
         return frozenset(reached)
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Ending]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Ending]:
         @st.composite
         def ending(draw: st.DrawFn) -> Ending:
             rows = draw(inputs.rows(min_size=2, max_size=3))
@@ -180,7 +180,7 @@ class Overrun:
         return frozenset({"a prompt that is too long" if self.at_once else "a token when it is full"})
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Overrun]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Overrun]:
         rows = even_rows(inputs, 1, 2)
         return st.builds(cls, samples=rows, over=st.integers(1, 3), at_once=st.booleans())
 
@@ -206,7 +206,7 @@ class Program:
         return frozenset({"several operations" if len(names) > 1 else "one operation"})
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Program]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Program]:
         @st.composite
         def program(draw: st.DrawFn) -> Program:
             rows = draw(even_rows(inputs, 2, 4))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Rows
 from pytest_evalcheck.kinds.decoder.cases import even, even_rows
-from pytest_evalcheck.strategies.samples import Samples
+from pytest_evalcheck.strategies.samples import SampleStrategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,7 @@ class Again:
         return frozenset({"longer after shorter"} if longer > 0 else {"shorter after longer"} if longer else set())
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Again]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Again]:
         @st.composite
         def again(draw: st.DrawFn) -> Again:
             rows = draw(even_rows(inputs, 1, 2))
@@ -46,7 +46,7 @@ class Fewer:
         return frozenset({"a last batch of one row"} if len(self.after) == 1 else {"a few rows less"})
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Fewer]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Fewer]:
         @st.composite
         def fewer(draw: st.DrawFn) -> Fewer:
             rows = draw(even_rows(inputs, 2, 4))
@@ -72,7 +72,7 @@ class TooMany:
         return frozenset(reached | ({"rows times choices"} if multiple else set()))
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[TooMany]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[TooMany]:
         @st.composite
         def too_many(draw: st.DrawFn) -> TooMany:
             made_for = draw(st.integers(1, 2))
@@ -95,12 +95,12 @@ class Filled:
         return frozenset(reached | ({"all but one row added"} if self.added and len(self.samples) == 1 else set()))
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Filled]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Filled]:
         # Often some, but none is where the recipe goes wrong.
         added = st.one_of(st.integers(0, 3), st.integers(1, 3))
         return st.builds(cls, samples=even_rows(inputs, 1, 3), added=added)
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Filled | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Filled | None:
         del inputs
         return cls(samples=even(samples, max(map(len, samples))), added=0) if samples else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import NotApplicable, expect, passed_over
+from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.decoder.cases import even
 from pytest_evalcheck.kinds.decoder.cases_turns import Again, Fewer, Filled, TooMany
@@ -23,7 +23,7 @@ def a_smaller_batch_gives_what_a_fresh_cache_gives(decoder: DecoderSubject, case
     for live in decoder.tries():
         rows, after = (live.room(decoder.prompts(batch), NEW) for batch in (case.samples, case.after))
         if len(after) >= len(rows):
-            passed_over("a cache takes no more than one row")
+            inconclusive("a cache takes no more than one row")
             continue
         count, larger = len(after), [*after, *even(rows[len(after) :], len(after[0]))]
         for way in live.ways:
@@ -35,7 +35,7 @@ def a_smaller_batch_gives_what_a_fresh_cache_gives(decoder: DecoderSubject, case
             found = others[0] if others else first
             odd = others and not live.agree(found, expected)
             if odd and not live.begins(live.in_turn(way, len(rows), [rows, larger])[1], expected):
-                passed_over("a reset leaves something behind; EC304 tells")
+                inconclusive("a reset leaves something behind; EC304 tells")
             elif not live.declared(found, "smaller batches"):
                 live.same(found, expected, about=about)
                 if others:
@@ -53,7 +53,7 @@ def a_larger_batch_is_decoded_or_refused(decoder: DecoderSubject, case: TooMany)
     for live in decoder.tries():
         rows = live.room(decoder.prompts(case.samples), NEW)
         if len(rows) <= case.made_for:
-            passed_over("a cache takes no more rows")
+            inconclusive("a cache takes no more rows")
             continue
         for way in live.ways:
             expected, found = live.fresh(way, rows), live.answers(way, live.start(case.made_for), rows)

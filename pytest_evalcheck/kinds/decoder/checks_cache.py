@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import NotApplicable, expect, passed_over, refused
+from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.decoder.cache_capacity import brimful, overrun, sound
 from pytest_evalcheck.kinds.decoder.cache_inspection import continued
@@ -53,7 +53,7 @@ def operations_act_on_the_cache_as_on_the_rows(decoder: DecoderSubject, case: Pr
         if seen.refused:
             refused(seen.refused)
         elif not seen.done:
-            passed_over("no operation of this program is offered")
+            inconclusive("no operation of this program is offered")
         else:
             live.same(seen.last, replayed(live, seen), about=f"the logits after {', '.join(seen.done)}")
 
@@ -72,7 +72,7 @@ def running_past_the_capacity_is_refused(decoder: DecoderSubject, case: Overrun)
         rows = even(live.room(decoder.prompts(case.samples)), live.record.capacity + case.over)
         for way in live.ways:
             if not sound(live, way, rows):
-                passed_over("a few tokens are decoded otherwise than without a cache; EC301 tells")
+                inconclusive("a few tokens are decoded otherwise than without a cache; EC301 tells")
                 continue
             live.same(*brimful(live, way, rows), about=f"what is decoded by {way} up to the capacity")
             found, expected = overrun(live, way, rows, case.at_once)
@@ -85,7 +85,7 @@ def running_past_the_capacity_is_refused(decoder: DecoderSubject, case: Overrun)
                 live.same(found, expected, about=about)
 
 
-@check("EC311", one_case_is_enough=True, examples=_FEW)
+@check("EC311", existential=True, examples=_FEW)
 def the_cache_is_used(decoder: DecoderSubject, case: Pieces) -> None:
     """Control: what the cache holds is read, and a generation does not read a prompt again.
 
@@ -106,4 +106,4 @@ def the_cache_is_used(decoder: DecoderSubject, case: Pieces) -> None:
                 about = f"forwards of a generation read {read} ids of a row, of which {len(rows[0])} are the prompt"
                 expect(read).holds(len(read) == 1 or read[-1] < len(rows[0]), about=about)
             else:
-                passed_over("the model has no embedding at which ids could be counted")
+                inconclusive("the model has no embedding at which ids could be counted")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
-from pytest_evalcheck.expectations.failures import expect, passed_over, refused
-from pytest_evalcheck.kinds.common.calling import TargetFault, attempt
-from pytest_evalcheck.kinds.common.subject import Made, Rows
+from pytest_evalcheck.expectations.failures import expect, inconclusive, refused
+from pytest_evalcheck.kinds.common.calling import TargetError, attempt
+from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.decoder.cached_decoding import Conversation
 from pytest_evalcheck.kinds.decoder.calls import Calls, Ids
 from pytest_evalcheck.kinds.decoder.generation import greedy
@@ -44,7 +44,7 @@ class Live(Calls):
         """Whether this is an error that the decoder says it raises; such a case says nothing about a promise."""
         declared = isinstance(found, Raised) and self.refuses(what)
         if declared:
-            passed_over(f"it says that it refuses {what}, and does: {found}")
+            inconclusive(f"it says that it refuses {what}, and does: {found}")
         return declared
 
     def room(self, rows: Ids, spare: int = 0) -> list[list[int]]:
@@ -91,7 +91,7 @@ class Live(Calls):
         given = self.record.tensors
         found = attempt("tensors", lambda: list((given or _held)(cache)))
         if isinstance(found, Raised):
-            raise TargetFault("tensors() gave no tensors", actual=str(found), expected="tensors", cause="tensors")
+            raise TargetError("tensors() gave no tensors", actual=str(found), expected="tensors", cause="tensors")
         state = getattr(self.record.model, "parameters", None)
         own = {tensor.data_ptr() for tensor in state()} if callable(state) else set()
         dense = [part for tensor in found for part in _dense(tensor)]
@@ -103,12 +103,12 @@ class Live(Calls):
         Where the expected is an error, or lacks a row, another promise is broken, and this one says nothing.
         """
         if expected is None:
-            passed_over("rows are lost wherever rows are generated; EC305 tells")
+            inconclusive("rows are lost wherever rows are generated; EC305 tells")
         elif isinstance(expected, Raised):
             refused(expected)
         elif _has_nan(actual) or _has_nan(expected):
             if self.last:
-                raise TargetFault("logits are NaN", actual=about, expected="numbers", cause="nan")
+                raise TargetError("logits are NaN", actual=about, expected="numbers", cause="nan")
             self.again = True
         elif self._close(actual, expected):
             expect(actual).holds(True, about=about)
@@ -141,7 +141,7 @@ class Live(Calls):
 
 
 @dataclass(frozen=True)
-class DecoderSubject(Made):
+class DecoderSubject(Subject):
     """The decoder under test: new ones on demand, and prompts to give them."""
 
     build: Callable[[], Decoder]
@@ -154,7 +154,7 @@ class DecoderSubject(Made):
         if live.again:
             made = attempt("in_float32", record.in_float32)  # type: ignore[arg-type]
             if not isinstance(made, Decoder):
-                raise TargetFault(
+                raise TargetError(
                     "in_float32() gave no decoder", actual=str(made), expected="an ec.Decoder", cause="nan"
                 )
             yield Live(made, self.device, self.tolerance, last=True)
@@ -163,12 +163,12 @@ class DecoderSubject(Made):
         """The ids of these samples.
 
         Raises:
-            TargetFault: where the collate gives anything else than one list of ids a sample.
+            TargetError: where the collate gives anything else than one list of ids a sample.
         """
         made = attempt("the collate", self.inputs.collate, list(rows))
         good = isinstance(made, list) and len(made) == len(rows)
         if not good or not all(isinstance(row, list) and row and all(map(_is_id, row)) for row in made):
-            raise TargetFault(
+            raise TargetError(
                 "the collate did not give prompts",
                 actual=str(made)[:200],
                 expected=f"{len(rows)} lists of at least one id",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from pytest_evalcheck.expectations.comparison import Raised, difference
-from pytest_evalcheck.expectations.failures import NotApplicable, expect, passed_over, refused
+from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.device.cost import spent
 from pytest_evalcheck.kinds.device.cpu_reference import (
@@ -38,7 +38,7 @@ def what_stands_apart_is_brought_together(subject: MetricSubject | WrapperSubjec
     """
     beside = Beside(subject, case.samples)
     if isinstance(beside.expected, Raised):
-        passed_over("the CPU refuses it too")
+        inconclusive("the CPU refuses it too")
         return
     for where, wanted, score in placements(beside):
         found = score()
@@ -48,7 +48,7 @@ def what_stands_apart_is_brought_together(subject: MetricSubject | WrapperSubjec
         elif difference(found, wanted, ROUNDING) is None or beside.alike:
             expect(found).equals(wanted, about=f"what is scored with {where}", tolerance=ROUNDING)
         else:
-            passed_over("it scores something else where all stands on the device; EC603, EC604 and EC606 tell")
+            inconclusive("it scores something else where all stands on the device; EC603, EC604 and EC606 tell")
             return
 
 
@@ -83,7 +83,7 @@ def it_runs_where_only_this_accelerator_is(subject: MetricSubject | WrapperSubje
     beside = Beside(subject, case.samples)
     runs = not isinstance(beside.found, Raised)
     if not runs and (lacks_dtype(beside.found) or isinstance(beside.expected, Raised)):
-        passed_over("the device lacks a dtype: EC604" if lacks_dtype(beside.found) else "the CPU refuses it too")
+        inconclusive("the device lacks a dtype: EC604" if lacks_dtype(beside.found) else "the CPU refuses it too")
         return
     about = f"it runs on the CPU and not on {subject.device}"
     expect(beside.found).holds(runs, about=about, detail=str(beside.found))
@@ -99,7 +99,7 @@ def no_dtype_is_asked_for_that_the_device_lacks(subject: MetricSubject | Wrapper
     """
     beside = Beside(subject, case.samples)
     if isinstance(beside.found, Raised) and isinstance(beside.expected, Raised):
-        passed_over("the CPU refuses it too")
+        inconclusive("the CPU refuses it too")
         return
     has = not lacks_dtype(beside.found)
     expect(beside.found).holds(has, about=f"{subject.device} has no such dtype", detail=str(beside.found))
@@ -139,7 +139,7 @@ def the_value_is_that_of_the_cpu(subject: MetricSubject | WrapperSubject, case: 
     beside = Beside(subject, case.samples)
     if isinstance(beside.found, Raised):
         refuses = isinstance(beside.expected, Raised)
-        passed_over("the CPU refuses it too" if refuses else "it cannot be scored there; EC603 and EC604 tell")
+        inconclusive("the CPU refuses it too" if refuses else "it cannot be scored there; EC603 and EC604 tell")
         return
     about = f"what is scored on {subject.device}"
     expect(beside.found).equals(beside.expected, about=about, tolerance=within(subject))

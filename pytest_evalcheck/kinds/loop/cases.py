@@ -9,7 +9,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Rows
-from pytest_evalcheck.strategies.samples import Samples
+from pytest_evalcheck.strategies.samples import SampleStrategy
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -29,11 +29,11 @@ class Evaluation:
         return frozenset(size_regimes(len(self.samples), self.batch_size))
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Self]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Self]:
         return sized(inputs).map(lambda drawn: cls(samples=drawn[0], batch_size=drawn[1]))
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Self | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Self | None:
         return cls(samples=samples, batch_size=usual_size(samples)) if enough(inputs, samples) else None
 
 
@@ -51,7 +51,7 @@ class Sequel:
         return frozenset({"as many samples" if same else "fewer samples" if fewer else "more samples"})
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Sequel]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Sequel]:
         @st.composite
         def sequel(draw: st.DrawFn) -> Sequel:
             rows, size = draw(sized(inputs, most=4))
@@ -63,7 +63,7 @@ class Sequel:
         return sequel()
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Sequel | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Sequel | None:
         ok = enough(inputs, samples)
         return cls(samples=samples, others=samples[::-1], batch_size=usual_size(samples)) if ok else None
 
@@ -102,7 +102,7 @@ class Gathered:
         return frozenset("uneven ranks" if len(self.samples) % ranks else "even ranks" for ranks in self.ranks)
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Gathered]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Gathered]:
         @st.composite
         def gathered(draw: st.DrawFn) -> Gathered:
             # Few cases are tried, so each must be uneven for one of the numbers of ranks, and tell ranks apart.
@@ -113,7 +113,7 @@ class Gathered:
         return gathered()
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Gathered | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Gathered | None:
         return cls(samples=samples, batch_size=2) if len(samples) > 2 and enough(inputs, samples) else None
 
 
@@ -130,7 +130,7 @@ def size_regimes(count: int, size: int) -> set[str]:
     return reached
 
 
-def enough(inputs: Samples, samples: Rows) -> bool:
+def enough(inputs: SampleStrategy, samples: Rows) -> bool:
     """Whether there are as many samples as a number needs."""
     return len(samples) >= max(1, inputs.min_samples)
 
@@ -141,7 +141,7 @@ def usual_size(samples: Rows) -> int:
 
 
 @st.composite
-def sized(draw: st.DrawFn, inputs: Samples, *, least: int = 1, most: int = _MOST) -> tuple[Rows, int]:
+def sized(draw: st.DrawFn, inputs: SampleStrategy, *, least: int = 1, most: int = _MOST) -> tuple[Rows, int]:
     """Samples and a batch size: most often one that leaves a last batch which is not full."""
     least = max(least, inputs.min_samples)
     kind = draw(st.sampled_from(["partial", "full", "beyond", "partial", "ones"]))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Rows
 from pytest_evalcheck.kinds.loop.cases import enough, size_regimes, sized, usual_size
-from pytest_evalcheck.strategies.samples import Samples
+from pytest_evalcheck.strategies.samples import SampleStrategy
 
 MODES = ("every submodule trains", "some submodules are frozen", "every submodule evaluates")
 
@@ -30,7 +30,7 @@ class Interrupted:
         return frozenset({self.modes, where})
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Interrupted]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Interrupted]:
         @st.composite
         def interrupted(draw: st.DrawFn) -> Interrupted:
             rows = draw(inputs.rows(min_size=max(2, inputs.min_samples), max_size=max(4, inputs.min_samples)))
@@ -40,7 +40,7 @@ class Interrupted:
         return interrupted()
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Interrupted | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Interrupted | None:
         if not enough(inputs, samples):
             return None
         return cls(samples=samples, batch_size=1, broken=len(samples) - 1, modes=MODES[1])
@@ -60,7 +60,7 @@ class Exhausted:
         return frozenset(reached | {"one failure" if self.times == 1 else "the retry fails too"})
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Exhausted]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Exhausted]:
         least = max(4, inputs.min_samples)
         # Two batches, or two halves of one: what came before a failure may count twice.
         return st.builds(
@@ -71,7 +71,7 @@ class Exhausted:
         )
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Exhausted | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Exhausted | None:
         return cls(samples=samples, batch_size=2, times=1) if len(samples) > 1 and enough(inputs, samples) else None
 
 
@@ -89,7 +89,7 @@ class Spoilt:
         return frozenset({"the first sample" if self.poisoned == 0 else "a later sample"})
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Spoilt]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Spoilt]:
         @st.composite
         def spoilt(draw: st.DrawFn) -> Spoilt:
             assert inputs.poisoned is not None
@@ -101,7 +101,7 @@ class Spoilt:
         return spoilt()
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Spoilt | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Spoilt | None:
         if not enough(inputs, samples) or inputs.poisoned is None:
             return None
         number = inputs.poisons[0]

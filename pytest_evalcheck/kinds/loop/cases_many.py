@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Rows
-from pytest_evalcheck.strategies.samples import Bulk, Samples
+from pytest_evalcheck.strategies.samples import Bulk, SampleStrategy
 
 _ROWS = 256
 _FEWEST = 20
@@ -32,21 +32,21 @@ class Many:
         return frozenset({"samples of the target" if self.samples else "samples that were drawn"})
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Many]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Many]:
         del inputs
         return st.just(cls(samples=[], seed=0, rows=_ROWS))
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Many | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Many | None:
         del inputs
         return cls(samples=samples, seed=0, rows=len(samples)) if len(samples) >= _FEWEST else None
 
-    def of_inputs(self, inputs: Samples) -> Rows:
+    def of_inputs(self, inputs: SampleStrategy) -> Rows:
         """The samples: the same in every run, whatever seed Hypothesis has."""
         return self.samples or many(inputs, self.rows, self.seed)
 
 
-def many(inputs: Samples, rows: int = _ROWS, seed: int = 0) -> Rows:
+def many(inputs: SampleStrategy, rows: int = _ROWS, seed: int = 0) -> Rows:
     """At most ``rows`` different samples by a seed, from the distribution of the inputs or from their strategy."""
     if inputs.bulk is not None:
         return list(inputs.bulk(Bulk(seed=seed, rows=rows)))
@@ -64,7 +64,7 @@ _TURNS = 5
 _AT_ONCE = 16
 
 
-def _drawn(inputs: Samples, rows: int, seed: int) -> Rows:
+def _drawn(inputs: SampleStrategy, rows: int, seed: int) -> Rows:
     found: Rows = []
 
     @hypothesis.seed(seed)

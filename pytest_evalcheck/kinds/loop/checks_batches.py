@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_evalcheck.expectations.comparison import Raised, show
-from pytest_evalcheck.expectations.failures import NotApplicable, expect, passed_over, refused
+from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.loop.cases import Evaluation, Sequel
 from pytest_evalcheck.kinds.loop.cases_interrupted import Spoilt
@@ -81,7 +81,7 @@ def a_sample_that_is_not_finite_is_seen(loop: LoopSubject, case: Spoilt) -> None
     names = [] if isinstance(alone, Raised) else nonfinite(alone)
     found, warned = loop.numbers_and_warnings(case.samples, batch_size=case.batch_size)
     if not names:
-        passed_over("no number is NaN or infinite for the sample alone")
+        inconclusive("no number is NaN or infinite for the sample alone")
         return
     said = isinstance(found, Raised) or warned or reported(found)
     left = [] if said else [name for name in names if name in found and name not in nonfinite(found)]

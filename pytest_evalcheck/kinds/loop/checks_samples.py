@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, difference
-from pytest_evalcheck.expectations.failures import NotApplicable, expect, passed_over, refused
+from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.loop.cases import Evaluation, Gathered, Spread
 from pytest_evalcheck.kinds.loop.cases_interrupted import Exhausted
@@ -74,7 +74,7 @@ def _counted_over_ranks(loop: LoopSubject, case: Spread | Gathered, ranks: int, 
         expect(ids).holds(not wrong, about=f"{about} {who} counts not every one once: {'; '.join(wrong)}")
     for other in (1, ranks * case.batch_size):
         if difference(single, loop.numbers(case.samples, batch_size=other), loop.tolerance) is not None:
-            passed_over("the numbers depend on the batch size; ranks have smaller batches, and larger ones together")
+            inconclusive("the numbers depend on the batch size; ranks have smaller batches, and larger ones together")
             return
     for rank, report in reports.items():
         if report.numbers:
@@ -123,7 +123,7 @@ def a_batch_that_is_retried_counts_once(loop: LoopSubject, case: Exhausted) -> N
     with forwards.of(live.model):
         expected = live.evaluate(loop.data(case.samples), batch_size=case.batch_size)
     if not forwards.several or isinstance(expected, Raised):
-        passed_over("no forward pass of several rows was seen")
+        inconclusive("no forward pass of several rows was seen")
         return
     for place in range(forwards.several):
         live, failing = loop.fresh(), Forwards(place, case.times)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_evalcheck.expectations.comparison import Raised, difference
-from pytest_evalcheck.expectations.failures import expect, passed_over, refused
+from pytest_evalcheck.expectations.failures import expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.loop.cases import Evaluation, Sequel
 from pytest_evalcheck.kinds.loop.cases_interrupted import MODES, Interrupted
@@ -65,7 +65,7 @@ def evaluating_leaves_training_as_it_was(loop: LoopSubject, case: Interrupted) -
         return
     undisturbed, again = (trained(loop, case.samples, case.modes, repr) for _ in range(2))
     if difference(undisturbed, again, loop.tolerance) is not None:
-        passed_over("training gives something else every time")
+        inconclusive("training gives something else every time")
         return
     for why, data in failing.items():
         found = trained(loop, case.samples, case.modes, loop.evaluation(data, case.batch_size))

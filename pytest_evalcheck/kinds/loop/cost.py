@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import gathering
+from pytest_evalcheck.expectations.failures import current_stats
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.process_state import kept, same_random_numbers
 from pytest_evalcheck.kinds.common.subject import Rows
@@ -28,7 +28,7 @@ _CALLS = LEAST_ROUNDS + 3
 
 def measure(loop: LoopSubject, variants: Mapping[str, Variant]) -> None:
     """Measure variants for the report of this cell, unless that was done or is not wanted."""
-    evidence = gathering()
+    evidence = current_stats()
     if evidence is None or not evidence.seconds or evidence.variants or not variants:
         return
     evidence.variants = {PLAIN: {"name": PLAIN}}  # done, also where nothing comes of it
@@ -38,7 +38,7 @@ def measure(loop: LoopSubject, variants: Mapping[str, Variant]) -> None:
 
 def note(name: str, **found: Any) -> None:
     """Put what was judged of a variant beside what it costs."""
-    evidence = gathering()
+    evidence = current_stats()
     if evidence is not None and name in evidence.variants:
         evidence.variants[name].update(found)
 

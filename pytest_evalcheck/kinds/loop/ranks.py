@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, show
-from pytest_evalcheck.kinds.common.calling import TargetFault, attempt
+from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
 from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.loop.results import Evaluated, read, repeated
@@ -59,7 +59,7 @@ def miscounted(reports: Reports, count: int) -> dict[str, list[str]]:
 
 def _reports(made: Any, ranks: int, where: str) -> Reports:
     if not isinstance(made, (list, tuple)) or len(made) != ranks:
-        raise TargetFault(
+        raise TargetError(
             f"{where} did not give what every rank reports",
             actual=f"{type(made).__name__}: {show(made)[:120]}",
             expected=f"a list of {ranks}, with None for a rank that reports nothing",
@@ -67,5 +67,5 @@ def _reports(made: Any, ranks: int, where: str) -> Reports:
         )
     found = {rank: read(one, f"rank {rank} of {where}") for rank, one in enumerate(made) if one is not None}
     if not found:
-        raise TargetFault("no rank reports anything", actual=show(made), expected="numbers by name", cause="ranks")
+        raise TargetError("no rank reports anything", actual=show(made), expected="numbers by name", cause="ranks")
     return found

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, plain, show
-from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.kinds.common.calling import TargetError
 
 Record = tuple[int, Mapping[str, Any]]
 """The id of a sample, and what is said of it by name: its loss, its prediction, its label."""
@@ -32,7 +32,7 @@ def read(given: Any, where: str = "evaluate()", *, some: bool = True) -> Evaluat
     """What a loop gave, as plain numbers and records; there must be ``some`` numbers.
 
     Raises:
-        TargetFault: where it is no `Evaluated` nor a mapping, has no numbers, or one of them is no number.
+        TargetError: where it is no `Evaluated` nor a mapping, has no numbers, or one of them is no number.
     """
     made = given if isinstance(given, Evaluated) else Evaluated(given)
     if not isinstance(made.numbers, Mapping):
@@ -132,5 +132,5 @@ def _described(value: Any) -> str:
 _WANTED = 'ec.Evaluated({"loss": 0.5, ...}), or the mapping alone'
 
 
-def _fault(about: str, actual: str, expected: str = _WANTED, cause: str = "numbers") -> TargetFault:
-    return TargetFault(about, actual=actual, expected=expected, cause=cause)
+def _fault(about: str, actual: str, expected: str = _WANTED, cause: str = "numbers") -> TargetError:
+    return TargetError(about, actual=actual, expected=expected, cause=cause)

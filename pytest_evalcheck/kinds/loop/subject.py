@@ -12,9 +12,9 @@ from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, show
 from pytest_evalcheck.expectations.failures import NotApplicable
-from pytest_evalcheck.kinds.common.calling import TargetFault, attempt
+from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.common.process_state import kept, same_random_numbers
-from pytest_evalcheck.kinds.common.subject import Made, Rows
+from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.loop.data import LoopData
 from pytest_evalcheck.kinds.loop.record import Loop
 from pytest_evalcheck.kinds.loop.results import Evaluated, Record, plainly, read
@@ -45,7 +45,7 @@ class LiveLoop:
         given back too, except where it is not ``on_its_own`` but in the middle of something.
 
         Raises:
-            TargetFault: where it gives anything else than numbers.
+            TargetError: where it gives anything else than numbers.
         """
         return self.call("evaluate()", self.record.evaluate, data, on_its_own=on_its_own, **config)
 
@@ -69,7 +69,7 @@ class LiveLoop:
 
 
 @dataclass(frozen=True)
-class LoopSubject(Made):
+class LoopSubject(Subject):
     """The loop under test: new ones on demand, and the data to evaluate."""
 
     build: Callable[[], Loop]
@@ -145,7 +145,7 @@ class LoopSubject(Made):
                 exact = self.build().exact
                 return dict(exact(self.data(rows)) if exact else self.reference(list(rows)))  # type: ignore[misc]
         except Exception as error:
-            raise TargetFault(
+            raise TargetError(
                 "what gives the exact numbers raised an error, or gave no mapping",
                 actual=repr(error),
                 expected="numbers by name",
@@ -156,13 +156,13 @@ class LoopSubject(Made):
         """Those of the numbers that are known exactly.
 
         Raises:
-            TargetFault: where there is no number of such a name.
+            TargetError: where there is no number of such a name.
         """
         if isinstance(found, Raised):
             return found
         lacking = [name for name in exact if name not in found]
         if lacking:
-            raise TargetFault(
+            raise TargetError(
                 f"the exact numbers have {lacking[0]!r}, which the evaluation does not give",
                 actual=", ".join(map(repr, exact)),
                 expected=f"some of {', '.join(map(repr, found))}",
@@ -174,11 +174,11 @@ class LoopSubject(Made):
         """What a number must be by those that claim the same.
 
         Raises:
-            TargetFault: where it, or one of those, is not among the numbers.
+            TargetError: where it, or one of those, is not among the numbers.
         """
         made = attempt(f"agree[{name!r}]", self.record.agree[name], found)
         if name not in found or isinstance(made, Raised):
-            raise TargetFault(
+            raise TargetError(
                 f"agree[{name!r}] does not fit what the evaluation gives",
                 actual=str(made) if name in found else f"no number {name!r}",
                 expected=f"numbers among {', '.join(map(repr, found))}",
@@ -201,7 +201,7 @@ class LoopSubject(Made):
         """What several evaluators give in one run, as `Evaluated` by name, or the error.
 
         Raises:
-            TargetFault: where they give anything else.
+            TargetError: where they give anything else.
         """
         live = self.fresh()
         assert live.record.evaluators is not None
@@ -210,7 +210,7 @@ class LoopSubject(Made):
         if isinstance(made, Raised):
             return made
         if not isinstance(made, Mapping) or set(made) != set(rows):
-            raise TargetFault(
+            raise TargetError(
                 "evaluators() did not give what each of them gives, by name",
                 actual=f"{type(made).__name__}: {show(made)[:120]}",
                 expected=f"a mapping with the names {', '.join(map(repr, rows))}",

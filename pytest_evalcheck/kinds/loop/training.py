@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference
-from pytest_evalcheck.kinds.common.calling import TargetFault, attempt
+from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.common.process_state import kept, same_random_numbers
 from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.common.values import detached
@@ -22,7 +22,7 @@ def trained(loop: LoopSubject, rows: Rows, modes: str, between: Between) -> Any:
     """What becomes of training from these modes with something in its middle, or the error.
 
     Raises:
-        TargetFault: where ``train`` does not come to its middle once.
+        TargetError: where ``train`` does not come to its middle once.
     """
     live, times = loop.fresh(), [0]
     assert live.record.train is not None
@@ -36,7 +36,7 @@ def trained(loop: LoopSubject, rows: Rows, modes: str, between: Between) -> Any:
     with kept(), same_random_numbers():
         made = attempt("train", live.record.train, loop.data(rows), middle)
     if not isinstance(made, Raised) and times[0] != 1:
-        raise TargetFault(
+        raise TargetError(
             f"train() called between() {times[0]} times", expected="once, in the middle of training", cause="train"
         )
     return made if isinstance(made, Raised) else detached(made)

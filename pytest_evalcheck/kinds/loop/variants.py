@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pytest_evalcheck.expectations.comparison import Raised, plain, show
 from pytest_evalcheck.expectations.failures import NotApplicable, expect
-from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.kinds.common.calling import TargetError
 from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.loop.cost import note
 from pytest_evalcheck.kinds.loop.results import Evaluated, few
@@ -26,7 +26,7 @@ def declared(loop: LoopSubject, *, budgeted: bool) -> dict[str, Variant]:
 
     Raises:
         NotApplicable: where there is none.
-        TargetFault: where one is not written as a variant, or ``evaluate`` does not take what it names.
+        TargetError: where one is not written as a variant, or ``evaluate`` does not take what it names.
     """
     record = loop.record
     problems: list[str] = []
@@ -34,7 +34,7 @@ def declared(loop: LoopSubject, *, budgeted: bool) -> dict[str, Variant]:
     problems += [f"variants[{name!r}]: {text}" for name, one in found.items() if (text := _unfit(record.evaluate, one))]
     if problems:
         more = "\n".join(problems[1:])
-        raise TargetFault("a variant cannot be evaluated", actual=problems[0], detail=more, cause="variants")
+        raise TargetError("a variant cannot be evaluated", actual=problems[0], detail=more, cause="variants")
     if not found:
         raise NotApplicable("the target names no variants")
     if budgeted:
@@ -132,7 +132,7 @@ def groups(name: str, variant: Variant, number: str, seen: Evaluated, expected: 
     Of several groups every interval is as much wider as it takes for all of them to hold together (Bonferroni).
 
     Raises:
-        TargetFault: where records lack what the budget is about.
+        TargetError: where records lack what the budget is about.
     """
     same_samples(name, seen, expected)
     first, second = ({place: _score(name, entry, number) for place, entry in told(one)} for one in (expected, seen))
@@ -218,8 +218,8 @@ def _names(fields: Sequence[str] | Mapping[str, Any]) -> str:
     return ", ".join(map(repr, fields)) or "no fields"
 
 
-def _fault(name: str, actual: str, expected: str) -> TargetFault:
-    return TargetFault(
+def _fault(name: str, actual: str, expected: str) -> TargetError:
+    return TargetError(
         f"the budget of {name!r} is about nothing that the loop tells",
         actual=actual,
         expected=expected,

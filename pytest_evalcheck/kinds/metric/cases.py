@@ -8,7 +8,7 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Cut, Rows, cut_regimes, cuts, pick
-from pytest_evalcheck.strategies.samples import Samples
+from pytest_evalcheck.strategies.samples import SampleStrategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +38,13 @@ class Stream:
         return frozenset(reached)
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Stream]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Stream]:
         return inputs.rows(min_size=inputs.min_samples, max_size=7).flatmap(
             lambda rows: cuts(len(rows)).map(lambda plan: cls(samples=rows, batches=plan))
         )
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Stream | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Stream | None:
         n = len(samples)
         plan = [list(range(n - 1)), [n - 1]] if n > 1 else [list(range(n))]
         return cls(samples=samples, batches=plan) if n >= inputs.min_samples else None
@@ -78,7 +78,7 @@ class Gaps:
         return frozenset(name for name, reached in named.items() if reached)
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Gaps]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Gaps]:
         @st.composite
         def gaps(draw: st.DrawFn) -> Gaps:
             rows = draw(inputs.rows(min_size=inputs.min_samples, max_size=5))
@@ -93,7 +93,7 @@ class Gaps:
         return gaps()
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Gaps | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Gaps | None:
         plan: Cut = [[], list(range(len(samples)))]
         return cls(samples=samples, batches=plan) if len(samples) >= inputs.min_samples else None
 
@@ -120,7 +120,7 @@ class FirstBatch:
         )
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[FirstBatch]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[FirstBatch]:
         @st.composite
         def first_batch(draw: st.DrawFn) -> FirstBatch:
             rows = list(draw(inputs.rows(min_size=max(3, inputs.min_samples), max_size=7)))
@@ -133,7 +133,7 @@ class FirstBatch:
         return first_batch()
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> FirstBatch | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> FirstBatch | None:
         n = len(samples)
         return cls(samples=samples, batches=[[0], list(range(1, n))]) if n > max(1, inputs.min_samples) else None
 
@@ -170,7 +170,7 @@ class Shards:
         return frozenset(reached)
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Shards]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Shards]:
         @st.composite
         def shards(draw: st.DrawFn) -> Shards:
             rows = draw(inputs.rows(min_size=max(2, inputs.min_samples), max_size=7))
@@ -185,7 +185,7 @@ class Shards:
         return shards()
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Shards | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Shards | None:
         n = len(samples)
         if n < max(2, inputs.min_samples):
             return None
@@ -223,7 +223,7 @@ class Reordered:
         return frozenset(reached)
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Reordered]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Reordered]:
         @st.composite
         def reordered(draw: st.DrawFn) -> Reordered:
             rows = draw(inputs.rows(min_size=max(2, inputs.min_samples), max_size=6))
@@ -234,7 +234,7 @@ class Reordered:
         return reordered()
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Reordered | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Reordered | None:
         stream = Stream.of(inputs, samples)
         if stream is None:
             return None
@@ -268,12 +268,12 @@ class Processes:
         return frozenset(self.plans)
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Processes]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Processes]:
         # Few cases are tried, so each must tell ranks apart: the last one gets a prediction that is wrong.
         wrong = inputs.wrong or (lambda row: row)
         rows = inputs.rows(min_size=max(5, inputs.min_samples), max_size=6)
         return rows.map(lambda rows: cls(samples=[*rows[:-1], wrong(rows[-1])]))
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Processes | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Processes | None:
         return cls(samples=samples) if len(samples) >= max(5, inputs.min_samples) else None

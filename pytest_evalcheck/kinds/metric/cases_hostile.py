@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Cut, Rows, cuts, pick
 from pytest_evalcheck.kinds.metric.cases import Stream
-from pytest_evalcheck.strategies.samples import Samples
+from pytest_evalcheck.strategies.samples import SampleStrategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,7 +43,7 @@ class Ignored:
         return frozenset(reached)
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Ignored]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Ignored]:
         @st.composite
         def ignored(draw: st.DrawFn) -> Ignored:
             assert inputs.ignored is not None
@@ -65,7 +65,7 @@ class Ignored:
         return ignored()
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> None:
         return None
 
 
@@ -91,7 +91,7 @@ class Poisoned:
         return frozenset(reached)
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Poisoned]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Poisoned]:
         @st.composite
         def poisoned(draw: st.DrawFn) -> Poisoned:
             assert inputs.poisoned is not None
@@ -104,7 +104,7 @@ class Poisoned:
         return poisoned()
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> None:
         return None
 
 
@@ -136,7 +136,7 @@ class Rejected:
         return frozenset({where, f"through {self.through}"})
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Rejected]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Rejected]:
         @st.composite
         def rejected(draw: st.DrawFn) -> Rejected:
             rows = draw(inputs.rows(min_size=max(2, inputs.min_samples), max_size=5))
@@ -152,7 +152,7 @@ class Rejected:
         return rejected()
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Rejected | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Rejected | None:
         stream = Stream.of(inputs, samples)
         if stream is None:
             return None
@@ -172,7 +172,7 @@ class Contrast:
         return frozenset()
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Contrast]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Contrast]:
         assert inputs.wrong is not None
         wrong, right = inputs.wrong, inputs.right or (lambda s: s)
         # All of the contrast every time (some of each class), with samples of any kind behind it.

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Cut, Rows, pick
 from pytest_evalcheck.kinds.metric.cases import Stream
-from pytest_evalcheck.strategies.samples import Bulk, Samples
+from pytest_evalcheck.strategies.samples import Bulk, SampleStrategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +38,7 @@ class LowPrecision:
         return frozenset(reached)
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[LowPrecision]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[LowPrecision]:
         del inputs
         return st.builds(
             cls,
@@ -52,7 +52,7 @@ class LowPrecision:
         )
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> None:
         return None
 
     @classmethod
@@ -82,7 +82,7 @@ class Cast:
         return frozenset({self.dtype})
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Cast]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Cast]:
         # Small numbers wrap in uint8 alone.
         dtypes = ["float16", "bfloat16", *(["uint8", "uint8", "uint8", "int32"] if inputs.integers else [])]
         return st.tuples(st.sampled_from(dtypes), Stream.strategy(inputs)).map(
@@ -90,6 +90,6 @@ class Cast:
         )
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Cast | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Cast | None:
         stream = Stream.of(inputs, samples)
         return cls(samples=samples, batches=stream.batches, dtype="float16") if stream else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised
-from pytest_evalcheck.expectations.failures import NotApplicable, expect, passed_over
+from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.malformed import malformed
@@ -110,7 +110,7 @@ def writing_into_a_result_does_not_change_the_next_one(metric: MetricSubject, ca
     first = live.compute()
     untouched.compute()
     if isinstance(first, Raised):
-        passed_over(str(first))
+        inconclusive(str(first))
         return
     if not count_tensors(first) and not isinstance(first, (dict, list)) and not hasattr(first, "ndim"):
         raise NotApplicable("the result is a plain number, which nothing can write into")
@@ -159,7 +159,7 @@ def a_rejected_batch_leaves_the_state_as_it_was(metric: MetricSubject, case: Rej
     """
     arguments = malformed(metric.arguments(case.spoilt)).get(case.fault)
     if arguments is None:
-        passed_over(f"no batch of {case.fault} can be made")
+        inconclusive(f"no batch of {case.fault} can be made")
         return
     live = metric.fresh()
     rejected: Raised | None = None
@@ -167,7 +167,7 @@ def a_rejected_batch_leaves_the_state_as_it_was(metric: MetricSubject, case: Rej
         if i == case.at:
             rejected = _reject(live, arguments, case.through)
             if rejected is None:
-                passed_over(f"a batch of {case.fault} is accepted")
+                inconclusive(f"a batch of {case.fault} is accepted")
                 return
         if batch is not None:
             live.update(batch)

@@ -12,9 +12,9 @@ from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable
-from pytest_evalcheck.kinds.common.calling import TargetFault, attempt
+from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
-from pytest_evalcheck.kinds.common.subject import Made, Rows
+from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.common.tensors import place
 from pytest_evalcheck.kinds.common.values import detached
 from pytest_evalcheck.kinds.metric.cases_precision import LowPrecision
@@ -168,7 +168,7 @@ class LiveMetric:
 
 
 @dataclass(frozen=True)
-class MetricSubject(Made):
+class MetricSubject(Subject):
     """The metric under test: new ones on demand, fed with samples."""
 
     build: Callable[[], Metric]
@@ -182,7 +182,7 @@ class MetricSubject(Made):
         try:
             collated = Arguments.of(self.inputs.collate(list(batch)))
         except Exception as error:
-            raise TargetFault(
+            raise TargetError(
                 "the collate raised an error",
                 actual=f"{type(error).__name__}: {error}"[:300],
                 expected=f"a tuple or dict of arguments for {len(batch)} samples",
@@ -209,7 +209,7 @@ class MetricSubject(Made):
         try:
             return self.reference(list(samples))
         except Exception as error:
-            raise TargetFault(
+            raise TargetError(
                 "the reference of the target raised an error", actual=repr(error), cause="reference"
             ) from error
 

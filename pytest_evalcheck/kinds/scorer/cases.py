@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Rows
-from pytest_evalcheck.strategies.samples import Sample, Samples
+from pytest_evalcheck.strategies.samples import Sample, SampleStrategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,11 +21,11 @@ class Documents:
         return frozenset({"one document" if len(self.samples) == 1 else "several documents"})
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Documents]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Documents]:
         return st.builds(cls, samples=inputs.rows(min_size=max(1, inputs.min_samples), max_size=4))
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Documents | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Documents | None:
         del inputs
         return cls(samples=samples) if samples else None
 
@@ -51,7 +51,7 @@ class Odd:
         return frozenset(reached)
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Odd]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Odd]:
         @st.composite
         def odd(draw: st.DrawFn) -> Odd:
             assert inputs.odd is not None
@@ -78,13 +78,13 @@ class Crowd:
         return frozenset({"fewer documents than workers" if len(self.documents) < 2 else "many documents"})
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Crowd]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Crowd]:
         few = st.builds(cls, samples=inputs.rows(min_size=1, max_size=1), copies=st.just(1))
         many = st.builds(cls, samples=inputs.rows(min_size=2, max_size=4), copies=st.sampled_from([6, 12]))
         return st.one_of(many, few, many)
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Crowd | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Crowd | None:
         del inputs
         return cls(samples=samples, copies=6) if samples else None
 
@@ -102,7 +102,7 @@ class OneOfMany:
         return frozenset(reached | ({"the last document"} if self.place == len(self.samples) - 1 else set()))
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[OneOfMany]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[OneOfMany]:
         @st.composite
         def one(draw: st.DrawFn) -> OneOfMany:
             rows = draw(inputs.rows(min_size=3, max_size=5))
@@ -111,6 +111,6 @@ class OneOfMany:
         return one()
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> OneOfMany | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> OneOfMany | None:
         del inputs
         return cls(samples=samples, place=len(samples) - 1) if len(samples) > 1 else None

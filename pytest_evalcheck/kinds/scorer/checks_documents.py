@@ -90,7 +90,7 @@ def a_score_does_not_depend_on_the_company(scorer: ScorerSubject, case: Rowwise)
             expect(actual).equals(expected, about=f"what {name} gives when {', '.join(names)} run together")
 
 
-@check("EC409", needs=("wrong",), one_case_is_enough=True)
+@check("EC409", needs=("wrong",), existential=True)
 def a_wrong_response_gets_another_score(scorer: ScorerSubject, case: Contrast) -> None:
     """Control: the scorer tells a right response from a wrong one.
 

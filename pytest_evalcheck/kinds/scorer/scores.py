@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference, show
-from pytest_evalcheck.kinds.common.calling import TargetFault
+from pytest_evalcheck.kinds.common.calling import TargetError
 
 _END = 100_000
 
@@ -17,10 +17,10 @@ def listed(scores: Any) -> list[Any]:
     """One entry a document; iterators become lists, outside and inside.
 
     Raises:
-        TargetFault: where the scores cannot be iterated over, are a text or a mapping, or have no end.
+        TargetError: where the scores cannot be iterated over, are a text or a mapping, or have no end.
     """
     if isinstance(scores, (str, bytes, Mapping)) or not hasattr(scores, "__iter__"):
-        raise TargetFault(
+        raise TargetError(
             "score() gave no list of scores",
             actual=f"{type(scores).__name__}: {show(scores)}",
             expected="one score a document, in their order",
@@ -28,7 +28,7 @@ def listed(scores: Any) -> list[Any]:
         )
     found = [_read(score) for score in islice(scores, _END)]
     if len(found) == _END:
-        raise TargetFault(
+        raise TargetError(
             "score() gave no end of scores", actual=f"{_END} and more", expected="one a document", cause="scores"
         )
     return found

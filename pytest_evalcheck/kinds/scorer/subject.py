@@ -10,9 +10,9 @@ from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable
-from pytest_evalcheck.kinds.common.calling import TargetFault, attempt
+from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.common.process_state import kept, same_random_numbers
-from pytest_evalcheck.kinds.common.subject import Made, Rows
+from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.scorer.scores import listed
 
 One = Callable[[Any, Any], Any]
@@ -114,7 +114,7 @@ def one_by_one(one: One, responses: Iterable[Any], documents: Iterable[Any]) -> 
 
 
 @dataclass(frozen=True)
-class ScorerSubject(Made):
+class ScorerSubject(Subject):
     """The scorer under test: new ones on demand, and the responses and documents to give them."""
 
     build: Callable[[], Scorer]
@@ -128,12 +128,12 @@ class ScorerSubject(Made):
         """New responses and documents of these samples.
 
         Raises:
-            TargetFault: where the collate gives anything else.
+            TargetError: where the collate gives anything else.
         """
         made = attempt("the collate", self.inputs.collate, list(rows))
         sizes = [len(part) if isinstance(part, list) else -1 for part in made] if isinstance(made, tuple) else []
         if sizes != [len(rows)] * 2:
-            raise TargetFault(
+            raise TargetError(
                 "the collate did not give responses and documents",
                 actual=str(made)[:200],
                 expected=f"two lists of {len(rows)}: (responses, documents)",
@@ -166,7 +166,7 @@ class ScorerSubject(Made):
         with kept():
             made = attempt("numbers", lambda: run(functions, *self.given(rows)))
         if not isinstance(made, (Raised, Mapping)):
-            raise TargetFault(
+            raise TargetError(
                 "numbers() gave no mapping", actual=str(made)[:200], expected="numbers by name", cause="numbers"
             )
         return made

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Rows, pick
 from pytest_evalcheck.strategies.padding import Side
-from pytest_evalcheck.strategies.samples import Sample, Samples
+from pytest_evalcheck.strategies.samples import Sample, SampleStrategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,12 +23,12 @@ class Batch:
         return frozenset({"a batch of one" if len(self.samples) == 1 else "several rows"})
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Batch]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Batch]:
         rows = inputs.rows(min_size=max(1, inputs.min_samples), max_size=4)
         return st.builds(cls, samples=rows, container=st.sampled_from(inputs.containers))
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Batch | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Batch | None:
         return cls(samples=samples, container=inputs.containers[0]) if samples else None
 
 
@@ -62,7 +62,7 @@ class Rowwise:
         return frozenset(reached)
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Rowwise]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Rowwise]:
         @st.composite
         def rowwise(draw: st.DrawFn) -> Rowwise:
             rows = draw(inputs.rows(min_size=2, max_size=4))
@@ -73,7 +73,7 @@ class Rowwise:
         return rowwise()
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Rowwise | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Rowwise | None:
         n = len(samples)
         if n < 2:
             return None
@@ -96,7 +96,7 @@ class Padded:
         return frozenset(reached | ({"a row of padding"} if self.blank else set()))
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Padded]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Padded]:
         assert inputs.padding is not None
         sides, has_blank = inputs.padding.sides, inputs.padding.blank is not None
         # Three times of four what is harder than padding on the usual side, which other cases try too.
@@ -110,7 +110,7 @@ class Padded:
         )
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Padded | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Padded | None:
         if not samples or inputs.padding is None:
             return None
         return cls(samples=samples, side=inputs.padding.sides[-1], extra=2, blank=inputs.padding.blank is not None)
@@ -145,7 +145,7 @@ class Pair:
         return frozenset({"batches of one size" if sizes[0] == sizes[1] else "batches of unequal sizes"})
 
     @classmethod
-    def strategy(cls, inputs: Samples) -> st.SearchStrategy[Pair]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Pair]:
         @st.composite
         def pair(draw: st.DrawFn) -> Pair:
             rows = draw(inputs.rows(min_size=2, max_size=4))
@@ -155,7 +155,7 @@ class Pair:
         return pair()
 
     @classmethod
-    def of(cls, inputs: Samples, samples: Rows) -> Pair | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Pair | None:
         del inputs
         n = len(samples)
         return cls(samples=samples, first=[0], second=list(range(1, n))) if n > 1 else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import expect, passed_over
+from pytest_evalcheck.expectations.failures import expect, inconclusive
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.wrapper.cases import Padded, Rowwise
 from pytest_evalcheck.kinds.wrapper.outputs import compare_shapes, row
@@ -32,7 +32,7 @@ def rows_do_not_see_each_other(wrapper: WrapperSubject, case: Rowwise) -> None:
         # What has one entry in any batch, such as a weight for each class, belongs to no row.
         wanted = {path: value for path, value in row(whole, case.row).items() if path in alone}
         if not wanted:
-            passed_over("no output has an entry for each row")
+            inconclusive("no output has an entry for each row")
             continue
         for how, (rows, place) in company.items():
             found = wrapper.fresh().rows(wrapper.batch(rows, mode, widths=widths), len(rows))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import NotApplicable, expect, passed_over
+from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.malformed import spoiled
@@ -63,7 +63,7 @@ def a_malformed_batch_is_refused_and_the_next_one_scored(wrapper: WrapperSubject
         good = wrapper.fresh().scores(wrapper.batch(case.samples, mode))
         batches = wrapper.spoiled(case.samples, mode, good)
         if any(isinstance(value, Raised) for value in good.values()) or not batches:
-            passed_over("a batch of this mode is refused" if batches else "its batches are no mappings")
+            inconclusive("a batch of this mode is refused" if batches else "its batches are no mappings")
             continue
         for bad in batches:
             live = wrapper.fresh()

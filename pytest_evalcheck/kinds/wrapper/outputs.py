@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import Violation
+from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.kinds.common.tensors import overwrite
 
 
@@ -120,18 +120,20 @@ def compare_shapes(of_many: Any, of_one: Any, count: int, what: str) -> None:
     """Hold that what a batch of one gives has the shape of what ``count`` rows give, but for their number.
 
     Raises:
-        Violation: naming the first place where it has not.
+        CheckFailure: naming the first place where it has not.
     """
     many, one = dict(leaves(settled(of_many), what)), dict(leaves(settled(of_one), what))
     if list(many) != list(one):
-        raise Violation(f"{what} of a batch of one is built otherwise", expected=", ".join(many), actual=", ".join(one))
+        raise CheckFailure(
+            f"{what} of a batch of one is built otherwise", expected=", ".join(many), actual=", ".join(one)
+        )
     for path, value in many.items():
         wanted, found = _shape(value), _shape(one[path])
         alike = type(value) is type(one[path]) and len(found) == len(wanted) and found[1:] == wanted[1:]
         # The first dimension counts rows, or positions of all rows, or has nothing to do with the batch.
         if not (alike and (not wanted or found[0] in (wanted[0], wanted[0] // count))):
             shown = (wanted[0] // count, *wanted[1:]) if wanted and wanted[0] % count == 0 else wanted
-            raise Violation(
+            raise CheckFailure(
                 f"{path} of a batch of one has another shape",
                 expected=f"{_kind(value)} of shape {shown}",
                 actual=f"{_kind(one[path])} of shape {found}",

@@ -10,10 +10,10 @@ from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable
-from pytest_evalcheck.kinds.common.calling import TargetFault, attempt
+from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.common.malformed import Spoiled, spoiled, without
 from pytest_evalcheck.kinds.common.process_state import kept
-from pytest_evalcheck.kinds.common.subject import Made, Rows
+from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.common.tensors import each_tensor
 from pytest_evalcheck.kinds.wrapper.outputs import Padded, nothing_in, rowwise, scalars, settled
 from pytest_evalcheck.kinds.wrapper.recording_metric import Probe
@@ -138,7 +138,7 @@ class LiveWrapper:
         ``between`` is another batch, of which there is a forward before the metrics are fed.
 
         Raises:
-            TargetFault: where nothing is seen that could be compared.
+            TargetError: where nothing is seen that could be compared.
         """
         outputs = self.forward(batch)
         if isinstance(outputs, Raised):
@@ -148,7 +148,7 @@ class LiveWrapper:
             self.forward(between)
         fed = self.fed(batch, outputs)
         if nothing_in(given) and all(isinstance(value, Raised) for value in fed.values()):
-            raise TargetFault(
+            raise TargetError(
                 "the outputs of forward hold no values",
                 actual=str(given) if given is not None else "None (does it end without `return`?)",
                 expected="tensors, arrays, numbers or texts, in mappings, lists, tuples or dataclasses",
@@ -175,7 +175,7 @@ class LiveWrapper:
 
 
 @dataclass(frozen=True)
-class WrapperSubject(Made):
+class WrapperSubject(Subject):
     """The wrapper under test: new ones on demand, and the batches to give them."""
 
     build: Callable[[], Wrapper]
@@ -275,12 +275,12 @@ def _described(what: str, call: Callable[..., Any], *args: Any) -> Any:
     """What a callable gives that describes a target.
 
     Raises:
-        TargetFault: where it raises an error, which is none of the code under test.
+        TargetError: where it raises an error, which is none of the code under test.
     """
     try:
         return call(*args)
     except Exception as error:
-        raise TargetFault(
+        raise TargetError(
             f"{what} raised an error", actual=f"{type(error).__name__}: {error}"[:300], cause=what
         ) from error
 

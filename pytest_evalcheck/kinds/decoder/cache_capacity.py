@@ -7,7 +7,7 @@ from typing import Any
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.kinds.decoder.calls import Ids
 from pytest_evalcheck.kinds.decoder.subject import NEW, Live, whole
-from pytest_evalcheck.strategies.padding import Side
+from pytest_evalcheck.strategies.samples import Side
 
 _SHORT = 6
 

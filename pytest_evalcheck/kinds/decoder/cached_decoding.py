@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.kinds.decoder.calls import Calls, Ids
-from pytest_evalcheck.strategies.padding import Side, padded
+from pytest_evalcheck.strategies.samples import Side, padded
 
 
 class Conversation:

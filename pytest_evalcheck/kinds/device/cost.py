@@ -12,7 +12,7 @@ from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.common.tensors import each_tensor
 from pytest_evalcheck.kinds.device.cpu_reference import Subject, beside_the_cpu
 from pytest_evalcheck.kinds.metric.subject import LiveMetric, MetricSubject
-from pytest_evalcheck.kinds.wrapper.outputs import settled
+from pytest_evalcheck.kinds.wrapper.outputs import plain_copy
 from pytest_evalcheck.kinds.wrapper.subject import LiveWrapper
 
 Spent = tuple[str, dict[str, int]]
@@ -55,7 +55,7 @@ def _of_a_wrapper(subject: Any, rows: Rows) -> Iterator[Spent]:
         with subject.ledger.span() as seen:
             outputs = live.forward(batch)
         yield "a forward", _counts(seen)
-        for name, metric in live.scored().items() if live.record.update is not None else ():
+        for name, metric in live.metrics().items() if live.record.update is not None else ():
             live.feed(batch, outputs, metric)
             with subject.ledger.span() as seen:
                 live.feed(batch, outputs, metric)
@@ -64,7 +64,7 @@ def _of_a_wrapper(subject: Any, rows: Rows) -> Iterator[Spent]:
         with subject.ledger.span() as seen:
             outputs = live.forward(batch)
         if not isinstance(outputs, Raised):
-            yield "a forward of a batch on the CPU, of what had crossed already", _again(seen, settled(batch))
+            yield "a forward of a batch on the CPU, of what had crossed already", _again(seen, plain_copy(batch))
 
 
 def _counts(seen: Any) -> dict[str, int]:

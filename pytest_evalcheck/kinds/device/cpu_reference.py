@@ -113,7 +113,7 @@ def answer(subject: Subject, rows: Rows) -> Any:
     if isinstance(subject, MetricSubject):
         return subject.value([rows])
     live = LiveWrapper(subject.record, subject.device)
-    seen = {mode: live.seen(subject.batch(rows, mode)) for mode in subject.modes}
+    seen = {mode: live.evaluate(subject.batch(rows, mode)) for mode in subject.modes}
     failed = next((found for found in seen.values() if isinstance(found, Raised)), None)
     inside = (value for found in seen.values() if not isinstance(found, Raised) for value in found.values())
     return failed or next((value for value in inside if isinstance(value, Raised)), None) or seen

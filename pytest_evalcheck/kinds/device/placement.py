@@ -128,7 +128,7 @@ def _placed(live: LiveWrapper, device: str, batch: Any, outputs: Any, there: The
     """What metrics are given and make of it, where outputs, batch and metric stay or go to the CPU."""
     outputs = outputs if there[0] else moved(outputs, "cpu")
     batch = batch if there[1] else moved(batch, "cpu")
-    found = LiveWrapper(live.record, device if there[2] else "cpu").fed(batch, outputs)
+    found = LiveWrapper(live.record, device if there[2] else "cpu").metric_values(batch, outputs)
     return next((value for value in found.values() if isinstance(value, Raised)), _without_outputs(found))
 
 

@@ -73,7 +73,7 @@ def _model(case: Beside, journey: tuple[str, ...]) -> Movable:
 
     def answer(device: str) -> Any:
         live, there = LiveWrapper(record, device), with_batches_on(on_cpu, device)
-        return {mode: live.seen(there.batch(case.rows, mode)) for mode in there.modes}
+        return {mode: live.evaluate(there.batch(case.rows, mode)) for mode in there.modes}
 
     return Movable(model, model.to, lambda: getattr(model, "device", None), answer, journey)
 

@@ -92,18 +92,18 @@ class Spoilt:
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Spoilt]:
         @st.composite
         def spoilt(draw: st.DrawFn) -> Spoilt:
-            assert inputs.poisoned is not None
+            assert inputs.corrupted is not None
             rows, size = draw(sized(inputs, least=2, most=5))
-            at, number = draw(st.integers(0, len(rows) - 1)), draw(st.sampled_from(inputs.poisons))
-            rows = [*rows[:at], inputs.poisoned(rows[at], number), *rows[at + 1 :]]
+            at, number = draw(st.integers(0, len(rows) - 1)), draw(st.sampled_from(inputs.nonfinite))
+            rows = [*rows[:at], inputs.corrupted(rows[at], number), *rows[at + 1 :]]
             return cls(samples=rows, poisoned=at, number=number, batch_size=size)
 
         return spoilt()
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> Spoilt | None:
-        if not enough(inputs, samples) or inputs.poisoned is None:
+        if not enough(inputs, samples) or inputs.corrupted is None:
             return None
-        number = inputs.poisons[0]
-        rows = [inputs.poisoned(samples[0], number), *samples[1:]]
+        number = inputs.nonfinite[0]
+        rows = [inputs.corrupted(samples[0], number), *samples[1:]]
         return cls(samples=rows, poisoned=0, number=number, batch_size=usual_size(samples))

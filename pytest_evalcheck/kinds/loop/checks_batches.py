@@ -68,7 +68,7 @@ def workers_and_their_order_do_not_change_the_numbers(loop: LoopSubject, case: S
         expect(backwards).equals(forwards, about="what two evaluators give in the other order")
 
 
-@check("EC508", needs=("poisoned",), regimes=("the first sample", "a later sample"))
+@check("EC508", needs=("corrupted",), regimes=("the first sample", "a later sample"))
 def a_sample_that_is_not_finite_is_seen(loop: LoopSubject, case: Spoilt) -> None:
     """A number that is NaN or infinite for one sample alone is so for all of them, or an error or a warning says so.
 

@@ -13,7 +13,7 @@ from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.common.values import detached
 from pytest_evalcheck.kinds.loop.data import LoopData
 from pytest_evalcheck.kinds.loop.subject import LiveLoop, LoopSubject
-from pytest_evalcheck.kinds.wrapper.model_state import Borrowed, start
+from pytest_evalcheck.kinds.wrapper.model_state import ModelStateSnapshot, set_initial_modes
 
 Between = Callable[[LiveLoop], Any]
 
@@ -27,7 +27,7 @@ def trained(loop: LoopSubject, rows: Rows, modes: str, between: Between) -> Any:
     live, times = loop.fresh(), [0]
     assert live.record.train is not None
     if live.record.model is not None:
-        start(live.record.model, modes)
+        set_initial_modes(live.record.model, modes)
 
     def middle() -> None:
         times[0] += 1
@@ -48,11 +48,11 @@ def disturbed(loop: LoopSubject, data: LoopData, modes: str, batch_size: int) ->
 
     live = loop.fresh()
     model = torch.nn.Module() if live.record.model is None else live.record.model
-    start(model, modes)
+    set_initial_modes(model, modes)
     with same_random_numbers():
-        before, optimizer = Borrowed(model), _state(live.record.optimizer)
+        before, optimizer = ModelStateSnapshot(model), _state(live.record.optimizer)
         made = live.evaluate(data, on_its_own=False, batch_size=batch_size)
-        lines = before.kept_back()
+        lines = before.differences()
     changed = difference(_state(live.record.optimizer), optimizer, EXACT, "the optimizer")
     return made, [*lines, *([str(changed)] if changed else []), *live.left]
 

@@ -6,11 +6,11 @@ from pytest_evalcheck.expectations.comparison import Raised, difference, show
 from pytest_evalcheck.expectations.failures import expect, refused
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.metric.cases_hostile import Contrast
+from pytest_evalcheck.kinds.metric.cases import Contrast
 from pytest_evalcheck.kinds.scorer.cases import Documents, Odd
 from pytest_evalcheck.kinds.scorer.scores import same_in_another_order
 from pytest_evalcheck.kinds.scorer.subject import ScorerSubject
-from pytest_evalcheck.kinds.wrapper.cases import Rowwise
+from pytest_evalcheck.kinds.wrapper.cases import SingleRow
 
 
 @check("EC401", needs=("odd",), regimes=("an odd response first", "an odd response last"))
@@ -63,14 +63,14 @@ def scoring_leaves_everything_as_it_was(scorer: ScorerSubject, case: Documents) 
 
 
 @check("EC407", regimes=("one row of many", "rows in another order"))
-def a_score_does_not_depend_on_the_company(scorer: ScorerSubject, case: Rowwise) -> None:
+def a_score_does_not_depend_on_the_company(scorer: ScorerSubject, case: SingleRow) -> None:
     """Order and number of documents, metrics and filters do not change anybody's score.
 
     Why: with a limit, a shard or one metric more, the same response would get another score.
     Usual cause: scores are scaled by the best of the run, or a filter hands its result to the next one by mistake.
     Fix: score a document from its own responses; give every filter the responses that the model gave.
     """
-    company = case.company(None) | {"twice": ([*case.samples, *case.samples], len(case.samples) + case.row)}
+    company = case.batches(None) | {"twice": ([*case.samples, *case.samples], len(case.samples) + case.row)}
     (own,) = scorer.alone(case.alone)
     for name, (rows, place) in company.items():
         scores = scorer.scores(rows)

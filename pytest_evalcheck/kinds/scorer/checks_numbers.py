@@ -8,7 +8,7 @@ from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.scorer.call_counts import AGGREGATIONS, calls, counting, folder, totals
 from pytest_evalcheck.kinds.scorer.cases import Documents
 from pytest_evalcheck.kinds.scorer.subject import ScorerSubject, Several, one_by_one
-from pytest_evalcheck.kinds.wrapper.cases import Pair
+from pytest_evalcheck.kinds.wrapper.cases import TwoBatches
 
 
 @check("EC406", regimes=("several documents",), examples=5)
@@ -43,7 +43,7 @@ def several_numbers_come_from_one_computation(scorer: ScorerSubject, case: Docum
 
 
 @check("EC408", regimes=("batches of one size", "batches of unequal sizes"), examples=8)
-def cached_scores_are_those_of_this_run(scorer: ScorerSubject, case: Pair) -> None:
+def cached_scores_are_those_of_this_run(scorer: ScorerSubject, case: TwoBatches) -> None:
     """Cached gives what uncached gives, whatever was scored before; the key covers all that the score depends on.
 
     Why: a score of another model, from last week, looks like any other.

@@ -74,7 +74,7 @@ def metrics_can_be_updated_in_any_order(wrapper: WrapperSubject, case: Batch) ->
             values = live.metric_values(batch, live.forward(batch), times=2, backwards=backwards)
             for name, value in alone.items():
                 order = "in reverse order" if backwards else "one after the other"
-                for metric in (name, f"another {name}"):
+                for metric in (name, f"{name} (repeated)"):
                     expect(values[metric]).equals(value, about=f"{metric}, of metrics fed {order}{in_mode(mode)}")
 
 

@@ -119,7 +119,7 @@ class LiveWrapper:
         if self.record.update is None:
             return {}
         metrics = [
-            (name if time == 0 else f"another {name}", metric)
+            (name if time == 0 else f"{name} (repeated)", metric)
             for time in range(times)
             for name, metric in {METRIC_INPUTS: RecordingMetric(self._device), **self.metrics()}.items()
             if only in ("", name)

@@ -53,8 +53,8 @@ def test_metrics_are_fed_once_each_and_their_inputs_are_recorded() -> None:
     assert torch.equal(values[METRIC_INPUTS][0]["1"], batch["labels"])
     assert list(live.metric_values(batch, outputs, only="accuracy")) == ["accuracy"]
     twice = live.metric_values(batch, outputs, times=2, backwards=True)
-    assert [name for name in twice if name.startswith("another ")] == [f"another {name}" for name in values]
-    assert twice["accuracy"] == twice["another accuracy"] == values["accuracy"]
+    assert [name for name in twice if name.endswith(" (repeated)")] == [f"{name} (repeated)" for name in values]
+    assert twice["accuracy"] == twice["accuracy (repeated)"] == values["accuracy"]
 
 
 def test_metrics_are_fed_backwards_when_asked() -> None:

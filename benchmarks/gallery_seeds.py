@@ -32,7 +32,7 @@ def judged(specimen: Specimen, effort: str) -> Iterator[str]:
         yield f"missed: {cell.outcome} {cell.reason}"
     named = ",".join([specimen.code, *specimen.breaks_too])
     for other in ec.run(specimen.bug, specimen.devices, ignore=named, effort=effort, timeout=300).of("broken"):
-        yield f"caught by {other.code} as well: {other.reason} {other.case}"
+        yield f"caught by {other.code} as well: {other.reason} {other.failure and other.failure.case}"
 
 
 def main() -> None:
@@ -52,7 +52,10 @@ def main() -> None:
         found = [f"{one.code}-{one.bug.name} {wrong}" for one in chosen for wrong in judged(one, asked.effort)]
         for twin in twins.values():
             broken = ec.run(twin, "auto", effort=asked.effort, timeout=300).of("broken")
-            found += [f"{twin.name} is correct, but {cell.code}: {cell.reason} {cell.case}" for cell in broken]
+            found += [
+                f"{twin.name} is correct, but {cell.code}: {cell.reason} {cell.failure and cell.failure.case}"
+                for cell in broken
+            ]
         for line in found:
             print(f"  {line}")
         print(f"seed {seed}: {len(chosen)} bugs, {len(twins)} twins, {len(found)} judged otherwise", flush=True)

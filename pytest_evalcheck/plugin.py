@@ -95,8 +95,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run tests that ask for ``evalcheck_device`` on every device of the run."""
     if "evalcheck_device" not in metafunc.fixturenames:
         return
+    from pytest_evalcheck.errors import UsageError
     from pytest_evalcheck.targets import device_spec
-    from pytest_evalcheck.targets.target import UsageError
 
     given = metafunc.config.getoption("evalcheck_device") or metafunc.config.getini("evalcheck_device")
     try:

@@ -10,13 +10,12 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "pytest_evalcheck"
 
 LAYERS = (
-    ("devices", "fixes", "strategies"),
-    ("expectations",),
+    ("errors", "devices", "fixes", "reports"),
+    ("expectations", "strategies"),
     ("guard", "variants"),
     ("kinds",),
     ("adapters",),
     ("targets",),
-    ("reports",),
     ("engine",),
     ("integration",),
     ("plugin",),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_evalcheck.kinds.suite import explain, shipped
-from pytest_evalcheck.targets.target import nearest
+from pytest_evalcheck.errors import nearest
+from pytest_evalcheck.kinds.common.check import explain
+from pytest_evalcheck.kinds.registry import shipped
 
 
 def explanation(word: str) -> str:

@@ -107,10 +107,10 @@ class EvalcheckSession:
         if runner is None:
             return None
         arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-        if should_isolate(runner.plan, self.options):
+        if should_isolate(runner.spec, self.options):
             cell = isolated_cell(runner, pyfuncitem, self.options)
         else:
-            cell = runner.judge(lambda: pyfuncitem.obj(**arguments))
+            cell = runner.run(lambda: pyfuncitem.obj(**arguments))
         # Hypothesis would offer a patch that adds the example to our own file.
         pyfuncitem.__dict__.pop("_hypothesis_failing_examples", None)
         _attach(pyfuncitem, cell)
@@ -217,7 +217,7 @@ def _attach(item: pytest.Item, cell: Cell) -> None:
 
 def _died(report: pytest.TestReport) -> Cell:
     """The cell of a worker that is gone: all that is known is its id."""
-    from pytest_evalcheck.kinds.suite import shipped
+    from pytest_evalcheck.kinds.registry import shipped
 
     target, _, rest = report.nodeid.rpartition("::")
     check, _, device = rest.rstrip("]").partition("[")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
 from pytest_evalcheck.expectations.failures import expect, inconclusive, refused
@@ -143,6 +143,8 @@ class Live(Calls):
 @dataclass(frozen=True)
 class DecoderSubject(Subject):
     """The decoder under test: new ones on demand, and prompts to give them."""
+
+    kind: ClassVar[str] = "decoder"
 
     build: Callable[[], Decoder]
 

@@ -8,7 +8,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable
@@ -170,6 +170,8 @@ class LiveMetric:
 @dataclass(frozen=True)
 class MetricSubject(Subject):
     """The metric under test: new ones on demand, fed with samples."""
+
+    kind: ClassVar[str] = "metric"
 
     build: Callable[[], Metric]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable
@@ -116,6 +116,8 @@ def one_by_one(one: One, responses: Iterable[Any], documents: Iterable[Any]) -> 
 @dataclass(frozen=True)
 class ScorerSubject(Subject):
     """The scorer under test: new ones on demand, and the responses and documents to give them."""
+
+    kind: ClassVar[str] = "scorer"
 
     build: Callable[[], Scorer]
 

@@ -51,9 +51,13 @@ class Guard:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if error is None:
-            verify(self)
+            self.verify()
         elif (violation := self.violation()) is not None:
             _add_note(error, str(violation))
+
+    def verify(self) -> None:
+        """Raise `Violation` if anything differs from what it was."""
+        verify(self)
 
     def violation(self) -> Violation | None:
         """What `verify` raises, or None."""
@@ -120,32 +124,26 @@ class Snapshot:
 class _Node:
     """One object of the structure, at the path at which it was found first."""
 
-    def __init__(
-        self, value: Any, parent: _Node | str, entry: Entry | None, inside: list[Entry], tensor: TensorSnapshot | None
-    ) -> None:
-        self.value, self.cls, self.entries, self.tensor = value, type(value), inside, tensor
-        self._parent, self._entry = parent, entry
+    def __init__(self, entry: Entry, parent: _Node | None, inside: list[Entry], tensor: TensorSnapshot | None) -> None:
+        self._entry, self._parent, self.entries, self.tensor = entry, parent, inside, tensor
+        self.value, self._cls = entry.value, type(entry.value)
 
     @property
     def path(self) -> str:
-        if isinstance(self._parent, str) or self._entry is None:
-            return str(self._parent)
-        return self._entry.path_after(self._parent.path)
+        return self._entry.path_after(self._parent.path) if self._parent is not None else str(self._entry.key)
 
     def attached(self) -> bool:
         """Whether the object is still at its path."""
-        if isinstance(self._parent, str) or self._entry is None:
-            return True
-        how, key, _ = self._entry
-        return self._parent.attached() and any(
-            entry.value is self.value and entry.how == how and same(entry.key, key)
-            for entry in entries(self._parent.value)
+        how, key, value = self._entry
+        return self._parent is None or (
+            any(now.value is value and now.how == how and same(now.key, key) for now in entries(self._parent.value))
+            and self._parent.attached()
         )
 
     def changes(self, nodes: list[_Node]) -> Iterator[str]:
         """Which entries were added, removed, replaced or reordered, as lines that continue the path."""
-        if type(self.value) is not self.cls:
-            yield f": {with_article(self.cls.__name__)} became {with_article(type(self.value).__name__)}"
+        if type(self.value) is not self._cls:
+            yield f": {with_article(self._cls.__name__)} became {with_article(type(self.value).__name__)}"
         before, now = self.entries, entries(self.value)
         if len(before) == len(now) and all(
             old.value is new.value and old.key is new.key and old.how is new.how
@@ -175,32 +173,29 @@ class _Node:
 def _traverse(value: Any, name: str, budget: CopyBudget | None) -> list[_Node]:
     nodes: list[_Node] = []
     seen: set[int] = set()
-    stack: list[tuple[Any, _Node | str, Entry | None]] = [(value, name, None)]
+    stack: list[tuple[Entry, _Node | None]] = [(Entry("item", name, value), None)]
     while stack:
-        here, parent, entry = stack.pop()
+        entry, parent = stack.pop()
+        here = entry.value
         if id(here) in seen:
             continue
         seen.add(id(here))
         tensor = TensorSnapshot(here, budget) if kind_of(here) in ("tensor", "array", "buffer") else None
-        nodes.append(node := _Node(here, parent, entry, entries(here), tensor))
-        stack += [
-            (inner.value, node, inner)
-            for inner in reversed(node.entries)
-            if inner.how != "store" and kind_of(inner.value) != "plain"
-        ]
+        nodes.append(node := _Node(entry, parent, entries(here), tensor))
+        inside = (inner for inner in reversed(node.entries) if inner.how != "store")
+        stack += [(inner, node) for inner in inside if kind_of(inner.value) != "plain"]
     return nodes
 
 
 def _from_fast(batch: Any, name: str, record: FastRecord) -> list[_Node]:
     """The nodes of a dict, as a fast record has them."""
     inside = [Entry("item", key, value) for key, value in zip(record.keys, record.values, strict=True)]
-    nodes = [_Node(batch, name, None, inside, None)]
-    recorded = record.recorded()
+    nodes, recorded = [_Node(Entry("item", name, batch), None, inside, None)], record.recorded()
     for entry in inside:
         if id(entry.value) in recorded:
             tensor = TensorSnapshot(entry.value, None)
             tensor.replace_recorded(*recorded[id(entry.value)])
-            nodes.append(_Node(entry.value, nodes[0], entry, [], tensor))
+            nodes.append(_Node(entry, nodes[0], [], tensor))
     return nodes
 
 

@@ -86,10 +86,8 @@ class TensorSnapshot:
 
     def difference_from(self, other: Any) -> str | None:
         """How the values of another object differ from these; empty where they do not, None if not comparable."""
-        if self._values is None or set(self._values) != {""} or [name for name, _ in _parts(other)] != [""]:
-            return None
-        values = self._values[""]
-        return (values.difference(other) or "") if values.comparable(other) else None
+        values, dense = (self._values or {}).get(""), [name for name, _ in _parts(other)] == [""]
+        return (values.difference(other) or "") if values and dense and values.comparable(other) else None
 
 
 def address_of(value: Any) -> int:

@@ -29,7 +29,7 @@ from typing import Any
 __all__ = ["VERDICTS", "Limits", "Outcome", "SandboxError", "isolation_problem", "passes", "run_program"]
 
 VERDICTS = ("passed", "failed", "timeout", "memory", "output", "crashed", "exited", "tampered")
-START_SECONDS, END_SECONDS, LEAST_MEGABYTES, MOST_TASKS = 60.0, 30.0, 32, 256
+START_SECONDS, END_SECONDS, MOST_TASKS = 60.0, 30.0, 256
 _INSIDE = Path(__file__).with_name("sandbox_inside.py").read_text(encoding="utf-8")
 
 
@@ -79,18 +79,19 @@ class Limits:
     unsafe: bool = False
 
     def __post_init__(self) -> None:
-        numbers = {"seconds": 0.0, "megabytes": LEAST_MEGABYTES, "output_bytes": 0, "file_megabytes": 0}
-        for name, value in vars(self).items():
-            kinds = (int, float) if name == "seconds" else type(Limits.__dataclass_fields__[name].default)
-            if not isinstance(value, kinds) or (isinstance(value, bool) and name in numbers):
-                if name == "stdin":
-                    raise TypeError(f"stdin: expected a str, got {type(value).__name__}")
-                expected = "a whole number" if name in numbers else "True or False"
-                raise TypeError(f"{name}: expected {'a number' if name == 'seconds' else expected}, got {value!r}")
-            if name == "seconds" and not 0 < value < math.inf:
-                raise ValueError(f"seconds: expected a finite number above 0, got {value!r}")
-            if value < numbers.get(name, value):
-                raise ValueError(f"{name}: expected at least {numbers[name]}, got {value}")
+        for name, least in (("seconds", -math.inf), ("megabytes", 32), ("output_bytes", 0), ("file_megabytes", 0)):
+            value, whole = getattr(self, name), name != "seconds"
+            if isinstance(value, bool) or not isinstance(value, int if whole else (int, float)):
+                raise TypeError(f"{name}: expected a {'whole number' if whole else 'number'}, got {value!r}")
+            if value < least:
+                raise ValueError(f"{name}: expected at least {least}, got {value}")
+        if not 0 < self.seconds < math.inf:
+            raise ValueError(f"seconds: expected a finite number above 0, got {self.seconds!r}")
+        if not isinstance(self.stdin, str):
+            raise TypeError(f"stdin: expected a str, got {type(self.stdin).__name__}")
+        for name in ("processes", "unsafe"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name}: expected True or False, got {getattr(self, name)!r}")
 
 
 def run_program(source: str, **limits: Any) -> Outcome:
@@ -151,7 +152,7 @@ def _installed() -> list[str]:
 
 def _start(stack: ExitStack, limits: Limits, stdout: int, stderr: int, **role: Any) -> subprocess.Popen[bytes]:
     """Start one interpreter, which ends with all that it started when the stack is closed."""
-    config, stdin = (stack.enter_context(tempfile.TemporaryFile()) for _ in range(2))
+    config, stdin = (stack.enter_context(new()) for new in [tempfile.TemporaryFile] * 2)
     resources = {"AS": limits.megabytes << 20, "FSIZE": limits.file_megabytes << 20, "CORE": 0}
     resources["CPU"] = math.ceil(limits.seconds) * (os.cpu_count() or 1) + 1
     # Older kernels count all processes and threads of the user.
@@ -171,14 +172,18 @@ def _start(stack: ExitStack, limits: Limits, stdout: int, stderr: int, **role: A
     own = {"PATH": os.environ.get("PATH", os.defpath), "HOME": folder, "TMPDIR": folder, "LANG": "C.UTF-8"}
     numeric = {"PYTHONHASHSEED": "0", **{f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}}
     try:
-        process = subprocess.Popen(
+        process: subprocess.Popen[bytes] = subprocess.Popen(
             [*command, sys.executable, "-s", "-S", "-B", "-c", _INSIDE, str(config.fileno())],
-            **{"stdin": stdin, "stdout": stdout, "stderr": stderr, "env": {**kept, **own, **numeric}},
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env={**kept, **own, **numeric},
             pass_fds=(config.fileno(), told, role["channel"], role["report"]),
             cwd=folder if limits.unsafe else "/",
             start_new_session=True,
         )
-        stack.callback(_end, process, pids := [])
+        pids: list[int] = []
+        stack.callback(_end, process, pids)
     except OSError as error:
         raise SandboxError(f"the sandbox did not start: {error}") from error
     finally:
@@ -240,7 +245,7 @@ def _run(source: str, tests: str | None, limits: Limits) -> Outcome:
         for read in reads:
             files.callback(os.close, read)
             os.set_blocking(read, False)
-        texts, left_open = {read: b"" for read in reads}, list(reads)
+        texts, left_open = dict.fromkeys(reads, b""), list(reads)
         with ExitStack() as stack:
             here, there = socket.socketpair()
             with ExitStack() as given, here, there:
@@ -289,10 +294,8 @@ def _read(texts: dict[int, bytes], left_open: list[int]) -> int:
     """Take in what is there; the number of bytes of both outputs."""
     for file in list(left_open):
         with suppress(BlockingIOError):
-            while data := os.read(file, 65536):
-                texts[file] += data
-                if len(texts[file]) > 1 << 24:
-                    break
-            else:
+            data = os.read(file, 1 << 20)
+            texts[file] += data
+            if not data:
                 left_open.remove(file)
     return sum(map(len, list(texts.values())[:2]))

@@ -6,6 +6,7 @@ Tests and candidate are two processes, which use each other's objects through a 
 from __future__ import annotations
 
 import builtins
+import io
 import json
 import os
 import resource
@@ -13,21 +14,12 @@ import sys
 from types import ModuleType
 from typing import Any, NoReturn
 
-STARTING = (
-    "os.exec",
-    "os.fork",
-    "os.forkpty",
-    "os.posix_spawn",
-    "os.spawn",
-    "os.system",
-    "pty.spawn",
-    "subprocess.Popen",
-)
+STARTING = ("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen")
 COLLECTIONS = (list, tuple, set, frozenset, bytes, bytearray)
 PLAIN = {kind.__name__: kind for kind in (*COLLECTIONS, int, complex, dict)}
 ACTIONS: dict[str, Any] = {"call": lambda f, *a, **k: f(*a, **k), "attribute": getattr, "iterate": iter, "next": next}
 RESERVE, HEADROOM = [bytes(4 << 20)], 32 << 20
-OWN, OUTPUTS, leave = os.getpid(), (sys.stdout, sys.stderr), os._exit
+OWN, OUTPUTS, leave, show = os.getpid(), (sys.stdout, sys.stderr), os._exit, sys.__excepthook__
 
 
 class Lost(BaseException):
@@ -69,7 +61,7 @@ class Peer:
 
     def __init__(self, channel: int, held: list[Any], actions: dict[str, Any]) -> None:
         self.held, self.actions, self.asked, self.lost = held, actions, 0, ""
-        self.reader, self.writer = open(channel, "rb", closefd=False), open(channel, "wb", closefd=False)
+        self.reader, self.writer = os.fdopen(channel, "rb", closefd=False), os.fdopen(channel, "wb", closefd=False)
 
     def ask(self, action: str, number: int, *args: Any, **options: Any) -> Any:
         """Have the other process act on its object; return the value or raise the exception."""
@@ -82,7 +74,7 @@ class Peer:
         known = [vars(builtins)[name] for name in message["error"] if name in vars(builtins)]
         name, kind = message["error"][0], next(kind for kind in known if issubclass(kind, BaseException))
         kind = type(name, (kind,), {}) if name != kind.__name__ and name.isidentifier() else kind
-        error = kind.__new__(kind, message["text"])
+        error: Any = kind.__new__(kind, message["text"])
         error.trace = message["trace"]
         raise error
 
@@ -173,7 +165,7 @@ def main(role: str, source: str, channel: int, report: int, limits: dict[str, An
     sys.argv[:], sys.path[:] = ["candidate.py"], [*sys.path[1:], *limits["path"]]
     vars(builtins).update(exit=sys.exit, quit=sys.exit)
     restrict(limits, audited=role != "tests")
-    say, show, verdict, peer = os.write, sys.__excepthook__, ("passed", ""), None
+    say, verdict, peer = os.write, ("passed", ""), None
     try:
         if role == "program":
             say(report, b"started\n")
@@ -204,11 +196,8 @@ def main(role: str, source: str, channel: int, report: int, limits: dict[str, An
         relieve(error)
         memory = isinstance(error, MemoryError)
         verdict = ("memory", "MemoryError") if memory else ("failed", type(error).__name__)
-        quietly(OUTPUTS[1].write, getattr(error, "trace", ""))
-        sys.stderr = OUTPUTS[1]
-        if not isinstance(error, Lost):
-            # Without the frame of this function, which says nothing about the candidate.
-            show(type(error), error.with_traceback(error.__traceback__ and error.__traceback__.tb_next), None)
+        trace = "" if isinstance(error, Lost) else quietly(trace_of, error) or ""
+        quietly(OUTPUTS[1].write, getattr(error, "trace", "") + trace)
     flush()
     if role != "candidate" and os.getpid() == OWN:
         say(report, json.dumps((peer.lost, "") if peer and peer.lost else verdict).encode())
@@ -264,10 +253,11 @@ def quietly(function: Any, *args: Any) -> Any:
 
 
 def trace_of(error: BaseException) -> str:
-    """The last frames of an exception, as Python prints them."""
-    import traceback
-
-    return "".join(traceback.format_exception(type(error), error, error.__traceback__, limit=-20))
+    """An exception as Python prints it, without our own first frame. The traceback module takes long to import."""
+    kept, sys.stderr = sys.stderr, io.StringIO()
+    show(type(error), error.with_traceback(error.__traceback__ and error.__traceback__.tb_next), None)
+    text, sys.stderr = sys.stderr.getvalue(), kept
+    return text[-8000:]
 
 
 if __name__ == "__main__":

@@ -246,6 +246,19 @@ def test_a_program_is_judged_by_its_exit_code():
     assert (outcome.verdict, outcome.exit_code, outcome.stderr) == ("failed", 1, "why\n")
 
 
+@pytest.mark.parametrize(
+    "text", ["5", "[]", '["fine", ""]', "[[], 1]", "x", "[" * 60000, '["passed", ""]', "y" * 200_000]
+)
+def test_what_a_program_reports_is_not_trusted(text: str):
+    program = (
+        "import os\nfor each in range(3, 64):\n"
+        f"    try: os.write(each, {text[:1]!r}.encode() * {len(text)} if {len(set(text)) == 1} else {text!r}.encode())\n"
+        "    except OSError: pass\nos._exit(1)"
+    )
+    outcome = run_program(program, seconds=20)
+    assert outcome.verdict == ("failed" if "passed" in text else "tampered"), outcome
+
+
 def test_tests_are_not_there_while_the_candidate_is_defined():
     peek = (
         "import os, select\n"

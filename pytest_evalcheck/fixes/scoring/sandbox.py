@@ -29,7 +29,7 @@ from typing import Any
 __all__ = ["VERDICTS", "Limits", "Outcome", "SandboxError", "isolation_problem", "passes", "run_program"]
 
 VERDICTS = ("passed", "failed", "timeout", "memory", "output", "crashed", "exited", "tampered")
-START_SECONDS, END_SECONDS, MOST_TASKS = 60.0, 30.0, 256
+START_SECONDS, END_SECONDS, MOST_TASKS, MOST_REPORT = 60.0, 30.0, 256, 65536
 _INSIDE = Path(__file__).with_name("sandbox_inside.py").read_text(encoding="utf-8")
 
 
@@ -67,7 +67,7 @@ class Limits:
     100; not enforced on macOS); ``output_bytes`` of stdout and stderr together; ``file_megabytes`` for each file;
     ``stdin``, the text to read. Without ``processes`` it may start no process and signal none but itself, which C code
     gets around. ``unsafe`` runs it WITHOUT ISOLATION: it can read and change what the caller can, use the network,
-    forge its verdict, and leave processes behind; only the limits hold.
+    forge its verdict, end the caller and leave processes behind; only the limits hold.
     """
 
     seconds: float = 3.0
@@ -178,7 +178,7 @@ def _start(stack: ExitStack, limits: Limits, stdout: int, stderr: int, **role: A
             stdout=stdout,
             stderr=stderr,
             env={**kept, **own, **numeric},
-            pass_fds=(config.fileno(), told, role["channel"], role["report"]),
+            pass_fds=(config.fileno(), role["channel"], role["report"], *([] if limits.unsafe else [told])),
             cwd=folder if limits.unsafe else "/",
             start_new_session=True,
         )
@@ -259,35 +259,39 @@ def _run(source: str, tests: str | None, limits: Limits) -> Outcome:
             while not stopped:
                 now = time.monotonic()
                 left = began + START_SECONDS - now if math.isnan(started) else started + limits.seconds - now
-                _wait(left_open, max(0.0, min(left, 0.05)))
+                _wait(left_open, max(0.0, min(left, 0.05 if left_open else 0.001)))
                 over = _read(texts, left_open) > limits.output_bytes
                 if math.isnan(started) and texts[reads[2]]:
                     started = time.monotonic()
-                if (candidate if b'["gone"' in texts[reads[2]] else judge).poll() is not None:
+                judged = tests is not None and texts[reads[2]].endswith(b"]")
+                gone = b'["gone"' in texts[reads[2]]
+                if (judged and not gone) or (candidate if gone else judge).poll() is not None:
                     break
                 if left <= 0 and math.isnan(started):
                     raise SandboxError(f"the sandbox did not reach the candidate within {START_SECONDS:g} seconds")
                 stopped = "output" if over else "timeout" if left <= 0 else ""
+                if len(texts[reads[2]]) > MOST_REPORT:
+                    stopped = "tampered"
             seconds, codes = time.monotonic() - started, [each.poll() or 0 for each in (candidate, judge)]
         if _read(texts, left_open) > limits.output_bytes:
             stopped = "output"
     stdout, stderr = (texts[read][: limits.output_bytes].decode("utf-8", "replace") for read in reads[:2])
     first, _, said = texts[reads[2]].partition(b"\n")
-    gone = tests is None or b'["gone"' in said
-    code = codes[0] if gone else codes[1]
+    code = codes[0] if tests is None or gone else int(b'["passed"' not in said) if said else codes[1]
     code = code if code <= 128 else 128 - code
     if first != b"started" and not stopped:
         raise SandboxError(f"the sandbox did not reach the candidate: {stderr.strip() or f'exit code {code}'}")
     try:
         verdict, error = json.loads(said or '["", ""]')
-    except ValueError:
+        {*VERDICTS, "gone", ""}.remove(verdict)
+    except (ValueError, TypeError, LookupError, RecursionError):
         verdict, error = "tampered", ""
     if stopped:
         return Outcome(stopped, None, "", stdout, stderr, seconds)
     if verdict in ("", "gone") or (verdict == "passed" and code):
         # A program says with its exit code alone whether it passed.
         verdict = "crashed" if code < 0 else "exited" if tests is not None else "failed" if code else "passed"
-    return Outcome(verdict, code, error, stdout, stderr, seconds)
+    return Outcome(verdict, code, str(error), stdout, stderr, seconds)
 
 
 def _read(texts: dict[int, bytes], left_open: list[int]) -> int:

@@ -75,7 +75,7 @@ class Peer:
         name, kind = message["error"][0], next(kind for kind in known if issubclass(kind, BaseException))
         kind = type(name, (kind,), {}) if name != kind.__name__ and name.isidentifier() else kind
         error: Any = kind.__new__(kind, message["text"])
-        error.trace = message["trace"]
+        error.trace = str(message.get("trace") or "")
         raise error
 
     def answer(self, message: dict[str, Any]) -> None:
@@ -192,12 +192,15 @@ def main(role: str, source: str, channel: int, report: int, limits: dict[str, An
             quietly(OUTPUTS[1].write, f"{ended.code}\n" if isinstance(ended.code, str) else "")
             flush()
             leave(ended.code & 255 if isinstance(ended.code, int) else int(ended.code is not None))
+    except Lost:
+        verdict = ("failed", "")
     except BaseException as error:
         relieve(error)
         memory = isinstance(error, MemoryError)
         verdict = ("memory", "MemoryError") if memory else ("failed", type(error).__name__)
-        trace = "" if isinstance(error, Lost) else quietly(trace_of, error) or ""
-        quietly(OUTPUTS[1].write, getattr(error, "trace", "") + trace)
+        # An error in the definition of the candidate has no frames in the tests.
+        trace = quietly(trace_of, error) if role == "program" or "candidate" in sys.modules else ""
+        quietly(OUTPUTS[1].write, getattr(error, "trace", "") + (trace or ""))
     flush()
     if role != "candidate" and os.getpid() == OWN:
         say(report, json.dumps((peer.lost, "") if peer and peer.lost else verdict).encode())

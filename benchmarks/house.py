@@ -2,7 +2,7 @@
 
 ``python benchmarks/house.py`` prints them; ``--before FOLDER`` adds those of another checkout beside them. A module of
 checks reaches every file of the rooms of the kinds that it imports, directly or through others, in functions too: what
-a reader opens to understand a check. What the checks stand on everywhere (comparisons, guard, strategies) is not counted.
+a reader opens to understand a check. What all of them use (comparisons, guard, strategies) is not counted.
 """
 
 from __future__ import annotations

@@ -67,9 +67,13 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     code = config.getoption("evalcheck_explain")
     if not code:
         return None
-    from pytest_evalcheck.integration.explain import explanation
+    from pytest_evalcheck.errors import UsageError
+    from pytest_evalcheck.kinds.registry import explanation
 
-    print(explanation(code))
+    try:
+        print(explanation(code))
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from error
     return 0
 
 

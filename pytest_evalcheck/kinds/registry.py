@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError, nearest
-from pytest_evalcheck.kinds.common.check import Check
+from pytest_evalcheck.kinds.common.check import Check, explain
 from pytest_evalcheck.kinds.common.kind import Adapter, KindSpec
 from pytest_evalcheck.kinds.common.subject import Subject
 
@@ -173,6 +173,19 @@ def shipped() -> tuple[Check, ...]:
     """Every registered check, in the order of their codes."""
     checks = _loaded().checks
     return tuple(checks[code] for code in sorted(checks))
+
+
+def explanation(word: str) -> str:
+    """The documentation of the checks whose code or name begins with ``word``.
+
+    Raises:
+        UsageError: when there is none, with the nearest.
+    """
+    checks = [check for check in shipped() if check.code.startswith(word.upper()) or check.name.startswith(word)]
+    if not checks:
+        known = [text for check in shipped() for text in (check.code, check.name)]
+        raise UsageError(f"no check has a code or name that begins with {word!r}{nearest(word.upper(), known)}")
+    return "\n\n\n".join(map(explain, checks))
 
 
 def problems() -> Sequence[str]:

@@ -32,7 +32,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 
-from pytest_evalcheck.fixes.loops import CarryIds, Step, evaluate, sample_losses
+from pytest_evalcheck.fixes.loops import IdCollator, StepResult, evaluate, sample_losses
 
 TOKENS, VOCABULARY = 64, 1000
 
@@ -79,10 +79,10 @@ def bare(model: nn.Module, loader: Any) -> tuple[float, torch.Tensor]:
     return statistics.mean(losses), torch.cat(predictions)
 
 
-def step(model: nn.Module, batch: Any) -> Step:
+def step(model: nn.Module, batch: Any) -> StepResult:
     logits = model(batch["tokens"])
     sums, items = sample_losses(logits, batch["tokens"], shift=True)
-    return Step(batch["ids"], sums, items, {"predictions": logits.argmax(-1)})
+    return StepResult(batch["ids"], sums, items, {"predictions": logits.argmax(-1)})
 
 
 def measured(ways: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[tuple[float, float]]]:
@@ -119,7 +119,7 @@ def loops(rounds: int, samples: int, batch: int) -> None:
     torch.manual_seed(0)
     data = rows(samples)
     plain = DataLoader(data, batch_size=batch)
-    carrying = DataLoader(data, batch_size=batch, collate_fn=CarryIds())
+    carrying = DataLoader(data, batch_size=batch, collate_fn=IdCollator())
 
     def ways(model: nn.Module) -> dict[str, Callable[[], Any]]:
         return {

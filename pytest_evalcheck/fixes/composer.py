@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from pytest_evalcheck.fixes.batches import MissingField, field, require_batch, shallow
-from pytest_evalcheck.fixes.labels import require_token_labels, shifted, split_labels
+from pytest_evalcheck.fixes.labels import require_token_labels, shift_labels, split_labels
 
 if TYPE_CHECKING:
     HuggingFaceModel: Any
@@ -92,7 +92,7 @@ class CleanEvaluation:
         mode = self._mode(batch)
         labels = self._near(field(batch, "labels"), outputs, metric)
         if self._shifts(mode):
-            labels = shifted(labels)
+            labels = shift_labels(labels)
         if getattr(metric, "needs_batch", False):
             own = shallow(batch) if mode == "loss" else self._inputs(batch, decoder=mode != "generate")
             result = metric.update(batch=own, outputs=outputs, labels=labels)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from pytest_evalcheck.fixes.composer import CleanEvaluation
-from pytest_evalcheck.fixes.devices import DevicePolicy, OneBatch
+from pytest_evalcheck.fixes.devices import BatchPlacement, DevicePolicy
 
 if TYPE_CHECKING:
     ComposerClassifier: Any
@@ -44,7 +44,7 @@ class OneDevice:
     """
 
     device_policy = DevicePolicy()
-    _one_batch: OneBatch | None = None
+    _one_batch: BatchPlacement | None = None
     _moved_ahead = False
 
     def eval_forward(self, batch: Any, outputs: Any = None) -> Any:
@@ -57,9 +57,9 @@ class OneDevice:
     def update_metric(self, batch: Any, outputs: Any, metric: Any) -> Any:
         """Do what the wrapped class does, with the metric and all that it is fed with on one device.
 
-        TypeError or RuntimeError as of `OneBatch.update`.
+        TypeError or RuntimeError as of `BatchPlacement.update`.
         """
-        with self._batch().feeding(metric):
+        with self._batch().redirect_updates(metric):
             return super().update_metric(batch, outputs, metric)  # type: ignore[misc]
 
     def on_mps(self, *, metrics: torch.device | str = "cpu") -> Any:
@@ -76,13 +76,13 @@ class OneDevice:
     def _near(self, labels: Any, outputs: Any, metric: Any) -> Any:
         """For `CleanEvaluation`: the labels where they will be read, before they are shifted for each metric."""
         batch = self._batch()
-        return batch.carried.bring(labels, batch.place(metric, outputs, labels), where="batch['labels']")
+        return batch.transfers.to_device(labels, batch.place(metric, outputs, labels), where="batch['labels']")
 
-    def _begin(self) -> OneBatch:
+    def _begin(self) -> BatchPlacement:
         self._one_batch = self.device_policy.batch()
         return self._one_batch
 
-    def _batch(self) -> OneBatch:
+    def _batch(self) -> BatchPlacement:
         return self._one_batch or self._begin()
 
     def _load(self, batch: Any, device: torch.device) -> Any:

@@ -35,7 +35,7 @@ def split_labels(batch: Batch, *, name: str = "labels") -> tuple[Batch, Any]:
     return cast(Batch, _without(batch, name)), labels
 
 
-def shifted(labels: Tensor, *, ignore_index: int = -100) -> Tensor:
+def shift_labels(labels: Tensor, *, ignore_index: int = -100) -> Tensor:
     """Return the labels that a causal language model is scored with: position t gets label t + 1.
 
     ``labels`` are integers of shape ``(rows, tokens, ...)``; the last token has nothing to predict and gets
@@ -43,7 +43,7 @@ def shifted(labels: Tensor, *, ignore_index: int = -100) -> Tensor:
     shifting a batch twice gives the same (EC102). TypeError or ValueError for anything else, and where the
     dtype cannot hold ``ignore_index``.
 
-    >>> shifted(torch.tensor([[5, 6, 7]]))
+    >>> shift_labels(torch.tensor([[5, 6, 7]]))
     tensor([[   6,    7, -100]])
     """
     require_token_labels(labels)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.fixes.inputs import checked_keys, checked_peer
+from pytest_evalcheck.fixes.accumulator_validation import checked_keys, checked_peer
 
 
 class SampleStream:

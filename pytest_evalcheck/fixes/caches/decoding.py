@@ -8,8 +8,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.fixes.caches.errors import CacheError, require_size
-from pytest_evalcheck.fixes.caches.packing import plan_batches
+from pytest_evalcheck.fixes.caches.batch_padding import CacheError, plan_batches, require_size
 
 _WORTH = 8  # Rows that stopped are taken out once they are an eighth of the batch.
 
@@ -22,7 +21,7 @@ class Decoder(Protocol):
     vocabulary: int
     device: torch.device
 
-    def fresh(self, rows: int) -> None:
+    def start_batch(self, rows: int) -> None:
         """Forget the batch before; the next one has ``rows`` rows."""
 
     def step(self, ids: Tensor, positions: Tensor, real: Tensor | None) -> Tensor:
@@ -86,7 +85,7 @@ class _Batch:
 
     def run(self) -> list[list[int]]:
         decoder, width = self.decoder, self.ids.shape[1]
-        decoder.fresh(len(self.live))
+        decoder.start_batch(len(self.live))
         places = torch.arange(width, device=decoder.device)
         # Padding gets a position as well, that of the first token; nothing looks at it.
         positions = (places - (width - self.lengths)[:, None]).clamp(min=0)

@@ -10,9 +10,9 @@ from lm_eval.api.model import TemplateLM
 from lm_eval.models.huggingface import HFLM
 from torch import Tensor
 
+from pytest_evalcheck.fixes.caches.batch_padding import CacheError, UnsupportedModel
 from pytest_evalcheck.fixes.caches.decoding import decode
-from pytest_evalcheck.fixes.caches.errors import CacheError, UnservedModel
-from pytest_evalcheck.fixes.caches.transformers_decoder import TransformersDecoder
+from pytest_evalcheck.fixes.caches.transformers_cache import TransformersDecoder
 
 # What a generation config may say without changing what greedy generation gives.
 _HARMLESS = {
@@ -66,15 +66,15 @@ class _Kept:
         return stopped
 
 
-class KeptCacheLM(_Kept, HFLM):  # type: ignore[misc]
+class PersistentCacheLM(_Kept, HFLM):  # type: ignore[misc]
     """lm-eval's ``HFLM``, made and used like it, whose ``generate_until`` keeps one cache for all batches.
 
     Batches may have any size up to the largest; beams and sequences count as rows. Greedy generation of a decoder
     goes on with the rows that have not stopped; anything else runs through the model's own ``generate`` with the
-    same cache. Encoder-decoders and layers that a `NarrowStaticCache` does not serve run as they do in ``HFLM``. The
+    same cache. Encoder-decoders and layers that a `ResizableStaticCache` does not serve run as they do in ``HFLM``. The
     answers are those of ``HFLM``. A prompt without tokens, which is a row of padding there, is a `CacheError`.
 
-    A class of your own is mended by ``class Ours(KeptCacheLM, OurHFLM)``.
+    A class of your own is mended by ``class Ours(PersistentCacheLM, OurHFLM)``.
     """
 
     def _model_generate(self, context: Tensor, max_length: int, stop: list[str], **kwargs: Any) -> Tensor:
@@ -85,10 +85,10 @@ class KeptCacheLM(_Kept, HFLM):  # type: ignore[misc]
             return super()._model_generate(context, max_length, stop, **kwargs)
         try:
             decoder = self._decoder_for(rows, max_length, self._made)
-        except UnservedModel:
+        except UnsupportedModel:
             return super()._model_generate(context, max_length, stop, **kwargs)
         if not self._greedy(kwargs):
-            kwargs["past_key_values"] = decoder.cache.fresh(rows)
+            kwargs["past_key_values"] = decoder.cache.start_batch(rows)
             return super()._model_generate(context, max_length, stop, **kwargs)
         room = max_length - context.shape[1]
         found = decode(decoder, prompts, room, self._stop_tokens(), self._stop(stop))
@@ -115,10 +115,10 @@ class KeptCacheLM(_Kept, HFLM):  # type: ignore[misc]
         )
 
 
-class KeptTorchtuneCache(_Kept):
+class PersistentTorchtuneCache(_Kept):
     """Mixin before the wrapper of torchtune's evaluation recipe: kept caches, and what a request asks for.
 
-    ``class Ours(KeptTorchtuneCache, _LLMEvalWrapper)``. Rows are neither added nor computed for nothing; the request's
+    ``class Ours(PersistentTorchtuneCache, _LLMEvalWrapper)``. Rows are neither added nor computed for nothing; the request's
     own number of tokens is generated, where the recipe generates 256 whatever it says and runs past its cache with
     them; a row ends at its own stop, and is filled with the end token, where the recipe fills with id 0; and no id
     in a prompt means padding, since the length of a prompt is known. Greedy generation alone, as in the recipe.
@@ -158,12 +158,12 @@ class KeptTorchtuneCache(_Kept):
         return _appended(context, found, self._tokenizer.eos_id)
 
     def _made(self, capacity: int, length: int) -> Any:
-        from pytest_evalcheck.fixes.caches.torchtune_decoder import TorchtuneDecoder
+        from pytest_evalcheck.fixes.caches.torchtune_cache import TorchtuneDecoder
 
         return TorchtuneDecoder(self._model, capacity=capacity, max_length=length)
 
 
-class TorchtuneLM(KeptTorchtuneCache, HFLM):  # type: ignore[misc]
+class TorchtuneLM(PersistentTorchtuneCache, HFLM):  # type: ignore[misc]
     """A torchtune decoder and its tokenizer for lm-eval, as its evaluation recipe wraps them, without a hub.
 
     ``tokenizer`` has ``encode(text, add_bos, add_eos)``, ``decode(ids)``, ``bos_id``, ``eos_id``, ``pad_id`` and

@@ -15,20 +15,20 @@ from torch import Tensor, nn
 from torchtune.modules import TransformerCrossAttentionLayer, TransformerDecoder
 from torchtune.modules.kv_cache import KVCache
 
-from pytest_evalcheck.fixes.caches.errors import (
+from pytest_evalcheck.fixes.caches.batch_padding import (
     CacheError,
-    UnservedModel,
+    UnsupportedModel,
     require_context,
     require_rows,
     require_size,
 )
-from pytest_evalcheck.fixes.caches.store import Store
+from pytest_evalcheck.fixes.caches.layer_cache import LayerCache
 
 
-class NarrowKVCache(KVCache):  # type: ignore[misc]
-    """The cache of one attention module, with the methods of torchtune's, over a `Store`."""
+class ResizableKVCache(KVCache):  # type: ignore[misc]
+    """The cache of one attention module, with the methods of torchtune's, over a `LayerCache`."""
 
-    def __init__(self, like: Any, store: Store):
+    def __init__(self, like: Any, store: LayerCache):
         nn.Module.__init__(self)
         self.store = store
         self.sizes = (like.k_cache.shape[1], like.k_cache.shape[-1], like.v_cache.shape[-1])
@@ -74,24 +74,26 @@ class NarrowKVCache(KVCache):  # type: ignore[misc]
         return super()._apply(fn, *args, **kwargs)
 
 
-class KeptCaches:
+class PersistentKVCaches:
     """The caches of all layers of a torchtune decoder, from `install` to `release`.
 
     ``capacity`` is the most rows of a batch, ``max_seq_len`` the most positions (the model's context where it is not
-    given), ``dtype`` that of the model where it is not given. `kept_kv_cache` is the same as a context manager.
+    given), ``dtype`` that of the model where it is not given. `persistent_kv_cache` is the same as a context manager.
 
     What torchtune does with its own caches works: its ``generate``, ``reset_caches``, ``disable_kv_cache``. Masks may
     be as wide as the caches are long, as ``generate`` makes them: what lies behind the filled part is cut off.
 
     `CacheError` for a length beyond the model's context, for a dtype that is not the model's, and for a model that has
-    caches already; `UnservedModel` for one with cross-attention.
+    caches already; `UnsupportedModel` for one with cross-attention.
     """
 
     def __init__(self, model: Any, *, capacity: int, max_seq_len: int | None = None, dtype: torch.dtype | None = None):
         if not isinstance(model, TransformerDecoder):
-            raise UnservedModel(f"model: expected a TransformerDecoder of torchtune, got {type(model).__name__}")
+            raise UnsupportedModel(f"model: expected a TransformerDecoder of torchtune, got {type(model).__name__}")
         if any(isinstance(module, TransformerCrossAttentionLayer) for module in model.modules()):
-            raise UnservedModel("model: expected self-attention alone, got cross-attention layers; use local_kv_cache")
+            raise UnsupportedModel(
+                "model: expected self-attention alone, got cross-attention layers; use local_kv_cache"
+            )
         self.model = model
         self.capacity = require_size(capacity, "capacity")
         self.max_seq_len = model.max_seq_len if max_seq_len is None else require_size(max_seq_len, "max_seq_len")
@@ -102,9 +104,9 @@ class KeptCaches:
             raise CacheError(f"dtype: expected {weight.dtype}, the model's, got {self.dtype}")
         self.device = weight.device
         self._hooks: list[Any] = []
-        self._held: list[tuple[Any, NarrowKVCache]] = []
+        self._held: list[tuple[Any, ResizableKVCache]] = []
 
-    def install(self) -> KeptCaches:
+    def install(self) -> PersistentKVCaches:
         """Take the memory and put the caches into the model."""
         if self.model.caches_are_setup():
             raise CacheError("model: it has caches already; delete_kv_caches of torchtune takes them out")
@@ -119,8 +121,8 @@ class KeptCaches:
         for attention in _attentions(self.model):
             window = getattr(attention, "sliding_window_size", None)
             attention.setup_cache(1, self.dtype, 1)  # Only the module itself knows how many heads it stores.
-            store = Store(self.capacity, self.max_seq_len, self.dtype, window)
-            self._held.append((attention, NarrowKVCache(attention.kv_cache, store)))
+            store = LayerCache(self.capacity, self.max_seq_len, self.dtype, window)
+            self._held.append((attention, ResizableKVCache(attention.kv_cache, store)))
             attention.kv_cache = self._held[-1][1]
             store.allocate(*self._held[-1][1].sizes, self.dtype, self.device)
             if window is not None:
@@ -128,7 +130,7 @@ class KeptCaches:
         self.model.decoder_max_cache_seq_len = self.max_seq_len
         self._hooks.append(self.model.register_forward_pre_hook(self._narrowed, with_kwargs=True))
 
-    def fresh(self, rows: int) -> None:
+    def start_batch(self, rows: int) -> None:
         """Forget the batch before; the next one has ``rows`` rows. `CacheError` where there is no room for them."""
         require_rows(rows, self.capacity)
         for _, cache in self._held:
@@ -174,7 +176,7 @@ class KeptCaches:
         if bool((positions == 0).any()):
             raise CacheError(
                 f"cache: a new batch begins, but {seen} positions of the batch before are in the cache; "
-                "call fresh(rows), or the model's reset_caches(), before each batch"
+                "call start_batch(rows), or the model's reset_caches(), before each batch"
             )
 
 
@@ -204,22 +206,80 @@ def _windowed(attention: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 @contextlib.contextmanager
-def kept_kv_cache(
+def persistent_kv_cache(
     model: Any, *, capacity: int, max_seq_len: int | None = None, dtype: torch.dtype | None = None
-) -> Iterator[KeptCaches]:
+) -> Iterator[PersistentKVCaches]:
     """Give a torchtune decoder caches for all batches of a block, as ``local_kv_cache`` does for one of them.
 
     ::
 
-        with kept_kv_cache(model, capacity=16, max_seq_len=512) as caches:
+        with persistent_kv_cache(model, capacity=16, max_seq_len=512) as caches:
             for prompts in batches:
-                caches.fresh(len(prompts))
+                caches.start_batch(len(prompts))
                 tokens, _ = generate(model, prompts, max_generated_tokens=64)
 
-    See `KeptCaches`.
+    See `PersistentKVCaches`.
     """
-    caches = KeptCaches(model, capacity=capacity, max_seq_len=max_seq_len, dtype=dtype).install()
+    caches = PersistentKVCaches(model, capacity=capacity, max_seq_len=max_seq_len, dtype=dtype).install()
     try:
         yield caches
     finally:
         caches.release()
+
+
+class TorchtuneDecoder:
+    """A torchtune decoder with `PersistentKVCaches` that stay from batch to batch.
+
+    ``capacity`` is the most rows of a batch, ``max_length`` the most positions, prompt and new tokens together (the
+    model's context where it is not given). The caches are in the model from here on until `release`, or the end of
+    a ``with`` block. The model has to be in ``eval()``: `CacheError` where it trains, and see `PersistentKVCaches`.
+    """
+
+    def __init__(self, model: Any, *, capacity: int, max_length: int | None = None, dtype: torch.dtype | None = None):
+        self.model = model
+        self.caches = PersistentKVCaches(model, capacity=capacity, max_seq_len=max_length, dtype=dtype).install()
+        self.capacity, self.max_length = capacity, self.caches.max_seq_len
+        self.vocabulary = model.tok_embeddings.num_embeddings
+        self._seen = 0
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.tok_embeddings.weight.device
+
+    def start_batch(self, rows: int) -> None:
+        if self.model.training:
+            raise CacheError("model: expected one in eval(), got one that trains, whose dropout changes tokens")
+        self.caches.start_batch(rows)
+        self._seen = 0
+
+    def step(self, ids: Tensor, positions: Tensor, real: Tensor | None) -> Tensor:
+        new = ids.shape[1]
+        width = self._seen + new
+        places = torch.arange(width, device=ids.device)
+        mask = (places <= places[self._seen :, None])[None]
+        if real is not None:
+            # Padding looks at itself, since attention to nothing is not a number.
+            mask = (mask & real[:, None]) | (places == places[self._seen :, None])
+        self._seen = width
+        # Logits of the last position alone; the norm and the output see one position at a time.
+        last = self.model.norm.register_forward_pre_hook(lambda _, given: (given[0][:, -1:],))
+        try:
+            logits = self.model(ids, mask=mask, input_pos=positions if new > 1 else positions[:, 0])
+        finally:
+            last.remove()
+        while isinstance(logits, list):  # hidden states come before the output, and chunks of it in order
+            logits = logits[-1]
+        return logits[:, -1]
+
+    def select(self, rows: Sequence[int]) -> None:
+        self.caches.select(rows)
+
+    def release(self) -> None:
+        """Take the caches out of the model and give their memory back."""
+        self.caches.release()
+
+    def __enter__(self) -> TorchtuneDecoder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()

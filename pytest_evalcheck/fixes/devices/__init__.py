@@ -11,7 +11,7 @@
 `pytest_evalcheck.fixes.composer_devices` has the same for the models of Composer.
 """
 
-from pytest_evalcheck.fixes.devices.carrying import Carried
-from pytest_evalcheck.fixes.devices.policy import DevicePolicy, OneBatch
+from pytest_evalcheck.fixes.devices.policy import BatchPlacement, DevicePolicy
+from pytest_evalcheck.fixes.devices.transfers import TransferCache
 
-__all__ = ["Carried", "DevicePolicy", "OneBatch"]
+__all__ = ["BatchPlacement", "DevicePolicy", "TransferCache"]

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from pytest_evalcheck.fixes.devices.carrying import CPU, Carried, holds, settled
 from pytest_evalcheck.fixes.devices.containers import tensors
+from pytest_evalcheck.fixes.devices.transfers import CPU, TransferCache, resolve_device, supports_dtype
 
 PLACES = ("metric", "outputs")
 
@@ -38,7 +38,7 @@ class DevicePolicy:
     ValueError or TypeError for another ``where`` and for ``reads`` that are no names.
 
     >>> near = DevicePolicy().batch()
-    >>> near.bring({"labels": torch.tensor([1, 2])}, "cpu")
+    >>> near.to_device({"labels": torch.tensor([1, 2])}, "cpu")
     {'labels': tensor([1, 2])}
     """
 
@@ -58,27 +58,27 @@ class DevicePolicy:
             wanted = f"{', '.join(map(repr, PLACES))} or a device such as 'cpu'"
             raise ValueError(f"where: expected {wanted}, got {self.where!r}{hint}") from error
 
-    def batch(self) -> OneBatch:
+    def batch(self) -> BatchPlacement:
         """Begin a batch: what was brought for it is kept as long as its tensors and the returned object are."""
-        return OneBatch(self)
+        return BatchPlacement(self)
 
 
-class OneBatch:
+class BatchPlacement:
     """A batch under a policy, for any number of metrics."""
 
     def __init__(self, policy: DevicePolicy) -> None:
         self.policy = policy
-        self.carried = Carried()
+        self.transfers = TransferCache()
 
     def update(self, metric: Any, *args: Any, **kwargs: Any) -> Any:
         """Call ``metric.update`` with the arguments on the device that the policy says, and return what it returns.
 
-        TypeError or RuntimeError as of `place` and `bring`; the metric is then as it was.
+        TypeError or RuntimeError as of `place` and `to_device`; the metric is then as it was.
         """
         return self._fed(metric, metric.update, args, kwargs)
 
     @contextmanager
-    def feeding(self, metric: Any) -> Iterator[None]:
+    def redirect_updates(self, metric: Any) -> Iterator[None]:
         """Do the same for code that calls ``metric.update``, or the metric itself, in a place out of reach."""
         own, update = dict(vars(metric)), metric.update
 
@@ -95,16 +95,16 @@ class OneBatch:
             else:
                 del metric.update
 
-    def bring(self, value: Any, device: torch.device | str | int, *, where: str = "value") -> Any:
-        """Return a value, or what the policy reads of it, on a device, each tensor once: see `Carried.bring`."""
-        return self.carried.bring(value, device, reads=self.policy.reads, where=where)
+    def to_device(self, value: Any, device: torch.device | str | int, *, where: str = "value") -> Any:
+        """Return a value, or what the policy reads of it, on a device, each tensor once: see `TransferCache.to_device`."""
+        return self.transfers.to_device(value, device, reads=self.policy.reads, where=where)
 
     def load(self, batch: Any, device: torch.device | str | int) -> Any:
         """Return a batch on the device of the model, whole; metrics elsewhere may do without a way back.
 
-        See `Carried.load`.
+        See `TransferCache.load`.
         """
-        return self.carried.load(batch, device)
+        return self.transfers.load(batch, device)
 
     def place(self, metric: Any, *given: Any) -> torch.device:
         """Return the device on which a metric is to meet what it is given, and move the metric there if need be.
@@ -116,7 +116,7 @@ class OneBatch:
             return device_of(metric)
         found = list(tensors(given, self.policy.reads))
         wanted = self._wanted(metric, found)
-        if not all(holds(wanted, each.dtype) for each in (*found, *_state(metric))):
+        if not all(supports_dtype(wanted, each.dtype) for each in (*found, *_state(metric))):
             wanted = CPU
         if _devices(metric) - {wanted}:
             if not hasattr(metric, "to"):
@@ -126,7 +126,7 @@ class OneBatch:
 
     def _wanted(self, metric: Any, found: list[torch.Tensor]) -> torch.device:
         if self.policy.where != "outputs":
-            return settled(self.policy.where)
+            return resolve_device(self.policy.where)
         return found[0].device if found else device_of(metric)
 
     def _fed(self, metric: Any, update: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -134,8 +134,8 @@ class OneBatch:
         if next(tensors(given, self.policy.reads), None) is None:
             return update(*args, **kwargs)  # texts, say, for a metric that is on no device
         device, about = self.place(metric, *given), f"{type(metric).__name__}.update"
-        args = tuple(self.bring(each, device, where=f"{about}: args[{i}]") for i, each in enumerate(args))
-        named = {name: self.bring(each, device, where=f"{about}: {name}") for name, each in kwargs.items()}
+        args = tuple(self.to_device(each, device, where=f"{about}: args[{i}]") for i, each in enumerate(args))
+        named = {name: self.to_device(each, device, where=f"{about}: {name}") for name, each in kwargs.items()}
         return update(*args, **named)
 
 
@@ -159,7 +159,7 @@ def device_of(metric: Any) -> torch.device:
 
 def _devices(metric: Any) -> set[torch.device]:
     said = [getattr(part, "device", None) for part in _parts(metric)]
-    found = {settled(each) for each in said if isinstance(each, torch.device | str)}
+    found = {resolve_device(each) for each in said if isinstance(each, torch.device | str)}
     # Tensors that a metric keeps beside its state may be anywhere; where it says its device, that is the state's.
     return found or {each.device for each in _state(metric)}
 

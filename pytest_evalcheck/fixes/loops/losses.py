@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.fixes.inputs import Values, checked_peer, real
-from pytest_evalcheck.fixes.loops.ranks import gathered
-from pytest_evalcheck.fixes.mean import WeightedMean
+from pytest_evalcheck.fixes.accumulator_validation import Values, checked_peer, real
+from pytest_evalcheck.fixes.loops.ranks import gather_objects
+from pytest_evalcheck.fixes.weighted_mean import WeightedMean
 
 
 class LossMean:
@@ -99,10 +99,10 @@ class LossMean:
         self._mean.load_state_dict({name: word for name, word in state.items() if name != "count"})
         self._count = float(state["count"])
 
-    def gathered(self, ranks: Any = None) -> LossMean:
-        """Return the mean over all ranks, on all of them; each has to call it once. See `gather_with` for ``ranks``."""
+    def gather(self, ranks: Any = None) -> LossMean:
+        """Return the mean over all ranks, on all of them; each has to call it once. See `gather_function` for ``ranks``."""
         whole = LossMean()
-        for state in gathered(self.state_dict(), ranks):
+        for state in gather_objects(self.state_dict(), ranks):
             shard = LossMean()
             shard.load_state_dict(state)
             whole.merge(shard)

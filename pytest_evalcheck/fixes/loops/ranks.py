@@ -12,7 +12,7 @@ Gather: TypeAlias = "Callable[[Any], Sequence[Any]]"
 """Takes what this rank has, gives what all ranks have, in rank order. Every rank has to call it equally often."""
 
 
-def gather_with(ranks: Any = None) -> Gather:
+def gather_function(ranks: Any = None) -> Gather:
     """Return how objects are gathered over these ranks.
 
     ``ranks`` is None for the default group of torch.distributed where there is one and for a single process
@@ -34,9 +34,9 @@ def gather_with(ranks: Any = None) -> Gather:
     )
 
 
-def gathered(mine: Any, ranks: Any = None) -> list[Any]:
+def gather_objects(mine: Any, ranks: Any = None) -> list[Any]:
     """Gather one object per rank, in rank order."""
-    return list(gather_with(ranks)(mine))
+    return list(gather_function(ranks)(mine))
 
 
 def _alone(mine: Any) -> list[Any]:

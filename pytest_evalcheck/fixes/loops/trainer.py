@@ -11,7 +11,7 @@ from transformers import Trainer
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from pytest_evalcheck.fixes.loops.losses import LossMean
-from pytest_evalcheck.fixes.loops.ranks import gathered
+from pytest_evalcheck.fixes.loops.ranks import gather_objects
 
 IGNORED = -100
 STARTS_AND_ENDS = {"start_positions", "end_positions"}
@@ -70,8 +70,8 @@ class ExactLossMixin:
         args.average_tokens_across_devices = False
         try:
             output = super().evaluation_loop(dataloader, *options, **named)  # type: ignore[misc]
-            whole = self._exact.gathered(self.accelerator)  # type: ignore[attr-defined]
-            faults = [each for each in gathered(self._fault, self.accelerator) if each]  # type: ignore[attr-defined]
+            whole = self._exact.gather(self.accelerator)  # type: ignore[attr-defined]
+            faults = [each for each in gather_objects(self._fault, self.accelerator) if each]  # type: ignore[attr-defined]
         finally:
             self._exact, self._fault, args.average_tokens_across_devices = outer
         if faults:

@@ -10,12 +10,12 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from pytest_evalcheck.fixes.lending import restored
+from pytest_evalcheck.fixes.eval_mode import restored
 
 PutBack = Callable[[], None]
 
 
-def kept(accumulators: Iterable[Any]) -> PutBack:
+def preserve(accumulators: Iterable[Any]) -> PutBack:
     """Keep the state of these aside, and return what puts it back.
 
     Metrics and accumulators (objects with ``update`` and ``compute``), modules, and lists, dicts, sets and deques of

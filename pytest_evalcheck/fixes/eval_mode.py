@@ -20,7 +20,7 @@ MODES = ("eval", "train", "keep")
 
 
 @contextmanager
-def lent(
+def evaluating(
     model: Model,
     *,
     mode: str = "eval",
@@ -50,7 +50,7 @@ def lent(
     stays and keeps what it has; one that is removed within gets its own state back, but not its place.
 
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5).eval())
-    >>> with lent(model):
+    >>> with evaluating(model):
     ...     scores = model(torch.ones(1, 2))
     >>> [module.training for module in model], scores.requires_grad
     ([True, False], False)

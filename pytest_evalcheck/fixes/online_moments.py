@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.fixes import doubleword as dw
-from pytest_evalcheck.fixes.inputs import (
+from pytest_evalcheck.fixes import double_double as dw
+from pytest_evalcheck.fixes.accumulator_validation import (
     Values,
     as_state,
     checked_dtype,
@@ -142,8 +142,8 @@ class Moments:
 
 class _State(NamedTuple):
     number: int
-    sum: dw.DoubleWord
-    squares: dw.DoubleWord
+    sum: dw.DoubleDouble
+    squares: dw.DoubleDouble
 
 
 def _joined(a: _State, b: _State) -> _State:
@@ -160,5 +160,5 @@ def _moved(state: _State, dtype: torch.dtype, device: torch.device) -> _State:
     return _State(state.number, dw.moved(state.sum, dtype, device), dw.moved(state.squares, dtype, device))
 
 
-def _mean(number: int, sum_: dw.DoubleWord) -> dw.DoubleWord:
+def _mean(number: int, sum_: dw.DoubleDouble) -> dw.DoubleDouble:
     return dw.divide(sum_, dw.constant(number, sum_))

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.fixes.doubleword import DoubleWord
+from pytest_evalcheck.fixes.double_double import DoubleDouble
 
 Values: TypeAlias = "Tensor | float | Sequence[float] | Sequence[Tensor]"
 """A tensor, an array, a number, or a sequence of numbers or of tensors of one shape and dtype."""
@@ -69,14 +69,14 @@ def checked_peer(other: object, kind: type, shape: tuple[int, ...] | None = None
         raise ValueError(f"merge: expected a {kind.__name__} of shape {shape}, got one of shape {theirs}")
 
 
-def as_state(**sums: DoubleWord) -> dict[str, Tensor]:
+def as_state(**sums: DoubleDouble) -> dict[str, Tensor]:
     """Copy the words of named sums into a flat dict."""
     return {f"{name}_{part}": word.clone() for name, sum_ in sums.items() for part, word in sum_._asdict().items()}
 
 
-def from_state(state: Mapping[str, Tensor], shape: tuple[int, ...], *names: str) -> list[DoubleWord]:
+def from_state(state: Mapping[str, Tensor], shape: tuple[int, ...], *names: str) -> list[DoubleDouble]:
     """Copy the sums that `as_state` wrote, with a TypeError or ValueError for anything else."""
-    checked_keys(state, [f"{name}_{part}" for name in names for part in DoubleWord._fields])
+    checked_keys(state, [f"{name}_{part}" for name in names for part in DoubleDouble._fields])
     for name in names:
         for key in (f"{name}_high", f"{name}_low"):
             word = state[key]
@@ -85,7 +85,9 @@ def from_state(state: Mapping[str, Tensor], shape: tuple[int, ...], *names: str)
                 raise TypeError(f"state[{key!r}]: expected a float64 or float32 tensor, got {got}")
             if tuple(word.shape) != shape:
                 raise ValueError(f"state[{key!r}]: expected the shape {shape}, got {tuple(word.shape)}")
-    return [DoubleWord(state[f"{name}_high"].detach().clone(), state[f"{name}_low"].detach().clone()) for name in names]
+    return [
+        DoubleDouble(state[f"{name}_high"].detach().clone(), state[f"{name}_low"].detach().clone()) for name in names
+    ]
 
 
 def checked_keys(state: Mapping[str, Tensor], expected: Sequence[str]) -> None:

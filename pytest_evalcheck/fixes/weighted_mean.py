@@ -8,8 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.fixes import doubleword as dw
-from pytest_evalcheck.fixes.inputs import (
+from pytest_evalcheck.fixes import double_double as dw
+from pytest_evalcheck.fixes.accumulator_validation import (
     Values,
     as_state,
     checked_dtype,
@@ -108,7 +108,7 @@ class WeightedMean:
     def _nothing(self, dtype: torch.dtype, device: torch.device) -> _State:
         return _State(dw.zeros(self.shape, dtype, device), dw.zeros(self.shape, dtype, device))
 
-    def _here(self, *parts: dw.DoubleWord) -> _State:
+    def _here(self, *parts: dw.DoubleDouble) -> _State:
         return _State(*(dw.moved(part, self._state.sum.high.dtype, self.device) for part in parts))
 
     def _of_batch(self, values: Values, weights: Values | None) -> _State:
@@ -117,13 +117,13 @@ class WeightedMean:
         terms = dw.words(rows(given, self.shape, name="values"), wanted)
         if weights is None:
             count = dw.constant(len(terms.high), terms)
-            return self._here(dw.total(terms), dw.DoubleWord(*(word.expand(self.shape) for word in count)))
+            return self._here(dw.total(terms), dw.DoubleDouble(*(word.expand(self.shape) for word in count)))
         shaped = self._one_per_row(real(weights, name="weights"), given)
         factors = dw.moved(dw.words(shaped, wanted), terms.high.dtype, given.device)
         weight = dw.total(factors)
         return self._here(
             dw.total(dw.multiply(terms, factors)),
-            dw.DoubleWord(*(word.expand(self.shape) for word in weight)),
+            dw.DoubleDouble(*(word.expand(self.shape) for word in weight)),
         )
 
     def _one_per_row(self, weights: Tensor, values: Tensor) -> Tensor:
@@ -140,14 +140,14 @@ class WeightedMean:
         )
 
 
-def mean_of(means: Values, counts: Values) -> Tensor:
+def combine_means(means: Values, counts: Values) -> Tensor:
     """Average all samples, from batch means and the number of samples that each of them stands for.
 
     ``means`` and ``counts`` have one shape, or are two sequences of one length. A count of zero leaves its
     mean out, also when that mean is NaN, which is what the mean of an empty batch is; no sample at all gives
     NaN.
 
-    >>> mean_of([1.0, 5.0], counts=[3, 1]).item()
+    >>> combine_means([1.0, 5.0], counts=[3, 1]).item()
     2.0
     """
     values, weights = real(means, name="means"), real(counts, name="counts")
@@ -159,8 +159,8 @@ def mean_of(means: Values, counts: Values) -> Tensor:
 
 
 class _State(NamedTuple):
-    sum: dw.DoubleWord
-    weight: dw.DoubleWord
+    sum: dw.DoubleDouble
+    weight: dw.DoubleDouble
 
 
 def _joined(a: _State, b: _State) -> _State:

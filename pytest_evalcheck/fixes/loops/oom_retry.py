@@ -9,21 +9,21 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.fixes.loops.keeping import kept
+from pytest_evalcheck.fixes.loops.state_snapshot import preserve
 
 Result = TypeVar("Result")
 Errors = tuple[type[BaseException], ...]
 
 
 @contextmanager
-def all_or_nothing(*accumulators: Any) -> Iterator[None]:
+def transactional(*accumulators: Any) -> Iterator[None]:
     """Take back whatever these metrics, accumulators, lists and dicts were told within, where an exception leaves.
 
-    What is kept is said at `pytest_evalcheck.fixes.loops.keeping.kept`. The exception goes on.
+    What is kept is said at `pytest_evalcheck.fixes.loops.state_snapshot.preserve`. The exception goes on.
 
     >>> seen, hits = [], {"n": 0}
     >>> try:
-    ...     with all_or_nothing(seen, hits):
+    ...     with transactional(seen, hits):
     ...         seen.append(1)
     ...         hits["n"] += 1
     ...         raise MemoryError
@@ -31,7 +31,7 @@ def all_or_nothing(*accumulators: Any) -> Iterator[None]:
     ...     print(seen, hits)
     [] {'n': 0}
     """
-    put_back = kept(accumulators)
+    put_back = preserve(accumulators)
     try:
         yield
     except BaseException:
@@ -39,7 +39,7 @@ def all_or_nothing(*accumulators: Any) -> Iterator[None]:
         raise
 
 
-def counted_once(
+def retry_in_parts(
     work: Callable[[Any], Result],
     batch: Any,
     *accumulators: Any,
@@ -50,7 +50,7 @@ def counted_once(
     """Work on a batch until it succeeds, and return what the parts gave; accumulators count it once (EC507).
 
     ``work`` is called with the whole batch; where it raises one of ``on``, the accumulators are put back, and it is
-    called with the batch in 2, 4, ... parts, which `parts_of` or your ``split(batch, parts)`` makes, each row a part at
+    called with the batch in 2, 4, ... parts, which `split_batch` or your ``split(batch, parts)`` makes, each row a part at
     last. A failure in a later part takes the earlier parts back too. After ``tries``, or when rows cannot be split
     further, the last error is raised; any other error is raised at once. Either way the accumulators are as before.
     """
@@ -63,10 +63,10 @@ def counted_once(
         raise ValueError(f"tries: expected a whole number of 1 or more, got {tries!r}")
     before = 0
     for attempt in range(tries):
-        parts = [batch] if not attempt else list((split or parts_of)(batch, 2**attempt))
+        parts = [batch] if not attempt else list((split or split_batch)(batch, 2**attempt))
         last = attempt == tries - 1
         try:
-            with all_or_nothing(*accumulators):
+            with transactional(*accumulators):
                 return [work(part) for part in parts]
         except errors:
             if last or (split is None and (len(parts) <= before or _rows(batch) <= len(parts))):
@@ -75,7 +75,7 @@ def counted_once(
     raise AssertionError("unreachable")
 
 
-def parts_of(batch: Any, parts: int) -> list[Any]:
+def split_batch(batch: Any, parts: int) -> list[Any]:
     """Cut a batch into at most this many parts of whole rows, in order; keys and kinds of containers stay.
 
     Tensors with a first dimension, lists and tuples are rows where they are as long as the batch; all else goes to

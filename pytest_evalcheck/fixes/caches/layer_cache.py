@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.fixes.caches.errors import CacheError, require_rows, require_size
+from pytest_evalcheck.fixes.caches.batch_padding import CacheError, require_rows, require_size
 
 _SLACK = 4  # A sliding layer moves its window once every quarter of a window, for a quarter more memory.
 
 
-class Store:
+class LayerCache:
     """Keys and values of up to ``capacity`` rows and ``length`` positions.
 
     `append` takes (rows, heads, new, dim) and gives views (rows, heads, seen, dim) of what the batch has stored so

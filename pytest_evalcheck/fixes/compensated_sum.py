@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.fixes import doubleword as dw
-from pytest_evalcheck.fixes.inputs import (
+from pytest_evalcheck.fixes import double_double as dw
+from pytest_evalcheck.fixes.accumulator_validation import (
     Values,
     as_state,
     checked_dtype,
@@ -30,7 +30,7 @@ class CompensatedSum:
     ``shape`` is the shape of the sum; values have that shape after any number of leading dimensions, which
     are summed. The state is a pair of float64 tensors, or of float32 tensors on a device without float64 or
     with ``dtype=torch.float32``; it stays on ``device``, and of values that are elsewhere only their sum
-    travels. For the arithmetic and its sources see `pytest_evalcheck.fixes.doubleword`. A partial sum beyond
+    travels. For the arithmetic and its sources see `pytest_evalcheck.fixes.double_double`. A partial sum beyond
     the largest number of the dtype is infinite.
 
     >>> total = CompensatedSum()
@@ -99,9 +99,9 @@ class CompensatedSum:
         """Where the state is."""
         return self._sum.high.device
 
-    def _of_batch(self, values: Values) -> dw.DoubleWord:
+    def _of_batch(self, values: Values) -> dw.DoubleDouble:
         batch = rows(real(values, name="values"), self.shape, name="values")
         return self._here(dw.total(dw.words(batch, self._sum.high.dtype)))
 
-    def _here(self, words: dw.DoubleWord) -> dw.DoubleWord:
+    def _here(self, words: dw.DoubleDouble) -> dw.DoubleDouble:
         return dw.moved(words, self._sum.high.dtype, self.device)

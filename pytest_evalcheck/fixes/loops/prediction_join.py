@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.fixes.loops.ids import plain_ids
-from pytest_evalcheck.fixes.loops.ranks import gathered
+from pytest_evalcheck.fixes.loops.ranks import gather_objects
+from pytest_evalcheck.fixes.loops.sample_ids import plain_ids
 
 DUPLICATES = ("drop", "refuse")
 
@@ -24,7 +24,7 @@ class IdError(ValueError):
         self.ids = list(ids)
 
 
-class Joined(Mapping[str, Any]):
+class JoinedPredictions(Mapping[str, Any]):
     """The fields of all samples, each in the order of ``ids``: a tensor (n, ...), or a list where rows differ."""
 
     def __init__(self, ids: list[Any], fields: dict[str, Any], dropped: list[Any]) -> None:
@@ -40,16 +40,16 @@ class Joined(Mapping[str, Any]):
         return len(self._fields)
 
     def __repr__(self) -> str:
-        return f"Joined({len(self.ids)} samples, fields {list(self._fields)}, {len(self.dropped)} duplicates dropped)"
+        return f"JoinedPredictions({len(self.ids)} samples, fields {list(self._fields)}, {len(self.dropped)} duplicates dropped)"
 
 
-class ById:
+class PredictionsById:
     """Rows of predictions, kept with the ids of their samples on this rank, and joined over all of them (EC502, EC503).
 
     Uneven shards, ranks without any sample and ragged rows are all the same to it, and no row is padded. What a
     distributed sampler adds to even out the ranks is known by its id, not by its place or number.
 
-    >>> rows = ById()
+    >>> rows = PredictionsById()
     >>> rows.add([2, 0], score=torch.tensor([0.2, 0.0]))
     >>> rows.add([1], score=torch.tensor([0.1]))
     >>> rows.join(3)["score"].tolist()
@@ -82,7 +82,7 @@ class ById:
         """Forget every row."""
         self._batches = []
 
-    def join(self, order: int | Iterable[Any] | None = None, *, duplicates: str = "refuse") -> Joined:
+    def join(self, order: int | Iterable[Any] | None = None, *, duplicates: str = "refuse") -> JoinedPredictions:
         """Join the rows of this process alone; see `gather`."""
         return _joined([self._batches], order, duplicates, ())
 
@@ -93,12 +93,12 @@ class ById:
         ranks: Any = None,
         duplicates: str = "drop",
         fixed: Iterable[str] = (),
-    ) -> Joined:
+    ) -> JoinedPredictions:
         """Join the rows of all ranks, on all ranks; each has to call it once.
 
         ``order`` are the ids of the data set in its order, or its length where ids are 0 to n - 1. None is for a
         data set of unknown length: sorted ids, and a sample that is missing cannot be told. ``ranks`` is what
-        `gather_with` takes. Of an id that comes again the row of the lowest rank counts, and there the first one;
+        `gather_function` takes. Of an id that comes again the row of the lowest rank counts, and there the first one;
         ``duplicates="refuse"`` takes none. ``fixed`` names fields that belong to the sample, its label for one: where
         duplicates of one id differ in them, two samples have one id, and that is refused.
 
@@ -107,7 +107,7 @@ class ById:
         names = (fixed,) if isinstance(fixed, str) else tuple(fixed)
         # Nothing may raise on one rank alone before all have met.
         mine = [(ids, _to_cpu(fields)) for ids, fields in self._batches]
-        return _joined(gathered(mine, ranks), order, duplicates, names)
+        return _joined(gather_objects(mine, ranks), order, duplicates, names)
 
     def _own(self, rows: Any) -> Any:
         if isinstance(rows, Tensor):
@@ -137,7 +137,7 @@ def _check_rows(name: str, rows: Any, expected: int) -> None:
         raise ValueError(f"{name}: expected {expected} rows, one per id, got {len(rows)}")
 
 
-def _joined(parts: Sequence[Any], order: Any, duplicates: str, fixed: tuple[str, ...]) -> Joined:
+def _joined(parts: Sequence[Any], order: Any, duplicates: str, fixed: tuple[str, ...]) -> JoinedPredictions:
     if duplicates not in DUPLICATES:
         raise ValueError(f"duplicates: expected one of {', '.join(map(repr, DUPLICATES))}, got {duplicates!r}")
     batches = [batch for part in parts for batch in part]
@@ -152,7 +152,9 @@ def _joined(parts: Sequence[Any], order: Any, duplicates: str, fixed: tuple[str,
         raise IdError(f"{_named(again)} came more than once", again)
     wanted = _wanted(order, first)
     chosen = [first[one] for one in wanted]
-    return Joined(wanted, {name: _rows([fields[name] for _, fields in batches], chosen) for name in names}, again)
+    return JoinedPredictions(
+        wanted, {name: _rows([fields[name] for _, fields in batches], chosen) for name in names}, again
+    )
 
 
 def _places(batches: Sequence[Any], fixed: tuple[str, ...]) -> tuple[dict[Hashable, tuple[int, int]], list[Any]]:

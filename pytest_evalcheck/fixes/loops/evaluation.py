@@ -10,14 +10,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from pytest_evalcheck.fixes.accumulation import CompensatedSum
-from pytest_evalcheck.fixes.lending import lent
-from pytest_evalcheck.fixes.loops.joining import ById, Joined
-from pytest_evalcheck.fixes.loops.retry import Errors, counted_once
+from pytest_evalcheck.fixes.compensated_sum import CompensatedSum
+from pytest_evalcheck.fixes.eval_mode import evaluating as evaluating
+from pytest_evalcheck.fixes.loops.oom_retry import Errors, retry_in_parts
+from pytest_evalcheck.fixes.loops.prediction_join import JoinedPredictions, PredictionsById
 
 
 @dataclass
-class Step:
+class StepResult:
     """What a step found for the n samples of a batch.
 
     ``ids`` are n; ``losses`` are the summed losses of the samples (n,), and ``items`` how many tokens each is the sum
@@ -36,13 +36,13 @@ class Evaluation:
 
     loss: float | None
     items: float
-    rows: Joined
+    rows: JoinedPredictions
 
 
 def evaluate(
     model: nn.Module,
     batches: Iterable[Any],
-    step: Callable[[nn.Module, Any], Step],
+    step: Callable[[nn.Module, Any], StepResult],
     *,
     order: int | Iterable[Any] | None,
     ranks: Any = None,
@@ -52,19 +52,19 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a model that is lent for it, every sample exactly once, over batches, shards and retries.
 
-    ``step(model, batch)`` gives a `Step`; it may be called with parts of a batch, see `counted_once`. ``order``,
-    ``ranks`` and ``fixed`` are those of `ById.gather`, ``seed`` that of `lent`; over ranks every rank calls this once
+    ``step(model, batch)`` gives a `StepResult`; it may be called with parts of a batch, see `retry_in_parts`. ``order``,
+    ``ranks`` and ``fixed`` are those of `PredictionsById.gather`, ``seed`` that of `evaluating`; over ranks every rank calls this once
     and gets the same. Raises what these raise, and TypeError for a step that gives something else.
     """
-    rows = ById()
+    rows = PredictionsById()
     generators = [getattr(batches, "generator", None), getattr(getattr(batches, "sampler", None), "generator", None)]
     named = [each for each in generators if isinstance(each, torch.Generator)]
-    with lent(model, seed=seed, generators=named):
+    with evaluating(model, seed=seed, generators=named):
         for batch in batches:
-            for found in counted_once(partial(step, model), batch, on=retry_on):
+            for found in retry_in_parts(partial(step, model), batch, on=retry_on):
                 _kept(rows, found)
     joined = rows.gather(order, ranks=ranks, fixed=fixed)
-    public = Joined(joined.ids, {name: joined[name] for name in joined if name[0] != "_"}, joined.dropped)
+    public = JoinedPredictions(joined.ids, {name: joined[name] for name in joined if name[0] != "_"}, joined.dropped)
     if "_losses" not in joined:
         return Evaluation(None, len(joined.ids), public)
     total, items = CompensatedSum(), CompensatedSum()
@@ -74,9 +74,9 @@ def evaluate(
     return Evaluation((total.compute() / count).item() if count else float("nan"), count.item(), public)
 
 
-def _kept(rows: ById, found: Any) -> None:
-    if not isinstance(found, Step) or not isinstance(found.fields, Mapping):
-        raise TypeError(f"step: expected it to give a Step, got {type(found).__name__}")
+def _kept(rows: PredictionsById, found: Any) -> None:
+    if not isinstance(found, StepResult) or not isinstance(found.fields, Mapping):
+        raise TypeError(f"step: expected it to give a StepResult, got {type(found).__name__}")
     if private := [name for name in found.fields if name.startswith("_")]:
         raise ValueError(f"fields: expected names without a leading underscore, got {private[0]!r}")
     if found.losses is None:

@@ -10,25 +10,25 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, default_collate
 
 
-class Numbered(NamedTuple):
+class IdentifiedSample(NamedTuple):
     """A sample and its id."""
 
     id: Any
     sample: Any
 
 
-class Carried(NamedTuple):
+class BatchWithIds(NamedTuple):
     """A batch that is no mapping, and the ids of its samples."""
 
     ids: Any
     batch: Any
 
 
-def numbered(data: Any) -> Any:
-    """Return the data set with every sample as a `Numbered`: its position is its id.
+def add_ids(data: Any) -> Any:
+    """Return the data set with every sample as a `IdentifiedSample`: its position is its id.
 
     An iterable data set is numbered as it is iterated, so number it before it is cut into shards: numbered after, the
-    ids of several ranks or workers are the same, which `ById` then refuses or cannot know.
+    ids of several ranks or workers are the same, which `PredictionsById` then refuses or cannot know.
 
     TypeError for what has neither ``__getitem__`` with ``__len__`` nor ``__iter__``.
     """
@@ -41,39 +41,39 @@ def numbered(data: Any) -> Any:
     raise TypeError(f"data: expected a data set with items or an iterable one, got {type(data).__name__}")
 
 
-class _NumberedItems(Dataset[Numbered]):  # type: ignore[misc]
+class _NumberedItems(Dataset[IdentifiedSample]):  # type: ignore[misc]
     def __init__(self, data: Any) -> None:
         self.data = data
 
     def __len__(self) -> int:
         return len(self.data)
 
-    def __getitem__(self, index: int) -> Numbered:
+    def __getitem__(self, index: int) -> IdentifiedSample:
         if not -len(self) <= index < len(self):
             raise IndexError(f"index {index} in a data set of {len(self)}")
-        return Numbered(index % len(self), self.data[index])
+        return IdentifiedSample(index % len(self), self.data[index])
 
 
-class _NumberedStream(IterableDataset[Numbered]):  # type: ignore[misc]
+class _NumberedStream(IterableDataset[IdentifiedSample]):  # type: ignore[misc]
     def __init__(self, data: Any) -> None:
         self.data = data
 
-    def __iter__(self) -> Iterator[Numbered]:
+    def __iter__(self) -> Iterator[IdentifiedSample]:
         for position, sample in enumerate(self.data):
-            yield Numbered(position, sample)
+            yield IdentifiedSample(position, sample)
 
 
-class CarryIds:
+class IdCollator:
     """A collate function that takes the ids off the samples, collates the rest as ever, and puts them in the batch.
 
-    The id of a sample is that of a `Numbered`, or ``sample[key]`` of a mapping (which is taken out of what is
+    The id of a sample is that of a `IdentifiedSample`, or ``sample[key]`` of a mapping (which is taken out of what is
     collated), or ``key(sample)`` where ``key`` is a function (nothing is taken out). Batches that are mappings get the
-    ids under ``into``, others come as a `Carried`. Whole numbers become an int64 tensor, other ids a list.
+    ids under ``into``, others come as a `BatchWithIds`. Whole numbers become an int64 tensor, other ids a list.
 
     Raises, naming the sample's place in the batch: KeyError for a sample without an id, ValueError for an id twice in a
     batch or a collated batch that has ``into`` already.
 
-    >>> collate = CarryIds()
+    >>> collate = IdCollator()
     >>> batch = collate([{"id": 4, "x": 1.0}, {"id": 2, "x": 3.0}])
     >>> batch["ids"].tolist(), batch["x"].tolist()
     ([4, 2], [1.0, 3.0])
@@ -97,24 +97,24 @@ class CarryIds:
         whole = bool(ids) and all(isinstance(one, int) for one in ids)
         carried = torch.tensor(ids, dtype=torch.int64) if whole else ids
         if not hasattr(batch, "keys"):
-            return Carried(carried, batch)
+            return BatchWithIds(carried, batch)
         if self.into in batch:
             raise ValueError(f"into: the collated batch has {self.into!r} already; choose another name with into=")
         batch[self.into] = carried
         return batch
 
-    def _taken(self, sample: Any, place: int) -> Numbered:
-        if isinstance(sample, Numbered):
+    def _taken(self, sample: Any, place: int) -> IdentifiedSample:
+        if isinstance(sample, IdentifiedSample):
             return sample
         if callable(self.key):
-            return Numbered(self.key(sample), sample)
+            return IdentifiedSample(self.key(sample), sample)
         if not isinstance(sample, Mapping) or self.key not in sample:
             has = f"the keys {sorted(map(str, sample))}" if isinstance(sample, Mapping) else type(sample).__name__
             raise KeyError(
                 f"sample {place} of the batch: expected an id under {self.key!r}, got {has}; "
-                "wrap the data set in numbered(), or say where the id is with key="
+                "wrap the data set in add_ids(), or say where the id is with key="
             )
-        return Numbered(sample[self.key], {name: value for name, value in sample.items() if name != self.key})
+        return IdentifiedSample(sample[self.key], {name: value for name, value in sample.items() if name != self.key})
 
 
 def plain_ids(ids: Any) -> list[Any]:

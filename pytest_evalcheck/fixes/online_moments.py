@@ -4,26 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.fixes import double_double as dw
-from pytest_evalcheck.fixes.accumulator_validation import (
-    Values,
-    as_state,
-    checked_dtype,
-    checked_keys,
-    checked_peer,
-    checked_shape,
-    from_state,
-    real,
-    rows,
-)
+from pytest_evalcheck.fixes import double_double as dd
+from pytest_evalcheck.fixes.accumulator_validation import Values, checked_keys, from_state, real, rows
+from pytest_evalcheck.fixes.compensated_sum import State, SumAccumulator
 
 
-class Moments:
+class Moments(SumAccumulator):
     """Mean and variance of a stream, from its count, its sum and its sum of squared deviations.
 
     A variance from the sums of x and x squared cancels as soon as the mean is large beside the spread, and a
@@ -48,6 +38,8 @@ class Moments:
     {'mean': 100000002.0, 'variance': 0.6666666666666666}
     """
 
+    names = ("sum", "squares")
+
     def __init__(
         self,
         shape: Iterable[int] = (),
@@ -60,105 +52,54 @@ class Moments:
             raise TypeError(f"correction: expected a whole number such as 1, got {correction!r}")
         if correction < 0:
             raise ValueError(f"correction: expected 0 or more, got {correction}")
-        self.shape = checked_shape(shape)
         self.correction = correction
-        self._wanted = checked_dtype(dtype)
-        device = torch.device(device)
-        self._state = self._nothing(dw.working_dtype(device, dtype), device)
+        super().__init__(shape, dtype=dtype, device=device)
 
     def update(self, values: Values) -> None:
         """Add values of shape ``(..., *shape)``; anything else is a TypeError or ValueError and no change."""
-        self._state = _joined(self._state, self._of_batch(values))
-
-    def forward(self, values: Values) -> dict[str, Tensor]:
-        """Add values and return their own mean and variance."""
-        batch = self._of_batch(values)
-        self._state = _joined(self._state, batch)
-        return self._value(batch)
-
-    __call__ = forward
+        self._add(values)
 
     def compute(self) -> dict[str, Tensor]:
         """Return ``mean`` and ``variance`` so far, of shape ``shape``; NaN where there are too few values."""
         return self._value(self._state)
 
-    def reset(self) -> None:
-        """Forget every value."""
-        self._state = self._nothing(self._state.sum.high.dtype, self.device)
-
-    def merge(self, *others: Moments) -> None:
-        """Add the values of other shards, which stay as they are."""
-        for other in others:
-            checked_peer(other, Moments, self.shape)
-        for other in others:
-            self._state = _joined(self._state, self._here(other._state))
-
     def state_dict(self) -> dict[str, Tensor]:
         """Return copies of count, sum and squares, for `load_state_dict` of moments of the same shape."""
-        count = torch.tensor(self._state.number, dtype=torch.int64, device="cpu")
-        return {"count": count, **as_state(sum=self._state.sum, squares=self._state.squares)}
+        return {"count": torch.tensor(self._state.number, dtype=torch.int64, device="cpu"), **super().state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take over copies of what `state_dict` gave; a state that does not fit is refused as a whole."""
-        words = ("sum_high", "sum_low", "squares_high", "squares_low")
+        """Load copies of what `state_dict` returned; a state that does not fit raises an error and changes nothing."""
+        words = [f"{name}_{word}" for name in self.names for word in dd.DoubleDouble._fields]
         checked_keys(state, ["count", *words])
         count = state["count"]
         if not isinstance(count, Tensor) or count.dtype != torch.int64 or count.dim() or count < 0:
             raise ValueError(f"state['count']: expected an int64 scalar of 0 or more, got {count!r:.80}")
-        sum_, squares = from_state({key: state[key] for key in words}, self.shape, "sum", "squares")
-        self._state = self._here(_State(int(count), sum_, squares))
+        sums = from_state({key: state[key] for key in words}, self.shape, *self.names)
+        self._state = self._here(sums, int(count))
 
-    def to(self, device: torch.device | str) -> Moments:
-        """Move the state, in place, and return these moments."""
-        device = torch.device(device)
-        self._state = _moved(self._state, dw.working_dtype(device, self._wanted), device)
-        return self
-
-    @property
-    def device(self) -> torch.device:
-        """Where the state is."""
-        return self._state.sum.high.device
-
-    def _nothing(self, dtype: torch.dtype, device: torch.device) -> _State:
-        return _State(0, dw.zeros(self.shape, dtype, device), dw.zeros(self.shape, dtype, device))
-
-    def _here(self, state: _State) -> _State:
-        return _moved(state, self._state.sum.high.dtype, self.device)
-
-    def _of_batch(self, values: Values) -> _State:
+    def _of_batch(self, values: Values) -> State:
         given = rows(real(values, name="values"), self.shape, name="values")
-        terms = dw.words(given, self._state.sum.high.dtype)
-        sum_ = dw.total(terms)
-        deviations = dw.subtract(terms, _mean(len(given), sum_))
-        return self._here(_State(len(given), sum_, dw.total(dw.multiply(deviations, deviations))))
+        terms = dd.words(given, self._state.sums[0].high.dtype)
+        total = dd.total(terms)
+        deviations = dd.subtract(terms, _mean(total, len(given)))
+        return self._here([total, dd.total(dd.multiply(deviations, deviations))], len(given))
 
-    def _value(self, state: _State) -> dict[str, Tensor]:
-        mean = _mean(state.number, state.sum).high
-        free = state.number - self.correction
+    def _join(self, a: State, b: State) -> State:
+        if not a.number or not b.number:
+            return b if b.number else a
+        count = a.number + b.number
+        between = dd.subtract(_mean(a.sums[0], a.number), _mean(b.sums[0], b.number))
+        weight = dd.constant(Fraction(a.number * b.number, count), between)
+        squares = dd.multiply(dd.multiply(between, between), weight)
+        return State((dd.add(a.sums[0], b.sums[0]), dd.add(dd.add(a.sums[1], b.sums[1]), squares)), count)
+
+    def _value(self, state: State) -> dict[str, Tensor]:
+        total, squares = state.sums
+        mean, free = _mean(total, state.number).high, state.number - self.correction
         if free <= 0:
             return {"mean": mean, "variance": torch.full_like(mean, torch.nan)}
-        return {"mean": mean, "variance": dw.divide(state.squares, dw.constant(free, state.squares)).high}
+        return {"mean": mean, "variance": dd.divide(squares, dd.constant(free, squares)).high}
 
 
-class _State(NamedTuple):
-    number: int
-    sum: dw.DoubleDouble
-    squares: dw.DoubleDouble
-
-
-def _joined(a: _State, b: _State) -> _State:
-    if not a.number or not b.number:
-        return b if b.number else a
-    number = a.number + b.number
-    between = dw.subtract(_mean(a.number, a.sum), _mean(b.number, b.sum))
-    weight = dw.constant(Fraction(a.number * b.number, number), between)
-    squares = dw.multiply(dw.multiply(between, between), weight)
-    return _State(number, dw.add(a.sum, b.sum), dw.add(dw.add(a.squares, b.squares), squares))
-
-
-def _moved(state: _State, dtype: torch.dtype, device: torch.device) -> _State:
-    return _State(state.number, dw.moved(state.sum, dtype, device), dw.moved(state.squares, dtype, device))
-
-
-def _mean(number: int, sum_: dw.DoubleDouble) -> dw.DoubleDouble:
-    return dw.divide(sum_, dw.constant(number, sum_))
+def _mean(total: dd.DoubleDouble, count: int) -> dd.DoubleDouble:
+    return dd.divide(total, dd.constant(count, total))

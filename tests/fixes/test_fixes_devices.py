@@ -14,8 +14,7 @@ from device_cases import inputs, labels, shape, ways
 
 from pytest_evalcheck.devices import simulate
 from pytest_evalcheck.fixes import WeightedMean
-from pytest_evalcheck.fixes.devices import DevicePolicy
-from pytest_evalcheck.fixes.devices.policy import device_of
+from pytest_evalcheck.fixes.devices import DevicePolicy, device_of
 
 with contextlib.suppress(ImportError):
     # At once: pytester, in other tests of the same process, forgets what is imported after it, and NumPy loads only once.
@@ -223,7 +222,7 @@ def test_metrics_that_cannot_be_placed_are_named():
             device_of(split)
         bare = Bare()
         bare.update(inputs())
-        with pytest.raises(TypeError, match=r"metric: expected a method to\(device\), to bring Bare to mps:0"):
+        with pytest.raises(TypeError, match=r"metric: expected a method to\(device\), to move Bare to mps:0"):
             DevicePolicy("mps").batch().update(bare, inputs())
 
 

@@ -1,10 +1,9 @@
-"""Key/value caches that serve any batch up to their size, and what goes around them (EC301 to EC311).
+"""Key/value caches that accept any batch up to their capacity, and the preparation of batches (EC301 to EC311).
 
-`pad_batch` and `trim` fill a batch and take the added rows away; `plan_batches` and `expand_choices` pack requests
-into full batches and give the results back in the caller's order; `decode` generates greedily with a cache that is
-kept between batches. `ResizableStaticCache` stands in for transformers' ``StaticCache``, `persistent_kv_cache` for torchtune's
-``local_kv_cache``, `PersistentCacheLM` and `TorchtuneLM` for lm-eval's ``HFLM``; each of these imports its library when it
-is first asked for.
+`pad_batch` adds rows to a batch and `trim` removes them from the results; `plan_batches` and `expand_choices` pack
+requests into full batches and restore the caller's order; `decode` generates greedily with one cache for all batches.
+`ResizableStaticCache` replaces transformers' ``StaticCache``, `persistent_kv_cache` torchtune's ``local_kv_cache``,
+`PersistentCacheLM` and `TorchtuneLM` lm-eval's ``HFLM``; each of these imports its library when it is first used.
 """
 
 from __future__ import annotations

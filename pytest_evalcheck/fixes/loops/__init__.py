@@ -1,11 +1,12 @@
-"""An evaluation loop, made right: each part on its own, and `evaluate` with all of them (EC501 to EC508).
+"""A correct evaluation loop: each part on its own, and `evaluate` with all of them (EC501 to EC508).
 
-* `evaluating` (of `pytest_evalcheck.fixes`) takes the model and the generators back as they were;
-* `IdCollator` and `add_ids` put ids into batches, `PredictionsById` joins predictions by them over ranks, every sample once;
+* `evaluating` (of `pytest_evalcheck.fixes`) restores the state of the model and of the random generators;
+* `add_ids` and `IdCollator` put ids into batches, `PredictionsById` joins predictions by them over ranks, every
+  sample once;
 * `LossMean` and `sample_losses` keep sums and counts, `ExactLossTrainer` and `ExactLossMixin` do so for transformers;
 * `transactional` and `retry_in_parts` let a batch that failed half way count once.
 
-torch is all that they import, and transformers with the two that mend its Trainer.
+All of them import torch, and the two for transformers' Trainer import transformers.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def test_no_row_is_computed_that_is_not_there_or_has_stopped(llama):
 def test_the_caches_keep_their_memory_between_batches_and_leave_nothing_behind(model):
     before = set(vars(model)), len(model._forward_pre_hooks), list(model.state_dict())
     with TorchtuneDecoder(model, capacity=4, max_length=40) as decoder:
-        caches = decoder.caches
+        caches = decoder.cache
         kept = [weakref.ref(layer.attn.kv_cache.store.keys) for layer in model.layers]
         places = [each().data_ptr() for each in kept]
         size = caches.nbytes

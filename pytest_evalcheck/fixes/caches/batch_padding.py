@@ -15,22 +15,22 @@ Result = TypeVar("Result")
 
 
 class CacheError(ValueError):
-    """A batch, a cache or a model that do not fit each other; the text names which, and what would fit."""
+    """A batch, a cache or a model that do not fit each other; the text says which, and what would fit."""
 
 
 class UnsupportedModel(CacheError):
-    """A model whose layers keep something that these caches do not hold."""
+    """A model with layers, or a cache, of a kind that is not supported."""
 
 
 def require_size(value: object, where: str) -> int:
-    """Give a size of one or more; `CacheError` for anything else."""
+    """Return a size of one or more; `CacheError` for anything else."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise CacheError(f"{where}: expected a whole number of one or more, got {value!r}")
     return value
 
 
 def require_rows(rows: int, capacity: int) -> None:
-    """Refuse a batch that a cache has no rows for, and one without rows."""
+    """Raise `CacheError` for a batch without rows, and for more rows than the capacity."""
     if rows < 1:
         raise CacheError("batch: expected at least one row, got none")
     if rows > capacity:
@@ -41,7 +41,7 @@ def require_rows(rows: int, capacity: int) -> None:
 
 
 def require_context(length: int, context: int | None) -> None:
-    """Refuse a cache that is longer than what its model can read."""
+    """Raise `CacheError` for a cache that is longer than the context of its model."""
     if context is not None and length > context:
         raise CacheError(
             f"cache: expected at most {context} positions, which is the model's context, got {length}; "
@@ -50,11 +50,11 @@ def require_context(length: int, context: int | None) -> None:
 
 
 def pad_batch(rows: Tensor, size: int, fill: int | float | bool) -> Tensor:
-    """Fill a batch up with rows of a stop token, so that what must have a fixed size gets it.
+    """Pad a batch to a fixed size with rows of one value, such as a stop token.
 
     ``rows`` is (n, ...); the result is (size, ...), its first n rows those of ``rows``, the others ``fill``
-    throughout. Fill ids with a stop token, so that the added rows stop at once, and an attention mask with 1: rows
-    in which nothing is real have no attention. A batch that has the size comes back as it is, the same tensor.
+    throughout. Pad ids with a stop token, so that the added rows stop at once, and an attention mask with 1, because
+    rows whose mask is 0 throughout have no attention. A batch that has the size is returned as the same tensor.
 
     `CacheError` for more rows than ``size``, for a tensor without rows, and for a fill that the dtype cannot hold.
     """
@@ -71,11 +71,10 @@ def pad_batch(rows: Tensor, size: int, fill: int | float | bool) -> Tensor:
 
 
 def trim(results: Any, rows: int) -> Any:
-    """Keep what belongs to the first ``rows`` rows, whether any were added or not.
+    """Return the results of the first ``rows`` rows, whether any were added or not.
 
     Of a tensor, a list or a tuple the first ``rows`` entries; of a mapping those of every value; of a tuple of tensors,
-    as models return them, those of every element. ``results[:-added]``, which one writes first,
-    loses everything where ``added`` is 0.
+    as models return them, those of every element. The obvious ``results[:-added]`` is empty where ``added`` is 0.
 
     `CacheError` where there are fewer entries than rows.
     """
@@ -109,15 +108,15 @@ def _described(value: object) -> str:
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """Which request is in which batch: every request once, every batch but the last full."""
+    """The requests of each batch: every request once, every batch but the last full."""
 
     batches: tuple[tuple[int, ...], ...]
 
     def restore(self, results: Iterable[Sequence[Result]]) -> list[Result]:
-        """Give the results of the batches, in the order of the plan, back in the order of the requests.
+        """Return the results of the batches, given in the order of the plan, in the order of the requests.
 
-        ``results`` has one sequence a batch with one entry a row. `CacheError` where a batch or a row is missing
-        or too many.
+        ``results`` has one sequence per batch with one entry per row. `CacheError` for another number of batches or
+        rows.
         """
         placed: dict[int, Result] = {}
         given = list(results)
@@ -133,8 +132,8 @@ class BatchPlan:
 def plan_batches(lengths: Iterable[int], capacity: int) -> BatchPlan:
     """Pack requests of these lengths (in tokens) into batches of ``capacity`` rows.
 
-    The longest come first: what does not fit into memory shows at once, and little of a batch is padding. Requests
-    of one length keep their order. `CacheError` for a capacity or a length that is none.
+    The longest come first: too little memory is an error at once, and batches have little padding. Requests of one
+    length keep their order. `CacheError` for an invalid capacity or length.
     """
     require_size(capacity, "capacity")
     measured = list(lengths)
@@ -148,13 +147,13 @@ def plan_batches(lengths: Iterable[int], capacity: int) -> BatchPlan:
 
 @dataclass(frozen=True)
 class Expansion(Generic[Row]):
-    """The rows of multiple-choice questions, one a choice, and how many each question has."""
+    """The rows of multiple-choice questions, one per choice, and how many each question has."""
 
     rows: list[Row]
     counts: tuple[int, ...]
 
     def regroup(self, results: Sequence[Result]) -> list[list[Result]]:
-        """Give one list a question, with one result a choice; `CacheError` where their number is another."""
+        """Return one list per question, with one result per choice; `CacheError` for another number of results."""
         if len(results) != len(self.rows):
             raise CacheError(f"results: expected one for each of {len(self.rows)} rows, got {len(results)}")
         ends = zip(accumulate(self.counts), self.counts, strict=True)
@@ -162,9 +161,9 @@ class Expansion(Generic[Row]):
 
 
 def expand_choices(contexts: Sequence[Any], choices: Sequence[Sequence[Any]]) -> Expansion[Any]:
-    """Make one row of every context and each of its choices, ``context + choice``; their numbers may differ.
+    """Return one row per context and choice, ``context + choice``; questions may have different numbers of choices.
 
-    Rows x choices is more than a batch has room for; as rows of a plan they fill batches across questions::
+    Questions x choices may exceed the capacity; as rows of a plan they fill batches across questions::
 
         expansion = expand_choices(contexts, choices)
         plan = plan_batches(map(len, expansion.rows), capacity)

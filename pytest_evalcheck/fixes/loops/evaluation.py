@@ -1,4 +1,4 @@
-"""An evaluation with all of it: lent model, ids, exactly once over ranks, sums and counts, retries that count once."""
+"""An evaluation with all parts: state restored, ids, every sample once over ranks, sums and counts, safe retries."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from pytest_evalcheck.fixes.loops.prediction_join import JoinedPredictions, Pred
 
 @dataclass
 class StepResult:
-    """What a step found for the n samples of a batch.
+    """The result of a step for the n samples of a batch.
 
-    ``ids`` are n; ``losses`` are the summed losses of the samples (n,), and ``items`` how many tokens each is the sum
-    of (n,), or None for one each, which is what `sample_losses` gives; ``fields`` are further rows to join.
+    ``ids`` are n; ``losses`` are the summed losses of the samples (n,), and ``items`` the number of tokens in each sum
+    (n,), or None for one each, as `sample_losses` returns them; ``fields`` are further rows to join.
     """
 
     ids: Any
@@ -32,7 +32,7 @@ class StepResult:
 
 @dataclass
 class Evaluation:
-    """The loss over all samples, each once (None where steps gave none), and the rows in the order of the data set."""
+    """The mean loss over all samples (None where steps have none), and the rows in the order of the data set."""
 
     loss: float | None
     items: float
@@ -50,19 +50,19 @@ def evaluate(
     seed: int | None = None,
     retry_on: type[BaseException] | Errors = torch.OutOfMemoryError,
 ) -> Evaluation:
-    """Evaluate a model that is lent for it, every sample exactly once, over batches, shards and retries.
+    """Evaluate a model, with every sample exactly once over batches, shards and retries.
 
-    ``step(model, batch)`` gives a `StepResult`; it may be called with parts of a batch, see `retry_in_parts`. ``order``,
-    ``ranks`` and ``fixed`` are those of `PredictionsById.gather`, ``seed`` that of `evaluating`; over ranks every rank calls this once
-    and gets the same. Raises what these raise, and TypeError for a step that gives something else.
+    ``step(model, batch)`` returns a `StepResult`; it may be called with parts of a batch, see `retry_in_parts`.
+    ``order``, ``ranks`` and ``fixed`` are those of `PredictionsById.gather`, ``seed`` that of `evaluating`; every rank
+    calls this once and gets the same result. Raises the errors of these, and TypeError for another result of ``step``.
     """
     rows = PredictionsById()
     generators = [getattr(batches, "generator", None), getattr(getattr(batches, "sampler", None), "generator", None)]
     named = [each for each in generators if isinstance(each, torch.Generator)]
     with evaluating(model, seed=seed, generators=named):
         for batch in batches:
-            for found in retry_in_parts(partial(step, model), batch, on=retry_on):
-                _kept(rows, found)
+            for result in retry_in_parts(partial(step, model), batch, on=retry_on):
+                _add(rows, result)
     joined = rows.gather(order, ranks=ranks, fixed=fixed)
     public = JoinedPredictions(joined.ids, {name: joined[name] for name in joined if name[0] != "_"}, joined.dropped)
     if "_losses" not in joined:
@@ -74,19 +74,19 @@ def evaluate(
     return Evaluation((total.compute() / count).item() if count else float("nan"), count.item(), public)
 
 
-def _kept(rows: PredictionsById, found: Any) -> None:
-    if not isinstance(found, StepResult) or not isinstance(found.fields, Mapping):
-        raise TypeError(f"step: expected it to give a StepResult, got {type(found).__name__}")
-    if private := [name for name in found.fields if name.startswith("_")]:
+def _add(rows: PredictionsById, result: Any) -> None:
+    if not isinstance(result, StepResult) or not isinstance(result.fields, Mapping):
+        raise TypeError(f"step: expected it to return a StepResult, got {type(result).__name__}")
+    if private := [name for name in result.fields if name.startswith("_")]:
         raise ValueError(f"fields: expected names without a leading underscore, got {private[0]!r}")
-    if found.losses is None:
-        rows.add(found.ids, _seen=[None] * len(found.ids), **found.fields)
+    if result.losses is None:
+        rows.add(result.ids, _seen=[None] * len(result.ids), **result.fields)
         return
-    losses = found.losses.detach().double()
-    items = torch.ones(losses.shape, dtype=torch.int64) if found.items is None else found.items
+    losses = result.losses.detach().double()
+    items = torch.ones(losses.shape, dtype=torch.int64) if result.items is None else result.items
     if losses.dim() != 1 or items.shape != losses.shape:
         raise ValueError(
             f"losses and items: expected one number a sample, of shape (n,), got {tuple(losses.shape)} and "
-            f"{tuple(items.shape)}; sample_losses() gives such"
+            f"{tuple(items.shape)}; sample_losses() returns such"
         )
-    rows.add(found.ids, _losses=losses, _items=items, **found.fields)
+    rows.add(result.ids, _losses=losses, _items=items, **result.fields)

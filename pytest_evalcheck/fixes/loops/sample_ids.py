@@ -1,4 +1,4 @@
-"""Ids that travel with their samples, from the data set through the collate function into the batch."""
+"""Ids of samples, from the data set through the collate function into the batch."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ class IdentifiedSample(NamedTuple):
 
 
 class BatchWithIds(NamedTuple):
-    """A batch that is no mapping, and the ids of its samples."""
+    """The ids of the samples of a batch that is not a mapping, and the batch."""
 
     ids: Any
     batch: Any
 
 
 def add_ids(data: Any) -> Any:
-    """Return the data set with every sample as a `IdentifiedSample`: its position is its id.
+    """Return the data set with every sample as an `IdentifiedSample`; its id is its position.
 
-    An iterable data set is numbered as it is iterated, so number it before it is cut into shards: numbered after, the
-    ids of several ranks or workers are the same, which `PredictionsById` then refuses or cannot know.
+    An iterable data set is numbered while it is iterated, so call this before it is cut into shards: afterwards
+    several ranks or workers have the same ids, which `PredictionsById` may not notice.
 
-    TypeError for what has neither ``__getitem__`` with ``__len__`` nor ``__iter__``.
+    TypeError for an object with neither ``__getitem__`` and ``__len__`` nor ``__iter__``.
     """
     if isinstance(data, IterableDataset):
         return _NumberedStream(data)
@@ -64,14 +64,14 @@ class _NumberedStream(IterableDataset[IdentifiedSample]):  # type: ignore[misc]
 
 
 class IdCollator:
-    """A collate function that takes the ids off the samples, collates the rest as ever, and puts them in the batch.
+    """A collate function that removes the ids from the samples, collates the rest, and adds the ids to the batch.
 
-    The id of a sample is that of a `IdentifiedSample`, or ``sample[key]`` of a mapping (which is taken out of what is
-    collated), or ``key(sample)`` where ``key`` is a function (nothing is taken out). Batches that are mappings get the
-    ids under ``into``, others come as a `BatchWithIds`. Whole numbers become an int64 tensor, other ids a list.
+    The id of a sample is that of an `IdentifiedSample`, or ``sample[key]`` of a mapping (the key is not collated), or
+    ``key(sample)`` where ``key`` is a function (everything is collated). Batches that are mappings get the ids under
+    ``into``, others are returned as a `BatchWithIds`. Whole numbers become an int64 tensor, other ids a list.
 
-    Raises, naming the sample's place in the batch: KeyError for a sample without an id, ValueError for an id twice in a
-    batch or a collated batch that has ``into`` already.
+    KeyError, with the position in the batch, for a sample without an id; ValueError for a collated batch that has
+    ``into`` already.
 
     >>> collate = IdCollator()
     >>> batch = collate([{"id": 4, "x": 1.0}, {"id": 2, "x": 3.0}])
@@ -91,19 +91,19 @@ class IdCollator:
         self.collate, self.key, self.into = collate, key, into
 
     def __call__(self, samples: Sequence[Any]) -> Any:
-        taken = [self._taken(sample, place) for place, sample in enumerate(samples)]
-        ids = plain_ids([one.id for one in taken])
-        batch = self.collate([one.sample for one in taken])
-        whole = bool(ids) and all(isinstance(one, int) for one in ids)
-        carried = torch.tensor(ids, dtype=torch.int64) if whole else ids
+        split = [self._split(sample, position) for position, sample in enumerate(samples)]
+        ids: Any = plain_ids([each.id for each in split])
+        batch = self.collate([each.sample for each in split])
+        if ids and all(isinstance(each, int) for each in ids):
+            ids = torch.tensor(ids, dtype=torch.int64)
         if not hasattr(batch, "keys"):
-            return BatchWithIds(carried, batch)
+            return BatchWithIds(ids, batch)
         if self.into in batch:
             raise ValueError(f"into: the collated batch has {self.into!r} already; choose another name with into=")
-        batch[self.into] = carried
+        batch[self.into] = ids
         return batch
 
-    def _taken(self, sample: Any, place: int) -> IdentifiedSample:
+    def _split(self, sample: Any, position: int) -> IdentifiedSample:
         if isinstance(sample, IdentifiedSample):
             return sample
         if callable(self.key):
@@ -111,14 +111,14 @@ class IdCollator:
         if not isinstance(sample, Mapping) or self.key not in sample:
             has = f"the keys {sorted(map(str, sample))}" if isinstance(sample, Mapping) else type(sample).__name__
             raise KeyError(
-                f"sample {place} of the batch: expected an id under {self.key!r}, got {has}; "
+                f"sample {position} of the batch: expected an id under {self.key!r}, got {has}; "
                 "wrap the data set in add_ids(), or say where the id is with key="
             )
         return IdentifiedSample(sample[self.key], {name: value for name, value in sample.items() if name != self.key})
 
 
 def plain_ids(ids: Any) -> list[Any]:
-    """Return ids as a list of whole numbers, strings or tuples; TypeError or ValueError for what is no list of ids."""
+    """Return ids as a list of whole numbers, strings or tuples; TypeError for anything else."""
     if isinstance(ids, Tensor) or hasattr(ids, "tolist"):
         ids = ids.tolist()
     if isinstance(ids, str | bytes) or not isinstance(ids, Sequence):

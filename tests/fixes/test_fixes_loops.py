@@ -441,7 +441,7 @@ def test_steps_without_losses_and_without_anything_but_ids():
 @pytest.mark.parametrize(
     ("found", "error", "text"),
     [
-        (3.0, TypeError, "step: expected it to give a StepResult, got float"),
+        (3.0, TypeError, "step: expected it to return a StepResult, got float"),
         (StepResult([0], torch.tensor(1.0)), ValueError, r"losses and items: expected one number a sample"),
         (StepResult([0], torch.ones(1), torch.ones(2)), ValueError, r"got \(1,\) and \(2,\)"),
         (

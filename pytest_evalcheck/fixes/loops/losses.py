@@ -100,7 +100,7 @@ class LossMean:
         self._count = float(state["count"])
 
     def gather(self, ranks: Any = None) -> LossMean:
-        """Return the mean over all ranks, on all of them; every rank calls this once. For ``ranks`` see `gather_function`."""
+        """Return the mean over all ranks, on all of them; every rank calls this once. See `gather_function`."""
         whole = LossMean()
         for state in gather_objects(self.state_dict(), ranks):
             shard = LossMean()

@@ -47,7 +47,7 @@ def retry_in_parts(
     split: Callable[[Any, int], Sequence[Any]] | None = None,
     tries: int = 8,
 ) -> list[Result]:
-    """Call ``work`` on a batch until it succeeds, and return the results of the parts; accumulators count it once (EC507).
+    """Call ``work`` on a batch until it succeeds, and return the results of the parts (EC507).
 
     ``work`` is called with the whole batch; where it raises one of ``on``, the accumulators are restored, and it is
     called with the batch in 2, 4, ... parts, made by `split_batch` or your ``split(batch, parts)``, at last with one

@@ -108,7 +108,7 @@ class ExactLossMixin:
         return found  # type: ignore[no-any-return]
 
     def _rows_that_count(self, rows: int) -> int:
-        """Return the number of rows that are not padding; negative, where this is all of them but another rank has fewer."""
+        """Return the number of rows that are not padding; negative, where it is all rows, but not on every rank."""
         accelerator = self.accelerator  # type: ignore[attr-defined]
         state, world = accelerator.gradient_state, accelerator.num_processes
         if world == 1 or not state.end_of_dataloader or not accelerator.even_batches:

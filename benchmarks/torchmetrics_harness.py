@@ -114,9 +114,9 @@ def their_verdicts(bench: Bench, pairs: int) -> list[records.Verdict]:
             stop(latest)
 
 
-def our_verdicts(bench: Bench, gallery: str) -> dict[str, list[str]]:
+def our_verdicts(bench: Bench, gallery: str, *arguments: str) -> dict[str, list[str]]:
     """The promises that each target of the gallery breaks."""
-    latest = bench.ours(gallery, *WITH_PROCESSES)
+    latest = bench.ours(gallery, *arguments)
     broken: dict[str, list[str]] = {}
     for cell in bench.report() or stop(latest):
         name = cell["target"].rpartition("::")[2]
@@ -128,7 +128,7 @@ def compare_catches(bench: Bench) -> None:
     """Print which side catches which planted bug."""
     sys.path.insert(0, str(ROOT))
     specimens = importlib.import_module("fixtures.gallery.table").SPECIMENS
-    theirs, ours = their_verdicts(bench, len(specimens)), our_verdicts(bench, targets.gallery())
+    theirs, ours = their_verdicts(bench, len(specimens)), our_verdicts(bench, targets.gallery(), *WITH_PROCESSES)
     print(f"{'planted bug':<30}{'promise':<9}{'pytest-evalcheck':<24}torchmetrics' harness")
     caught = 0
     for index, (specimen, verdict) in enumerate(zip(specimens, theirs, strict=True)):
@@ -150,10 +150,11 @@ def smoke() -> None:
     specimens = importlib.import_module("fixtures.gallery.table").SPECIMENS[:2]
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(ROOT, Path(name))
-        one = bench.ours(targets.one_configuration(), "--evalcheck-device=cpu")
-        if "passed" not in one.counts or "failed" in one.counts:
+        options = ["--evalcheck-device=cpu", "--evalcheck-effort=quick"]
+        one = bench.ours(targets.one_configuration(), *options)
+        if " passed" not in one.counts or " failed" in one.counts:
             stop(one)
-        broken = our_verdicts(bench, targets.gallery(len(specimens)))
+        broken = our_verdicts(bench, targets.gallery(len(specimens)), *options)
     for index, specimen in enumerate(specimens):
         assert specimen.code in broken[f"planted_{index}"], f"{specimen.code} missed {specimen.bug.name}"
         assert not broken[f"correct_{specimen.twin.name}"], f"an alarm on {specimen.twin.name}"

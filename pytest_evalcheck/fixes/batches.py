@@ -45,10 +45,9 @@ def require_batch(
     that have one entry per row, tensors or anything with a length; without it every tensor of one dimension
     or more has, also in nested containers. The batch is only read.
 
-    Raises `MissingField` (a KeyError) for a missing field, TypeError for an object that is no batch and for a
-    wrong dtype, ValueError for no fields, no rows, or rows that disagree; each names the field, what was
-    expected and, where one is close, the key that was probably meant. A batch in which nothing has rows
-    counts as one row.
+    Raises `MissingField` (a KeyError) for a missing field, TypeError for an object that is no batch and for a wrong
+    dtype, ValueError for no fields, no rows, or rows that disagree; each names the field, what was expected and, where
+    one is close, the key that was probably meant. A batch in which nothing has rows counts as one row.
     """
     held = _fields(batch)
     for name in fields:
@@ -75,10 +74,9 @@ def field(batch: object, name: str) -> Any:
 def split_labels(batch: Batch, *, name: str = "labels") -> tuple[Batch, Any]:
     """Return the inputs and the labels of a batch, which does not change (EC101).
 
-    The inputs are a new container of the same type, with the same values in the same order: no tensor is
-    copied. A mapping (a dict, an OrderedDict, a UserDict, a BatchEncoding) lacks the labels; a plain tuple or
-    list, whose last element is the labels, is shorter by one; a dataclass or named tuple, which cannot lose a
-    field, has None there.
+    The inputs are a new container of the same type, with the same values in the same order: no tensor is copied. A
+    mapping (a dict, an OrderedDict, a UserDict, a BatchEncoding) lacks the labels; a plain tuple or list, whose last
+    element is the labels, is shorter by one; a dataclass or named tuple, which cannot lose a field, has None there.
 
     Raises `MissingField` (a KeyError) where the labels are missing or None, TypeError for an object that is no
     batch, ValueError for an empty one. Rows are not compared: `require_batch` does that.

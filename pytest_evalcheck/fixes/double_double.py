@@ -1,19 +1,18 @@
-"""Double-word arithmetic: a number as the unevaluated sum of two floats, twice the digits of its dtype.
+"""Double-double arithmetic: a number as the unevaluated sum of two floats, twice the digits of its dtype.
 
-Two float64 hold about 32 decimal digits, two float32 about 14, so that sums of realistic length come out as
-if they had been exact, whatever the order, and also on a device that has no float64.
+Two float64 hold about 32 decimal digits, two float32 about 14, so that sums of realistic length equal the exact
+sum, in any order, and also on a device without float64.
 
-The error-free transformations are Knuth's TwoSum, Dekker's product with Veltkamp's splitting, and the
-cascaded summation of Ogita, Rump and Oishi, "Accurate sum and dot product" (SIAM J. Sci. Comput. 26(6),
-2005). Addition is AccurateDWPlusDW of Joldes, Muller and Popescu, "Tight and rigorous error bounds for basic
-building blocks of double-word arithmetic" (ACM Trans. Math. Softw. 44(2), 2017), with a relative error of
-3u**2 for roundoff u.
+The error-free transformations are Knuth's TwoSum, Dekker's product with Veltkamp's splitting, and the cascaded
+summation of Ogita, Rump and Oishi, "Accurate sum and dot product" (SIAM J. Sci. Comput. 26(6), 2005). Addition is
+AccurateDWPlusDW of Joldes, Muller and Popescu, "Tight and rigorous error bounds for basic building blocks of
+double-word arithmetic" (ACM Trans. Math. Softw. 44(2), 2017), with a relative error of 3u**2 for roundoff u.
 
-Infinities and NaN live in the high word alone, and the low word is then read as 0: otherwise the compensation
+Infinities and NaN are in the high word alone, and the low word is then read as 0: otherwise the compensation
 would turn an infinite sum into inf - inf, which is NaN.
 
-What double words do not widen is the range: a sum or a product beyond the largest number of the dtype is
-infinite, and digits under its smallest number are lost.
+The range is that of the dtype: a sum or a product beyond its largest number is infinite, and digits under its
+smallest number are lost.
 """
 
 from __future__ import annotations
@@ -37,18 +36,18 @@ class DoubleDouble(NamedTuple):
 
 
 def working_dtype(device: torch.device, wanted: torch.dtype | None = None) -> torch.dtype:
-    """Choose the dtype of the words: float64, or float32 where that is wanted or float64 does not exist."""
+    """Return the dtype of the words: float64, or float32 where that is wanted or float64 does not exist."""
     return torch.float32 if wanted == torch.float32 or device.type in _WITHOUT_FLOAT64 else torch.float64
 
 
 def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> DoubleDouble:
-    """Make the empty sum of a shape."""
+    """Return the empty sum of a shape."""
     high = torch.zeros(shape, dtype=dtype, device=device)
     return DoubleDouble(high, torch.zeros_like(high))
 
 
 def constant(number: int | Fraction, like: DoubleDouble) -> DoubleDouble:
-    """Make a number a double word of shape (), whole numbers exact up to 2**106, or 2**48 in float32."""
+    """Return a number with shape (), whole numbers exact up to 2**106, or 2**48 in float32."""
     dtype, device = like.high.dtype, like.high.device
     high = float(number)
     if dtype == torch.float32:
@@ -59,7 +58,7 @@ def constant(number: int | Fraction, like: DoubleDouble) -> DoubleDouble:
 
 
 def words(values: Tensor, wanted: torch.dtype) -> DoubleDouble:
-    """Take the values of a real tensor of any dtype, 64-bit integers too, as double words on its own device.
+    """Return the values of a real tensor of any dtype, also 64-bit integers, on its own device.
 
     Exact, but for float64 and integers beyond 2**48 in float32 words: there the first 48 bits are kept.
     """
@@ -78,7 +77,7 @@ def words(values: Tensor, wanted: torch.dtype) -> DoubleDouble:
 
 
 def moved(x: DoubleDouble, dtype: torch.dtype, device: torch.device) -> DoubleDouble:
-    """Move to a dtype and device: narrowed before and widened after, so that no device lacks a dtype."""
+    """Move to a dtype and device: narrowed before and widened after, so that both devices support the dtype."""
     high, low = x
     if high.dtype == dtype:
         return DoubleDouble(high.to(device), low.to(device))
@@ -115,8 +114,7 @@ def multiply(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
 def divide(a: DoubleDouble, b: DoubleDouble) -> DoubleDouble:
     """Divide elementwise, broadcast; a division by zero gives what IEEE 754 gives for the high words.
 
-    A quotient that fits into one word comes out exactly, so that the mean of a constant stream is that
-    constant.
+    A quotient that fits into one word comes out exactly, so that the mean of a constant stream is that constant.
     """
     first = a.high / b.high
     rest = subtract(a, multiply(b, DoubleDouble(first, torch.zeros_like(first))))

@@ -13,10 +13,9 @@ from pytest_evalcheck.fixes.compensated_sum import State, SumAccumulator
 class WeightedMean(SumAccumulator):
     """The mean of a stream, as a sum and a total weight that are divided only when asked.
 
-    A mean of batch means is wrong as soon as one batch, or one rank, holds fewer samples; this one does not
-    depend on the cut into batches (EC201), on empty batches (EC202), on shards (EC203) or on order (EC208).
-    Values of any real dtype are widened before they are added (EC211, EC212); infinities and NaN are reported
-    (EC216).
+    A mean of batch means is wrong as soon as one batch, or one rank, holds fewer samples; this one does not depend on
+    the cut into batches (EC201), on empty batches (EC202), on shards (EC203) or on order (EC208). Values of any real
+    dtype are widened before they are added (EC211, EC212); infinities and NaN are reported (EC216).
 
     ``shape`` is the shape of the mean; values have that shape after any number of leading dimensions, which
     are averaged. For ``dtype`` and ``device`` see `SumAccumulator`. The mean of nothing, or of a total weight of
@@ -78,9 +77,8 @@ class WeightedMean(SumAccumulator):
 def combine_means(means: Values, counts: Values) -> Tensor:
     """Average all samples, from batch means and the number of samples that each of them stands for.
 
-    ``means`` and ``counts`` have one shape, or are two sequences of one length. A count of zero leaves its
-    mean out, also when that mean is NaN, which is what the mean of an empty batch is; no sample at all gives
-    NaN.
+    ``means`` and ``counts`` have one shape, or are two sequences of one length. A count of zero leaves its mean out,
+    also when that mean is NaN, which is what the mean of an empty batch is; no sample at all gives NaN.
 
     >>> combine_means([1.0, 5.0], counts=[3, 1]).item()
     2.0

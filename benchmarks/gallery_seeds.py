@@ -1,6 +1,6 @@
 """Whether the gallery is judged alike with every seed: what tests/test_gallery.py asks with one seed, with many.
 
-    python benchmarks/gallery_seeds.py [--kinds loop,decoder] [--seeds 2,3,4] [--effort normal] [--part 1/2]
+    python benchmarks/gallery_seeds.py [--kinds loop,decoder] [--seeds 2,3,4] [--effort normal] [--part 1/2] [--smoke]
 
 Prints each planted bug that its check missed, or that another check caught as well without being named, and each
 correct twin that a check took for broken: there should be none. For when a check, a strategy or a specimen changes.
@@ -41,10 +41,15 @@ def main() -> None:
     parser.add_argument("--seeds", default="2,3,4")
     parser.add_argument("--effort", default="normal", choices=EFFORTS)
     parser.add_argument("--part", default="1/1")
+    parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
     asked = parser.parse_args()
+    if asked.smoke:
+        asked.kinds, asked.seeds, asked.effort = "metric", "2", "quick"
     first, parts = map(int, asked.part.split("/"))
     kinds = asked.kinds.split(",")
     chosen = [one for one in SPECIMENS if one.bug.kind in kinds and not one.apart][first - 1 :: parts]
+    if asked.smoke:
+        chosen = chosen[:2]
     twins = {one.twin.name: one.twin for one in chosen}
     warnings.simplefilter("ignore")
     for seed in map(int, asked.seeds.split(",")):

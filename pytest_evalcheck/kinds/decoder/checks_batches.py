@@ -18,7 +18,7 @@ def a_smaller_batch_gives_what_a_fresh_cache_gives(decoder: DecoderSubject, case
 
     Why: the last batch of a data set is smaller than the others.
     Usual cause: rows of the earlier batch stay behind those of the new one, or their number is fixed.
-    Fix: pytest_evalcheck.fixes.caches.NarrowStaticCache
+    Fix: pytest_evalcheck.fixes.caches.ResizableStaticCache
     """
     for live in decoder.tries():
         rows, after = (live.room(decoder.prompts(batch), NEW) for batch in (case.samples, case.after))
@@ -70,7 +70,7 @@ def nothing_is_left_after_a_reset(decoder: DecoderSubject, case: Again) -> None:
 
     Why: the next prompt would be answered with the one before it in mind.
     Usual cause: keys are cleared, but not the number of tokens seen, the mask, or a second state.
-    Fix: pytest_evalcheck.fixes.caches.NarrowStaticCache
+    Fix: pytest_evalcheck.fixes.caches.ResizableStaticCache
     """
     for live in decoder.tries():
         if not live.offers("reset"):

@@ -18,7 +18,7 @@ def rows_do_not_see_each_other(wrapper: WrapperSubject, case: Rowwise) -> None:
 
     Why: otherwise a score depends on the batch size, on shuffling, and on what fills the last batch.
     Usual cause: normalisation or attention over the rows of a batch, or a model left in training mode.
-    Fix: normalise with stored statistics; evaluate under pytest_evalcheck.fixes.lent
+    Fix: normalise with stored statistics; evaluate under pytest_evalcheck.fixes.evaluating
     """
     # A row of padding changes how others are masked only where they have some padding, too.
     widths, count = wrapper.widths(case.samples, 1), len(case.samples)

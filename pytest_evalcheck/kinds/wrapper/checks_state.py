@@ -27,7 +27,7 @@ def evaluating_gives_back_what_it_borrows(wrapper: WrapperSubject, case: Batch) 
 
     Why: an evaluation in the middle of training must leave the training as it was.
     Usual cause: `model.eval()` before and `model.train()` after, for frozen submodules too, or not after an error.
-    Fix: pytest_evalcheck.fixes.lent
+    Fix: pytest_evalcheck.fixes.evaluating
     """
     if wrapper.record.model is None:
         raise NotApplicable("the wrapper names no model")

@@ -1,4 +1,4 @@
-"""A batch that failed half way and is tried again counts once."""
+"""A batch that failed half way and is tried again counts once in every metric."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.fixes.loops.keeping import kept
+from pytest_evalcheck.fixes.loops.state_snapshot import preserve
 
 Result = TypeVar("Result")
 Errors = tuple[type[BaseException], ...]
 
 
 @contextmanager
-def all_or_nothing(*accumulators: Any) -> Iterator[None]:
-    """Take back whatever these metrics, accumulators, lists and dicts were told within, where an exception leaves.
+def transactional(*accumulators: Any) -> Iterator[None]:
+    """Restore the state of these metrics, accumulators, lists and dicts where an exception leaves the block.
 
-    What is kept is said at `pytest_evalcheck.fixes.loops.keeping.kept`. The exception goes on.
+    For what is restored see `pytest_evalcheck.fixes.loops.state_snapshot.preserve`. The exception is raised again.
 
     >>> seen, hits = [], {"n": 0}
     >>> try:
-    ...     with all_or_nothing(seen, hits):
+    ...     with transactional(seen, hits):
     ...         seen.append(1)
     ...         hits["n"] += 1
     ...         raise MemoryError
@@ -31,15 +31,15 @@ def all_or_nothing(*accumulators: Any) -> Iterator[None]:
     ...     print(seen, hits)
     [] {'n': 0}
     """
-    put_back = kept(accumulators)
+    restore = preserve(accumulators)
     try:
         yield
     except BaseException:
-        put_back()
+        restore()
         raise
 
 
-def counted_once(
+def retry_in_parts(
     work: Callable[[Any], Result],
     batch: Any,
     *accumulators: Any,
@@ -47,12 +47,13 @@ def counted_once(
     split: Callable[[Any, int], Sequence[Any]] | None = None,
     tries: int = 8,
 ) -> list[Result]:
-    """Work on a batch until it succeeds, and return what the parts gave; accumulators count it once (EC507).
+    """Call ``work`` on a batch until it succeeds, and return the results of the parts (EC507).
 
-    ``work`` is called with the whole batch; where it raises one of ``on``, the accumulators are put back, and it is
-    called with the batch in 2, 4, ... parts, which `parts_of` or your ``split(batch, parts)`` makes, each row a part at
-    last. A failure in a later part takes the earlier parts back too. After ``tries``, or when rows cannot be split
-    further, the last error is raised; any other error is raised at once. Either way the accumulators are as before.
+    ``work`` is called with the whole batch; where it raises one of ``on``, the accumulators are restored, and it is
+    called with the batch in 2, 4, ... parts, made by `split_batch` or your ``split(batch, parts)``, at last with one
+    row per part. A failure in a later part also restores the updates of earlier parts. After ``tries``, or when rows
+    cannot be split further, the last error is raised; any other error is raised at once. In both cases the
+    accumulators are as before.
     """
     if not callable(work):
         raise TypeError(f"work: expected a function of a batch, got {type(work).__name__}")
@@ -63,10 +64,10 @@ def counted_once(
         raise ValueError(f"tries: expected a whole number of 1 or more, got {tries!r}")
     before = 0
     for attempt in range(tries):
-        parts = [batch] if not attempt else list((split or parts_of)(batch, 2**attempt))
+        parts = [batch] if not attempt else list((split or split_batch)(batch, 2**attempt))
         last = attempt == tries - 1
         try:
-            with all_or_nothing(*accumulators):
+            with transactional(*accumulators):
                 return [work(part) for part in parts]
         except errors:
             if last or (split is None and (len(parts) <= before or _rows(batch) <= len(parts))):
@@ -75,15 +76,15 @@ def counted_once(
     raise AssertionError("unreachable")
 
 
-def parts_of(batch: Any, parts: int) -> list[Any]:
-    """Cut a batch into at most this many parts of whole rows, in order; keys and kinds of containers stay.
+def split_batch(batch: Any, parts: int) -> list[Any]:
+    """Cut a batch into at most this many parts of whole rows, in order; keys and types of containers stay.
 
-    Tensors with a first dimension, lists and tuples are rows where they are as long as the batch; all else goes to
-    every part. A named tuple or a tuple of tensors is a batch of fields, a list that is the batch itself one of rows.
+    Tensors with a first dimension, lists and tuples are cut where they are as long as the batch; everything else is in
+    every part. A named tuple or a tuple of tensors is a batch of fields, a list is a batch of rows.
     """
     rows = _rows(batch)
     size = -(-rows // min(parts, rows)) if rows else 1
-    return [_cut(batch, rows, start, start + size) for start in range(0, max(rows, 1), size)]
+    return [cut_rows(batch, rows, start, start + size) for start in range(0, max(rows, 1), size)]
 
 
 def _rows(batch: Any) -> int:
@@ -102,15 +103,16 @@ def _rows(batch: Any) -> int:
     return lengths.pop()
 
 
-def _cut(value: Any, rows: int, start: int, stop: int) -> Any:
+def cut_rows(value: Any, rows: int, start: int, stop: int) -> Any:
+    """Return a batch of ``rows`` rows with the rows from ``start`` to ``stop`` alone."""
     if isinstance(value, Tensor):
         return value[start:stop] if value.dim() and len(value) == rows else value
     if isinstance(value, Mapping):
-        cut = {name: _cut(each, rows, start, stop) for name, each in value.items()}
+        cut = {name: cut_rows(each, rows, start, stop) for name, each in value.items()}
         return cut if type(value) is dict else type(value)(cut)  # type: ignore[call-arg]
     if isinstance(value, list):
         return value[start:stop] if len(value) == rows else value
     if isinstance(value, tuple) and any(isinstance(each, Tensor | Mapping) for each in value):
-        cuts = [_cut(each, rows, start, stop) for each in value]
+        cuts = [cut_rows(each, rows, start, stop) for each in value]
         return type(value)(*cuts) if hasattr(value, "_fields") else type(value)(cuts)
     return value[start:stop] if isinstance(value, tuple) and len(value) == rows else value

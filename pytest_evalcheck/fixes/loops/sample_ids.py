@@ -1,4 +1,4 @@
-"""Ids that travel with their samples, from the data set through the collate function into the batch."""
+"""Ids of samples, from the data set through the collate function into the batch."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from torch import Tensor
 from torch.utils.data import Dataset, IterableDataset, default_collate
 
 
-class Numbered(NamedTuple):
+class IdentifiedSample(NamedTuple):
     """A sample and its id."""
 
     id: Any
     sample: Any
 
 
-class Carried(NamedTuple):
-    """A batch that is no mapping, and the ids of its samples."""
+class BatchWithIds(NamedTuple):
+    """The ids of the samples of a batch that is not a mapping, and the batch."""
 
     ids: Any
     batch: Any
 
 
-def numbered(data: Any) -> Any:
-    """Return the data set with every sample as a `Numbered`: its position is its id.
+def add_ids(data: Any) -> Any:
+    """Return the data set with every sample as an `IdentifiedSample`; its id is its position.
 
-    An iterable data set is numbered as it is iterated, so number it before it is cut into shards: numbered after, the
-    ids of several ranks or workers are the same, which `ById` then refuses or cannot know.
+    An iterable data set is numbered while it is iterated, so call this before it is cut into shards: afterwards
+    several ranks or workers have the same ids, which `PredictionsById` may not notice.
 
-    TypeError for what has neither ``__getitem__`` with ``__len__`` nor ``__iter__``.
+    TypeError for an object with neither ``__getitem__`` and ``__len__`` nor ``__iter__``.
     """
     if isinstance(data, IterableDataset):
         return _NumberedStream(data)
@@ -41,39 +41,39 @@ def numbered(data: Any) -> Any:
     raise TypeError(f"data: expected a data set with items or an iterable one, got {type(data).__name__}")
 
 
-class _NumberedItems(Dataset[Numbered]):  # type: ignore[misc]
+class _NumberedItems(Dataset[IdentifiedSample]):  # type: ignore[misc]
     def __init__(self, data: Any) -> None:
         self.data = data
 
     def __len__(self) -> int:
         return len(self.data)
 
-    def __getitem__(self, index: int) -> Numbered:
+    def __getitem__(self, index: int) -> IdentifiedSample:
         if not -len(self) <= index < len(self):
             raise IndexError(f"index {index} in a data set of {len(self)}")
-        return Numbered(index % len(self), self.data[index])
+        return IdentifiedSample(index % len(self), self.data[index])
 
 
-class _NumberedStream(IterableDataset[Numbered]):  # type: ignore[misc]
+class _NumberedStream(IterableDataset[IdentifiedSample]):  # type: ignore[misc]
     def __init__(self, data: Any) -> None:
         self.data = data
 
-    def __iter__(self) -> Iterator[Numbered]:
+    def __iter__(self) -> Iterator[IdentifiedSample]:
         for position, sample in enumerate(self.data):
-            yield Numbered(position, sample)
+            yield IdentifiedSample(position, sample)
 
 
-class CarryIds:
-    """A collate function that takes the ids off the samples, collates the rest as ever, and puts them in the batch.
+class IdCollator:
+    """A collate function that removes the ids from the samples, collates the rest, and adds the ids to the batch.
 
-    The id of a sample is that of a `Numbered`, or ``sample[key]`` of a mapping (which is taken out of what is
-    collated), or ``key(sample)`` where ``key`` is a function (nothing is taken out). Batches that are mappings get the
-    ids under ``into``, others come as a `Carried`. Whole numbers become an int64 tensor, other ids a list.
+    The id of a sample is that of an `IdentifiedSample`, or ``sample[key]`` of a mapping (the key is not collated), or
+    ``key(sample)`` where ``key`` is a function (everything is collated). Batches that are mappings get the ids under
+    ``into``, others are returned as a `BatchWithIds`. Whole numbers become an int64 tensor, other ids a list.
 
-    Raises, naming the sample's place in the batch: KeyError for a sample without an id, ValueError for an id twice in a
-    batch or a collated batch that has ``into`` already.
+    KeyError, with the position in the batch, for a sample without an id; ValueError for a collated batch that has
+    ``into`` already.
 
-    >>> collate = CarryIds()
+    >>> collate = IdCollator()
     >>> batch = collate([{"id": 4, "x": 1.0}, {"id": 2, "x": 3.0}])
     >>> batch["ids"].tolist(), batch["x"].tolist()
     ([4, 2], [1.0, 3.0])
@@ -91,34 +91,34 @@ class CarryIds:
         self.collate, self.key, self.into = collate, key, into
 
     def __call__(self, samples: Sequence[Any]) -> Any:
-        taken = [self._taken(sample, place) for place, sample in enumerate(samples)]
-        ids = plain_ids([one.id for one in taken])
-        batch = self.collate([one.sample for one in taken])
-        whole = bool(ids) and all(isinstance(one, int) for one in ids)
-        carried = torch.tensor(ids, dtype=torch.int64) if whole else ids
+        split = [self._split(sample, position) for position, sample in enumerate(samples)]
+        ids: Any = plain_ids([each.id for each in split])
+        batch = self.collate([each.sample for each in split])
+        if ids and all(isinstance(each, int) for each in ids):
+            ids = torch.tensor(ids, dtype=torch.int64)
         if not hasattr(batch, "keys"):
-            return Carried(carried, batch)
+            return BatchWithIds(ids, batch)
         if self.into in batch:
             raise ValueError(f"into: the collated batch has {self.into!r} already; choose another name with into=")
-        batch[self.into] = carried
+        batch[self.into] = ids
         return batch
 
-    def _taken(self, sample: Any, place: int) -> Numbered:
-        if isinstance(sample, Numbered):
+    def _split(self, sample: Any, position: int) -> IdentifiedSample:
+        if isinstance(sample, IdentifiedSample):
             return sample
         if callable(self.key):
-            return Numbered(self.key(sample), sample)
+            return IdentifiedSample(self.key(sample), sample)
         if not isinstance(sample, Mapping) or self.key not in sample:
             has = f"the keys {sorted(map(str, sample))}" if isinstance(sample, Mapping) else type(sample).__name__
             raise KeyError(
-                f"sample {place} of the batch: expected an id under {self.key!r}, got {has}; "
-                "wrap the data set in numbered(), or say where the id is with key="
+                f"sample {position} of the batch: expected an id under {self.key!r}, got {has}; "
+                "wrap the data set in add_ids(), or say where the id is with key="
             )
-        return Numbered(sample[self.key], {name: value for name, value in sample.items() if name != self.key})
+        return IdentifiedSample(sample[self.key], {name: value for name, value in sample.items() if name != self.key})
 
 
 def plain_ids(ids: Any) -> list[Any]:
-    """Return ids as a list of whole numbers, strings or tuples; TypeError or ValueError for what is no list of ids."""
+    """Return ids as a list of whole numbers, strings or tuples; TypeError for anything else."""
     if isinstance(ids, Tensor) or hasattr(ids, "tolist"):
         ids = ids.tolist()
     if isinstance(ids, str | bytes) or not isinstance(ids, Sequence):

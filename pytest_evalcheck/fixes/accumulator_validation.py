@@ -1,4 +1,4 @@
-"""What an accumulator accepts, and the errors that say so."""
+"""Validation of the arguments and states of accumulators."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.fixes.doubleword import DoubleWord
+from pytest_evalcheck.fixes.double_double import DoubleDouble
 
 Values: TypeAlias = "Tensor | float | Sequence[float] | Sequence[Tensor]"
 """A tensor, an array, a number, or a sequence of numbers or of tensors of one shape and dtype."""
 
 
 def real(values: Values, *, name: str) -> Tensor:
-    """Take the values as a dense real tensor that carries no gradient.
+    """Return the values as a dense real tensor without gradient.
 
-    Python floats become float64, not the default dtype, which would round them. Raises TypeError for what
-    does not hold real numbers and ValueError for what holds them in no regular shape.
+    Python floats become float64, not the default dtype, which would round them. TypeError for values that are not
+    real numbers, ValueError for real numbers in no regular shape.
     """
     tensor = values if isinstance(values, Tensor) else _from_python(values, name)
     if tensor.is_complex() or tensor.is_quantized or tensor.layout != torch.strided:
@@ -32,7 +32,7 @@ def real(values: Values, *, name: str) -> Tensor:
 
 
 def rows(tensor: Tensor, shape: tuple[int, ...], *, name: str) -> Tensor:
-    """Shape the tensor as ``(n, *shape)``: its leading dimensions, none or several, become one."""
+    """Return the tensor as ``(n, *shape)``: its leading dimensions, none or several, become one."""
     start = tensor.dim() - len(shape)
     if start < 0 or tuple(tensor.shape[start:]) != shape:
         ending = f"a shape that ends in {shape}" if shape else "any shape"
@@ -41,7 +41,7 @@ def rows(tensor: Tensor, shape: tuple[int, ...], *, name: str) -> Tensor:
 
 
 def checked_shape(shape: Iterable[int]) -> tuple[int, ...]:
-    """Refuse what is no shape, with a TypeError or ValueError."""
+    """Return a valid shape; TypeError or ValueError for anything else."""
     try:
         result = tuple(shape)
     except TypeError:
@@ -54,14 +54,14 @@ def checked_shape(shape: Iterable[int]) -> tuple[int, ...]:
 
 
 def checked_dtype(dtype: torch.dtype | None) -> torch.dtype | None:
-    """Refuse a dtype that a sum cannot have; None stands for the best that a device has."""
+    """Return a dtype that a sum can have; None is the most precise one of the device."""
     if dtype not in (None, torch.float32, torch.float64):
         raise TypeError(f"dtype: expected torch.float64, torch.float32 or None for the best there is, got {dtype!r}")
     return dtype
 
 
 def checked_peer(other: object, kind: type, shape: tuple[int, ...] | None = None) -> None:
-    """Refuse to merge what is not an accumulator of this kind and shape."""
+    """Raise TypeError or ValueError for anything but an accumulator of this class and shape."""
     if not isinstance(other, kind):
         raise TypeError(f"merge: expected a {kind.__name__}, got {type(other).__name__}")
     theirs = getattr(other, "shape", None)
@@ -69,14 +69,14 @@ def checked_peer(other: object, kind: type, shape: tuple[int, ...] | None = None
         raise ValueError(f"merge: expected a {kind.__name__} of shape {shape}, got one of shape {theirs}")
 
 
-def as_state(**sums: DoubleWord) -> dict[str, Tensor]:
+def as_state(**sums: DoubleDouble) -> dict[str, Tensor]:
     """Copy the words of named sums into a flat dict."""
     return {f"{name}_{part}": word.clone() for name, sum_ in sums.items() for part, word in sum_._asdict().items()}
 
 
-def from_state(state: Mapping[str, Tensor], shape: tuple[int, ...], *names: str) -> list[DoubleWord]:
-    """Copy the sums that `as_state` wrote, with a TypeError or ValueError for anything else."""
-    checked_keys(state, [f"{name}_{part}" for name in names for part in DoubleWord._fields])
+def from_state(state: Mapping[str, Tensor], shape: tuple[int, ...], *names: str) -> list[DoubleDouble]:
+    """Return copies of the sums that `as_state` wrote; TypeError or ValueError for anything else."""
+    checked_keys(state, [f"{name}_{part}" for name in names for part in DoubleDouble._fields])
     for name in names:
         for key in (f"{name}_high", f"{name}_low"):
             word = state[key]
@@ -85,11 +85,13 @@ def from_state(state: Mapping[str, Tensor], shape: tuple[int, ...], *names: str)
                 raise TypeError(f"state[{key!r}]: expected a float64 or float32 tensor, got {got}")
             if tuple(word.shape) != shape:
                 raise ValueError(f"state[{key!r}]: expected the shape {shape}, got {tuple(word.shape)}")
-    return [DoubleWord(state[f"{name}_high"].detach().clone(), state[f"{name}_low"].detach().clone()) for name in names]
+    return [
+        DoubleDouble(state[f"{name}_high"].detach().clone(), state[f"{name}_low"].detach().clone()) for name in names
+    ]
 
 
 def checked_keys(state: Mapping[str, Tensor], expected: Sequence[str]) -> None:
-    """Refuse a state that was written by something else."""
+    """Raise TypeError or ValueError for a state without exactly these keys."""
     if not isinstance(state, Mapping):
         raise TypeError(f"state: expected the dict that state_dict() gave, got {type(state).__name__}")
     if set(state) != set(expected):

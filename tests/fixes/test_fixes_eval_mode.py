@@ -1,4 +1,4 @@
-"""`lent`: whatever an evaluation does to a model and to the process, both come back as they were."""
+"""`evaluating`: whatever an evaluation does to a model and to the process, both come back as they were."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_evalcheck.fixes import lent
+from pytest_evalcheck.fixes import evaluating
 
 
 class Merging(nn.Linear):
@@ -104,7 +104,7 @@ DISTURBANCES: dict[str, Callable[[nn.Module], Any]] = {
 def test_model_and_process_come_back_as_they_were(disturb: Callable[[nn.Module], Any], end: Any):
     model = network()
     before = state(model), surroundings()
-    with nullcontext() if end is None else pytest.raises(end), lent(model) as same:
+    with nullcontext() if end is None else pytest.raises(end), evaluating(model) as same:
         assert same is model
         disturb(model)
         if end is not None:
@@ -114,7 +114,7 @@ def test_model_and_process_come_back_as_they_were(disturb: Callable[[nn.Module],
 
 def test_within_every_submodule_evaluates_without_gradients():
     model = network()
-    with lent(model):
+    with evaluating(model):
         assert not any(module.training for module in model.modules())
         assert not torch.is_grad_enabled()
         assert model[3].merged
@@ -124,14 +124,14 @@ def test_within_every_submodule_evaluates_without_gradients():
 @pytest.mark.parametrize(("mode", "expected"), [("train", [True]), ("keep", [True, False]), ("eval", [False])])
 def test_modes(mode: str, expected: list[bool]):
     model = network()
-    with lent(model, mode=mode):
+    with evaluating(model, mode=mode):
         assert sorted({module.training for module in model.modules()}, reverse=True) == expected
 
 
 def test_gradients_within_are_those_of_the_evaluation_alone():
     model = network()
     before = state(model)
-    with lent(model, grad=True):
+    with evaluating(model, grad=True):
         for _ in range(2):
             model.zero_grad()
             model(torch.ones(5, 3)).sum().backward()
@@ -143,10 +143,10 @@ def test_gradients_within_are_those_of_the_evaluation_alone():
 def test_lending_twice_at_once_and_again_gives_each_its_own_state_back():
     model = network()
     outermost = state(model)
-    with lent(model, mode="train"):
+    with evaluating(model, mode="train"):
         model(torch.randn(5, 3))
         inner = state(model)
-        with lent(model, grad=True):
+        with evaluating(model, grad=True):
             assert torch.is_grad_enabled()
             model.train()(torch.randn(5, 3))
         assert state(model) == inner
@@ -156,7 +156,7 @@ def test_lending_twice_at_once_and_again_gives_each_its_own_state_back():
 
 def test_buffers_can_be_left_out():
     model = network()
-    with lent(model, mode="train", buffers=False):
+    with evaluating(model, mode="train", buffers=False):
         model(torch.randn(5, 3))
     assert model[1].num_batches_tracked.item() == 2
 
@@ -164,7 +164,7 @@ def test_buffers_can_be_left_out():
 def test_a_graph_that_holds_a_buffer_can_still_go_backward():
     model = network().eval()
     loss = model(torch.randn(5, 3)).sum()
-    with lent(model):
+    with evaluating(model):
         model(torch.randn(5, 3))
     loss.backward()
 
@@ -179,7 +179,7 @@ def test_no_copy_of_the_parameters_is_made():
                 copied.append(arguments[0].numel())
             return function(*arguments, **(options or {}))
 
-    with Watching(), lent(model):
+    with Watching(), evaluating(model):
         pass
     assert sorted(copied) == [1, 64, 64]
 
@@ -187,7 +187,7 @@ def test_no_copy_of_the_parameters_is_made():
 def test_submodules_that_come_and_go():
     model = network()
     gone = model[2]
-    with lent(model):
+    with evaluating(model):
         del model[2]
         model.append(nn.Dropout(0.1))
         gone[1].running_mean.fill_(3)
@@ -203,7 +203,7 @@ def test_submodules_that_come_and_go():
 def test_a_model_that_was_converted_within_gets_gradients_that_fit():
     model = network()
     statistics = model[1].running_mean
-    with lent(model):
+    with evaluating(model):
         model.double()
     assert model[3].bias.grad.dtype == model[3].bias.dtype == torch.float64
     assert model[1].running_mean is statistics
@@ -219,7 +219,7 @@ def test_lazy_shared_missing_and_meta_buffers_are_no_hindrance():
     model[2].register_buffer("sparse", torch.eye(2).to_sparse())
     with torch.inference_mode():
         model[2].register_buffer("inference", torch.ones(2))
-    with lent(model):
+    with evaluating(model):
         shared.fill_(4)
         model[2].sparse.mul_(2)
         with torch.inference_mode():
@@ -244,7 +244,7 @@ def test_a_model_that_refuses_to_evaluate_is_given_back():
 
     model = Stubborn()
     before = surroundings()
-    with pytest.raises(RuntimeError, match="no"), lent(model):
+    with pytest.raises(RuntimeError, match="no"), evaluating(model):
         pass
     assert (model.training, model.child.training) == (True, True)
     assert surroundings() == before
@@ -259,7 +259,7 @@ def test_a_model_that_refuses_to_evaluate_is_given_back():
     ],
 )
 def test_what_cannot_be_lent_is_refused(model: Any, options: Any, error: type[Exception], text: str):
-    with pytest.raises(error, match=text), lent(model, **options):
+    with pytest.raises(error, match=text), evaluating(model, **options):
         pass
 
 
@@ -268,7 +268,7 @@ def test_numpy_is_not_imported_where_it_is_not():
         "import sys\n"
         "sys.modules['numpy'] = None\n"
         "import torch, pytest_evalcheck.fixes as fixes\n"
-        "with fixes.lent(torch.nn.Dropout()): pass\n"
+        "with fixes.evaluating(torch.nn.Dropout()): pass\n"
         "print(sys.modules['numpy'])\n"
     )
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=120)
@@ -285,7 +285,7 @@ def test_generators_of_an_accelerator_are_given_back_where_it_is_in_use_and_not_
     monkeypatch.setattr(device, "is_initialized", lambda: started)
     monkeypatch.setattr(device, "get_rng_state_all", lambda: list(states))
     monkeypatch.setattr(device, "set_rng_state_all", lambda kept: states.__setitem__(slice(None), kept))
-    with lent(nn.Dropout()):
+    with evaluating(nn.Dropout()):
         states[0] = "within"
     assert states == ["before" if started else "within"]
 
@@ -295,6 +295,6 @@ def test_the_generator_of_mps_is_given_back(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
     monkeypatch.setattr(torch.mps, "get_rng_state", lambda: states[0])
     monkeypatch.setattr(torch.mps, "set_rng_state", lambda kept: states.append(kept))
-    with lent(nn.Dropout()):
+    with evaluating(nn.Dropout()):
         pass
     assert states == ["before", "before"]

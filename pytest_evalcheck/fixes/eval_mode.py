@@ -1,4 +1,4 @@
-"""A model lent to an evaluation, and given back as it was."""
+"""An evaluation of a model that restores its state, and that of the process, afterwards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ MODES = ("eval", "train", "keep")
 
 
 @contextmanager
-def lent(
+def evaluating(
     model: Model,
     *,
     mode: str = "eval",
@@ -29,28 +29,27 @@ def lent(
     seed: int | None = None,
     generators: Iterable[torch.Generator | None] = (),
 ) -> Iterator[Model]:
-    """Lend a model to an evaluation, without gradients and in eval mode, and take it back as it was (EC106, EC505).
+    """Evaluate a model without gradients and in eval mode, and restore its state afterwards (EC106, EC505).
 
-    ``mode`` is "eval", "train" or "keep"; ``grad=True`` leaves autograd on. Given back, also after an
-    exception or a KeyboardInterrupt:
+    ``mode`` is "eval", "train" or "keep"; ``grad=True`` leaves autograd on. Restored, also after an exception or a
+    KeyboardInterrupt:
 
     * the ``training`` flag of every submodule, so that a frozen child stays frozen, which ``model.train()``
       would not do;
-    * ``requires_grad`` and ``grad`` of every parameter: gradients are put aside, not copied, and are None
-      within;
-    * every buffer: the same tensor object with the values it had, so that BatchNorm statistics survive. This
-      costs one copy of the buffers (not of the parameters); ``buffers=False`` does without;
+    * ``requires_grad`` and ``grad`` of every parameter: gradients are set aside, not copied, and are None within;
+    * every buffer: the same tensor object with the values it had, such as BatchNorm statistics. This costs one copy
+      of the buffers (not of the parameters), unless ``buffers=False``;
     * the random generators of torch (the CPU's and those of accelerators that are in use), of Python, and of
       NumPy where it is imported; the ``generators`` named, which are those that data loaders and samplers were
       given (None among them is skipped); the grad mode, the default dtype and the default device.
 
     With a ``seed`` all of these generators start from it, so that evaluating twice gives the same (EC504).
 
-    Not given back: values and dtype of parameters. A submodule, parameter or buffer that is added within
-    stays and keeps what it has; one that is removed within gets its own state back, but not its place.
+    Not restored: values and dtype of parameters. A submodule, parameter or buffer that is added within stays
+    unchanged; one that is removed within gets its own state back, but is not added again.
 
     >>> model = nn.Sequential(nn.Linear(2, 2), nn.Dropout(0.5).eval())
-    >>> with lent(model):
+    >>> with evaluating(model):
     ...     scores = model(torch.ones(1, 2))
     >>> [module.training for module in model], scores.requires_grad
     ([True, False], False)
@@ -63,11 +62,11 @@ def lent(
         raise ValueError(f"mode: expected one of {', '.join(map(repr, MODES))}, got {mode!r}{hint}")
     named = _named(generators)
     _check_seed(seed)
-    # A stack, so that everything is given back even where giving back one of them fails.
+    # A stack, so that everything is restored even where restoring one of them fails.
     with ExitStack() as stack:
         stack.callback(_globals())
-        for give_back in _generators(named):
-            stack.callback(give_back)
+        for restore in _generators(named):
+            stack.callback(restore)
         stack.callback(_flags(model))
         stack.callback(_parameters(model))
         if buffers:
@@ -83,18 +82,18 @@ def lent(
 def _globals() -> Callable[[], None]:
     grad, dtype, device = torch.is_grad_enabled(), torch.get_default_dtype(), _default_device()
 
-    def give_back() -> None:
+    def restore() -> None:
         torch.set_grad_enabled(grad)
         torch.set_default_dtype(dtype)
         if _default_device() != device:
-            # None takes an override away; naming the CPU would leave a function mode active for every later call.
+            # None removes an override; the CPU by name would leave a function mode active for every later call.
             torch.set_default_device(None if device.type == "cpu" else device)
 
-    return give_back
+    return restore
 
 
 def _default_device() -> torch.device:
-    # torch.get_default_device fails in some releases once a default was set and taken back.
+    # torch.get_default_device fails in some releases once a default was set and removed.
     return torch.empty(0).device
 
 
@@ -131,7 +130,7 @@ def _generators(named: Iterable[torch.Generator]) -> Iterator[Callable[[], None]
         yield partial(numpy.set_state, numpy.get_state())
     yield partial(torch.set_rng_state, torch.get_rng_state())
     for device in (torch.cuda, torch.xpu):
-        # Asking a device that nobody uses would start it.
+        # Reading the state of an unused device would start it.
         if device.is_available() and device.is_initialized():
             yield partial(device.set_rng_state_all, device.get_rng_state_all())
     if torch.backends.mps.is_available():
@@ -141,16 +140,16 @@ def _generators(named: Iterable[torch.Generator]) -> Iterator[Callable[[], None]
 def _flags(model: nn.Module) -> Callable[[], None]:
     flags = [(module, module.training) for module in model.modules()]
 
-    def give_back() -> None:
-        # A module with a train method of its own does more in it than set a flag (it merges weights, say), and
-        # may set flags of its children; hence the flags themselves last.
+    def restore() -> None:
+        # A module's own train method does more than set a flag (it merges weights, for example), and may set flags
+        # of its children; therefore the flags themselves are set last.
         for module, training in flags:
             if type(module).train is not nn.Module.train and module.training != training:
                 module.train(training)
         for module, training in flags:
             module.training = training
 
-    return give_back
+    return restore
 
 
 def _parameters(model: nn.Module) -> Callable[[], None]:
@@ -158,14 +157,14 @@ def _parameters(model: nn.Module) -> Callable[[], None]:
     for parameter, _, _ in held:
         parameter.grad = None
 
-    def give_back() -> None:
+    def restore() -> None:
         for parameter, requires_grad, grad in held:
             if parameter.requires_grad != requires_grad:
                 parameter.requires_grad_(requires_grad)
-            # Where the model was converted within, its gradients have to follow to fit.
+            # Where the model was converted within, its gradients have to be converted too.
             parameter.grad = None if grad is None else grad.to(parameter.device, parameter.dtype)
 
-    return give_back
+    return restore
 
 
 def _buffers(model: nn.Module) -> Callable[[], None]:
@@ -173,25 +172,21 @@ def _buffers(model: nn.Module) -> Callable[[], None]:
     found = {id(each): each for _, _, each in places if each is not None}
     copies = [(each, each.detach().clone()) for each in found.values() if not (each.is_meta or is_lazy(each))]
 
-    def give_back() -> None:
+    def restore() -> None:
         for buffer, values in copies:
-            restored(buffer, values)
+            restore_tensor(buffer, values)
         for module, name, buffer in places:
             if name in module._buffers and module._buffers[name] is not buffer:
                 module._buffers[name] = buffer
 
-    return give_back
+    return restore
 
 
-def restored(buffer: Tensor, values: Tensor) -> None:
-    """Give a tensor, in place, the values that a copy of it has kept."""
+def restore_tensor(buffer: Tensor, values: Tensor) -> None:
+    """Copy the values of an earlier copy into a tensor, in place."""
     if buffer.shape != values.shape or buffer.dtype != values.dtype or buffer.device != values.device:
         buffer.data = values
-    elif _differ(buffer, values):
-        # Only then: writing counts as a change for autograd, whose graph may hold the buffer for backward.
+    elif buffer.layout != torch.strided or buffer.is_quantized or not torch.equal(buffer, values):
+        # Only then: writing counts as a change for autograd, whose graph may need the buffer for backward.
         with torch.inference_mode(buffer.is_inference()), torch.no_grad():
             buffer.copy_(values)
-
-
-def _differ(buffer: Any, values: Any) -> Any:
-    return buffer.layout != torch.strided or buffer.is_quantized or not torch.equal(buffer, values)

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.utils import _device
 
-from pytest_evalcheck.devices.direct import alone, straight, without_tensors
 from pytest_evalcheck.devices.function import Function, handles
 from pytest_evalcheck.devices.tags import CPU, PINNED, Place, place_of, put
 
@@ -82,8 +81,6 @@ def create(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 def made(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """What a factory makes, which is for the caller to mark."""
-    if alone() and without_tensors(args, kwargs):
-        return straight(func, args, kwargs)
     before, mode.creating = mode.creating, True
     try:
         return func(*args, **kwargs)

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from pytest_evalcheck.devices.direct import alone, plain, straight
 from pytest_evalcheck.devices.dispatch import STAY
 from pytest_evalcheck.devices.ledger import Ledger
-from pytest_evalcheck.devices.tags import CPU, Place, place_of, put
+from pytest_evalcheck.devices.tags import CPU, Place, place_of
 
 if TYPE_CHECKING:
     from pytest_evalcheck.devices.simulation import Simulation
@@ -93,8 +92,6 @@ class Function(TorchFunctionMode):  # type: ignore[misc]
         return moved
 
     def _copied(self, tensor: Tensor, place: Place | None, options: dict[str, Any]) -> Tensor:
-        if alone() and plain(tensor):
-            return put(straight(Tensor.to, (tensor,), options), place)
         before, self.target = self.target, place
         try:
             return Tensor.to(tensor, **options)

@@ -9,9 +9,7 @@ import torch
 from torch import Tensor
 
 from pytest_evalcheck.devices.creation import pin
-from pytest_evalcheck.devices.dispatch import STAY
 from pytest_evalcheck.devices.function import HANDLERS, Function, handles
-from pytest_evalcheck.devices.shortcut import simple
 from pytest_evalcheck.devices.tags import CPU, PINNED, Place, device_of, place_of
 
 
@@ -32,7 +30,7 @@ def to(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
             given["device"] = _real(other)
         given["dtype"] = other.dtype
     elif given.get("device") is None:
-        return simple(mode, func, args, kwargs) if mode.target is STAY else func(*args, **kwargs)
+        return func(*args, **kwargs)
     else:
         place, ours = mode.simulation.find(given["device"])
         if not ours:
@@ -76,7 +74,7 @@ def type_(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         name: str = func(tensor)
         return name if place is None else name.replace("torch.", f"torch.{place.type}.", 1)
     if isinstance(wanted, torch.dtype):
-        return simple(mode, func, args, kwargs)
+        return func(*args, **kwargs)
     name = wanted if isinstance(wanted, str) else f"{wanted.__module__}.{wanted.__name__}"
     module, _, legacy = name.rpartition(".")
     kind = module.removeprefix("torch").removeprefix(".") or "cpu"

@@ -26,7 +26,6 @@ from pytest_evalcheck.devices import (
     lasting,
     moves,
     sequences,
-    shortcut,
     storages,
     threads,
 )
@@ -40,7 +39,7 @@ from pytest_evalcheck.devices.tags import Place
 
 KINDS = ("cuda", "mps")
 # Each registers its handlers when it is imported.
-HANDLED_IN = (composites, creation, getters, moves, sequences, shortcut)
+HANDLED_IN = (composites, creation, getters, moves, sequences)
 _NICKNAMES = {"gpu": "cuda", "nvidia": "cuda", "metal": "mps", "apple": "mps", "rocm": "cuda", "hip": "cuda"}
 _OPEN: list[Simulation] = []  # at most one
 _PLACES: dict[torch.device, Place] = {}  # all that were ever simulated

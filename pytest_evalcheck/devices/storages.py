@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -10,7 +12,6 @@ import torch
 import torch.multiprocessing  # registers how tensors are sent
 from torch import UntypedStorage as Storage
 
-from pytest_evalcheck.devices.direct import straight
 from pytest_evalcheck.devices.errors import CannotSimulate
 from pytest_evalcheck.devices.function import ACTIVE, Function
 from pytest_evalcheck.devices.patches import Patches
@@ -48,15 +49,21 @@ def _cuda(device: Any) -> torch.device:
 def _copied(storage: Storage, place: Place | None) -> Storage:
     if _REAL_DEVICE.__get__(storage).type != "cpu":
         return Storage(storage.nbytes(), device=_REAL_DEVICE.__get__(storage)).copy_(storage, False)
-    with torch._C.DisableTorchFunction():
-        fresh = straight(_fresh, (storage,), {})  # whether it crosses is for the caller to say
+    with _without_modes():
+        fresh = Storage(storage.nbytes()).copy_(storage, False)  # whether it crosses is for the caller to say
     if place is not None:
         setattr(fresh, MARK, place)
     return fresh
 
 
-def _fresh(storage: Storage) -> Storage:
-    return Storage(storage.nbytes()).copy_(storage, False)
+@contextmanager
+def _without_modes() -> Iterator[None]:
+    off = torch._C._DisableTorchDispatch()  # from when it is made until it is gone
+    try:
+        with torch._C.DisableTorchFunction():
+            yield
+    finally:
+        del off
 
 
 def _to(storage: Storage, *, device: Any, non_blocking: bool = False) -> Storage:
@@ -71,9 +78,9 @@ def _to(storage: Storage, *, device: Any, non_blocking: bool = False) -> Storage
         return storage
     fresh = _copied(storage, place)
     if storage.nbytes():
-        with torch._C.DisableTorchFunction():
-            sample = straight(torch.empty, (0,), {"dtype": torch.uint8})
-            mode.crossed(straight(sample.set_, (fresh,), {}), here, place, waits=place is None)
+        with _without_modes():
+            sample = torch.empty(0, dtype=torch.uint8).set_(fresh)
+            mode.crossed(sample, here, place, waits=place is None)
     return fresh
 
 

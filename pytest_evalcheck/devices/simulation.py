@@ -12,37 +12,39 @@ from typing import Any, Literal
 
 import torch
 
-from pytest_evalcheck.devices import (
-    autocast,
-    backends,
-    caches,
-    callbacks,
-    compiled,
+from pytest_evalcheck.devices.device_marks import SimulatedDevice
+from pytest_evalcheck.devices.errors import CannotSimulate, SimulationError
+from pytest_evalcheck.devices.handlers import (
+    attributes,
+    autograd_callbacks,
     composites,
     creation,
+    packed_sequences,
+    transfers,
+)
+from pytest_evalcheck.devices.ledger import Ledger
+from pytest_evalcheck.devices.modes.dispatch_mode import SimulationDispatchMode
+from pytest_evalcheck.devices.modes.function_mode import ACTIVE, SimulationFunctionMode
+from pytest_evalcheck.devices.patches import (
+    autocast,
+    backends,
+    compiled,
+    deferred_imports,
     generators,
-    getters,
-    imports,
-    lasting,
-    moves,
-    sequences,
+    lru_cache_reset,
+    persistent_marks,
     storages,
     threads,
 )
-from pytest_evalcheck.devices.dispatch import Dispatch
-from pytest_evalcheck.devices.errors import CannotSimulate, SimulationError
-from pytest_evalcheck.devices.function import ACTIVE, Function
-from pytest_evalcheck.devices.lacks import LACKS
-from pytest_evalcheck.devices.ledger import Ledger
-from pytest_evalcheck.devices.patches import Patches
-from pytest_evalcheck.devices.tags import Place
+from pytest_evalcheck.devices.patches.patches import Patches
+from pytest_evalcheck.devices.rules.unsupported_dtypes import UNSUPPORTED_DTYPES
 
 KINDS = ("cuda", "mps")
 # Each registers its handlers when it is imported.
-HANDLED_IN = (composites, creation, getters, moves, sequences)
+HANDLED_IN = (attributes, composites, creation, packed_sequences, transfers)
 _NICKNAMES = {"gpu": "cuda", "nvidia": "cuda", "metal": "mps", "apple": "mps", "rocm": "cuda", "hip": "cuda"}
 _OPEN: list[Simulation] = []  # at most one
-_PLACES: dict[torch.device, Place] = {}  # all that were ever simulated
+_PLACES: dict[torch.device, SimulatedDevice] = {}  # all that were ever simulated
 
 
 class _Current(threading.local):
@@ -63,13 +65,15 @@ class Simulation:
 
     def __init__(self, devices: list[torch.device]) -> None:
         self.ledger = Ledger()
-        self.places = {each: _PLACES.setdefault(each, Place(each, LACKS[each.type])) for each in devices}
+        self.places = {
+            each: _PLACES.setdefault(each, SimulatedDevice(each, UNSUPPORTED_DTYPES[each.type])) for each in devices
+        }
         for place in self.places.values():
             place.open = True
         self.kinds = tuple(dict.fromkeys(each.type for each in devices))
         self.current = _Current()
         self.forked = False
-        self._modes: weakref.WeakSet[Function | Dispatch] = weakref.WeakSet()
+        self._modes: weakref.WeakSet[SimulationFunctionMode | SimulationDispatchMode] = weakref.WeakSet()
 
     def names(self) -> str:
         return ", ".join(str(each) for each in self.places)
@@ -78,7 +82,7 @@ class Simulation:
         """What an index alone means: one of the first kind of device."""
         return torch.device(self.kinds[0], index)
 
-    def find(self, device: Any) -> tuple[Place | None, bool]:
+    def find(self, device: Any) -> tuple[SimulatedDevice | None, bool]:
         """The place of what a user wrote for a device (None is the CPU), and whether it is for us to say."""
         if isinstance(device, int) and not isinstance(device, bool):
             device = self.device(device)
@@ -114,14 +118,14 @@ class Simulation:
             )
         raise CannotSimulate(f"{kind} in a forked process", "make device tensors in the process that simulates only.")
 
-    def check_generator(self, generator: Any, place: Place | None) -> None:
+    def check_generator(self, generator: Any, place: SimulatedDevice | None) -> None:
         generators.check(generator, place)
 
     @contextmanager
     def entered(self) -> Iterator[None]:
         """The modes, for the thread that enters."""
-        function = Function(self)
-        dispatch = Dispatch(function)
+        function = SimulationFunctionMode(self)
+        dispatch = SimulationDispatchMode(function)
         self._modes |= {function, dispatch}
         before, ACTIVE.function = getattr(ACTIVE, "function", None), function
         try:
@@ -135,17 +139,17 @@ class Simulation:
         for place in self.places.values():
             place.open = False
         for mode in list(self._modes):
-            mode.__class__ = _OverFunction if isinstance(mode, Function) else _OverDispatch
+            mode.__class__ = _OverFunction if isinstance(mode, SimulationFunctionMode) else _OverDispatch
 
 
-class _OverFunction(Function):
+class _OverFunction(SimulationFunctionMode):
     """What a thread meets that outlives its simulation."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise CannotSimulate("a thread that outlives its simulation", "join it inside the with block.")
 
 
-class _OverDispatch(Dispatch):
+class _OverDispatch(SimulationDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         raise CannotSimulate("a thread that outlives its simulation", "join it inside the with block.")
 
@@ -185,7 +189,7 @@ def simulate(
 def _opened(wanted: list[torch.device], eager: bool, even_if_real: bool) -> Iterator[Ledger]:
     if not even_if_real:
         _refuse_real(wanted)
-    lasting.install()
+    persistent_marks.install()
     simulation, patches = Simulation(wanted), Patches()
     default = dict(vars(torch._GLOBAL_DEVICE_CONTEXT))
     _OPEN.append(simulation)
@@ -196,9 +200,9 @@ def _opened(wanted: list[torch.device], eager: bool, even_if_real: bool) -> Iter
         generators.install(patches)
         compiled.install(patches, compile_runs_eagerly=eager)
         autocast.install(patches, simulation)
-        callbacks.install(patches)
-        imports.install(patches)
-        caches.forget()
+        autograd_callbacks.install(patches)
+        deferred_imports.install(patches)
+        lru_cache_reset.forget()
         with simulation.entered():
             try:
                 yield simulation.ledger
@@ -208,7 +212,7 @@ def _opened(wanted: list[torch.device], eager: bool, even_if_real: bool) -> Iter
         simulation.close()
         _OPEN.remove(simulation)
         patches.undo()
-        caches.forget()
+        lru_cache_reset.forget()
 
 
 def _restore_default_device(before: dict[str, Any]) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from pytest_evalcheck.devices.function import ACTIVE, Function
-from pytest_evalcheck.devices.patches import Patches
-from pytest_evalcheck.devices.tags import CPU, Place
+from pytest_evalcheck.devices.device_marks import CPU, SimulatedDevice
+from pytest_evalcheck.devices.modes.function_mode import ACTIVE, SimulationFunctionMode
+from pytest_evalcheck.devices.patches.patches import Patches
 
 _Real: Any = torch.Generator
 
@@ -21,10 +21,10 @@ class _Meta(type(_Real)):  # type: ignore[misc]
 class Generator(_Real, metaclass=_Meta):  # type: ignore[misc]
     """Stands for `torch.Generator` inside a simulation."""
 
-    place: Place | None
+    place: SimulatedDevice | None
 
     def __new__(cls, device: Any = CPU) -> Any:
-        mode: Function | None = getattr(ACTIVE, "function", None)
+        mode: SimulationFunctionMode | None = getattr(ACTIVE, "function", None)
         if mode is None:
             return _Real(device)
         place, ours = mode.simulation.find(device)
@@ -52,7 +52,7 @@ def install(patches: Patches) -> None:
     patches.set(torch, "Generator", Generator)
 
 
-def check(generator: Any, place: Place | None) -> None:
+def check(generator: Any, place: SimulatedDevice | None) -> None:
     """A generator draws for tensors of its own kind of device. aten/src/ATen/core/Generator.h, check_generator."""
     here = getattr(generator, "place", None)
     found, expected = ("cpu" if each is None else each.type for each in (here, place))

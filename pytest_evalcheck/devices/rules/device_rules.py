@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from pytest_evalcheck.devices.lacks import NO_FLOAT64, NOT_ON_MPS
+from pytest_evalcheck.devices.rules.unsupported_dtypes import NO_FLOAT64, NOT_ON_MPS
 
 BOTH = ("cuda", "mps")
 SAME = "Expected all tensors to be on the same device"
@@ -257,7 +257,7 @@ RULES = (
         "c10/cuda/CUDAFunctions.cpp",
         ("cuda",),
     ),
-    # What MPS lacks.
+    # What MPS unsupported_dtypes.
     _refuses(
         "float64 is not made on MPS",
         "torch.ones(2, dtype=torch.float64, device=d)",

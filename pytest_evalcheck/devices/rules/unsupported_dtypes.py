@@ -1,4 +1,4 @@
-"""The dtypes that a device lacks, and what PyTorch says to them."""
+"""The dtypes that a device unsupported_dtypes, and what PyTorch says to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MPS = {
     torch.float8_e5m2fnuz: "Float8_e5m2fnuz",
 }
 # aten/src/ATen/mps/EmptyTensor.cpp, MPS_ERROR_DOUBLE_NOT_SUPPORTED; native/mps/OperationUtils.mm, getMPSDataType
-LACKS: dict[str, dict[torch.dtype, str]] = {
+UNSUPPORTED_DTYPES: dict[str, dict[torch.dtype, str]] = {
     "cuda": {},
     "mps": {torch.float64: NO_FLOAT64, **{dtype: NOT_ON_MPS.format(name) for dtype, name in _MPS.items()}},
 }

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from pytest_evalcheck.devices.errors import CannotSimulate
-from pytest_evalcheck.devices.function import ACTIVE
-from pytest_evalcheck.devices.memory import Memory
-from pytest_evalcheck.devices.patches import Patches
+from pytest_evalcheck.devices.modes.function_mode import ACTIVE
+from pytest_evalcheck.devices.patches.memory import Memory
+from pytest_evalcheck.devices.patches.patches import Patches
 
 if TYPE_CHECKING:
     from pytest_evalcheck.devices.simulation import Simulation

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from pytest_evalcheck.devices.patches import Patches
+from pytest_evalcheck.devices.patches.patches import Patches
 
 KEEPS = "torch._dynamo"
 

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from pytest_evalcheck.devices.dispatch import STAY
+from pytest_evalcheck.devices.device_marks import CPU, SimulatedDevice, simulated_device_of
 from pytest_evalcheck.devices.ledger import Ledger
-from pytest_evalcheck.devices.tags import CPU, Place, place_of
+from pytest_evalcheck.devices.modes.dispatch_mode import NO_TARGET
 
 if TYPE_CHECKING:
     from pytest_evalcheck.devices.simulation import Simulation
 
-Handler = Callable[["Function", Any, Any, dict[str, Any]], Any]
+Handler = Callable[["SimulationFunctionMode", Any, Any, dict[str, Any]], Any]
 HANDLERS: dict[Any, Handler] = {}
 ACTIVE = threading.local()
 
@@ -33,7 +33,7 @@ def handles(*functions: Any) -> Callable[[Handler], Handler]:
     return register
 
 
-class Function(TorchFunctionMode):  # type: ignore[misc]
+class SimulationFunctionMode(TorchFunctionMode):  # type: ignore[misc]
     """The upper half of a simulation, for one thread."""
 
     def __init__(self, simulation: Simulation) -> None:
@@ -41,7 +41,7 @@ class Function(TorchFunctionMode):  # type: ignore[misc]
         self.simulation = simulation
         self.ledger: Ledger = simulation.ledger
         self.creating = False  # a factory that the user called is running: it is marked when it returns
-        self.target: Any = STAY  # where a running move goes
+        self.target: Any = NO_TARGET  # where a running move goes
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         handler = HANDLERS.get(func)
@@ -51,11 +51,13 @@ class Function(TorchFunctionMode):  # type: ignore[misc]
             if kwargs.get("device") is not None or kwargs.get("pin_memory"):
                 return HANDLERS[torch.empty](self, func, args, dict(kwargs))
             if kwargs.get("generator") is not None and args and isinstance(args[0], Tensor):
-                self.simulation.check_generator(kwargs["generator"], place_of(args[0]))
+                self.simulation.check_generator(kwargs["generator"], simulated_device_of(args[0]))
             return func(*args, **kwargs)
         return func(*args)
 
-    def crossed(self, tensor: Tensor, source: Place | None, target: Place | None, *, waits: bool) -> None:
+    def record_transfer(
+        self, tensor: Tensor, source: SimulatedDevice | None, target: SimulatedDevice | None, *, waits: bool
+    ) -> None:
         """Write down a transfer, and the wait for it."""
         here = CPU if source is None else source.device
         self.ledger.moved(tensor, here, CPU if target is None else target.device)
@@ -65,14 +67,14 @@ class Function(TorchFunctionMode):  # type: ignore[misc]
     def move(
         self,
         tensor: Tensor,
-        place: Place | None,
+        place: SimulatedDevice | None,
         dtype: torch.dtype | None = None,
         *,
         copy: bool = False,
         **options: Any,
     ) -> Tensor:
         """What `Tensor.to` does, to a place or to the CPU (None)."""
-        here = place_of(tensor)
+        here = simulated_device_of(tensor)
         dtype = tensor.dtype if dtype is None else dtype
         if here is place:
             if dtype is tensor.dtype and not copy and options.keys() <= {"non_blocking"}:
@@ -80,18 +82,18 @@ class Function(TorchFunctionMode):  # type: ignore[misc]
             return HANDLERS[Tensor.to](self, Tensor.to, (tensor,), {"dtype": dtype, "copy": copy, **options})
         if dtype is not tensor.dtype and tensor.requires_grad and torch.is_grad_enabled():
             # A hook may not change a dtype, so that the gradient is moved and cast in two steps too.
-            if here is not None and dtype in here.lacks:
+            if here is not None and dtype in here.unsupported_dtypes:
                 return Tensor.to(self.move(tensor, place, copy=copy, **options), dtype=dtype)
             return self.move(Tensor.to(tensor, dtype=dtype), place, **options)
-        if place is not None and dtype in place.lacks:
-            raise TypeError(place.lacks[dtype])
+        if place is not None and dtype in place.unsupported_dtypes:
+            raise TypeError(place.unsupported_dtypes[dtype])
         moved = self._copied(tensor, place, {"dtype": dtype, "copy": True, **options})
         if moved.requires_grad and moved.grad_fn is not None:
             moved.grad_fn.register_prehook(_Back(here))
-        self.crossed(moved, here, place, waits=place is None and not options.get("non_blocking"))
+        self.record_transfer(moved, here, place, waits=place is None and not options.get("non_blocking"))
         return moved
 
-    def _copied(self, tensor: Tensor, place: Place | None, options: dict[str, Any]) -> Tensor:
+    def _copied(self, tensor: Tensor, place: SimulatedDevice | None, options: dict[str, Any]) -> Tensor:
         before, self.target = self.target, place
         try:
             return Tensor.to(tensor, **options)
@@ -102,7 +104,7 @@ class Function(TorchFunctionMode):  # type: ignore[misc]
 class _Back:
     """Takes a gradient back to where the tensor came from. The graph knows no devices that are not there."""
 
-    def __init__(self, place: Place | None) -> None:
+    def __init__(self, place: SimulatedDevice | None) -> None:
         self.place = place
 
     def __call__(self, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...] | None:

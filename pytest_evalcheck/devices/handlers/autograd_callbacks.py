@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from pytest_evalcheck.devices.function import ACTIVE
-from pytest_evalcheck.devices.patches import Patches
+from pytest_evalcheck.devices.modes.function_mode import ACTIVE
+from pytest_evalcheck.devices.patches.patches import Patches
 
 
 def install(patches: Patches) -> None:

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from pytest_evalcheck.devices.device_marks import SimulatedDevice, device_of, simulated_device_of
 from pytest_evalcheck.devices.errors import CannotSimulate
-from pytest_evalcheck.devices.plans import Plan
-from pytest_evalcheck.devices.tags import Place, device_of, place_of
+from pytest_evalcheck.devices.rules.op_plans import Plan
 
 if TYPE_CHECKING:
-    from pytest_evalcheck.devices.function import Function
+    from pytest_evalcheck.devices.modes.function_mode import SimulationFunctionMode
 
 
 _SAME = "Expected all tensors to be on the same device"
 _NAMES_ARGUMENT_FIRST = tuple(int(each) for each in torch.__version__.split(".")[:2]) >= (2, 9)
 
 
-def resolve(function: Function, plan: Plan, func: Any, args: Any, kwargs: Any) -> Place | None:
+def resolve(function: SimulationFunctionMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> SimulatedDevice | None:
     """The one device of a call, as a place; None is the CPU. Raises what PyTorch raises where there is none."""
     named = list(_named(func, args, kwargs))
     for _, tensor, _ in named:
@@ -34,13 +34,13 @@ def resolve(function: Function, plan: Plan, func: Any, args: Any, kwargs: Any) -
     if not named:
         return None
     if plan.anywhere:
-        return next((place for _, tensor, _ in named if (place := place_of(tensor)) is not None), None)
+        return next((place for _, tensor, _ in named if (place := simulated_device_of(tensor)) is not None), None)
     return _together(plan, func, named)
 
 
-def _require_open(function: Function, tensor: Tensor) -> None:
+def _require_open(function: SimulationFunctionMode, tensor: Tensor) -> None:
     """Hold that the simulation has the device of a tensor, which an earlier one may have left."""
-    place = place_of(tensor)
+    place = simulated_device_of(tensor)
     if place is None or place.open:
         return
     if function.simulation.forked:
@@ -65,13 +65,13 @@ def _named(func: Any, args: Any, kwargs: Any) -> Iterator[tuple[str, Tensor, boo
                     yield argument.name, each, written
 
 
-def _together(plan: Plan, func: Any, named: list[tuple[str, Tensor, bool]]) -> Place | None:
+def _together(plan: Plan, func: Any, named: list[tuple[str, Tensor, bool]]) -> SimulatedDevice | None:
     """The general rule: CPU tensors without dimensions go with any device, unless they are written."""
-    common: Place | None = None
+    common: SimulatedDevice | None = None
     decided, by = False, named[0]
     for each in named:
         _, tensor, written = each
-        place = place_of(tensor)
+        place = simulated_device_of(tensor)
         movable = place is None and tensor.dim() == 0 and not written and not plan.strict
         if not decided:
             common, by, decided = place, each, not movable
@@ -93,15 +93,15 @@ def _mismatch(plan: Plan, func: Any, first: tuple[str, Tensor, bool], other: tup
     return f"{text} (when checking argument for argument {other[0]} in method {method})"
 
 
-def _indexed(func: Any, named: list[tuple[str, Tensor, bool]]) -> Place | None:
+def _indexed(func: Any, named: list[tuple[str, Tensor, bool]]) -> SimulatedDevice | None:
     """The indexed tensor decides. An index that is read with may be on the CPU, one that is written at anywhere.
 
     Values and a mask are with the indexed tensor; a value without dimensions may be anywhere.
     """
-    place, device = place_of(named[0][1]), device_of(named[0][1])
+    place, device = simulated_device_of(named[0][1]), device_of(named[0][1])
     reads = "_put" not in func._schema.name
     for name, tensor, _ in named[1:]:
-        here = place_of(tensor)
+        here = simulated_device_of(tensor)
         if here is place:
             continue
         if name == "indices":
@@ -119,7 +119,9 @@ def _indexed(func: Any, named: list[tuple[str, Tensor, bool]]) -> Place | None:
     return place
 
 
-def one_by_one(function: Function, plan: Plan, func: Any, args: Any, kwargs: Any) -> list[Place | None]:
+def one_by_one(
+    function: SimulationFunctionMode, plan: Plan, func: Any, args: Any, kwargs: Any
+) -> list[SimulatedDevice | None]:
     """The device of each call that a call with lists stands for: the first of all lists, the second of all lists."""
     lists: dict[str, list[tuple[str, Tensor, bool]]] = {}
     alone = []
@@ -139,7 +141,7 @@ def _lists(func: Any) -> frozenset[str]:
 
 
 def missing_kernel(func: Any, error: Exception) -> CannotSimulate | None:
-    """What to say where the CPU lacks a kernel that the device may have; None for any other error."""
+    """What to say where the CPU unsupported_dtypes a kernel that the device may have; None for any other error."""
     text = str(error)
     halves = any(
         f"not implemented for '{each}'" in text for each in ("Half", "BFloat16", "Float8_e4m3fn", "Float8_e5m2")

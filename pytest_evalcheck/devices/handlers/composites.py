@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.devices.function import Function, handles
-from pytest_evalcheck.devices.tags import device_of, place_of
+from pytest_evalcheck.devices.device_marks import device_of, simulated_device_of
+from pytest_evalcheck.devices.modes.function_mode import SimulationFunctionMode, handles
 
 
 def _tensors(args: Any) -> list[Tensor]:
@@ -19,14 +19,14 @@ def _tensors(args: Any) -> list[Tensor]:
 
 
 @handles(torch.meshgrid)
-def meshgrid(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def meshgrid(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if len({device_of(each) for each in _tensors(args)}) > 1:
         raise RuntimeError("meshgrid expects all tensors to have the same device")
     return func(*args, **kwargs)
 
 
 @handles(torch.linalg.matrix_rank)
-def matrix_rank(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def matrix_rank(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     matrix = device_of(args[0] if args else kwargs["input"])
     for name in ("atol", "rtol", "tol"):
         given = kwargs.get(name)
@@ -39,20 +39,20 @@ def matrix_rank(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) ->
 
 
 @handles(torch.ctc_loss, torch.nn.functional.ctc_loss)
-def ctc_loss(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def ctc_loss(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Lengths are read on the host, as PyTorch does where no mode is on: aten/src/ATen/native/LossCTC.cpp."""
     given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
     for name in (2, 3, "input_lengths", "target_lengths"):
         each = given.get(name)
         if isinstance(each, Tensor):
-            if (place := place_of(each)) is not None:
+            if (place := simulated_device_of(each)) is not None:
                 mode.ledger.waited(place.device)
             given[name] = Tensor.tolist(each)
     return func(*(given[number] for number in range(len(args))), **{name: given[name] for name in kwargs})
 
 
 @handles(torch.inner, Tensor.inner)
-def inner(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def inner(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     one, *rest = [device_of(each) for each in (*args, *kwargs.values()) if isinstance(each, Tensor)]
     for other in rest:
         if other.type != one.type:

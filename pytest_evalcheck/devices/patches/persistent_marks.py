@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from pytest_evalcheck.devices.tags import MARK, PINNED
+from pytest_evalcheck.devices.device_marks import MARK, PINNED
 
 
 class _Kept:

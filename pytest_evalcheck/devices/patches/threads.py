@@ -6,8 +6,8 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from pytest_evalcheck.devices.function import ACTIVE, Function
-from pytest_evalcheck.devices.patches import Patches
+from pytest_evalcheck.devices.modes.function_mode import ACTIVE, SimulationFunctionMode
+from pytest_evalcheck.devices.patches.patches import Patches
 
 
 def install(patches: Patches) -> None:
@@ -15,7 +15,7 @@ def install(patches: Patches) -> None:
     start, submit = threading.Thread.start, ThreadPoolExecutor.submit
 
     def start_inside(thread: threading.Thread) -> None:
-        mode: Function | None = getattr(ACTIVE, "function", None)
+        mode: SimulationFunctionMode | None = getattr(ACTIVE, "function", None)
         if mode is not None:
             run = thread.run
 
@@ -28,7 +28,7 @@ def install(patches: Patches) -> None:
         start(thread)
 
     def submit_inside(pool: ThreadPoolExecutor, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        mode: Function | None = getattr(ACTIVE, "function", None)
+        mode: SimulationFunctionMode | None = getattr(ACTIVE, "function", None)
         if mode is None:
             return submit(pool, fn, *args, **kwargs)
 

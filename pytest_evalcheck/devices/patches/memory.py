@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from pytest_evalcheck.devices.tags import MARK
+from pytest_evalcheck.devices.device_marks import MARK
 
 if TYPE_CHECKING:
     from pytest_evalcheck.devices.simulation import Simulation

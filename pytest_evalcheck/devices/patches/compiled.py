@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from pytest_evalcheck.devices.dispatch import first_place
 from pytest_evalcheck.devices.errors import CannotSimulate
-from pytest_evalcheck.devices.patches import Patches
+from pytest_evalcheck.devices.modes.dispatch_mode import first_place
+from pytest_evalcheck.devices.patches.patches import Patches
 
 
 def install(patches: Patches, *, compile_runs_eagerly: bool) -> None:

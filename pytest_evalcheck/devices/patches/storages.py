@@ -12,10 +12,10 @@ import torch
 import torch.multiprocessing  # registers how tensors are sent
 from torch import UntypedStorage as Storage
 
+from pytest_evalcheck.devices.device_marks import CPU, MARK, SimulatedDevice, device_of, simulated_device_of
 from pytest_evalcheck.devices.errors import CannotSimulate
-from pytest_evalcheck.devices.function import ACTIVE, Function
-from pytest_evalcheck.devices.patches import Patches
-from pytest_evalcheck.devices.tags import CPU, MARK, Place, device_of, place_of
+from pytest_evalcheck.devices.modes.function_mode import ACTIVE, SimulationFunctionMode
+from pytest_evalcheck.devices.patches.patches import Patches
 
 _REAL_DEVICE = torch._C.StorageBase.device
 
@@ -46,7 +46,7 @@ def _cuda(device: Any) -> torch.device:
     return torch.device("cuda", device) if isinstance(device, int) else torch.device(device)
 
 
-def _copied(storage: Storage, place: Place | None) -> Storage:
+def _copied(storage: Storage, place: SimulatedDevice | None) -> Storage:
     if _REAL_DEVICE.__get__(storage).type != "cpu":
         return Storage(storage.nbytes(), device=_REAL_DEVICE.__get__(storage)).copy_(storage, False)
     with _without_modes():
@@ -67,7 +67,7 @@ def _without_modes() -> Iterator[None]:
 
 
 def _to(storage: Storage, *, device: Any, non_blocking: bool = False) -> Storage:
-    mode: Function | None = getattr(ACTIVE, "function", None)
+    mode: SimulationFunctionMode | None = getattr(ACTIVE, "function", None)
     if mode is None:
         raise CannotSimulate("a move in this thread", "it does not belong to the simulation that is open.")
     place, ours = mode.simulation.find(device)
@@ -80,13 +80,13 @@ def _to(storage: Storage, *, device: Any, non_blocking: bool = False) -> Storage
     if storage.nbytes():
         with _without_modes():
             sample = torch.empty(0, dtype=torch.uint8).set_(fresh)
-            mode.crossed(sample, here, place, waits=place is None)
+            mode.record_transfer(sample, here, place, waits=place is None)
     return fresh
 
 
 def _unsendable(reduce: Any) -> Any:
     def reduced(tensor: torch.Tensor) -> Any:
-        if place_of(tensor) is not None:
+        if simulated_device_of(tensor) is not None:
             raise CannotSimulate(
                 f"sending a tensor on {device_of(tensor)} to another process",
                 "the other process has no such device; send .cpu() of it.",

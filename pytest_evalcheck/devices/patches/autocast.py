@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from pytest_evalcheck.devices.patches import Patches
-from pytest_evalcheck.devices.tags import Place, place_of
+from pytest_evalcheck.devices.device_marks import SimulatedDevice, simulated_device_of
+from pytest_evalcheck.devices.patches.patches import Patches
 
 if TYPE_CHECKING:
     from pytest_evalcheck.devices.simulation import Simulation
@@ -80,7 +80,7 @@ class Autocast(TorchFunctionMode):  # type: ignore[misc]
 
 
 def _eligible(tensor: Tensor, kind: str) -> bool:
-    place: Place | None = place_of(tensor)
+    place: SimulatedDevice | None = simulated_device_of(tensor)
     return place is not None and place.type == kind and tensor.is_floating_point() and tensor.dtype is not torch.float64
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from pytest_evalcheck.devices import oprules
+from pytest_evalcheck.devices.rules import op_overrides
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,15 +42,15 @@ def plan_for(func: Any) -> Plan:
     arguments, returns = func._schema.arguments, func._schema.returns
     tensors = [each for each in arguments if "Tensor" in str(each.type)]
     special = ""
-    if among(oprules.COPIES):
+    if among(op_overrides.COPIES):
         special = "copy"
-    elif among(oprules.CASTS):
+    elif among(op_overrides.CASTS):
         special = "cast"
-    elif among(oprules.INDEXED):
+    elif among(op_overrides.INDEXED):
         special = "index"
-    elif among(set(oprules.LACKING)):
+    elif among(set(op_overrides.LACKING)):
         special = "lacking"
-    elif name.startswith(oprules.EACH):
+    elif name.startswith(op_overrides.EACH):
         special = "each"
     elif among(_FACTORIES_WITH_TENSORS):
         special = "lift"
@@ -62,14 +62,14 @@ def plan_for(func: Any) -> Plan:
         special=special,
         aliases=bool(returns) and all(each.alias_info is not None for each in returns if "Tensor" in str(each.type)),
         keyword_tensors=any(each.kwarg_only for each in tensors),
-        waits=among(oprules.SYNCS),
-        masks=among(oprules.MASKED),
-        strict=among(oprules.STRICT),
-        anywhere=among(oprules.ANYWHERE),
+        waits=among(op_overrides.SYNCS),
+        masks=among(op_overrides.MASKED),
+        strict=among(op_overrides.STRICT),
+        anywhere=among(op_overrides.ANYWHERE),
         pointwise=torch.Tag.pointwise in func.tags or special == "each",
         number=name == "aten::scalar_tensor",
         places=any(each.name == "device" for each in arguments),
-        free=frozenset((oprules.FREE.get(full) or oprules.FREE.get(name) or "").split()),
-        lacking=frozenset(oprules.LACKING.get(name, ())),
+        free=frozenset((op_overrides.FREE.get(full) or op_overrides.FREE.get(name) or "").split()),
+        lacking=frozenset(op_overrides.LACKING.get(name, ())),
     )
     return plan

@@ -9,20 +9,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pytest_evalcheck.devices.device_marks import device_of, simulated_device_of
 from pytest_evalcheck.devices.errors import CannotSimulate
-from pytest_evalcheck.devices.function import Function, handles
-from pytest_evalcheck.devices.tags import device_of, place_of
+from pytest_evalcheck.devices.modes.function_mode import SimulationFunctionMode, handles
 
 
 @handles(Tensor.device.__get__)
-def device(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> torch.device:
+def device(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> torch.device:
     return device_of(args[0])
 
 
 @handles(Tensor.get_device, torch.get_device)
-def get_device(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> int:
+def get_device(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> int:
     tensor = args[0] if args else kwargs["input"]
-    place = place_of(tensor)
+    place = simulated_device_of(tensor)
     return int(func(tensor)) if place is None else place.device.index
 
 
@@ -30,7 +30,7 @@ def _is(kind: str) -> Any:
     getter = getattr(Tensor, f"is_{kind}").__get__
 
     @handles(getter)
-    def answer(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+    def answer(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> bool:
         return bool(device_of(args[0]).type == kind)
 
     return answer
@@ -42,8 +42,8 @@ for _kind in ("cpu", "cuda", "mps", "meta", "xpu", "hpu", "mtia", "xla"):
 
 
 @handles(Tensor.numpy)
-def numpy(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    place = place_of(args[0])
+def numpy(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    place = simulated_device_of(args[0])
     if place is None:
         return func(*args, **kwargs)
     if kwargs.get("force"):
@@ -52,8 +52,8 @@ def numpy(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 @handles(Tensor.__array__)
-def array(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    place = place_of(args[0])
+def array(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    place = simulated_device_of(args[0])
     if place is not None:
         raise TypeError(_to_numpy(place.device))
     return func(*args, **kwargs)
@@ -66,18 +66,18 @@ def _to_numpy(device: torch.device) -> str:
 
 
 @handles(Tensor.tolist)
-def tolist(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    place = place_of(args[0])
+def tolist(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    place = simulated_device_of(args[0])
     if place is not None:
         mode.ledger.waited(place.device)
     return func(*args, **kwargs)
 
 
 @handles(Tensor.__repr__)
-def represent(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> str:
+def represent(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> str:
     """PyTorch's text, with the device where PyTorch has it: before the size, the dtype and the gradient."""
     text = str(func(*args, **kwargs))
-    place = place_of(args[0])
+    place = simulated_device_of(args[0])
     if place is None:
         return text
     mode.ledger.waited(place.device)
@@ -87,20 +87,20 @@ def represent(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> s
 
 
 @handles(Tensor.apply_, Tensor.map_, Tensor.map2_)
-def on_cpu_only(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    if place_of(args[0]) is not None:
+def on_cpu_only(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    if simulated_device_of(args[0]) is not None:
         raise TypeError(f"{func.__name__} is only implemented on CPU tensors")
     return func(*args, **kwargs)
 
 
 @handles(Tensor.share_memory_)
-def share_memory(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    return args[0] if place_of(args[0]) is not None else func(*args, **kwargs)
+def share_memory(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    return args[0] if simulated_device_of(args[0]) is not None else func(*args, **kwargs)
 
 
 @handles(Tensor.__dlpack__, Tensor.__dlpack_device__, Tensor.__cuda_array_interface__.__get__)
-def foreign(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    if place_of(args[0]) is None:
+def foreign(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    if simulated_device_of(args[0]) is None:
         return func(*args, **kwargs)
     raise CannotSimulate(
         f"handing memory of {device_of(args[0])} to another library", "there is none; hand over .cpu() of the tensor."
@@ -108,20 +108,20 @@ def foreign(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any
 
 
 @handles(Tensor.grad.__get__)
-def grad(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def grad(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """A gradient is where its tensor is: autograd brings that of a CPU tensor without dimensions home."""
     found = func(*args)
-    if found is not None and found.dim() == 0 and place_of(found) is not place_of(args[0]):
+    if found is not None and found.dim() == 0 and simulated_device_of(found) is not simulated_device_of(args[0]):
         with torch.no_grad():
-            found = mode.move(found, place_of(args[0]))
+            found = mode.move(found, simulated_device_of(args[0]))
         Tensor.grad.__set__(args[0], found)
     return found
 
 
 @handles(Tensor.grad.__set__)
-def set_grad(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def set_grad(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     tensor, value = args
-    if isinstance(value, Tensor) and place_of(value) is not place_of(tensor):
+    if isinstance(value, Tensor) and simulated_device_of(value) is not simulated_device_of(tensor):
         raise RuntimeError(
             f"attempting to assign a gradient with device type '{device_of(value).type}' to a tensor with device type "
             f"'{device_of(tensor).type}'. Please ensure that the gradient and the tensor are on the same device"
@@ -130,7 +130,7 @@ def set_grad(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> An
 
 
 @handles(Tensor.backward)
-def backward(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def backward(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Inside of it, hooks and recomputed forwards run with the simulation on."""
     tensor, *rest = args
     names = ("gradient", "retain_graph", "create_graph", "inputs")

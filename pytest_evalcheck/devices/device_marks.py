@@ -16,61 +16,63 @@ MARK = "_evalcheck_place"
 PINNED = "_evalcheck_pinned"
 
 
-class Place:
+class SimulatedDevice:
     """A device, for all the simulations of a process: its identity is what tensors are compared by.
 
     So a tensor that is left over is there again in a later simulation that has the device, and recognised in others.
     """
 
-    __slots__ = ("device", "lacks", "open", "type")
+    __slots__ = ("device", "open", "type", "unsupported_dtypes")
 
-    def __init__(self, device: torch.device, lacks: dict[torch.dtype, str]) -> None:
+    def __init__(self, device: torch.device, unsupported_dtypes: dict[torch.dtype, str]) -> None:
         self.device = device
         self.type: str = device.type
-        self.lacks = lacks
+        self.unsupported_dtypes = unsupported_dtypes
         self.open = False
         """Whether the simulation that runs has it."""
 
     def __repr__(self) -> str:
         return str(self.device)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Place:
+    def __deepcopy__(self, memo: dict[int, Any]) -> SimulatedDevice:
         return self
 
 
-def place_of(tensor: Tensor) -> Place | None:
+def simulated_device_of(tensor: Tensor) -> SimulatedDevice | None:
     """The simulated device a tensor is on, or None where it is really where it says."""
-    if type(tensor) not in PLAIN and hasattr(tensor, "__tensor_flatten__"):
-        return place_of(parts(tensor)[0])
+    if type(tensor) not in PLAIN_TENSOR_TYPES and hasattr(tensor, "__tensor_flatten__"):
+        return simulated_device_of(parts(tensor)[0])
     try:
         return getattr(tensor.untyped_storage(), MARK, None)
     except (RuntimeError, NotImplementedError):
         for part in parts(tensor):
-            return place_of(part)
+            return simulated_device_of(part)
     return None
 
 
-def put(tensor: Tensor, place: Place | None) -> Tensor:
+def mark(tensor: Tensor, place: SimulatedDevice | None) -> Tensor:
     """Mark a tensor that owns its memory. Returns it."""
     try:
         storage = tensor.untyped_storage()
     except (RuntimeError, NotImplementedError):
         storage = None
-    inner = parts(tensor) if storage is None or type(tensor) not in PLAIN else ()
+    inner = parts(tensor) if storage is None or type(tensor) not in PLAIN_TENSOR_TYPES else ()
     if inner:
         for part in inner:
-            put(part, place)
+            mark(part, place)
     elif storage is not None:
         setattr(storage, MARK, place)
     return tensor
 
 
-PLAIN = (Tensor, torch.nn.Parameter, torch.nn.Buffer) if hasattr(torch.nn, "Buffer") else (Tensor, torch.nn.Parameter)
+PLAIN_TENSOR_TYPES = (
+    (Tensor, torch.nn.Parameter, torch.nn.Buffer) if hasattr(torch.nn, "Buffer") else (Tensor, torch.nn.Parameter)
+)
 
 
 def parts(tensor: Tensor) -> list[Tensor]:
     """The tensors that one without a storage of its own is made of; the one that decides comes first."""
-    if type(tensor) not in PLAIN and hasattr(tensor, "__tensor_flatten__"):
+    if type(tensor) not in PLAIN_TENSOR_TYPES and hasattr(tensor, "__tensor_flatten__"):
         names, _ = tensor.__tensor_flatten__()
         return [getattr(tensor, name) for name in names]
     with torch._C.DisableTorchFunction():
@@ -93,5 +95,5 @@ def real_device(tensor: Tensor) -> torch.device:
 
 def device_of(tensor: Tensor) -> torch.device:
     """The simulated device of a tensor, or its real one."""
-    place = place_of(tensor)
+    place = simulated_device_of(tensor)
     return real_device(tensor) if place is None else place.device

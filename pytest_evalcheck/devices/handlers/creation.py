@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils import _device
 
-from pytest_evalcheck.devices.function import Function, handles
-from pytest_evalcheck.devices.tags import CPU, PINNED, Place, place_of, put
+from pytest_evalcheck.devices.device_marks import CPU, PINNED, SimulatedDevice, mark, simulated_device_of
+from pytest_evalcheck.devices.modes.function_mode import SimulationFunctionMode, handles
 
 # Functions that follow a default device, by name, as not every release has all of them.
 FACTORIES = (
@@ -33,7 +33,7 @@ def _named(names: list[str]) -> list[Any]:
     return found
 
 
-def wanted(mode: Function, kwargs: dict[str, Any]) -> tuple[bool, Place | None]:
+def wanted(mode: SimulationFunctionMode, kwargs: dict[str, Any]) -> tuple[bool, SimulatedDevice | None]:
     """Whether a call is for the CPU or a simulated device (not for meta, say), and which.
 
     Takes what only a real device would understand out of `kwargs`, or puts the CPU in.
@@ -60,7 +60,7 @@ def default_device() -> torch.device | None:
 
 
 @handles(*_named(FACTORIES.split()))
-def create(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def create(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """A new tensor. Also any other function that was given `device=` or `pin_memory=`."""
     ours, place = wanted(mode, kwargs)
     if not ours:
@@ -74,12 +74,12 @@ def create(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return out
     if place is not None:
         refuse(out, place)
-    if place is not place_of(out):
-        put(out, place)
+    if place is not simulated_device_of(out):
+        mark(out, place)
     return pin(out) if pinned else out
 
 
-def made(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def made(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """What a factory makes, which is for the caller to mark."""
     before, mode.creating = mode.creating, True
     try:
@@ -88,9 +88,9 @@ def made(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         mode.creating = before
 
 
-def refuse(tensor: Tensor, place: Place) -> None:
-    if tensor.dtype in place.lacks:
-        raise TypeError(place.lacks[tensor.dtype])
+def refuse(tensor: Tensor, place: SimulatedDevice) -> None:
+    if tensor.dtype in place.unsupported_dtypes:
+        raise TypeError(place.unsupported_dtypes[tensor.dtype])
 
 
 def pin(tensor: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ def pin(tensor: Tensor) -> Tensor:
 
 
 @handles(torch.tensor, torch.as_tensor, torch.asarray)
-def of_data(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def of_data(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     data = args[0] if args else kwargs.get("data", kwargs.get("obj"))
     if isinstance(data, Tensor):
         return _of_tensor(mode, func, data, args, kwargs)
@@ -113,19 +113,21 @@ def of_data(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any
     if place is not None:
         refuse(out, place)
         out = out.clone() if func is not torch.tensor else out  # the data may be a NumPy array that lives on
-        put(out, place)
-        mode.crossed(out, None, place, waits=False)
+        mark(out, place)
+        mode.record_transfer(out, None, place, waits=False)
     if wants_grad:
         out.requires_grad_()
     return pin(out) if pinned else out
 
 
-def _of_tensor(mode: Function, func: Any, data: Tensor, args: Any, kwargs: dict[str, Any]) -> Any:
+def _of_tensor(mode: SimulationFunctionMode, func: Any, data: Tensor, args: Any, kwargs: dict[str, Any]) -> Any:
     device = kwargs.get("device")
     if device is None and func is torch.tensor:
         kwargs.pop("device", None)
         return func(*args, **kwargs)
-    device = default_device() if device is None and func is torch.as_tensor and place_of(data) is None else device
+    device = (
+        default_device() if device is None and func is torch.as_tensor and simulated_device_of(data) is None else device
+    )
     if device is None:
         return func(*args, **kwargs)
     place, ours = mode.simulation.find(device)
@@ -141,9 +143,9 @@ def _of_tensor(mode: Function, func: Any, data: Tensor, args: Any, kwargs: dict[
 
 
 @handles(Tensor.new_tensor, Tensor.new)
-def new_of(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def new_of(mode: SimulationFunctionMode, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Made from data, on the device of the tensor unless told otherwise."""
-    place = place_of(args[0])
+    place = simulated_device_of(args[0])
     if kwargs.get("device") is not None:
         place, ours = mode.simulation.find(kwargs["device"])
         if not ours:
@@ -155,9 +157,9 @@ def new_of(mode: Function, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         return out.requires_grad_() if kwargs.get("requires_grad") else out
     wants_grad = kwargs.pop("requires_grad", False)
     out = made(mode, func, args, kwargs)
-    if place is not None and place_of(out) is not place:
+    if place is not None and simulated_device_of(out) is not place:
         refuse(out, place)
-        put(out, place)
+        mark(out, place)
         if func == Tensor.new_tensor:
-            mode.crossed(out, None, place, waits=False)
+            mode.record_transfer(out, None, place, waits=False)
     return out.requires_grad_() if wants_grad else out

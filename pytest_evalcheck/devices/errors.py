@@ -1,4 +1,4 @@
-"""The refusals that are ours. What a device refuses comes with PyTorch's own type and text instead."""
+"""Our own errors. What a device refuses is raised with the type and text that PyTorch has for it."""
 
 from __future__ import annotations
 

@@ -1,264 +1,201 @@
-"""Below autograd, at every operator: refuse what the device would refuse, and mark what comes out."""
-# ruff: noqa: ARG001  (all handlers have one signature, and are named after what they handle)
+"""Below autograd, at every operator: raise what the device would raise, and mark the results."""
+# ruff: noqa: ARG001  (the functions for special plans have one signature)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from pytest_evalcheck.devices.device_marks import MARK, PLAIN_TENSOR_TYPES, SimulatedDevice, mark, simulated_device_of
+from pytest_evalcheck.devices.device_marks import (
+    MARK,
+    PLAIN_TENSOR_TYPES,
+    SimulatedDevice,
+    first_simulated_device,
+    mark,
+    simulated_device_of,
+)
 from pytest_evalcheck.devices.ledger import frames
-from pytest_evalcheck.devices.rules.device_checks import missing_kernel, one_by_one, resolve
+from pytest_evalcheck.devices.rules.device_checks import common_device, missing_kernel, row_devices
 from pytest_evalcheck.devices.rules.op_plans import PLANS, Plan, plan_for
+from pytest_evalcheck.devices.rules.unsupported_dtypes import require_dtype
+from pytest_evalcheck.devices.state import NO_TARGET, ThreadState
 
-if TYPE_CHECKING:
-    from pytest_evalcheck.devices.modes.function_mode import SimulationFunctionMode
-
-Parameter = torch.nn.Parameter
+_MIXED: Any = object()
 
 
 class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
-    """The lower half of a simulation, for one thread. `function` is the upper half."""
+    """The lower mode of a simulation, for one thread."""
 
-    def __init__(self, function: SimulationFunctionMode) -> None:
+    def __init__(self, state: ThreadState) -> None:
         super().__init__()
-        self.function = function
-        self.latest: SimulatedDevice | None = None
-        """Where the last operator ran that marked something, or that left it on the CPU."""
+        self.state = state
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        return False  # nothing is compiled inside a simulation; the wrapper that this avoids costs 0.8 us a call
+        return False  # nothing is compiled inside a simulation; the wrapper that this avoids costs 0.8 us per call
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for kind in types:
             if kind not in PLAIN_TENSOR_TYPES and hasattr(kind, "__tensor_flatten__"):
-                return NotImplemented  # a wrapper takes itself apart; its parts come back here
+                return NotImplemented  # a wrapper calls this again with its parts
+        state, kwargs = self.state, kwargs or {}
         plan = PLANS.get(func) or plan_for(func)
         if plan.special:
-            out = SPECIAL[plan.special](self, plan, func, args, kwargs or {})
+            out = SPECIAL[plan.special](self, plan, func, args, kwargs)
             if type(out) is Tensor:
-                self.latest = simulated_device_of(out)
+                state.last_device = simulated_device_of(out)
             return out
-        place: SimulatedDevice | None = None
-        many = first = False
+        device = _MIXED if plan.checks_always else _device_of_plain(args)
+        if device is _MIXED or (device is not None and not device.available):
+            device = common_device(state.simulation, plan, func, args, kwargs)
         try:
-            for arg in args:
-                kind = type(arg)
-                if kind is Tensor or kind is Parameter:
-                    here = getattr(arg.untyped_storage(), MARK, None)
-                    if not first:
-                        first, place = True, here
-                    elif here is not place:
-                        many = True
-                        break
-                elif kind is list:
-                    for each in arg if arg and isinstance(arg[0], Tensor) else ():
-                        here = simulated_device_of(each)
-                        if not first:
-                            first, place = True, here
-                        elif here is not place:
-                            many = True
-                elif isinstance(arg, Tensor):
-                    many = True
-        except (RuntimeError, NotImplementedError):  # no storage: sparse
-            many = True
-        if many or plan.keyword_tensors or (place is not None and not place.open):
-            place = resolve(self.function, plan, func, args, kwargs or {})
-        try:
-            out = func(*args, **kwargs) if kwargs else func(*args)
+            out = func(*args, **kwargs)
         except RuntimeError as error:
-            missing = None if place is None else missing_kernel(func, error)
+            missing = None if device is None else missing_kernel(func, error)
             if missing is None:
                 raise
             raise missing from error
-        self.latest = place
-        if place is None or (plan.places and elsewhere(kwargs)):
+        state.last_device = device
+        if device is None or (plan.has_device_argument and _is_elsewhere(kwargs)):
             return out
-        if plan.waits:
-            self.function.ledger.waited(place.device)
-        return self.mark(plan, out, place)
+        if plan.syncs or (plan.syncs_on_mask and _has_mask(args[1])):
+            state.ledger.record_sync(device.torch_device)
+        return _mark_results(plan, out, device)
 
-    def mark(self, plan: Plan, out: Any, place: SimulatedDevice) -> Any:
-        """Put what came out of an operator on `place`, or refuse a dtype that `place` unsupported_dtypes."""
-        if plan.aliases:
-            return out
-        kind = type(out)
-        if kind is Tensor:
-            if place.unsupported_dtypes:
-                refuse_dtype(out, place)
-            try:
-                setattr(out.untyped_storage(), MARK, place)
-            except (RuntimeError, NotImplementedError):
-                mark(out, place)
-        elif kind is tuple or kind is list:
-            for each in out:
-                if isinstance(each, Tensor):
-                    refuse_dtype(each, place)
-                    mark(each, place)
+
+def _device_of_plain(args: Any) -> Any:
+    """The device of all tensors in positional arguments, `_MIXED` where it takes `common_device` to find it."""
+    found: Any = NO_TARGET
+    try:
+        for arg in args:
+            kind = type(arg)
+            if kind is Tensor or kind is torch.nn.Parameter:
+                device = getattr(arg.untyped_storage(), MARK, None)
+                if found is not device:
+                    if found is not NO_TARGET:
+                        return _MIXED
+                    found = device
+            elif kind is list:
+                for item in arg if arg and isinstance(arg[0], Tensor) else ():
+                    device = simulated_device_of(item)
+                    if found is not device:
+                        if found is not NO_TARGET:
+                            return _MIXED
+                        found = device
+            elif isinstance(arg, Tensor):
+                return _MIXED
+    except (RuntimeError, NotImplementedError):  # no storage: sparse
+        return _MIXED
+    return None if found is NO_TARGET else found
+
+
+def _has_mask(indices: list[Any]) -> bool:
+    return any(isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8) for index in indices)
+
+
+def _mark_results(plan: Plan, out: Any, device: SimulatedDevice) -> Any:
+    """Put the results of an operator on `device`. Raises TypeError for a dtype that it does not support."""
+    if plan.aliases:
         return out
+    for item in out if type(out) in (tuple, list) else (out,):
+        if isinstance(item, Tensor):
+            require_dtype(item.dtype, device)
+            mark(item, device)
+    return out
 
 
-def elsewhere(kwargs: dict[str, Any] | None) -> bool:
-    """Whether an operator was told to put its result on a device that is not simulated: meta."""
-    device = kwargs.get("device") if kwargs else None
+def _is_elsewhere(kwargs: dict[str, Any]) -> bool:
+    """Whether an operator has to put its result on a device that is not simulated, such as meta."""
+    device = kwargs.get("device")
     return device is not None and device.type != "cpu"
-
-
-def refuse_dtype(tensor: Tensor, place: SimulatedDevice) -> None:
-    """Raise what the device raises for a dtype that it unsupported_dtypes."""
-    message = place.unsupported_dtypes.get(tensor.dtype)
-    if message is not None:
-        raise TypeError(message)
 
 
 def _copy(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     pairs = [args[:2]] if isinstance(args[0], Tensor) else list(zip(args[0], args[1], strict=True))
     out = func(*args, **kwargs)
+    non_blocking = bool(kwargs.get("non_blocking", args[2] if len(args) > 2 else False))
     for target, source in pairs:
-        here, there = simulated_device_of(target), simulated_device_of(source)
-        if here is not there:
-            mode.function.record_transfer(target, there, here, waits=here is None and not _non_blocking(args, kwargs))
+        target_device, source_device = simulated_device_of(target), simulated_device_of(source)
+        if target_device is not source_device:
+            waits = target_device is None and not non_blocking
+            mode.state.record_transfer(target, source_device, target_device, waits=waits)
     if not plan.aliases:
-        for each, (target, _) in zip([out] if isinstance(out, Tensor) else out, pairs, strict=True):
-            mark(each, simulated_device_of(target))
+        for item, (target, _) in zip([out] if isinstance(out, Tensor) else out, pairs, strict=True):
+            mark(item, simulated_device_of(target))
     return out
-
-
-def _non_blocking(args: Any, kwargs: Any) -> bool:
-    return bool(kwargs.get("non_blocking", args[2] if len(args) > 2 else False))
 
 
 def _cast(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    target = mode.function.target
+    target = mode.state.target
     out = func(*args, **kwargs)
-    if elsewhere(kwargs) or not isinstance(args[0], Tensor):
+    if _is_elsewhere(kwargs) or not isinstance(args[0], Tensor):
         return out
-    place = simulated_device_of(args[0]) if target is NO_TARGET else target
-    if place is not None:
-        refuse_dtype(out, place)
-        mark(out, place)
-    return out
-
-
-NO_TARGET = object()
+    device = simulated_device_of(args[0]) if target is NO_TARGET else target
+    require_dtype(out.dtype, device)
+    return out if device is None else mark(out, device)
 
 
 def _create(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    """A tensor out of nothing. One that the user asks for is marked above; one of PyTorch's is where the call is."""
+    """A tensor from nothing. A handler marks one that the user creates; one that PyTorch creates is marked here."""
     out = func(*args, **kwargs)
-    if mode.function.creating:
+    device = None if mode.state.creating or _is_elsewhere(kwargs) else _surrounding_device(mode.state)
+    if device is None or (plan.is_host_number and out.dtype in device.unsupported_dtypes):
         return out
-    place = around(mode)
-    if place is None or (plan.number and out.dtype in place.unsupported_dtypes):
+    return _mark_results(plan, out, device)
+
+
+def _lift(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """Data that becomes a tensor: as for a tensor from nothing, but the memory is that of the argument."""
+    out = func(*args, **kwargs)
+    known = mode.state.creating or simulated_device_of(out) is not None
+    device = None if known else _surrounding_device(mode.state)
+    if device is None or (out.dtype in device.unsupported_dtypes and out.dim() == 0):
         return out
-    return out if elsewhere(kwargs) else mode.mark(plan, out, place)
+    require_dtype(out.dtype, device)
+    return mark(out, device)
 
 
-def around(mode: SimulationDispatchMode) -> SimulatedDevice | None:
-    """Where a tensor is that PyTorch makes out of nothing: with the other arguments of the call.
+def _surrounding_device(state: ThreadState) -> SimulatedDevice | None:
+    """Where PyTorch puts a tensor from nothing: with the arguments of the PyTorch function that now runs.
 
-    What autograd makes is where the gradient is by now, and not where the loss was.
+    In a backward pass that is where the gradient is by now, and not where the loss was.
     """
-    return mode.latest if torch._C._current_graph_task_id() != -1 else surrounding()
-
-
-def surrounding() -> SimulatedDevice | None:
-    """Where the arguments of the PyTorch function are that is now running."""
+    if torch._C._current_graph_task_id() != -1:
+        return state.last_device
     for frame in frames():
-        if frame.f_code.co_name == "__torch_function__" and frame.f_globals.get("__name__") == FUNCTION_MODULE:
-            seen = frame.f_locals
-            return first_place((seen.get("args"), seen.get("kwargs")))
+        if frame.f_code.co_name == "__torch_function__" and frame.f_globals.get("__name__") == _FUNCTION_MODE:
+            return first_simulated_device((frame.f_locals.get("args"), frame.f_locals.get("kwargs")))
     return None
 
 
-FUNCTION_MODULE = __name__.rpartition(".")[0] + ".function_mode"
-
-
-def first_place(value: Any) -> SimulatedDevice | None:
-    """Where the first marked tensor in nested containers is."""
-    if isinstance(value, Tensor):
-        return simulated_device_of(value)
-    if isinstance(value, dict):
-        value = value.values()
-    elif not isinstance(value, (list, tuple)):
-        return None
-    for each in value:
-        place = first_place(each)
-        if place is not None:
-            return place
-    return None
-
-
-def _index(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    place = simulated_device_of(args[0])
-    stale = place is not None and not place.open
-    if stale or len(args) > 2 or not isinstance(args[1], list) or not _at(place, args[1]):
-        place = resolve(mode.function, plan, func, args, kwargs)
-    if (
-        place is not None
-        and plan.masks
-        and any(isinstance(each, Tensor) and each.dtype in (torch.bool, torch.uint8) for each in args[1])
-    ):
-        mode.function.ledger.waited(place.device)
-    out = func(*args, **kwargs)
-    return out if place is None else mode.mark(plan, out, place)
-
-
-def _at(place: SimulatedDevice | None, indices: list[Tensor | None]) -> bool:
-    return all(each is None or simulated_device_of(each) is place for each in indices)
+_FUNCTION_MODE = __name__.replace("dispatch_mode", "function_mode")
 
 
 def _compose(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    """In inference mode an operator that is made of others arrives whole. Its parts come back here."""
+    """In inference mode a composite operator arrives whole. Decomposed, its parts arrive here."""
     with mode:
         return func.decompose(*args, **kwargs)
 
 
-def _lift(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    """Data that became a tensor: as with one out of nothing, but the memory is that of the argument."""
-    out = func(*args, **kwargs)
-    place = None if mode.function.creating or simulated_device_of(out) is not None else around(mode)
-    if place is None or (out.dtype in place.unsupported_dtypes and out.dim() == 0):
-        return out
-    refuse_dtype(out, place)
-    return mark(out, place)
-
-
-def _each(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    """A call with lists: each result is where its row is."""
-    places = one_by_one(mode.function, plan, func, args, kwargs)
+def _foreach(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """A call with lists: each result is on the device of its row."""
+    devices = row_devices(mode.state.simulation, plan, func, args, kwargs)
     out = func(*args, **kwargs)
     if isinstance(out, (list, tuple)):
-        for each, place in zip(out, places, strict=False):
-            if isinstance(each, Tensor) and place is not None:
-                mode.mark(plan, each, place)
+        for item, device in zip(out, devices, strict=False):
+            if device is not None:
+                _mark_results(plan, item, device)
     return out
 
 
-def _lacking(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    """A call that some kinds of device have no kernel for."""
-    place = first_place((args, kwargs))
-    if place is not None and place.type in plan.lacking:
-        raise NotImplementedError(
-            f"Could not run '{func.name()}' with arguments from the '{place.type.upper()}' backend. "
-            "This could be because the operator doesn't exist for this backend."
-        )
-    place = resolve(mode.function, plan, func, args, kwargs)
-    out = func(*args, **kwargs)
-    return out if place is None else mode.mark(plan, out, place)
-
-
 SPECIAL = {
-    "each": _each,
-    "lacking": _lacking,
+    "foreach": _foreach,
     "copy": _copy,
     "cast": _cast,
     "create": _create,
-    "index": _index,
     "lift": _lift,
     "compose": _compose,
 }

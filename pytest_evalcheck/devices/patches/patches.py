@@ -1,4 +1,4 @@
-"""Put other things in the place of attributes of PyTorch's modules, and put them all back."""
+"""Replace attributes of PyTorch's modules, and restore them all."""
 
 from __future__ import annotations
 
@@ -13,32 +13,33 @@ class Patches:
     """What was replaced, in order. An attribute that was inherited or missing is deleted again."""
 
     def __init__(self) -> None:
-        self._done: list[tuple[Any, str, Any]] = []
-        self._last: list[Callable[[], Any]] = []
+        self._replaced: list[tuple[Any, str, Any]] = []
+        self._callbacks: list[Callable[[], Any]] = []
 
     def set(self, owner: Any, name: str, value: Any) -> None:
         """Replace `owner.name`, or add it."""
-        self._done.append((owner, name, vars(owner).get(name, _ABSENT)))
+        self._replaced.append((owner, name, vars(owner).get(name, _ABSENT)))
         setattr(owner, name, value)
 
-    def swap(self, owner: Any, name: str, value: Any) -> None:
-        """Replace `owner.name` where this release of PyTorch has it; else do nothing."""
-        if hasattr(owner, name):
-            self.set(owner, name, value)
+    def set_existing(self, owner: Any, **values: Any) -> None:
+        """Replace those attributes that this release of PyTorch has."""
+        for name, value in values.items():
+            if hasattr(owner, name):
+                self.set(owner, name, value)
+
+    def on_undo(self, callback: Callable[[], Any]) -> None:
+        """Call this before everything is restored."""
+        self._callbacks.append(callback)
 
     def undo(self) -> None:
-        """Put everything back, the last one first."""
-        while self._last:
-            self._last.pop()()
-        self._put_back()
+        """Restore everything, the last replacement first."""
+        while self._callbacks:
+            self._callbacks.pop()()
+        self._restore()
 
-    def finally_(self, callback: Callable[[], Any]) -> None:
-        """Call this when everything is undone."""
-        self._last.append(callback)
-
-    def _put_back(self) -> None:
-        while self._done:
-            owner, name, before = self._done.pop()
+    def _restore(self) -> None:
+        while self._replaced:
+            owner, name, before = self._replaced.pop()
             if before is _ABSENT:
                 delattr(owner, name)
             else:
@@ -47,10 +48,10 @@ class Patches:
     @contextmanager
     def suspended(self) -> Iterator[None]:
         """Everything as it was, for the length of the block."""
-        kept = [(owner, name, vars(owner)[name]) for owner, name, _ in self._done]
-        self._put_back()
+        replaced = [(owner, name, vars(owner)[name]) for owner, name, _ in self._replaced]
+        self._restore()
         try:
             yield
         finally:
-            for each in kept:
-                self.set(*each)
+            for replacement in replaced:
+                self.set(*replacement)

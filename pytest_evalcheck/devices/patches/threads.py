@@ -1,4 +1,4 @@
-"""Threads that a simulation starts belong to it: PyTorch's modes hold for one thread only."""
+"""Threads that are started inside a simulation belong to it: PyTorch's modes hold for one thread only."""
 
 from __future__ import annotations
 
@@ -6,36 +6,37 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from pytest_evalcheck.devices.modes.function_mode import ACTIVE, SimulationFunctionMode
+from pytest_evalcheck.devices.modes.function_mode import enter_modes
 from pytest_evalcheck.devices.patches.patches import Patches
+from pytest_evalcheck.devices.state import ACTIVE
 
 
 def install(patches: Patches) -> None:
-    """Patch the start of threads, and the submission of work to those that run already."""
+    """Patch the start of threads, and the submission of work to a pool."""
     start, submit = threading.Thread.start, ThreadPoolExecutor.submit
 
     def start_inside(thread: threading.Thread) -> None:
-        mode: SimulationFunctionMode | None = getattr(ACTIVE, "function", None)
-        if mode is not None:
+        state = ACTIVE.state
+        if state is not None:
             run = thread.run
 
             def run_inside() -> None:
                 del thread.run
-                with mode.simulation.entered():
+                with enter_modes(state.simulation):
                     run()
 
             thread.run = run_inside  # type: ignore[method-assign]
         start(thread)
 
     def submit_inside(pool: ThreadPoolExecutor, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        mode: SimulationFunctionMode | None = getattr(ACTIVE, "function", None)
-        if mode is None:
+        state = ACTIVE.state
+        if state is None:
             return submit(pool, fn, *args, **kwargs)
 
         def inside(*args: Any, **kwargs: Any) -> Any:
-            if getattr(ACTIVE, "function", None) is not None:
+            if ACTIVE.state is not None:
                 return fn(*args, **kwargs)
-            with mode.simulation.entered():
+            with enter_modes(state.simulation):
                 return fn(*args, **kwargs)
 
         return submit(pool, inside, *args, **kwargs)

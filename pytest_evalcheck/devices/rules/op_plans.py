@@ -1,4 +1,4 @@
-"""What has to be known about an operator, worked out once from its schema and the rules."""
+"""How the dispatch mode treats an operator: derived once from its schema and `op_overrides`."""
 
 from __future__ import annotations
 
@@ -12,64 +12,58 @@ from pytest_evalcheck.devices.rules import op_overrides
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """How the dispatcher treats one operator."""
+    """How the dispatch mode treats one operator."""
 
     special: str  # the name of the treatment that it needs; empty for the general rule
-    aliases: bool  # all that comes out shares its memory with what went in
-    keyword_tensors: bool  # tensors may be among the keyword arguments
-    waits: bool  # the host waits for the device
-    masks: bool  # the host waits where an index is a mask
+    aliases: bool  # all results share memory with the arguments
+    checks_always: bool  # a look at the positional arguments does not determine the device
+    indexed: bool  # the first tensor is indexed by others
+    syncs: bool  # the host waits for the device
+    syncs_on_mask: bool  # the host waits where an index is a mask
     strict: bool  # CPU tensors without dimensions are refused too
-    anywhere: bool  # tensors of several devices are taken
+    mixed: bool  # tensors on several devices are accepted
     pointwise: bool  # the error text is TensorIterator's
-    number: bool  # it makes a number of the host's a tensor
-    places: bool  # it has an argument that says where the result is to be
-    free: frozenset[str]  # arguments that may be anywhere
-    lacking: frozenset[str]  # kinds of device that have no kernel
+    is_host_number: bool  # it makes a tensor of a number of the host
+    has_device_argument: bool
+    free: frozenset[str]  # arguments that may be on any device
+    no_kernel: frozenset[str]  # kinds of device without a kernel
 
 
 PLANS: dict[Any, Plan] = {}
-_FACTORIES_WITH_TENSORS = {"aten::lift_fresh", "aten::lift", "aten::lift_fresh_copy"}
 
 
 def plan_for(func: Any) -> Plan:
-    """The plan of an operator, which is kept."""
+    """Make the plan of an operator, and store it in `PLANS`."""
     name, full = func._schema.name, f"{func._schema.name}.{func._schema.overload_name}"
-
-    def among(table: set[str]) -> bool:
-        return name in table or full in table
-
-    arguments, returns = func._schema.arguments, func._schema.returns
-    tensors = [each for each in arguments if "Tensor" in str(each.type)]
-    special = ""
-    if among(op_overrides.COPIES):
-        special = "copy"
-    elif among(op_overrides.CASTS):
-        special = "cast"
-    elif among(op_overrides.INDEXED):
-        special = "index"
-    elif among(set(op_overrides.LACKING)):
-        special = "lacking"
-    elif name.startswith(op_overrides.EACH):
-        special = "each"
-    elif among(_FACTORIES_WITH_TENSORS):
-        special = "lift"
-    elif torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
-        special = "compose"
-    elif not tensors and any("Tensor" in str(each.type) for each in returns):
-        special = "create"
+    arguments = func._schema.arguments
+    tensors = [argument for argument in arguments if "Tensor" in str(argument.type)]
+    results = [result for result in func._schema.returns if "Tensor" in str(result.type)]
+    indexed = name in op_overrides.INDEXED
+    special = "" if indexed else _special(func, name, bool(tensors), bool(results))
     plan = PLANS[func] = Plan(
         special=special,
-        aliases=bool(returns) and all(each.alias_info is not None for each in returns if "Tensor" in str(each.type)),
-        keyword_tensors=any(each.kwarg_only for each in tensors),
-        waits=among(op_overrides.SYNCS),
-        masks=among(op_overrides.MASKED),
-        strict=among(op_overrides.STRICT),
-        anywhere=among(op_overrides.ANYWHERE),
-        pointwise=torch.Tag.pointwise in func.tags or special == "each",
-        number=name == "aten::scalar_tensor",
-        places=any(each.name == "device" for each in arguments),
+        aliases=bool(func._schema.returns) and all(result.alias_info is not None for result in results),
+        checks_always=indexed or name in op_overrides.NO_KERNEL or any(argument.kwarg_only for argument in tensors),
+        indexed=indexed,
+        syncs=not op_overrides.SYNCS.isdisjoint((name, full)),
+        syncs_on_mask=name in op_overrides.SYNCS_ON_MASK,
+        strict=not op_overrides.STRICT.isdisjoint((name, full)),
+        mixed=name in op_overrides.MIXED,
+        pointwise=torch.Tag.pointwise in func.tags or special == "foreach",
+        is_host_number=name == "aten::scalar_tensor",
+        has_device_argument=any(argument.name == "device" for argument in arguments),
         free=frozenset((op_overrides.FREE.get(full) or op_overrides.FREE.get(name) or "").split()),
-        lacking=frozenset(op_overrides.LACKING.get(name, ())),
+        no_kernel=op_overrides.NO_KERNEL.get(name, frozenset()),
     )
     return plan
+
+
+def _special(func: Any, name: str, takes_tensors: bool, gives_tensors: bool) -> str:
+    for special, names in op_overrides.SPECIAL.items():
+        if name in names:
+            return special
+    if name.startswith(op_overrides.FOREACH):
+        return "foreach"
+    if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
+        return "compose"
+    return "create" if gives_tensors and not takes_tensors else ""

@@ -68,28 +68,21 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
 
 def _device_of_plain(args: Any) -> Any:
     """The device of all tensors in positional arguments, `_MIXED` where it takes `common_device` to find it."""
-    found: Any = NO_TARGET
+    devices: list[SimulatedDevice | None] = []
     try:
         for arg in args:
             kind = type(arg)
             if kind is Tensor or kind is torch.nn.Parameter:
-                device = getattr(arg.untyped_storage(), MARK, None)
-                if found is not device:
-                    if found is not NO_TARGET:
-                        return _MIXED
-                    found = device
-            elif kind is list:
-                for item in arg if arg and isinstance(arg[0], Tensor) else ():
-                    device = simulated_device_of(item)
-                    if found is not device:
-                        if found is not NO_TARGET:
-                            return _MIXED
-                        found = device
+                devices.append(getattr(arg.untyped_storage(), MARK, None))
+            elif kind is list and arg and isinstance(arg[0], Tensor):
+                devices += map(simulated_device_of, arg)
             elif isinstance(arg, Tensor):
                 return _MIXED
     except (RuntimeError, NotImplementedError):  # no storage: sparse
         return _MIXED
-    return None if found is NO_TARGET else found
+    if not devices:
+        return None
+    return devices[0] if devices.count(devices[0]) == len(devices) else _MIXED
 
 
 def _has_mask(indices: list[Any]) -> bool:

@@ -135,9 +135,8 @@ def _device_for(simulation: Simulation, kind: str) -> DeviceFor:
     """What PyTorch's functions take for a device, of one kind: an index, a name, or None for the current one."""
 
     def device_for(device: Any = None) -> torch.device:
-        found = (
-            torch.device(kind, device) if isinstance(device, int) else torch.device(kind if device is None else device)
-        )
+        by_index = device is None or isinstance(device, int)
+        found = torch.device(kind, device) if by_index else torch.device(device)
         if found.type != kind:
             raise ValueError(f"Expected a {kind} device, but got: {found}")
         return torch.device(kind, simulation.index_of(found))
@@ -176,8 +175,10 @@ def _cuda(patches: Patches, simulation: Simulation) -> None:
         """A function of a device that returns `value`, or `without` for a negative index."""
 
         def about(device: Any = None) -> Any:
-            negative = isinstance(device, int) and device < 0
-            return without if negative or device_for(device) is None else value
+            if isinstance(device, int) and device < 0:
+                return without
+            device_for(device)  # raises for an unknown one
+            return value
 
         return about
 

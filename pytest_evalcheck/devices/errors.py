@@ -19,4 +19,4 @@ class CannotSimulate(RuntimeError):
 
 
 class SimulationError(ValueError):
-    """A simulation that makes no sense was asked for: an unknown device, one that is really there, bad nesting."""
+    """A simulation that is not possible: of an unknown device, of one that the machine has, or inside of another."""

@@ -46,7 +46,7 @@ class Simulation:
         return self._current.of_kind
 
     def set_available(self, available: bool) -> None:
-        """Say whether this simulation is open."""
+        """Record whether this simulation is open."""
         for device in self.devices.values():
             device.available = available
 

@@ -15,15 +15,8 @@ from pytest_evalcheck.devices.rules.device_checks import require_generator
 from pytest_evalcheck.devices.rules.unsupported_dtypes import require_dtype
 from pytest_evalcheck.devices.state import ThreadState, handles
 
-# Functions that follow a default device, by name, as not every release has all of them.
-_FACTORIES = (
-    "arange bartlett_window blackman_window empty empty_permuted empty_quantized empty_strided eye full "
-    "hamming_window hann_window kaiser_window linspace logspace ones rand randint randn randperm range "
-    "scalar_tensor sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor "
-    "sparse_csc_tensor sparse_csr_tensor tril_indices triu_indices zeros"
-)
-FACTORIES = [getattr(torch, name) for name in _FACTORIES.split() if hasattr(torch, name)]
-FACTORIES += [torch.fft.fftfreq, torch.fft.rfftfreq, torch.nested.nested_tensor]
+# PyTorch's own list of functions that follow a default device; those that take data have a handler below.
+FACTORIES = _device._device_constructors() - {torch.tensor, torch.as_tensor, torch.asarray}
 
 
 def default_device() -> torch.device | None:

@@ -114,7 +114,7 @@ class Event:
 
 
 def install(patches: Patches, simulation: Simulation) -> None:
-    """Patch all of it."""
+    """Patch the functions of these modules."""
     for owner in (torch, torch.cuda, torch.mps, getattr(torch.mps, "event", torch.mps)):
         patches.set_existing(owner, Event=Event)
     for path, names in _REFUSED.items():

@@ -132,20 +132,13 @@ def _cast(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs
 
 
 def _create(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    """A tensor from nothing. A handler marks one that the user creates; one that PyTorch creates is marked here."""
+    """A tensor from nothing, or from data. A handler marks one that the user creates; PyTorch's own are marked here."""
     out = func(*args, **kwargs)
-    device = None if mode.state.creating or _is_elsewhere(kwargs) else _surrounding_device(mode.state)
-    if device is None or (plan.is_host_number and out.dtype in device.unsupported_dtypes):
+    if mode.state.creating or _is_elsewhere(kwargs) or simulated_device_of(out) is not None:
         return out
-    return _mark_results(plan, out, device)
-
-
-def _lift(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    """Data that becomes a tensor: as for a tensor from nothing, but the memory is that of the argument."""
-    out = func(*args, **kwargs)
-    known = mode.state.creating or simulated_device_of(out) is not None
-    device = None if known else _surrounding_device(mode.state)
-    if device is None or (out.dtype in device.unsupported_dtypes and out.dim() == 0):
+    device = _surrounding_device(mode.state)
+    is_number = plan.is_host_number and out.dim() == 0
+    if device is None or (is_number and out.dtype in device.unsupported_dtypes):
         return out
     require_dtype(out.dtype, device)
     return mark(out, device)
@@ -189,6 +182,5 @@ SPECIAL = {
     "copy": _copy,
     "cast": _cast,
     "create": _create,
-    "lift": _lift,
     "compose": _compose,
 }

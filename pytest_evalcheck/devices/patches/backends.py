@@ -233,10 +233,10 @@ def _cuda(patches: Patches, simulation: Simulation) -> None:
 
 def _mps(patches: Patches, simulation: Simulation) -> None:
     available = "mps" in simulation.kinds
-    patches.set(torch.backends.mps, "is_available", lambda: available)
-    patches.set(torch.backends.mps, "is_built", lambda: available)
     patches.set_existing(
         torch.backends.mps,
+        is_available=lambda: available,
+        is_built=lambda: available,
         is_macos_or_newer=lambda major, minor: available,
         is_macos13_or_newer=lambda minor=0: available,
         get_name=lambda: NAME,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any
 
 from pytest_evalcheck.devices.modes.function_mode import enter_modes
@@ -16,30 +17,23 @@ def install(patches: Patches) -> None:
     start, submit = threading.Thread.start, ThreadPoolExecutor.submit
 
     def start_inside(thread: threading.Thread) -> None:
-        state = ACTIVE.state
-        if state is not None:
-            run = thread.run
-
-            def run_inside() -> None:
-                del thread.run
-                with enter_modes(state.simulation):
-                    run()
-
-            thread.run = run_inside  # type: ignore[method-assign]
+        if ACTIVE.state is not None:
+            thread.run = _inside(thread.run)  # type: ignore[method-assign]
         start(thread)
 
     def submit_inside(pool: ThreadPoolExecutor, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        state = ACTIVE.state
-        if state is None:
-            return submit(pool, fn, *args, **kwargs)
-
-        def inside(*args: Any, **kwargs: Any) -> Any:
-            if ACTIVE.state is not None:
-                return fn(*args, **kwargs)
-            with enter_modes(state.simulation):
-                return fn(*args, **kwargs)
-
-        return submit(pool, inside, *args, **kwargs)
+        return submit(pool, fn if ACTIVE.state is None else _inside(fn), *args, **kwargs)
 
     patches.set(threading.Thread, "start", start_inside)
     patches.set(ThreadPoolExecutor, "submit", submit_inside)
+
+
+def _inside(function: Any) -> Any:
+    """The same function, run in the simulation of the thread that asks now."""
+    state: Any = ACTIVE.state
+
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with enter_modes(state.simulation) if ACTIVE.state is None else nullcontext():
+            return function(*args, **kwargs)
+
+    return run

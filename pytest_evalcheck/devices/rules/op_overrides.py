@@ -30,8 +30,8 @@ SPECIAL = {
     "copy": _aten("copy_ copy _foreach_copy_ _foreach_copy"),
     # The result is where the call says. aten/src/ATen/native/TensorConversions.cpp
     "cast": _aten("_to_copy"),
-    # Data that becomes a tensor.
-    "lift": _aten("lift_fresh lift lift_fresh_copy"),
+    # Data that becomes a tensor. Operators without tensors among their arguments are treated in this way too.
+    "create": _aten("lift_fresh lift lift_fresh_copy"),
 }
 
 # Lists are gone through one by one where they cannot be taken at once. aten/src/ATen/native/ForeachUtils.h

@@ -23,7 +23,7 @@ class Plan:
     strict: bool  # CPU tensors without dimensions are refused too
     mixed: bool  # tensors on several devices are accepted
     pointwise: bool  # the error text is TensorIterator's
-    is_host_number: bool  # it makes a tensor of a number of the host
+    is_host_number: bool  # a result without dimensions is a number of the host
     has_device_argument: bool
     free: frozenset[str]  # arguments that may be on any device
     no_kernel: frozenset[str]  # kinds of device without a kernel
@@ -50,7 +50,7 @@ def plan_for(func: Any) -> Plan:
         strict=not op_overrides.STRICT.isdisjoint((name, full)),
         mixed=name in op_overrides.MIXED,
         pointwise=torch.Tag.pointwise in func.tags or special == "foreach",
-        is_host_number=name == "aten::scalar_tensor",
+        is_host_number=name == "aten::scalar_tensor" or name in op_overrides.SPECIAL["create"],
         has_device_argument=any(argument.name == "device" for argument in arguments),
         free=frozenset((op_overrides.FREE.get(full) or op_overrides.FREE.get(name) or "").split()),
         no_kernel=op_overrides.NO_KERNEL.get(name, frozenset()),

@@ -1,7 +1,7 @@
-"""Marks that outlive a garbage cycle, for releases of PyTorch in which attributes of a storage do not.
+"""Marks that survive garbage collection, for releases of PyTorch in which attributes of a storage do not.
 
-There, the Python object of a storage that was part of a cycle comes back without its attributes (saving a model is
-enough). A weak reference to the storage keeps its address from being used again, so the address is as good a key.
+There, the Python object of a storage that was part of a cycle loses its attributes (saving a model is enough). A weak
+reference to the storage prevents its address from being used again, so that the address can be the key of a table.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from typing import Any
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from pytest_evalcheck.devices.tags import MARK, PINNED
+from pytest_evalcheck.devices.device_marks import MARK, PINNED
 
 
-class _Kept:
-    """A data descriptor for storages that keeps its values in a table of its own."""
+class _TableAttribute:
+    """A data descriptor for storages that stores its values in a table of its own."""
 
     def __init__(self) -> None:
         self.table: dict[int, tuple[StorageWeakRef, Any]] = {}
@@ -26,18 +26,18 @@ class _Kept:
     def __get__(self, storage: Any, owner: Any = None) -> Any:
         if storage is None:
             return self
-        found = self.table.get(storage._cdata)
-        return None if found is None else found[1]
+        entry = self.table.get(storage._cdata)
+        return None if entry is None else entry[1]
 
     def __set__(self, storage: Any, value: Any) -> None:
         self.table[storage._cdata] = StorageWeakRef(storage), value
         if len(self.table) > self.limit:
-            self.table = {key: each for key, each in self.table.items() if not each[0].expired()}
+            self.table = {key: entry for key, entry in self.table.items() if not entry[0].expired()}
             self.limit = 1000 + 2 * len(self.table)
 
 
 @functools.cache
-def attributes_last() -> bool:
+def attributes_persist() -> bool:
     """Whether this release keeps the attributes of a storage that was part of a garbage cycle."""
     tensor = torch.empty(1, device="cpu")
     storage = tensor.untyped_storage()
@@ -51,6 +51,6 @@ def attributes_last() -> bool:
 
 def install() -> None:
     """Once, for the whole process: tensors keep their marks after a simulation."""
-    if not isinstance(vars(torch.UntypedStorage).get(MARK), _Kept) and not attributes_last():
-        setattr(torch.UntypedStorage, MARK, _Kept())
-        setattr(torch.UntypedStorage, PINNED, _Kept())
+    if not isinstance(vars(torch.UntypedStorage).get(MARK), _TableAttribute) and not attributes_persist():
+        setattr(torch.UntypedStorage, MARK, _TableAttribute())
+        setattr(torch.UntypedStorage, PINNED, _TableAttribute())

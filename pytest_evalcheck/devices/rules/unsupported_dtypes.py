@@ -1,8 +1,10 @@
-"""The dtypes that a device lacks, and what PyTorch says to them."""
+"""The dtypes that a kind of device does not support, and PyTorch's error for each."""
 
 from __future__ import annotations
 
 import torch
+
+from pytest_evalcheck.devices.device_marks import SimulatedDevice
 
 NO_FLOAT64 = (
     "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. "
@@ -17,7 +19,13 @@ _MPS = {
     torch.float8_e5m2fnuz: "Float8_e5m2fnuz",
 }
 # aten/src/ATen/mps/EmptyTensor.cpp, MPS_ERROR_DOUBLE_NOT_SUPPORTED; native/mps/OperationUtils.mm, getMPSDataType
-LACKS: dict[str, dict[torch.dtype, str]] = {
+UNSUPPORTED_DTYPES: dict[str, dict[torch.dtype, str]] = {
     "cuda": {},
     "mps": {torch.float64: NO_FLOAT64, **{dtype: NOT_ON_MPS.format(name) for dtype, name in _MPS.items()}},
 }
+
+
+def require_dtype(dtype: torch.dtype, device: SimulatedDevice | None) -> None:
+    """Raise the device's TypeError for a dtype that it does not support. The CPU (None) supports all."""
+    if device is not None and dtype in device.unsupported_dtypes:
+        raise TypeError(device.unsupported_dtypes[dtype])

@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_evalcheck.adapters.common.documents import first, gold
 from pytest_evalcheck.adapters.evaluate import metric as hf_evaluate
-from pytest_evalcheck.kinds.scorer.subject import Scorer, one_by_one
+from pytest_evalcheck.kinds.scorer.subject import Scorer, score_one_by_one
 
 
 def record(module: Any) -> Scorer:
@@ -23,7 +23,7 @@ def record(module: Any) -> Scorer:
     hf_evaluate.record(module)  # gives it a folder of its own
     parts = getattr(module, "evaluation_modules", None)
     if parts is None:
-        return Scorer(score=partial(one_by_one, partial(_score, module)), source=module)
+        return Scorer(score=partial(score_one_by_one, partial(_score, module)), source=module)
     by_name = dict(zip(module.evaluation_module_names, parts, strict=True))
 
     def together(names: Sequence[str], responses: Any, documents: Any) -> list[dict[str, Any]]:
@@ -31,7 +31,7 @@ def record(module: Any) -> Scorer:
         return [_by_part(names, _score(chosen, own, row)) for own, row in zip(responses, documents, strict=True)]
 
     return Scorer(
-        score=partial(one_by_one, partial(_score, module)),
+        score=partial(score_one_by_one, partial(_score, module)),
         parts=tuple(by_name),
         together=together,
         source=module,

@@ -271,7 +271,7 @@ def _as_process_results(functions: Sequence[Several]) -> dict[str, Any]:
         raise ValueError(f"a task has one process_results; got {len(functions)} functions")
     (function,) = functions
     return {
-        "process_results": lambda document, results: function.one(results[0], document),
+        "process_results": lambda document, results: function.function(results[0], document),
         "metric_list": [
             {"metric": name, "aggregation": aggregation, "higher_is_better": True}
             for name, aggregation in function.aggregations.items()
@@ -288,7 +288,7 @@ def _as_metrics(functions: Sequence[Several]) -> dict[str, Any]:
 
 def _as_metric(place: int, function: Several) -> dict[str, Any]:
     def metric(references: Any, predictions: Any) -> Any:
-        return function.one(predictions[0], references[0])
+        return function.function(predictions[0], references[0])
 
     metric.__name__ = f"function_{place}"
     return {"metric": metric, "aggregation": next(iter(function.aggregations.values())), "higher_is_better": True}

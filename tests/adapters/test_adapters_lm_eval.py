@@ -195,7 +195,7 @@ def test_a_document_that_is_no_mapping_is_named(answers: ec.Scorer) -> None:
 
 def test_documents_that_the_task_drops_are_told() -> None:
     first = task(metric_list=averaged("exact_match"), process_docs=lambda rows: rows.select([0]))
-    with pytest.raises(ValueError, match="of 3 documents that were drawn the task has 1: see its process_docs"):
+    with pytest.raises(ValueError, match="of 3 drawn documents the task has 1: see its process_docs"):
         recorded(first).score(RIGHT, DOCUMENTS)
 
 

@@ -1,4 +1,4 @@
-"""What checks of decoders make of refusals, of NaN, and of whole generations."""
+"""How checks of decoders treat refusals, NaN, and decoders that only generate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 import pytest_evalcheck as ec
 from fixtures.gallery.decoders_correct import CAPACITY, Generating, Growing, Static
-from pytest_evalcheck.kinds.decoder.cases import Pieces, even
+from pytest_evalcheck.kinds.decoder.cases import ChunkedPrompts, even
 
 
 def run(record: Any, code: str, **keywords: Any) -> ec.Cell:
@@ -64,7 +64,7 @@ class RefusesSmallerBatches(RefusesChunks):
         (RefusesSmallerBatches, "EC302", "not applicable"),
     ],
 )
-def test_a_refusal_breaks_a_promise_unless_it_is_declared(kind: Any, code: str, outcome: str) -> None:
+def test_a_refusal_fails_a_check_unless_it_is_declared(kind: Any, code: str, outcome: str) -> None:
     cell = run(lambda: kind().record(), code)
     assert cell.outcome == outcome, cell.screen
     undeclared = type("Undeclared", (kind,), {"refuses": ()})
@@ -95,8 +95,8 @@ class OverflowsInDouble(Growing):
         return {"in_float32": self.single}
 
 
-class CountsPaddingToo(OverflowsInDouble):
-    """The same, and in float32 it is wrong."""
+class CountsPaddingInFloat32(OverflowsInDouble):
+    """The same, and in float32 the logits are wrong."""
 
     def step(self, ids: Tensor, cache: Any, mask: Tensor, positions: Tensor) -> Any:
         places = torch.arange(mask.shape[1] - ids.shape[1], mask.shape[1]).expand_as(ids)
@@ -105,7 +105,7 @@ class CountsPaddingToo(OverflowsInDouble):
 
 def test_nan_is_tried_again_in_float32() -> None:
     assert run(lambda: OverflowsInDouble().record(), "EC306").outcome == "kept"
-    wrong = run(lambda: CountsPaddingToo().record(), "EC306")
+    wrong = run(lambda: CountsPaddingInFloat32().record(), "EC306")
     assert (wrong.outcome, wrong.cause) == ("broken", "")
     assert "padding on the" in wrong.reason
 
@@ -128,7 +128,7 @@ class GeneratesOnly(Generating):
         )
 
 
-def test_a_decoder_that_only_generates_is_tried_by_that() -> None:
+def test_a_decoder_that_only_generates_is_checked_by_generation() -> None:
     @ec.decoder(inputs=Growing.inputs)
     def generates() -> Any:
         return GeneratesOnly().record()
@@ -158,7 +158,7 @@ def test_what_is_not_offered_is_not_applicable(changes: dict[str, Any], code: st
     assert (cell.outcome, cell.reason) == (("not applicable", why) if why else ("kept", "")), cell.screen
 
 
-def test_a_capacity_is_kept_to_wherever_it_is_not_the_point() -> None:
+def test_a_capacity_is_respected_by_all_other_checks() -> None:
     class Small(Static):
         def make_cache(self, rows: int) -> Any:
             cache = super().make_cache(rows)
@@ -185,6 +185,6 @@ def test_a_tolerance_is_the_targets_own() -> None:
     assert run(lambda: Rough().record(), "EC301", tolerance=ec.Tolerance(atol=0.02)).outcome == "kept"
 
 
-def test_even_rows_repeat_their_own_ids() -> None:
+def test_chunks_are_cut_with_their_rows() -> None:
     assert even([[1, 2], [3]], 3) == [[1, 2, 1], [3, 3, 3]]
-    assert Pieces(samples=[[1] * 6], pieces=[3, 2, 1]).sizes(4) == [3, 1]
+    assert ChunkedPrompts(samples=[[1] * 6], chunks=[3, 2, 1]).sizes(4) == [3, 1]

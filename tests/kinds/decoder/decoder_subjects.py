@@ -9,23 +9,23 @@ from torch import Tensor
 import pytest_evalcheck as ec
 from fixtures.gallery.decoders_correct import Growing
 from pytest_evalcheck.expectations.comparison import Tolerance
-from pytest_evalcheck.kinds.decoder.subject import Live
+from pytest_evalcheck.kinds.decoder.subject import DecoderUnderTest
 
 TOLERANCE = Tolerance(rtol=1e-4, atol=1e-3)
 ROWS = [[3, 1, 4, 1], [5, 9, 2, 6]]
 
 
-def live(record: ec.Decoder | None = None, *, last: bool = True) -> Live:
-    return Live(record or Growing().record(), "cpu", TOLERANCE, last=last)
+def under_test(record: ec.Decoder | None = None, *, last_precision: bool = True) -> DecoderUnderTest:
+    return DecoderUnderTest(record or Growing().record(), "cpu", TOLERANCE, last_precision=last_precision)
 
 
-class Remembers(Growing):
+class RecordingDecoder(Growing):
     """A decoder that remembers what it was given."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.given: list[tuple[Any, ...]] = []
+        self.inputs: list[tuple[Any, ...]] = []
 
     def step(self, ids: Tensor, cache: Any, mask: Tensor, positions: Tensor) -> Any:
-        self.given.append((ids.tolist(), mask.tolist(), positions.tolist()))
+        self.inputs.append((ids.tolist(), mask.tolist(), positions.tolist()))
         return super().step(ids, cache, mask, positions)

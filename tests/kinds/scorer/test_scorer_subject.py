@@ -1,4 +1,4 @@
-"""What checks of scorers are given: scores as lists, errors that name, streams that are watched, planted functions."""
+"""The scorer under test: scores as lists, errors that name documents, streams that are watched, stub scorers."""
 
 from __future__ import annotations
 
@@ -13,11 +13,19 @@ from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.calling import TargetError
-from pytest_evalcheck.kinds.scorer.call_counts import AGGREGATIONS, calls, counting, totals
-from pytest_evalcheck.kinds.scorer.scores import entries, listed, named, same_in_another_order
-from pytest_evalcheck.kinds.scorer.streaming import streamed
-from pytest_evalcheck.kinds.scorer.stub_scorers import CannotTravel, Draws, Fails, Slow, mark
-from pytest_evalcheck.kinds.scorer.subject import ScorerSubject, one_by_one
+from pytest_evalcheck.kinds.scorer.checks_documents import is_reordered
+from pytest_evalcheck.kinds.scorer.checks_parallel import names_document, successful_scores, watch_stream
+from pytest_evalcheck.kinds.scorer.stub_scorers import (
+    AGGREGATIONS,
+    FailingScorer,
+    RandomScorer,
+    SlowScorer,
+    UnpicklableError,
+    aggregated,
+    counting_scorer,
+    stable_score,
+)
+from pytest_evalcheck.kinds.scorer.subject import ScorerSubject, as_list, score_one_by_one
 from pytest_evalcheck.strategies import SampleStrategy
 
 ROWS = [({"question": "q0", "answer": "4"}, ["4"]), ({"question": "q1", "answer": "5"}, ["4"])]
@@ -29,7 +37,7 @@ def subject(record: ec.Scorer | None = None, inputs: SampleStrategy = ExactMatch
 
 def test_every_use_gets_new_responses_and_documents() -> None:
     scorer = subject()
-    first, second = scorer.given(ROWS), scorer.given(ROWS)
+    first, second = scorer.collate(ROWS), scorer.collate(ROWS)
     assert first == second
     assert first[0][0] is not second[0][0]
     assert first[1][0] is not second[1][0]
@@ -39,38 +47,38 @@ def test_every_use_gets_new_responses_and_documents() -> None:
 def test_a_collate_gives_two_lists(made: Any) -> None:
     scorer = subject(inputs=ExactMatch.inputs.but(collate=lambda rows: made))
     with pytest.raises(TargetError, match="did not give responses and documents"):
-        scorer.given(ROWS)
+        scorer.collate(ROWS)
 
 
 def test_scores_are_a_list_or_an_error() -> None:
     assert subject().scores(ROWS) == [1.0, 0.0]
     refusing = subject(ec.Scorer.of(lambda responses, document: 1 / 0))
     assert isinstance(refusing.scores(ROWS), Raised)
-    assert [isinstance(score, Raised) for score in refusing.alone(ROWS)] == [True, True]
+    assert [isinstance(score, Raised) for score in refusing.scores_one_by_one(ROWS)] == [True, True]
 
 
 def test_iterators_are_read_outside_and_inside() -> None:
-    assert listed(map(iter, [[1, 2], [3]])) == [[1, 2], [3]]
-    assert listed((text, 1) for text in "ab") == [("a", 1), ("b", 1)]
+    assert as_list(map(iter, [[1, 2], [3]])) == [[1, 2], [3]]
+    assert as_list((text, 1) for text in "ab") == [("a", 1), ("b", 1)]
 
 
 @pytest.mark.parametrize("scores", [None, 1.0, "good", b"good", {"a": 1}])
-def test_what_cannot_be_scores_is_told(scores: Any) -> None:
+def test_what_is_not_scores_is_reported(scores: Any) -> None:
     with pytest.raises(TargetError, match="no list of scores"):
-        listed(scores)
+        as_list(scores)
 
 
-def test_scores_that_moved_are_told_from_others() -> None:
-    assert same_in_another_order([1.0, 2.0], [2.0, 1.0])
-    assert not same_in_another_order([1.0, 2.0], [1.0, 2.0])
-    assert not same_in_another_order([1.0, 2.0], [2.0, 2.0])
+def test_reordered_scores_are_detected() -> None:
+    assert is_reordered([1.0, 2.0], [2.0, 1.0])
+    assert not is_reordered([1.0, 2.0], [1.0, 2.0])
+    assert not is_reordered([1.0, 2.0], [2.0, 2.0])
 
 
 DOCUMENT = {"question": "q17", "answer": "4"}
 
 
 @pytest.mark.parametrize(
-    ("text", "tells"),
+    ("text", "names"),
     [
         ("document 3 failed", True),
         ("no parse of q17", True),
@@ -81,30 +89,25 @@ DOCUMENT = {"question": "q17", "answer": "4"}
         ("4", False),  # a field of one character may stand anywhere
     ],
 )
-def test_an_error_names_a_document_by_place_or_field(text: str, tells: bool) -> None:
-    assert named(ValueError(text), [3], DOCUMENT) is tells
+def test_an_error_names_a_document_by_index_or_field(text: str, names: bool) -> None:
+    assert names_document(ValueError(text), [3], DOCUMENT) is names
     caused = RuntimeError("scoring failed")
     caused.__cause__ = ValueError(text)
-    assert named(caused, [3], DOCUMENT) is tells
+    assert names_document(caused, [3], DOCUMENT) is names
 
 
-def test_scores_are_saved_from_a_list_and_from_an_error() -> None:
-    def is_error(entry: Any) -> bool:
-        return isinstance(entry, BaseException)
-
-    def carried(error: BaseException) -> Any:
-        return getattr(error, "scores", None)
-
-    assert entries([1.0, ValueError(), 3.0], is_error, carried) == {0: 1.0, 2: 3.0}
+def test_successful_scores_are_read_from_a_list_and_from_an_error() -> None:
+    runner = ec.Runner(run=score_one_by_one)
+    assert successful_scores([1.0, ValueError(), 3.0], runner) == {0: 1.0, 2: 3.0}
     error = ValueError()
-    assert entries(Raised(error, "score"), is_error, carried) == {}
+    assert successful_scores(Raised(error, "score"), runner) == {}
     error.scores = {0: 1.0}  # type: ignore[attr-defined]
-    assert entries(Raised(error, "score"), is_error, carried) == {0: 1.0}
+    assert successful_scores(Raised(error, "score"), runner) == {0: 1.0}
     error.scores = [1.0, error]  # type: ignore[attr-defined]
-    assert entries(Raised(error, "score"), is_error, carried) == {0: 1.0}
+    assert successful_scores(Raised(error, "score"), runner) == {0: 1.0}
 
 
-def test_parts_run_together_and_are_told_by_name() -> None:
+def test_parts_run_together_and_are_returned_by_name() -> None:
     record = ec.Scorer(
         score=lambda responses, documents: [0.0] * len(documents),
         parts=("short", "long"),
@@ -113,34 +116,34 @@ def test_parts_run_together_and_are_told_by_name() -> None:
     assert subject(record).together(("long", "short"), ROWS) == {"long": ["4", "4"], "short": ["4", "4"]}
 
 
-def test_a_scorer_without_numbers_is_not_judged_by_them() -> None:
+def test_checks_of_numbers_do_not_apply_without_numbers() -> None:
     with pytest.raises(NotApplicable):
         subject().numbers([], ROWS)
 
 
 def streaming(stream: Any, count: int = 300) -> Any:
-    return streamed(stream, lambda: subject().given(ROWS), [1.0, 0.0], count)
+    return watch_stream(stream, lambda: subject().collate(ROWS), [1.0, 0.0], count)
 
 
 def test_a_stream_is_counted_and_its_documents_are_watched() -> None:
     seen = streaming(Streams().stream)
     assert (seen.scores, seen.wrong) == (300, None)
-    assert seen.held == Streams.chunk
+    assert seen.max_alive == Streams.chunk
     whole = streaming(lambda pairs: [matches(*pair) for pair in list(pairs)])
-    assert whole.held == 300
+    assert whole.max_alive == 300
 
 
-def test_a_lazy_stream_holds_two() -> None:
-    assert streaming(lambda pairs: (matches(*pair) for pair in pairs)).held <= 2
+def test_a_lazy_stream_keeps_two_documents_alive() -> None:
+    assert streaming(lambda pairs: (matches(*pair) for pair in pairs)).max_alive <= 2
 
 
-def test_what_waits_to_be_collected_is_not_held() -> None:
+def test_documents_in_reference_cycles_do_not_count() -> None:
     def circular(pairs: Any) -> Any:
         for own, document in pairs:
             document["self"] = document
             yield matches(own, document)
 
-    assert streaming(circular, 1000).held < 400
+    assert streaming(circular, 1000).max_alive < 400
 
 
 def test_a_wrong_score_and_a_lost_one_are_seen_in_a_stream() -> None:
@@ -148,28 +151,28 @@ def test_a_wrong_score_and_a_lost_one_are_seen_in_a_stream() -> None:
     assert streaming(lambda pairs: [matches(*pair) for pair in pairs][:-1]).scores == 299
 
 
-def test_planted_functions_travel() -> None:
-    responses, documents = subject().given(ROWS)
-    for one in (Slow("none"), Draws(), Fails("none", "raises")):
-        assert len(one_by_one(pickle.loads(pickle.dumps(one)), responses, documents)) == 2
+def test_stub_scorers_can_be_pickled() -> None:
+    responses, documents = subject().collate(ROWS)
+    for one in (SlowScorer("none"), RandomScorer(), FailingScorer("none", "raises")):
+        assert len(score_one_by_one(pickle.loads(pickle.dumps(one)), responses, documents)) == 2
     with pytest.raises(ValueError, match="planted"):
-        one_by_one(Fails(repr(documents[1]), "raises"), responses, documents)
-    with pytest.raises(CannotTravel) as caught:
-        one_by_one(Fails(repr(documents[1]), "raises what cannot be pickled"), responses, documents)
+        score_one_by_one(FailingScorer(repr(documents[1]), "raises"), responses, documents)
+    with pytest.raises(UnpicklableError) as caught:
+        score_one_by_one(FailingScorer(repr(documents[1]), "raises what cannot be pickled"), responses, documents)
     with pytest.raises(TypeError):
         pickle.dumps(caught.value)
-    assert mark(responses[0], documents[0]) != mark(responses[1], documents[1])
+    assert stable_score(responses[0], documents[0]) != stable_score(responses[1], documents[1])
 
 
-def test_calls_are_counted_and_numbers_totalled() -> None:
-    responses, documents = subject().given(ROWS)
-    with counting(without=(repr(documents[1]), "largest")) as one:
-        scores = one_by_one(one, responses, documents)
-        assert calls(one) == sorted(map(repr, documents))
+def test_calls_are_counted_and_numbers_aggregated() -> None:
+    responses, documents = subject().collate(ROWS)
+    with counting_scorer(without=(repr(documents[1]), "largest")) as one:
+        scores = score_one_by_one(one, responses, documents)
+        assert one.calls() == sorted(map(repr, documents))
     assert "largest" not in scores[1]
-    assert set(totals(scores)) == set(AGGREGATIONS)
-    assert totals(scores)["count"] == 2
-    assert totals(scores)["largest"] == scores[0]["largest"]
+    assert set(aggregated(scores)) == set(AGGREGATIONS)
+    assert aggregated(scores)["count"] == 2
+    assert aggregated(scores)["largest"] == scores[0]["largest"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Cases of prompts: what is drawn, how small it shrinks, and what is made of given samples."""
+"""Cases of prompts: what is drawn, how small it shrinks, and the canonical case of given samples."""
 
 from __future__ import annotations
 
@@ -9,8 +9,19 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.kinds.decoder.cases import STEPS, Beside, Ending, Pieces, Program, Prompts, even
-from pytest_evalcheck.kinds.decoder.cases_turns import Again, Fewer, Filled, TooMany
+from pytest_evalcheck.kinds.decoder.cases import (
+    STOP_STEPS,
+    CacheProgram,
+    ChunkedPrompts,
+    OversizedBatch,
+    PaddedBatch,
+    Prompts,
+    SameBatchSize,
+    SmallerBatch,
+    StopTokens,
+    UnevenPrompts,
+    even,
+)
 
 PROMPTS = es.prompts(vocab=9, special=(0, 1))
 light = settings(max_examples=60, suppress_health_check=list(HealthCheck), deadline=None)
@@ -50,33 +61,33 @@ def test_prompts_that_cannot_be_drawn_are_refused(wrong: dict[str, int]) -> None
         es.prompts(**wrong)
 
 
-@given(Pieces.strategy(PROMPTS))
+@given(ChunkedPrompts.strategy(PROMPTS))
 @light
-def test_pieces_make_up_the_rows(case: Pieces) -> None:
+def test_chunks_add_up_to_the_rows(case: ChunkedPrompts) -> None:
     assert of_one_length(case.samples)
-    assert sum(case.pieces) == len(case.samples[0])
-    assert min(case.pieces) >= 1
-    assert case.sizes(len(case.samples[0])) == case.pieces
+    assert sum(case.chunks) == len(case.samples[0])
+    assert min(case.chunks) >= 1
+    assert case.sizes(len(case.samples[0])) == case.chunks
 
 
-@given(Fewer.strategy(PROMPTS), Again.strategy(PROMPTS))
+@given(SmallerBatch.strategy(PROMPTS), SameBatchSize.strategy(PROMPTS))
 @light
-def test_batches_in_turn_are_fewer_or_as_many(fewer: Fewer, again: Again) -> None:
+def test_a_later_batch_has_fewer_or_as_many_rows(fewer: SmallerBatch, same: SameBatchSize) -> None:
     assert 1 <= len(fewer.after) < len(fewer.samples) <= 4
-    assert len(again.after) == len(again.samples)
-    assert all(map(of_one_length, (fewer.samples, fewer.after, again.samples, again.after)))
+    assert len(same.after) == len(same.samples)
+    assert all(map(of_one_length, (fewer.samples, fewer.after, same.samples, same.after)))
 
 
-@given(TooMany.strategy(PROMPTS))
+@given(OversizedBatch.strategy(PROMPTS))
 @light
-def test_a_batch_is_larger_than_its_cache(case: TooMany) -> None:
-    assert 1 <= case.made_for < len(case.samples)
+def test_a_batch_is_larger_than_its_cache(case: OversizedBatch) -> None:
+    assert 1 <= case.cache_rows < len(case.samples)
     assert of_one_length(case.samples)
 
 
-@given(Program.strategy(PROMPTS))
+@given(CacheProgram.strategy(PROMPTS))
 @light
-def test_a_program_names_rows_that_there_are(case: Program) -> None:
+def test_a_program_names_existing_rows(case: CacheProgram) -> None:
     count = len(case.samples)
     assert case.program[0] == ("feed", len(case.samples[0]))
     assert case.program[-1][0] == "feed"
@@ -93,35 +104,35 @@ def test_a_program_names_rows_that_there_are(case: Program) -> None:
 
 @pytest.mark.parametrize("name", ["reorder", "select", "repeat", "crop"])
 def test_a_program_shrinks_to_one_operation(name: str) -> None:
-    case = minimal(Program.strategy(PROMPTS), lambda case: name in dict(case.program))
+    case = minimal(CacheProgram.strategy(PROMPTS), lambda case: name in dict(case.program))
     assert [step for step, _ in case.program] == ["feed", name, "feed"]
     assert sorted(map(len, case.samples)) in ([1, 1], [2, 2])
 
 
-@given(Ending.strategy(PROMPTS))
+@given(StopTokens.strategy(PROMPTS))
 @light
-def test_stops_are_steps_of_rows(case: Ending) -> None:
+def test_stops_are_steps_of_rows(case: StopTokens) -> None:
     for row, step in case.stops:
         assert row < len(case.samples)
-        assert step < STEPS
+        assert step < STOP_STEPS
 
 
-@given(Beside.strategy(PROMPTS))
+@given(UnevenPrompts.strategy(PROMPTS))
 @light
-def test_rows_beside_each_other_are_mostly_of_unequal_length(case: Beside) -> None:
+def test_uneven_prompts_are_mostly_of_unequal_length(case: UnevenPrompts) -> None:
     assert len(case.samples) in (2, 3)
     assert ("rows of unequal length" in case.regimes) is not of_one_length(case.samples)
 
 
-@pytest.mark.parametrize("kind", [Prompts, Beside, Pieces, Filled])
-def test_given_samples_make_a_case(kind: Any) -> None:
+@pytest.mark.parametrize("kind", [Prompts, UnevenPrompts, ChunkedPrompts, PaddedBatch])
+def test_samples_have_a_canonical_case(kind: Any) -> None:
     case = kind.of(PROMPTS, [[2, 3], [4]])
     assert [row[:1] for row in case.samples] == [[2], [4]]
     assert kind.of(PROMPTS, []) is None
 
 
 @given(st.lists(st.lists(st.integers(0, 3), min_size=1), min_size=1), st.integers(1, 9))
-def test_even_rows_are_made_of_their_own_ids(rows: list[list[int]], length: int) -> None:
+def test_even_rows_repeat_their_own_ids(rows: list[list[int]], length: int) -> None:
     for row, evened in zip(rows, even(rows, length), strict=True):
         assert len(evened) == length
         assert evened == (row * length)[:length]

@@ -74,11 +74,11 @@ def mark(tensor: Tensor, device: SimulatedDevice | None) -> Tensor:
         storage = tensor.untyped_storage()
     except (RuntimeError, NotImplementedError):
         storage = None
-    parts = _parts(tensor) if storage is None or type(tensor) not in PLAIN_TENSOR_TYPES else []
-    for part in parts:
-        mark(part, device)
-    if not parts and storage is not None:
+    if storage is not None and (type(tensor) in PLAIN_TENSOR_TYPES or not _parts(tensor)):
         setattr(storage, MARK, device)
+    else:
+        for part in _parts(tensor):
+            mark(part, device)
     return tensor
 
 

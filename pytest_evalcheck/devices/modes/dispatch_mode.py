@@ -74,8 +74,8 @@ def _device_of_plain(args: Any) -> Any:
             kind = type(arg)
             if kind is Tensor or kind is torch.nn.Parameter:
                 devices.append(getattr(arg.untyped_storage(), MARK, None))
-            elif kind is list and arg and isinstance(arg[0], Tensor):
-                devices += map(simulated_device_of, arg)
+            elif kind is list:
+                devices += [simulated_device_of(item) for item in arg if isinstance(item, Tensor)]
             elif isinstance(arg, Tensor):
                 return _MIXED
     except (RuntimeError, NotImplementedError):  # no storage: sparse

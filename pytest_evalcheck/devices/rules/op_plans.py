@@ -43,7 +43,7 @@ def plan_for(func: Any) -> Plan:
     plan = PLANS[func] = Plan(
         special=special,
         aliases=bool(func._schema.returns) and all(result.alias_info is not None for result in results),
-        checks_always=indexed or name in op_overrides.NO_KERNEL or any(argument.kwarg_only for argument in tensors),
+        checks_always=name in op_overrides.NO_KERNEL or any(argument.kwarg_only for argument in tensors),
         indexed=indexed,
         syncs=not op_overrides.SYNCS.isdisjoint((name, full)),
         syncs_on_mask=name in op_overrides.SYNCS_ON_MASK,

@@ -35,6 +35,12 @@ def _reached(regimes: Mapping[str, bool]) -> frozenset[str]:
     return frozenset(name for name, reached in regimes.items() if reached)
 
 
+def _length_regimes(rows: Rows) -> frozenset[str]:
+    lengths = [len(row) for row in rows]
+    even = "rows of one length" if len(set(lengths)) <= 1 else "rows of unequal length"
+    return _reached({even: True, "one row": len(rows) == 1, "a prompt of one token": 1 in lengths})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Prompts:
     """Prompts of unequal length."""
@@ -43,14 +49,7 @@ class Prompts:
 
     @property
     def regimes(self) -> frozenset[str]:
-        lengths = [len(row) for row in self.samples]
-        return _reached(
-            {
-                "one row": len(lengths) == 1,
-                "rows of unequal length": len(set(lengths)) > 1,
-                "a prompt of one token": 1 in lengths,
-            }
-        )
+        return _length_regimes(self.samples)
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Prompts]:
@@ -71,14 +70,7 @@ class UnevenPrompts:
 
     @property
     def regimes(self) -> frozenset[str]:
-        lengths = {len(row) for row in self.samples}
-        return _reached(
-            {
-                "rows of unequal length": len(lengths) > 1,
-                "rows of one length": len(lengths) <= 1,
-                "a prompt of one token": 1 in lengths,
-            }
-        )
+        return _length_regimes(self.samples)
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[UnevenPrompts]:
@@ -165,15 +157,13 @@ class StopTokens:
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[StopTokens]:
-        @st.composite
-        def stopping(draw: st.DrawFn) -> StopTokens:
-            rows = draw(inputs.rows(min_size=2, max_size=3))
+        def stopping(rows: Rows) -> st.SearchStrategy[StopTokens]:
             stop = st.tuples(st.integers(0, len(rows) - 1), st.integers(0, STOP_STEPS - 2))
             some = st.lists(stop, min_size=1, max_size=2)
-            stops = draw(st.one_of(some, some, st.lists(stop, max_size=1)))
-            return cls(samples=rows, stops=stops, prompted=draw(st.integers(0, 2)) > 0, padding=draw(st.booleans()))
+            stops, often = st.one_of(some, some, st.lists(stop, max_size=1)), st.integers(0, 2).map(bool)
+            return st.builds(cls, samples=st.just(rows), stops=stops, prompted=often, padding=st.booleans())
 
-        return stopping()
+        return inputs.rows(min_size=2, max_size=3).flatmap(stopping)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,12 +247,10 @@ class SameBatchSize:
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[SameBatchSize]:
-        @st.composite
-        def batches(draw: st.DrawFn) -> SameBatchSize:
-            rows = draw(even_rows(inputs, 1, 2))
-            return cls(samples=rows, after=draw(even_rows(inputs, len(rows), len(rows))))
+        def batches(rows: Rows) -> st.SearchStrategy[SameBatchSize]:
+            return st.builds(cls, samples=st.just(rows), after=even_rows(inputs, len(rows), len(rows)))
 
-        return batches()
+        return even_rows(inputs, 1, 2).flatmap(batches)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -278,13 +266,10 @@ class SmallerBatch:
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[SmallerBatch]:
-        @st.composite
-        def batches(draw: st.DrawFn) -> SmallerBatch:
-            rows = draw(even_rows(inputs, 2, 4))
-            count = draw(st.integers(1, len(rows) - 1))
-            return cls(samples=rows, after=draw(even_rows(inputs, count, count)))
+        def batches(rows: Rows) -> st.SearchStrategy[SmallerBatch]:
+            return st.builds(cls, samples=st.just(rows), after=even_rows(inputs, 1, len(rows) - 1))
 
-        return batches()
+        return even_rows(inputs, 2, 4).flatmap(batches)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,13 +286,11 @@ class OversizedBatch:
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[OversizedBatch]:
-        @st.composite
-        def batch(draw: st.DrawFn) -> OversizedBatch:
-            cache_rows = draw(st.integers(1, 2))
-            count = draw(st.sampled_from([cache_rows + 1, 2 * cache_rows, 3 * cache_rows]))
-            return cls(samples=draw(even_rows(inputs, count, count)), cache_rows=cache_rows)
+        def batch(sizes: tuple[int, int]) -> st.SearchStrategy[OversizedBatch]:
+            cache_rows, rows = sizes
+            return st.builds(cls, samples=even_rows(inputs, rows, rows), cache_rows=st.just(cache_rows))
 
-        return batch()
+        return st.sampled_from([(1, 2), (2, 3), (1, 3), (2, 4), (2, 6)]).flatmap(batch)
 
 
 @dataclass(frozen=True, kw_only=True)

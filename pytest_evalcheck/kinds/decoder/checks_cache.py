@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import cycle, islice
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.tensors import overwrite
-from pytest_evalcheck.kinds.decoder.cache_operations import ROW_OPERATIONS, execute, replay_on_new_cache
-from pytest_evalcheck.kinds.decoder.cases import CacheProgram, ChunkedPrompts, OverCapacity, even
+from pytest_evalcheck.kinds.decoder.cases import (
+    CacheProgram,
+    ChunkedPrompts,
+    Operation,
+    OverCapacity,
+    cut_sizes,
+    even,
+)
 from pytest_evalcheck.kinds.decoder.subject import (
+    LIST_OPERATIONS,
     NEW_TOKENS,
+    CachedSequence,
     DecoderSubject,
     DecoderUnderTest,
     Ids,
-    all_rows_or_none,
     plural,
 )
 
 _FEW = 8
 _SHORT = 6
+ROW_OPERATIONS = ("reorder", "select", "repeat", "crop")
 
 
 @check("EC301", regimes=("one token at a time", "several tokens at a time"), examples=15)
@@ -37,14 +47,13 @@ def cached_decoding_equals_uncached_decoding(subject: DecoderSubject, case: Chun
         rows = decoder.truncate(subject.prompts(case.samples))
         if "step" in decoder.methods:
             chunks = case.sizes(len(rows[0]))
-            actual = decoder.start(len(rows)).decode_chunks(rows, chunks)
+            actual, expected = decoder.decode_both("step", rows, chunks=chunks)
             if max(chunks[1:], default=1) == 1 or not decoder.is_declared_refusal(actual, "chunks"):
                 about = f"the logits of rows that come in chunks of {chunks}"
-                decoder.assert_same(actual, decoder.decode_uncached(rows), about=about)
+                decoder.assert_same(actual, expected, about=about)
         if "generate" in decoder.methods:
-            prompts = decoder.truncate(rows, NEW_TOKENS)
-            actual = decoder.decode("generate", decoder.start(len(prompts)), prompts)
-            decoder.assert_same(actual, decoder.greedy(prompts, actual), about="the tokens that are generated")
+            actual, expected = decoder.decode_both("generate", decoder.truncate(rows, NEW_TOKENS))
+            decoder.assert_same(actual, expected, about="the tokens that are generated")
 
 
 @check("EC307", regimes=("one operation", "several operations"), examples=15)
@@ -79,16 +88,22 @@ def tokens_beyond_the_capacity_are_refused_or_decoded(subject: DecoderSubject, c
     Fix: raise an error that names the capacity and the length that was asked for.
     """
     for decoder in subject.precisions():
-        if decoder.record.capacity is None:
+        capacity = decoder.record.capacity
+        if capacity is None:
             raise NotApplicable("the cache grows")
-        rows = even(decoder.truncate(subject.prompts(case.samples)), decoder.record.capacity + case.extra)
+        rows = even(decoder.truncate(subject.prompts(case.samples)), capacity + case.extra)
         for method in decoder.methods:
-            if not short_rows_match(decoder, method, rows, decoder.record.capacity):
+            # Of a generation the last tokens are new ones.
+            full = _cut(rows, capacity if method == "step" else capacity - NEW_TOKENS)
+            if not decoder.agrees(*decoder.decode_both(method, _cut(full, min(_SHORT, capacity - NEW_TOKENS)))):
                 inconclusive("a few tokens are decoded otherwise than without a cache; see EC301")
                 continue
-            actual, expected = decode_to_capacity(decoder, method, rows, decoder.record.capacity)
+            actual, expected = decoder.decode_both(method, full)
             decoder.assert_same(actual, expected, about=f"what is decoded by {method} up to the capacity")
-            actual, expected = decode_beyond_capacity(decoder, method, rows, decoder.record.capacity, case.at_once)
+            prompts = full if method == "generate" and not case.at_once else rows
+            chunks = [len(rows[0])] if case.at_once else [capacity, *[1] * case.extra]
+            count = len(rows[0]) - len(prompts[0]) + 1
+            actual, expected = decoder.decode_both(method, prompts, chunks=chunks, count=count)
             about = f"what is decoded by {method} of {plural(case.extra, 'token')} more than the capacity"
             if isinstance(actual, Raised):
                 expect(actual).holds(bool(str(actual.error).strip()), about=f"an error without a text for {about}")
@@ -122,37 +137,8 @@ def the_cache_is_used(subject: DecoderSubject, case: ChunkedPrompts) -> None:
                 inconclusive("the model has no embedding at which ids could be counted")
 
 
-def short_rows_match(decoder: DecoderUnderTest, method: str, rows: Ids, capacity: int) -> bool:
-    """Whether a few tokens are decoded as they are without a cache, which EC301 checks."""
-    short = [row[: max(1, min(_SHORT, capacity - NEW_TOKENS))] for row in rows]
-    actual = decoder.decode_with_new_cache(method, short)
-    expected = decoder.decode_uncached(short) if method == "step" else decoder.greedy(short, actual)
-    return decoder.agrees(actual, expected)
-
-
-def decode_to_capacity(decoder: DecoderUnderTest, method: str, rows: Ids, capacity: int) -> tuple[Any, Any]:
-    """What rows get that fill the cache exactly, and what they get without a cache."""
-    spare = 0 if method == "step" else NEW_TOKENS
-    full = [row[: max(1, capacity - spare)] for row in rows]
-    actual = decoder.decode(method, decoder.start(len(rows)), full)
-    if method == "step":
-        return actual, decoder.decode_uncached(full)
-    actual = all_rows_or_none(actual, rows)
-    return actual, decoder.greedy(full, actual or [])
-
-
-def decode_beyond_capacity(
-    decoder: DecoderUnderTest, method: str, rows: Ids, capacity: int, at_once: bool
-) -> tuple[Any, Any]:
-    """What rows get that are longer than the cache, and what they get without one."""
-    length, sequence = len(rows[0]), decoder.start(len(rows))
-    if method == "step":
-        chunks = [length] if at_once else [capacity, *[1] * (length - capacity)]
-        return sequence.decode_chunks(rows, chunks), decoder.decode_uncached(rows)
-    prompts = rows if at_once else [row[: max(1, capacity - NEW_TOKENS)] for row in rows]
-    count = 1 if at_once else length - len(prompts[0]) + 1
-    actual = sequence.error or all_rows_or_none(decoder.generate(prompts, sequence.cache, count), rows)
-    return actual, actual if isinstance(actual, Raised) else decoder.greedy(prompts, actual or [], count)
+def _cut(rows: Ids, length: int) -> Ids:
+    return [row[: max(1, length)] for row in rows]
 
 
 def decode_last_token(decoder: DecoderUnderTest, rows: Ids, *, corrupted: bool = False) -> Any:
@@ -193,3 +179,66 @@ def counting_tokens_read(model: Any) -> Iterator[list[int]]:
     finally:
         if hook:
             hook.remove()
+
+
+@dataclass
+class Execution:
+    """What a program did."""
+
+    rows: list[list[int]]
+    """The ids that the cache holds, row by row."""
+    sizes: list[int] = field(default_factory=list)
+    """The sizes of the chunks in which they came."""
+    done: list[str] = field(default_factory=list)
+    """The operations that the cache offers, with their arguments."""
+    refused: Raised | None = None
+    """The error of an operation."""
+    last: Any = None
+    """The logits of the last chunk, row by row, or the error."""
+
+
+def execute(decoder: DecoderUnderTest, samples: Ids, program: Sequence[Operation]) -> Execution:
+    """Do what a program says."""
+    feeds = sum(count for name, count in program[1:] if name == "feed")
+    source = decoder.truncate(samples, feeds)
+    sequence, execution, fed = decoder.start(len(source)), Execution([[] for _ in source]), 0
+    for name, argument in program:
+        if name == "feed":
+            new = []
+            for i in range(len(execution.rows)):
+                start = fed + i if fed else 0  # rows that are copies of each other go on with other ids
+                new.append(list(islice(cycle(source[i % len(source)]), start, start + argument)))
+            new = new if fed else [row[: len(source[0])] for row in new]
+            fed += len(new[0])
+            execution.last = sequence.decode_step(new)
+            execution.rows = [[*before, *row] for before, row in zip(execution.rows, new, strict=True)]
+            execution.sizes.append(len(new[0]))
+        elif decoder.offers(name) and execution.rows[0]:
+            _apply(decoder, sequence, execution, name, argument)
+        if sequence.error:
+            break
+    execution.last = execution.last if isinstance(execution.last, Raised) else list(execution.last)
+    return execution
+
+
+def replay_on_new_cache(decoder: DecoderUnderTest, execution: Execution) -> Any:
+    """The logits of the last chunk with a new cache, into which the rows come as they are in the end."""
+    logits = decoder.start(len(execution.rows)).decode_chunks(execution.rows, execution.sizes)
+    return logits if isinstance(logits, Raised) else [row[-execution.sizes[-1] :] for row in logits]
+
+
+def _apply(decoder: DecoderUnderTest, sequence: CachedSequence, execution: Execution, name: str, argument: Any) -> None:
+    count, length = len(execution.rows), len(execution.rows[0])
+    if name == "reorder":
+        argument = list(islice(cycle([i % count for i in argument]), count))
+    elif name == "select":
+        argument = sorted({i % count for i in argument})
+    elif name == "crop":
+        argument = max(1, length - argument)
+        execution.sizes = cut_sizes(execution.sizes, argument)
+    elif count * argument > (decoder.record.max_rows or count * argument):
+        return
+    sequence.apply(name, argument)
+    execution.refused = sequence.error
+    execution.rows = LIST_OPERATIONS[name](execution.rows, argument)
+    execution.done.append(f"{name}({argument})")

@@ -74,6 +74,20 @@ class DecoderUnderTest:
         length = len(rows[0])
         return sequence.decode_chunks(rows, [length - 1, 1] if length > 1 else [1])
 
+    def decode_both(
+        self, method: str, rows: Ids, *, chunks: Sequence[int] = (), count: int = NEW_TOKENS
+    ) -> tuple[Any, Any]:
+        """What rows of one length get with a new cache, and what they get without one.
+
+        By ``step`` they come in ``chunks``, by ``generate`` they get ``count`` tokens.
+        """
+        sequence = self.start(len(rows))
+        if method == "step":
+            actual = sequence.decode_chunks(rows, chunks) if chunks else self.decode(method, sequence, rows)
+            return actual, self.decode_uncached(rows)
+        actual = sequence.error or all_rows_or_none(self.generate(rows, sequence.cache, count), rows)
+        return actual, self.greedy(rows, actual, count)
+
     def decode_with_new_cache(self, method: str, rows: Ids, cache_rows: int = 0) -> Any:
         """The same with a new cache, for as many rows or for ``cache_rows``. None where a row is missing."""
         return all_rows_or_none(self.decode(method, self.start(cache_rows or len(rows)), rows), rows)

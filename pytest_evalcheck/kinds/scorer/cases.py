@@ -49,13 +49,13 @@ class MalformedResponse:
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[MalformedResponse]:
-        @st.composite
-        def documents(draw: st.DrawFn) -> MalformedResponse:
-            assert inputs.odd is not None
-            rows = draw(inputs.rows(min_size=1, max_size=4))
-            return cls(samples=rows, odd=draw(inputs.odd), index=draw(st.integers(0, len(rows))))
+        assert inputs.odd is not None
+        odd = inputs.odd
 
-        return documents()
+        def documents(rows: Rows) -> st.SearchStrategy[MalformedResponse]:
+            return st.builds(cls, samples=st.just(rows), odd=odd, index=st.integers(0, len(rows)))
+
+        return inputs.rows(min_size=1, max_size=4).flatmap(documents)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,12 +99,10 @@ class FaultyDocument:
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[FaultyDocument]:
-        @st.composite
-        def documents(draw: st.DrawFn) -> FaultyDocument:
-            rows = draw(inputs.rows(min_size=3, max_size=5))
-            return cls(samples=rows, index=draw(st.sampled_from([0, len(rows) - 1, 1])))
+        def documents(rows: Rows) -> st.SearchStrategy[FaultyDocument]:
+            return st.builds(cls, samples=st.just(rows), index=st.sampled_from([0, len(rows) - 1, 1]))
 
-        return documents()
+        return inputs.rows(min_size=3, max_size=5).flatmap(documents)
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> FaultyDocument | None:
@@ -126,13 +124,11 @@ class SingleDocument:
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[SingleDocument]:
-        @st.composite
-        def documents(draw: st.DrawFn) -> SingleDocument:
-            rows = draw(inputs.rows(min_size=2, max_size=4))
-            order = draw(st.permutations(range(len(rows))))
-            return cls(samples=rows, index=draw(st.integers(0, len(rows) - 1)), order=list(order))
+        def documents(rows: Rows) -> st.SearchStrategy[SingleDocument]:
+            index, order = st.integers(0, len(rows) - 1), st.permutations(range(len(rows)))
+            return st.builds(cls, samples=st.just(rows), index=index, order=order)
 
-        return documents()
+        return inputs.rows(min_size=2, max_size=4).flatmap(documents)
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> SingleDocument | None:
@@ -154,13 +150,11 @@ class TwoBatches:
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[TwoBatches]:
-        @st.composite
-        def batches(draw: st.DrawFn) -> TwoBatches:
-            rows = draw(inputs.rows(min_size=2, max_size=4))
-            size = len(rows) // 2 if draw(st.booleans()) else draw(st.integers(1, len(rows) - 1))
-            return cls(samples=rows[:size], after=rows[size:])
+        def batches(rows: Rows) -> st.SearchStrategy[TwoBatches]:
+            sizes = st.one_of(st.just(len(rows) // 2), st.integers(1, len(rows) - 1))
+            return sizes.map(lambda size: cls(samples=rows[:size], after=rows[size:]))
 
-        return batches()
+        return inputs.rows(min_size=2, max_size=4).flatmap(batches)
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> TwoBatches | None:

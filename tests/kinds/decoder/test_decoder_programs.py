@@ -11,8 +11,7 @@ from torch import Tensor
 import pytest_evalcheck as ec
 from fixtures.gallery.decoders_correct import VOCAB, Generating, Growing, Recurrent
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.kinds.decoder.cache_operations import execute, replay_on_new_cache
-from pytest_evalcheck.kinds.decoder.checks_cache import counting_tokens_read
+from pytest_evalcheck.kinds.decoder.checks_cache import counting_tokens_read, execute, replay_on_new_cache
 from pytest_evalcheck.kinds.decoder.checks_rows import without_last_stop
 from pytest_evalcheck.kinds.decoder.record import truncate_at_stop
 

@@ -1,6 +1,6 @@
 """The fixed Composer wrapper beside the original, and beside the original on a deep copy of the batch.
 
-    python benchmarks/composer_wrapper.py [--rounds 30]
+    python benchmarks/composer_wrapper.py [--rounds 30] [--smoke]
 
 These are the two roads of mosaicml/composer#3196: copy the batch, or do not write into it. The original alone spoils
 its batch; it gets a fresh container with cloned labels each time, made outside of what is measured.
@@ -29,10 +29,13 @@ import torch
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
-    import transformers
-    from composer.metrics import LanguageCrossEntropy, LanguagePerplexity, MaskedAccuracy
-    from composer.models import HuggingFaceModel as Original
-    from transformers.modeling_outputs import CausalLMOutput
+    try:
+        import transformers
+        from composer.metrics import LanguageCrossEntropy, LanguagePerplexity, MaskedAccuracy
+        from composer.models import HuggingFaceModel as Original
+        from transformers.modeling_outputs import CausalLMOutput
+    except ImportError as error:
+        raise SystemExit(f"this benchmark needs Composer: pip install mosaicml transformers ({error})") from error
 
     from pytest_evalcheck.fixes.composer import HuggingFaceModel as Fixed
 
@@ -149,10 +152,12 @@ def timed(roads: dict[str, Callable[[], Callable[[], None]]], rounds: int) -> di
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=30)
-    rounds = parser.parse_args().rounds
+    parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
+    asked = parser.parse_args()
+    rounds, settings = (3, SETTINGS[:1]) if asked.smoke else (asked.rounds, SETTINGS)
     warnings.simplefilter("ignore")
     print(f"{'':36} {'road':10} {'CPU ms':>10} {'beside the original':>24} {'peak MB':>8}")
-    for setting in SETTINGS:
+    for setting in settings:
         roads = prepared(setting)
         timed(roads, 3)
         gc.disable()

@@ -1,6 +1,6 @@
 """What the decoder promises cost for one architecture, and for how many planted bugs they are red.
 
-    python benchmarks/decoder_battery.py [--every 1] [--effort quick]
+    python benchmarks/decoder_battery.py [--every 1] [--effort quick] [--smoke]
 
 The battery is EC301 to EC313 over the targets of the sweep, each an architecture of transformers with a tiny model, in
 this one process. What is imported when a target is first built is not its cost, so EC301 is tried once before. Figures
@@ -44,17 +44,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--effort", default="quick", choices=("quick", "normal"))
+    parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")
     core.global_force_seed = 1
     targets = [one for one in vars(sweep).values() if isinstance(one, ec.Target)][:: asked.every]
+    bugs = [one for one in SPECIMENS if one.bug.kind == "decoder"]
+    if asked.smoke:
+        targets, bugs = targets[:1], bugs[:2]
     costs = {target.name: cost(target, asked.effort) for target in targets}
     print(f"{len(costs)} targets at {asked.effort} effort: median {statistics.median(costs.values()):.2f} s, ", end="")
     print(f"mean {statistics.mean(costs.values()):.2f} s; dearest ", end="")
     print(", ".join(f"{name} {costs[name]:.1f} s" for name in sorted(costs, key=costs.__getitem__)[:-6:-1]))
-    bugs = [one for one in SPECIMENS if one.bug.kind == "decoder"]
     caught = [one for one in bugs if ec.run(one.bug, select=one.code, effort=asked.effort).of("broken")]
     print(f"red for {len(caught)} of {len(bugs)} planted bugs")
+    assert len(caught) == len(bugs), "a planted bug was not caught"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Generation over a ragged stream with caches that are kept, beside the ways of torchtune and transformers.
 
     python benchmarks/decoding.py [--rounds 5] [--only torchtune|transformers] [--part stream|stops|memory]
-                                   [--ways PATTERN]
+                                   [--ways PATTERN] [--smoke]
 
 A stream has full batches, a short last one, and a multiple-choice expansion: questions x choices, more rows than a
 batch has room for, cut into batches. Every way gets the same batches, longest prompts first as lm-eval sorts them, and
@@ -103,11 +103,13 @@ def compare(name: str, made: dict[str, Way], batches: Batches, rounds: int) -> N
         print(f"  {way:52}{tokens / min(taken):8.0f} tokens/s   ours is {ratio:5.2f} times as fast")
 
 
-def run(library: str, rounds: int, part: str | None, text: str) -> None:
+def run(library: str, rounds: int, part: str | None, text: str, smoke: bool) -> None:
     model = models(library, VOCABULARY)
     size = sum(map(Tensor.numel, model.parameters()))
     print(f"\n{library}, {size / 1e6:.1f} million parameters, batches of up to {CAPACITY}, {NEW} new tokens")
     batches, build = stream(), WAYS[library]
+    if smoke:
+        batches = [batch[:2] for batch in batches[-2:]]
     plain = _chosen(build(model, ()), text)
     if part in (None, "stream"):
         compare("no row stops", plain, batches, rounds)
@@ -149,7 +151,10 @@ def main() -> None:
     parser.add_argument("--part", choices=("stream", "stops", "memory"))
     parser.add_argument("--ways", default="")
     parser.add_argument("--peak-of", help=argparse.SUPPRESS)
+    parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
     given: Any = parser.parse_args()
+    if given.smoke:
+        given.rounds, given.part = 1, "stream"
     logging.disable(logging.WARNING)
     torch.set_num_threads(1)
     if given.peak_of:
@@ -158,7 +163,7 @@ def main() -> None:
     for library in ("torchtune", "transformers"):
         if given.only in (None, library):
             if given.part != "memory":
-                run(library, given.rounds, given.part, given.ways)
+                run(library, given.rounds, given.part, given.ways, given.smoke)
             if given.part in (None, "memory"):
                 memory(library)
 

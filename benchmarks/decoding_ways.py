@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from pytest_evalcheck.fixes.caches import (
-    NarrowStaticCache,
+    ResizableStaticCache,
     TorchtuneDecoder,
     TransformersDecoder,
     decode,
-    kept_kv_cache,
     pad_batch,
+    persistent_kv_cache,
     trim,
 )
 
@@ -101,10 +101,10 @@ def torchtune_ways(model: Any, stops: Sequence[int]) -> dict[str, Way]:
 
     def kept(batches: Batches) -> list[list[int]]:
         rows = []
-        with kept_kv_cache(model, capacity=CAPACITY, max_seq_len=CONTEXT) as caches:
+        with persistent_kv_cache(model, capacity=CAPACITY, max_seq_len=CONTEXT) as caches:
             for batch in batches:
                 ids = padded(batch)
-                caches.fresh(len(batch))
+                caches.start_batch(len(batch))
                 rows += cut(generate(model, ids, **options)[0], ids.shape[1], stops)
         return rows
 
@@ -165,10 +165,10 @@ def transformers_ways(model: Any, stops: Sequence[int]) -> dict[str, Way]:
         return way
 
     def kept(batches: Batches) -> list[list[int]]:
-        cache = NarrowStaticCache(model.config, max_cache_len=NEEDED, max_batch_size=CAPACITY)
+        cache = ResizableStaticCache(model.config, max_cache_len=NEEDED, max_batch_size=CAPACITY)
         rows = []
         for batch in batches:
-            rows += generated(past_key_values=cache.fresh(len(batch)))([batch])
+            rows += generated(past_key_values=cache.start_batch(len(batch)))([batch])
         cache.release()
         return rows
 

@@ -2,6 +2,7 @@
 
     python benchmarks/fidelity.py [--ops 'nn.functional.*,add'] [--device cuda|mps] [--samples 3] [--seed 0] [--list]
     python benchmarks/fidelity.py --real
+    python benchmarks/fidelity.py --smoke
 
 Calls are those that PyTorch tests its operators with (`op_db`), up to three of different kinds each, and their in-place
 forms. Placements are all tensors on the device, then each tensor in turn on the CPU, and on a second device. A decision
@@ -15,7 +16,7 @@ is one call in one placement. Printed are how many there are, how many FakeTenso
 
 A wrong refusal is a false alarm of the simulation, a wrong acceptance is a bug that it lets through. Then values and
 gradients inside and outside are compared, and float64 on MPS is tried. Same seed, same decisions; about two minutes on
-one core. Needs `expecttest`.
+one core. Needs `expecttest`. `--smoke` asks about a few operators, in seconds.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from fidelity_table import Row, find, rows
 from fidelity_values import Tally, float64, gradients, values
 
 DECIDED = ("accepted", "refused")
+SMOKE = "add,addmm,cat,gather,where,zeros"
 SHARES = {"FakeTensor agrees": "FakeTensor decided too", "right after adjudication": "known after adjudication"}
 # Where the simulation is known to be wrong, as patterns of decisions: the test that holds the rest looks away here.
 SHORT_OF: tuple[str, ...] = ("nn.functional.soft_margin_loss *, input on cpu 0-dim: *",)
@@ -177,7 +179,10 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--real", action="store_true", help="ask a real CUDA device too")
     parser.add_argument("--list", action="store_true", help="name every decision that is wrong or ambiguous")
+    parser.add_argument("--smoke", action="store_true", help=f"the same as --samples 1 --ops {SMOKE}")
     given = parser.parse_args()
+    if given.smoke:
+        given.ops, given.samples = SMOKE, 1
     drawn = given.samples, given.seed
     if given.real and not torch.cuda.is_available():
         parser.error("--real: there is no CUDA device here")

@@ -17,7 +17,7 @@ from torch.fx.experimental.symbolic_shapes import ShapeEnv
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pytest_evalcheck.devices import CannotSimulate, simulate
-from pytest_evalcheck.devices.tags import device_of
+from pytest_evalcheck.devices.device_marks import device_of
 
 Tensor = torch.Tensor
 Ask = Callable[[Call, Placement], "Verdict"]

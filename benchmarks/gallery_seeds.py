@@ -1,6 +1,6 @@
 """Whether the gallery is judged alike with every seed: what tests/test_gallery.py asks with one seed, with many.
 
-    python benchmarks/gallery_seeds.py [--kinds loop,decoder] [--seeds 2,3,4] [--effort normal] [--part 1/2]
+    python benchmarks/gallery_seeds.py [--kinds loop,decoder] [--seeds 2,3,4] [--effort normal] [--part 1/2] [--smoke]
 
 Prints each planted bug that its check missed, or that another check caught as well without being named, and each
 correct twin that a check took for broken: there should be none. For when a check, a strategy or a specimen changes.
@@ -32,7 +32,7 @@ def judged(specimen: Specimen, effort: str) -> Iterator[str]:
         yield f"missed: {cell.outcome} {cell.reason}"
     named = ",".join([specimen.code, *specimen.breaks_too])
     for other in ec.run(specimen.bug, specimen.devices, ignore=named, effort=effort, timeout=300).of("broken"):
-        yield f"caught by {other.code} as well: {other.reason} {other.case}"
+        yield f"caught by {other.code} as well: {other.reason} {other.failure and other.failure.case}"
 
 
 def main() -> None:
@@ -41,10 +41,15 @@ def main() -> None:
     parser.add_argument("--seeds", default="2,3,4")
     parser.add_argument("--effort", default="normal", choices=EFFORTS)
     parser.add_argument("--part", default="1/1")
+    parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
     asked = parser.parse_args()
+    if asked.smoke:
+        asked.kinds, asked.seeds, asked.effort = "metric", "2", "quick"
     first, parts = map(int, asked.part.split("/"))
     kinds = asked.kinds.split(",")
     chosen = [one for one in SPECIMENS if one.bug.kind in kinds and not one.apart][first - 1 :: parts]
+    if asked.smoke:
+        chosen = chosen[:2]
     twins = {one.twin.name: one.twin for one in chosen}
     warnings.simplefilter("ignore")
     for seed in map(int, asked.seeds.split(",")):
@@ -52,7 +57,10 @@ def main() -> None:
         found = [f"{one.code}-{one.bug.name} {wrong}" for one in chosen for wrong in judged(one, asked.effort)]
         for twin in twins.values():
             broken = ec.run(twin, "auto", effort=asked.effort, timeout=300).of("broken")
-            found += [f"{twin.name} is correct, but {cell.code}: {cell.reason} {cell.case}" for cell in broken]
+            found += [
+                f"{twin.name} is correct, but {cell.code}: {cell.reason} {cell.failure and cell.failure.case}"
+                for cell in broken
+            ]
         for line in found:
             print(f"  {line}")
         print(f"seed {seed}: {len(chosen)} bugs, {len(twins)} twins, {len(found)} judged otherwise", flush=True)

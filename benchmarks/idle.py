@@ -1,6 +1,6 @@
 """What the plugin costs a run that does not use it: pytest alone beside pytest with the plugin, in turn.
 
-    python benchmarks/idle.py [--pairs 20]
+    python benchmarks/idle.py [--pairs 20] [--smoke]
 
 Printed are the medians of CPU seconds (user and system, of the whole process) and of the differences pair by pair.
 The goal is under 5 ms added and no heavy import.
@@ -47,7 +47,9 @@ def modules(folder: Path, *options: str) -> set[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=20)
-    pairs = parser.parse_args().pairs
+    parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
+    asked = parser.parse_args()
+    pairs = 3 if asked.smoke else asked.pairs
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "test_one.py").write_text("def test_one(): pass\n")

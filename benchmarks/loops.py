@@ -1,17 +1,17 @@
-"""What the reference loop costs with all its fixes, beside a bare loop over the same batches.
+"""The cost of the reference loop with all its fixes, compared with a bare loop over the same batches.
 
-    python benchmarks/loops.py [--rounds 15] [--samples 256] [--batch 16]
+    python benchmarks/loops.py [--rounds 15] [--samples 256] [--batch 16] [--smoke]
 
-Both loops evaluate the same small transformer over the batches of a data loader, in turn, so that both meet the same
-load. The bare loop is what people write: ``model.eval()``, ``no_grad``, a mean of the losses of the batches and a list
-of predictions. `pytest_evalcheck.fixes.loops.evaluate` lends the model, carries ids, retries, counts sums and items per
-sample, keeps predictions by id and joins them. `ExactLossTrainer` is put beside the plain Trainer where transformers
-is there; its check of the loss is once per trainer and happens before the rounds.
+Both loops evaluate the same small transformer over the batches of a data loader, in turn, so that the load of the
+machine is the same for both. The bare loop is the usual one: ``model.eval()``, ``no_grad``, a mean of the losses of the
+batches and a list of predictions. `pytest_evalcheck.fixes.loops.evaluate` restores the model's state, retries, adds
+sums and items per sample, and joins predictions by id. `ExactLossTrainer` is compared with the plain Trainer where
+transformers is installed; its check of the loss runs once per trainer, before the rounds.
 
 Printed are the median of each and the median of the ratios of the rounds, in time and in processor time. On a busy
-machine the models' own time varies by more than the goal of 3 %. So both loops run with a model as well that only
-hands out logits made before: what they differ by there is what the fixes add, and that beside the bare loop is the
-last figure of each pair.
+machine the models' own time varies by more than the goal of 3 %. Therefore both loops also run with a model that
+returns logits computed before: their difference is what the fixes add, and its share of the bare loop is the last
+figure of each pair.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 
-from pytest_evalcheck.fixes.loops import CarryIds, Step, evaluate, sample_losses
+from pytest_evalcheck.fixes.loops import IdCollator, StepResult, evaluate, sample_losses
 
 TOKENS, VOCABULARY = 64, 1000
 
@@ -52,7 +52,7 @@ class Model(nn.Module):
 
 
 class Remembered(nn.Module):
-    """Gives logits that were made before, so that a loop around it takes the loop's own time."""
+    """Returns logits computed before, so that a loop around it takes the loop's own time."""
 
     def __init__(self, logits: torch.Tensor) -> None:
         super().__init__()
@@ -79,10 +79,10 @@ def bare(model: nn.Module, loader: Any) -> tuple[float, torch.Tensor]:
     return statistics.mean(losses), torch.cat(predictions)
 
 
-def step(model: nn.Module, batch: Any) -> Step:
+def step(model: nn.Module, batch: Any) -> StepResult:
     logits = model(batch["tokens"])
     sums, items = sample_losses(logits, batch["tokens"], shift=True)
-    return Step(batch["ids"], sums, items, {"predictions": logits.argmax(-1)})
+    return StepResult(batch["ids"], sums, items, {"predictions": logits.argmax(-1)})
 
 
 def measured(ways: dict[str, Callable[[], Any]], rounds: int) -> dict[str, list[tuple[float, float]]]:
@@ -119,7 +119,7 @@ def loops(rounds: int, samples: int, batch: int) -> None:
     torch.manual_seed(0)
     data = rows(samples)
     plain = DataLoader(data, batch_size=batch)
-    carrying = DataLoader(data, batch_size=batch, collate_fn=CarryIds())
+    carrying = DataLoader(data, batch_size=batch, collate_fn=IdCollator())
 
     def ways(model: nn.Module) -> dict[str, Callable[[], Any]]:
         return {
@@ -127,7 +127,9 @@ def loops(rounds: int, samples: int, batch: int) -> None:
             "evaluate, all fixes": lambda: evaluate(model, carrying, step, order=samples),
         }
 
-    found = measured(ways(Model().train()), rounds)
+    model = Model().train()
+    assert abs(bare(model, plain)[0] - evaluate(model, carrying, step, order=samples).loss) < 1e-4
+    found = measured(ways(model), rounds)
     told(found)
     added(found, measured(ways(Remembered(torch.randn(batch, TOKENS, VOCABULARY)).train()), 4 * rounds))
 
@@ -146,7 +148,7 @@ def trainers(rounds: int, samples: int, batch: int) -> None:
     )
 
     class RememberedForCausalLM(LlamaForCausalLM):
-        """Looks its logits up, so that what the Trainer does around it is what takes time."""
+        """Looks its logits up, so that only the Trainer takes time."""
 
         table = torch.randn(VOCABULARY, VOCABULARY)
 
@@ -180,7 +182,10 @@ if __name__ == "__main__":
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--samples", type=int, default=256)
     parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
     given = parser.parse_args()
+    if given.smoke:
+        given.rounds, given.samples, given.batch = 1, 12, 4
     loops(given.rounds, given.samples, given.batch)
     if importlib.util.find_spec("transformers"):
         trainers(given.rounds, given.samples, given.batch)

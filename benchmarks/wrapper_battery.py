@@ -1,6 +1,6 @@
 """What the wrapper promises cost on one tiny model, beside plain evaluations of the same model.
 
-    python benchmarks/wrapper_battery.py [--turns 3]
+    python benchmarks/wrapper_battery.py [--turns 3] [--smoke]
 
 A plain evaluation builds the model and runs it once over four rows, as every loop does for one batch. The battery is
 EC101 to EC111 at quick and at normal effort. Both are taken in turns; the figure is how many plain evaluations one
@@ -56,12 +56,13 @@ def cpu(call: Callable[[], object]) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--turns", type=int, default=3)
-    turns = parser.parse_args().turns
+    parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
+    asked = parser.parse_args()
     core.global_force_seed = 1
     plain()  # what is imported on first use is not the battery's cost
     ec.run(target, effort="quick")
-    seen: dict[str, list[tuple[float, float]]] = {"quick": [], "normal": []}
-    for _ in range(turns):
+    seen: dict[str, list[tuple[float, float]]] = {"quick": []} if asked.smoke else {"quick": [], "normal": []}
+    for _ in range(1 if asked.smoke else asked.turns):
         for effort, pairs in seen.items():
             one = cpu(lambda: [plain() for _ in range(PLAIN)]) / PLAIN
             report = []

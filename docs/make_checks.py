@@ -19,7 +19,8 @@ from hypothesis import settings  # noqa: E402
 import pytest_evalcheck as ec  # noqa: E402
 from fixtures.gallery.table import SPECIMENS  # noqa: E402
 from pytest_evalcheck.engine.effort import EFFORTS  # noqa: E402
-from pytest_evalcheck.kinds.suite import Check, shipped  # noqa: E402
+from pytest_evalcheck.kinds.common.check import Check  # noqa: E402
+from pytest_evalcheck.kinds.registry import shipped  # noqa: E402
 
 FOLDER = ROOT / "docs" / "checks"
 PROFILE = settings(derandomize=True, database=None)

@@ -9,96 +9,77 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_evalcheck.engine.api import run
-    from pytest_evalcheck.expectations.comparison import Tolerance
-    from pytest_evalcheck.expectations.failures import CheckFailure, expect, inconclusive
-    from pytest_evalcheck.guard import unchanged
-    from pytest_evalcheck.kinds.decoder.record import Decoder
-    from pytest_evalcheck.kinds.loop.data import LoopData
-    from pytest_evalcheck.kinds.loop.record import Loop
-    from pytest_evalcheck.kinds.loop.results import Evaluated
-    from pytest_evalcheck.kinds.metric.subject import Metric
-    from pytest_evalcheck.kinds.scorer.subject import Runner, Scorer, Several
-    from pytest_evalcheck.kinds.suite import Check, check
-    from pytest_evalcheck.kinds.wrapper.subject import Wrapper
-    from pytest_evalcheck.reports.results import Cell, Report
-    from pytest_evalcheck.targets.decorators import decoder, loop, metric, scorer, wrapper
-    from pytest_evalcheck.targets.target import KnownFailure, Target, UsageError
-    from pytest_evalcheck.variants import Variant
+    from pytest_evalcheck.engine.api import run as run
+    from pytest_evalcheck.errors import UsageError as UsageError
+    from pytest_evalcheck.expectations.comparison import Tolerance as Tolerance
+    from pytest_evalcheck.expectations.failures import CheckFailure as CheckFailure
+    from pytest_evalcheck.expectations.failures import TargetError as TargetError
+    from pytest_evalcheck.expectations.failures import expect as expect
+    from pytest_evalcheck.expectations.failures import inconclusive as inconclusive
+    from pytest_evalcheck.guard import unchanged as unchanged
+    from pytest_evalcheck.kinds.common.check import Check as Check
+    from pytest_evalcheck.kinds.common.check import check as check
+    from pytest_evalcheck.kinds.common.kind import Adapter as Adapter
+    from pytest_evalcheck.kinds.common.kind import KindOption as KindOption
+    from pytest_evalcheck.kinds.common.kind import KindSpec as KindSpec
+    from pytest_evalcheck.kinds.common.subject import Subject as Subject
+    from pytest_evalcheck.kinds.decoder.record import Decoder as Decoder
+    from pytest_evalcheck.kinds.loop.data import LoopData as LoopData
+    from pytest_evalcheck.kinds.loop.record import Loop as Loop
+    from pytest_evalcheck.kinds.loop.results import Evaluated as Evaluated
+    from pytest_evalcheck.kinds.metric.subject import Metric as Metric
+    from pytest_evalcheck.kinds.registry import register as register
+    from pytest_evalcheck.kinds.scorer.subject import Runner as Runner
+    from pytest_evalcheck.kinds.scorer.subject import Scorer as Scorer
+    from pytest_evalcheck.kinds.scorer.subject import Several as Several
+    from pytest_evalcheck.kinds.wrapper.subject import Wrapper as Wrapper
+    from pytest_evalcheck.reports.results import Cell as Cell
+    from pytest_evalcheck.reports.results import Failure as Failure
+    from pytest_evalcheck.reports.results import Report as Report
+    from pytest_evalcheck.targets.decorators import decoder as decoder
+    from pytest_evalcheck.targets.decorators import loop as loop
+    from pytest_evalcheck.targets.decorators import metric as metric
+    from pytest_evalcheck.targets.decorators import scorer as scorer
+    from pytest_evalcheck.targets.decorators import target as target
+    from pytest_evalcheck.targets.decorators import wrapper as wrapper
+    from pytest_evalcheck.targets.target import KnownFailure as KnownFailure
+    from pytest_evalcheck.targets.target import Target as Target
+    from pytest_evalcheck.variants import Variant as Variant
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "Cell": "reports.results",
-    "Check": "kinds.suite",
-    "Decoder": "kinds.decoder.record",
-    "Evaluated": "kinds.loop.results",
-    "KnownFailure": "targets.target",
-    "Loop": "kinds.loop.record",
-    "LoopData": "kinds.loop.data",
-    "Metric": "kinds.metric.subject",
-    "Report": "reports.results",
-    "Runner": "kinds.scorer.subject",
-    "Scorer": "kinds.scorer.subject",
-    "Several": "kinds.scorer.subject",
-    "Target": "targets.target",
-    "UsageError": "targets.target",
-    "Tolerance": "expectations.comparison",
-    "Variant": "variants",
-    "CheckFailure": "expectations.failures",
-    "Wrapper": "kinds.wrapper.subject",
-    "check": "kinds.suite",
-    "decoder": "targets.decorators",
-    "expect": "expectations.failures",
-    "loop": "targets.decorators",
-    "metric": "targets.decorators",
-    "inconclusive": "expectations.failures",
-    "run": "engine.api",
-    "scorer": "targets.decorators",
-    "unchanged": "guard",
-    "wrapper": "targets.decorators",
+_MODULES = {
+    "engine.api": ("run",),
+    "errors": ("UsageError",),
+    "expectations.comparison": ("Tolerance",),
+    "expectations.failures": ("CheckFailure", "TargetError", "expect", "inconclusive"),
+    "guard": ("unchanged",),
+    "kinds.common.check": ("Check", "check"),
+    "kinds.common.kind": ("Adapter", "KindOption", "KindSpec"),
+    "kinds.common.subject": ("Subject",),
+    "kinds.decoder.record": ("Decoder",),
+    "kinds.loop.data": ("LoopData",),
+    "kinds.loop.record": ("Loop",),
+    "kinds.loop.results": ("Evaluated",),
+    "kinds.metric.subject": ("Metric",),
+    "kinds.registry": ("register",),
+    "kinds.scorer.subject": ("Runner", "Scorer", "Several"),
+    "kinds.wrapper.subject": ("Wrapper",),
+    "reports.results": ("Cell", "Failure", "Report"),
+    "targets.decorators": ("decoder", "loop", "metric", "scorer", "target", "wrapper"),
+    "targets.target": ("KnownFailure", "Target"),
+    "variants": ("Variant",),
 }
+_HOMES = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = [
-    "Cell",
-    "Check",
-    "CheckFailure",
-    "Decoder",
-    "Evaluated",
-    "KnownFailure",
-    "Loop",
-    "LoopData",
-    "Metric",
-    "Report",
-    "Runner",
-    "Scorer",
-    "Several",
-    "Target",
-    "Tolerance",
-    "UsageError",
-    "Variant",
-    "Wrapper",
-    "__version__",
-    "check",
-    "decoder",
-    "expect",
-    "inconclusive",
-    "loop",
-    "metric",
-    "run",
-    "scorer",
-    "unchanged",
-    "wrapper",
-]
+__all__ = sorted([*_HOMES, "__version__"])
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        from difflib import get_close_matches
+        from pytest_evalcheck.errors import nearest
 
-        near = get_close_matches(name, _HOMES, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{nearest(name, _HOMES)}")
     value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     globals()[name] = value
     return value

@@ -67,9 +67,13 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     code = config.getoption("evalcheck_explain")
     if not code:
         return None
-    from pytest_evalcheck.integration.explain import explanation
+    from pytest_evalcheck.errors import UsageError
+    from pytest_evalcheck.kinds.registry import explanation
 
-    print(explanation(code))
+    try:
+        print(explanation(code))
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from error
     return 0
 
 
@@ -95,8 +99,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Run tests that ask for ``evalcheck_device`` on every device of the run."""
     if "evalcheck_device" not in metafunc.fixturenames:
         return
+    from pytest_evalcheck.errors import UsageError
     from pytest_evalcheck.targets import device_spec
-    from pytest_evalcheck.targets.target import UsageError
 
     given = metafunc.config.getoption("evalcheck_device") or metafunc.config.getini("evalcheck_device")
     try:
@@ -142,21 +146,22 @@ def evalcheck_simulated() -> Iterator[Callable[..., Ledger]]:
 
 @pytest.fixture
 def evalcheck_unchanged() -> Iterator[Callable[..., Guard]]:
-    """Hold that code leaves what it is given as it found it.
+    """Fail a test that changes a value which must not change.
 
-    ``with evalcheck_unchanged(batch): ...`` holds it for a block; ``evalcheck_unchanged(batch)`` alone until the end
-    of the test. ``fast=True`` does not read values, and ``name=`` is what the message calls the value.
+    ``with evalcheck_unchanged(batch): ...`` guards it for a block; ``evalcheck_unchanged(batch)`` alone until the end
+    of the test. ``name=`` is what the message calls the value. ``fast=True`` does not read values, and ``copy_limit=``
+    is how many bytes of values are copied, so that a message can name the old ones.
     """
-    from pytest_evalcheck.guard import hold, unchanged
+    from pytest_evalcheck.guard import COPY_LIMIT, unchanged, verify
 
     guards: list[Guard] = []
 
-    def watch(value: Any, *, fast: bool = False, name: str = "batch") -> Guard:
-        guards.append(unchanged(value, fast=fast, name=name))
+    def watch(value: Any, *, fast: bool = False, name: str = "batch", copy_limit: int = COPY_LIMIT) -> Guard:
+        guards.append(unchanged(value, fast=fast, name=name, copy_limit=copy_limit))
         return guards[-1]
 
     yield watch
-    hold(*(guard for guard in guards if not guard.entered))
+    verify(*(guard for guard in guards if not guard.entered))
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ for _name in (
 ):
     importlib.import_module(_name)
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "pytest_evalcheck.testing"]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -10,16 +10,15 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "pytest_evalcheck"
 
 LAYERS = (
-    ("devices", "fixes", "strategies"),
-    ("expectations",),
+    ("errors", "devices", "fixes", "reports"),
+    ("expectations", "strategies"),
     ("guard", "variants"),
     ("kinds",),
     ("adapters",),
     ("targets",),
-    ("reports",),
     ("engine",),
     ("integration",),
-    ("plugin",),
+    ("plugin", "testing"),
 )
 """From the bottom up. A module imports from its own package and from the layers below it."""
 BELOW = {
@@ -77,7 +76,7 @@ def test_only_the_plugin_side_knows_pytest_and_only_fixes_stand_alone() -> None:
             )
         }
         if "pytest" in imported:
-            assert _layer(path) in {"engine", "integration", "plugin"}
+            assert _layer(path) in {"engine", "integration", "plugin", "testing"}
         if _layer(path) == "fixes":
             assert not imported & {"pytest", "hypothesis"}
 

@@ -17,8 +17,8 @@ from fixtures.gallery.devices import LooksAtEveryBatch, WorksInDouble
 from fixtures.gallery.devices_correct import MovesBatches, OnDevice
 from fixtures.gallery.table import target
 from pytest_evalcheck import strategies as es
+from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.targets import device_spec
-from pytest_evalcheck.targets.target import UsageError
 
 ON_DEVICE = """
 import torch

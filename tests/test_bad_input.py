@@ -178,7 +178,7 @@ def test_a_check_that_raises_is_told_apart_from_a_broken_promise(suite: Suite) -
 
 def test_a_target_of_which_nothing_is_tried_is_an_error(suite: Suite) -> None:
     source = """
-    from pytest_evalcheck.kinds.suite import shipped
+    from pytest_evalcheck.kinds.registry import shipped
     @ec.metric(inputs=numbers, not_applicable={made.code: "no reason at all" for made in shipped() if "metric" in made.kinds})
     def silent(device): return ec.Metric.of(Mean())
     """

@@ -15,10 +15,10 @@ import hypothesis
 import pytest
 
 import pytest_evalcheck as ec
-from pytest_evalcheck.kinds.common.check import CheckError
+from pytest_evalcheck.kinds.common.check import Check, CheckError, check, explain
 from pytest_evalcheck.kinds.metric.cases import Stream
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
-from pytest_evalcheck.kinds.suite import Check, check, explain, shipped
+from pytest_evalcheck.kinds.registry import shipped
 
 ROOT = Path(__file__).parent.parent
 every_check = pytest.mark.parametrize("made", shipped(), ids=lambda made: made.code)

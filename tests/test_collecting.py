@@ -65,7 +65,7 @@ def test_keywords_and_node_ids_select(suite: Suite) -> None:
     ],
 )
 def test_checks_are_selected_by_code_name_and_prefix(suite: Suite, options: list[str], codes: set[str]) -> None:
-    from pytest_evalcheck.kinds.suite import shipped
+    from pytest_evalcheck.kinds.registry import shipped
 
     names = {made.name for made in shipped() if made.code in codes}
     text = suite.write(CORRECT).run("--collect-only", "-q", *options, code=0).text

@@ -96,7 +96,7 @@ def test_a_stale_blob_says_what_does_not_fit(suite: Suite) -> None:
 
 
 def test_a_blob_of_a_check_that_is_gone_runs_nothing_and_is_red(suite: Suite) -> None:
-    from pytest_evalcheck.kinds.common.case import Stream
+    from pytest_evalcheck.kinds.metric.cases import Stream
     from pytest_evalcheck.reports.case_codec import encode_case
 
     blob = encode_case("EC299", Stream(samples=[], batches=[]))
@@ -145,7 +145,7 @@ def test_a_known_failure_with_runxfail_fails(suite: Suite) -> None:
 
 
 def test_a_replay_of_a_known_failure_may_be_kept(suite: Suite) -> None:
-    from pytest_evalcheck.kinds.common.case import Stream
+    from pytest_evalcheck.kinds.metric.cases import Stream
     from pytest_evalcheck.reports.case_codec import encode_case
 
     suite.write(KNOWN.format(more="", metric="MeanOfMeans"))

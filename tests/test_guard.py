@@ -14,9 +14,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_evalcheck import digest
 from pytest_evalcheck.expectations.failures import CheckFailure
-from pytest_evalcheck.guard import Snapshot, unchanged
+from pytest_evalcheck.guard import COPY_LIMIT, Snapshot, unchanged
 
 Change = Callable[[Any], Any]
 Pair = namedtuple("Pair", "ids labels")
@@ -53,8 +52,10 @@ def batch() -> dict[str, Any]:
     }
 
 
-def changes(made: Any, change: Change, *, fast: bool = False, name: str = "batch") -> list[str]:
-    before = Snapshot(made, name, fast)
+def changes(
+    made: Any, change: Change, *, fast: bool = False, name: str = "batch", copy_limit: int = COPY_LIMIT
+) -> list[str]:
+    before = Snapshot(made, name, fast, copy_limit)
     assert before.changes() == []
     change(made)
     return before.changes()
@@ -179,7 +180,7 @@ def test_what_is_inside_of_something_popped_is_watched_on() -> None:
         (Slotted(), lambda b: b.hide(), "batch.__hidden[0]: 4 became 9"),
         ({"b": bytearray(b"ab")}, lambda b: b["b"].__setitem__(1, 0), "batch['b'][1]: 98 became 0"),
         ({"b": bytearray(b"ab")}, lambda b: b["b"].append(0), "batch['b']: length 2 became 3"),
-        ({"b": bytearray(100_000)}, lambda b: b["b"].__setitem__(1, 1), "batch['b']: values changed"),
+        ({"b": bytearray(100_000)}, lambda b: b["b"].__setitem__(1, 1), "batch['b'][1]: 0 became 1"),
         ({"b": array.array("d", [1, 2])}, lambda b: b["b"].__setitem__(0, 5), "batch['b'][0]: 1.0 became 5.0"),
         ({"o": np.array([None, [1]], dtype=object)}, lambda b: b["o"][1].append(2), "batch['o'][1][1] was added"),
         ({"o": np.array([None, 1], dtype=object)}, put("o", 0, 5), "batch['o'][0]: None became 5"),
@@ -447,48 +448,44 @@ def shift(x: torch.Tensor) -> None:
         (lambda b: b["x"].copy_(b["x"].flip(1)), "[0, 0]: 0 became 2047 (and 131071 more)"),
     ],
 )
-@pytest.mark.parametrize("xxhash", [True, False])
-def test_the_usual_changes_of_large_tensors_are_named_exactly(
-    change: Change, said: str, xxhash: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if not xxhash:
-        monkeypatch.setattr(digest, "_xxh3", None)
-    assert changes({"x": large()}, change) == [f"batch['x']{said}"]
+def test_the_usual_changes_of_large_tensors_are_named_exactly(change: Change, said: str) -> None:
+    made = {"x": large()}
+    assert changes(made, change) == [f"batch['x']{said}"]
+    (line,) = changes({"x": large()}, change, copy_limit=made["x"].nbytes - 1)
+    assert line == "batch['x']: values changed (no copy of its 1,048,576 bytes was kept: copy_limit=1048575)"
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda b: b["x"].neg_(), "[0, 509]: 509 became -509 (and at least 256 more)"),
-        (lambda b: b["x"][1:3].fill_(-100), "[1, 497]: 2545 became -100 (and at least 7 more)"),
-        (lambda b: b["x"][4:6, 1980:].fill_(-100), "[4, 1988]: 10180 became -100 (and perhaps more)"),
-        (
-            lambda b: b["x"][3:5, 1:3].fill_(-100),
-            " between [3, 0] and [3, 2047] and perhaps elsewhere: values changed, now -100, -100, 6147, 6148, ...",
-        ),
+        (lambda b: b["x"].neg_(), "[0, 1]: 1 became -1 (and 131070 more)"),
+        (lambda b: b["x"][1:3].fill_(-100), "[1, 0]: 2048 became -100 (and 4095 more)"),
+        (lambda b: b["x"][4:6, 1980:].fill_(-100), "[4, 1980]: 10172 became -100 (and 135 more)"),
+        (lambda b: b["x"][3:5, 1:3].fill_(-100), "[3, 1]: 6145 became -100 (and 3 more)"),
         (
             lambda b: b["x"][3:5, 1:3].add_(torch.tensor([[1, -1], [-1, 1]])),
-            " between [0, 0] and [63, 2047]: values changed, now 0, 1, 2, 3, ...",
+            "[3, 1]: 6145 became 6146 (and 3 more)",
         ),
     ],
 )
-def test_other_changes_of_large_tensors_are_named_as_far_as_is_known(change: Change, said: str) -> None:
+def test_other_changes_of_large_tensors_are_named_exactly_too(change: Change, said: str) -> None:
     assert changes({"x": large()}, change) == [f"batch['x']{said}"]
+    (line,) = changes({"x": large()}, change, copy_limit=0)
+    assert line.startswith("batch['x']: values changed (no copy")
 
 
-def test_an_array_of_odd_elements_is_told_by_place() -> None:
+def test_an_array_of_odd_elements_is_reported_by_index() -> None:
     made = {"x": np.array(["abc", "def"] * 9000)}
     assert changes(made, put("x", 17_000, "zz")) == ["batch['x'][17000]: 'abc' became 'zz'"]
-    (line,) = changes(made, lambda b: b["x"].__setitem__(slice(None), "x"))
-    assert line.startswith("batch['x'] between [0] and [")
-
-
-def test_without_numpy_the_sampled_places_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "numpy", None)
-    assert changes({"x": large()}, put("x", 1, -100)) == ["batch['x'][1, 497]: 2545 became -100 (and at least 3 more)"]
-    assert changes({"x": large()}, put("x", (1, 3), -100)) == [
-        "batch['x'] between [0, 0] and [63, 2047]: values changed, now 0, 1, 2, 3, ..."
+    assert changes(made, lambda b: b["x"].__setitem__(slice(None), "x")) == [
+        "batch['x'][0]: 'abc' became 'x' (and 17999 more)"
     ]
+
+
+def test_values_of_tensors_are_named_without_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numpy", None)
+    assert changes({"x": large()}, put("x", (1, 3), -100)) == ["batch['x'][1, 3]: 2051 became -100"]
+    assert len(changes({"x": large()}, put("x", (1, 3), -100), copy_limit=0)) == 1
 
 
 LARGE = [
@@ -528,31 +525,97 @@ def test_any_one_or_two_places_of_a_large_tensor_are_named(data: st.DataObject) 
     st.lists(st.tuples(st.integers(0, 68), st.integers(1, 9), st.integers(0, 198), st.integers(1, 99)), min_size=1),
 )
 @settings(deadline=None, max_examples=60)
-def test_no_value_of_a_large_tensor_is_named_wrongly(seed: int, rectangles: list[tuple[int, int, int, int]]) -> None:
+def test_any_rectangles_of_a_large_tensor_are_counted(seed: int, rectangles: list[tuple[int, int, int, int]]) -> None:
     x = torch.randint(-1, 2, (70, 200), generator=torch.Generator().manual_seed(seed))
-    before, seen = x.clone(), Snapshot({"x": x})
+    before, copied, digested = x.clone(), Snapshot({"x": x}), Snapshot({"x": x}, copy_limit=0)
     for row, rows, column, columns in rectangles:
         x[row : row + rows, column : column + columns] = -100
-    differ = {str(place): tuple(place) for place in (x != before).nonzero().tolist()}
-    (line,) = seen.changes()
-    path, values = line.removeprefix("batch['x']").split(": ")
-    more = len(differ) - 1
-    if path in differ:
-        told = f"{before[differ[path]]} became {x[differ[path]]}"
-        exact = told + (f" (and {more} more)" if more else "")
-        assert values == exact or values == f"{told} (and perhaps more)" or values.startswith(f"{told} (and at least ")
-    else:
-        assert path.startswith(" between ")
+    first, *others = (x != before).nonzero().tolist()
+    more = f" (and {len(others)} more)" if others else ""
+    place = tuple(first)
+    assert copied.changes() == [f"batch['x']{first}: {before[place].item()} became {x[place].item()}{more}"]
+    assert len(digested.changes()) == 1
 
 
-def test_no_second_copy_is_kept() -> None:
-    x = torch.zeros(2**20, dtype=torch.int64)
-    seen = Snapshot({"x": x})
-    kept = seen._nodes[1].leaf._values[""]
-    parts = [*vars(kept).values(), *kept._sums]
-    held = [memoryview(part).nbytes for part in parts if isinstance(part, (bytes, np.ndarray))]
-    assert len(held) == 4
-    assert 0 < sum(held) < x.nbytes * 0.01
+class TestCopyLimit:
+    """Which values are copied, and what is reported where they are not."""
+
+    SIZE = 8 * 2**15
+
+    def pair(self) -> dict[str, torch.Tensor]:
+        return {key: torch.zeros(2**15, dtype=torch.int64) for key in "ab"}
+
+    @pytest.mark.parametrize(("limit", "named"), [(2 * SIZE, "ab"), (2 * SIZE - 1, "a"), (SIZE - 1, ""), (0, "")])
+    def test_it_is_for_all_values_together(self, limit: int, named: str) -> None:
+        lines = changes(self.pair(), lambda b: [x.add_(1) for x in b.values()], copy_limit=limit)
+        assert [line[7] for line in lines if line.endswith("[0]: 0 became 1 (and 32767 more)")] == list(named)
+        unnamed = f": values changed (no copy of its 262,144 bytes was kept: copy_limit={limit})"
+        assert [line[7] for line in lines if line.endswith(unnamed)] == [key for key in "ab" if key not in named]
+
+    def test_what_is_too_large_leaves_room_for_others(self) -> None:
+        made = {"large": torch.zeros(2**16), "small": torch.zeros(3)}
+        lines = changes(made, lambda b: [x.add_(1) for x in b.values()], copy_limit=100)
+        assert lines[0].startswith("batch['large']: values changed (no copy of its 262,144 bytes")
+        assert lines[1] == "batch['small'][0]: 0.0 became 1.0 (and 2 more)"
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda x: x.copy_(x.flip(0)),
+            lambda x: x.copy_(x[:, torch.arange(255, -1, -1)]),
+            lambda x: x.data[3].neg_(),
+            lambda x: x.numpy().__setitem__((0, 0), np.nan),
+            lambda x: x.set_(x + 1),
+        ],
+        ids=["rows in another order", "columns in another order", "data", "numpy", "set_"],
+    )
+    def test_every_change_is_detected_without_a_copy(self, change: Change) -> None:
+        made = {"x": torch.arange(256.0 * 256).reshape(256, 256)}
+        lines = changes(made, lambda b: change(b["x"]), copy_limit=0)
+        assert any("values changed" in line for line in lines)
+
+    @pytest.mark.parametrize(
+        "make",
+        [
+            *(lambda dtype=dtype: torch.zeros(3, 4).to(dtype) for dtype in (*DTYPES, torch.float8_e4m3fn)),
+            lambda: torch.zeros(4, 3).t(),
+            lambda: torch.zeros(3, 1).expand(3, 4),
+            lambda: torch.quantize_per_tensor(torch.zeros(3, 4), 0.1, 0, torch.qint8),
+        ],
+    )
+    @pytest.mark.parametrize("copy_limit", [0, 2**20])
+    @pytest.mark.filterwarnings("ignore:.*quantize_per_tensor.* is deprecated", "ignore::UserWarning")
+    def test_every_dtype_and_layout(self, make: Callable[[], torch.Tensor], copy_limit: int) -> None:
+        made = {"x": make()}
+        one = torch.ones(1, 1)
+        one = torch.quantize_per_tensor(one, 0.1, 0, torch.qint8) if made["x"].is_quantized else one.to(made["x"].dtype)
+        (line,) = changes(made, lambda b: b["x"][2:, :1].copy_(one), copy_limit=copy_limit)
+        assert ("values changed" in line) is (copy_limit == 0)
+        assert copy_limit == 0 or "[2, 0]: " in line
+
+    def test_equal_values_elsewhere_are_equal_without_a_copy(self) -> None:
+        made = {"x": large()}
+        assert changes(made, lambda b: b.update(x=b["x"].clone()), copy_limit=0) == [
+            "batch['x'] was replaced by another tensor of equal values"
+        ]
+
+    def test_a_released_copy_is_used_again_and_never_by_two(self) -> None:
+        made = {"x": large()}
+        Snapshot(made)  # its copy is released at once
+        first, other = Snapshot(made), Snapshot({"x": large().neg()})
+        made["x"][0, 0] = 5
+        assert first.changes() == ["batch['x'][0, 0]: 0 became 5"]
+        assert other.changes() == []
+
+    def test_a_guard_takes_it_too(self) -> None:
+        with pytest.raises(CheckFailure, match=r"values changed \(no copy of its 24 bytes"):  # noqa: SIM117
+            with unchanged({"x": torch.zeros(3, dtype=torch.int64)}, copy_limit=0) as given:
+                given["x"].add_(1)
+
+    @pytest.mark.parametrize("limit", [-1, True, 1.5, None, "1 MiB"])
+    def test_a_limit_that_is_none(self, limit: Any) -> None:
+        with pytest.raises(ValueError, match=r"copy_limit=.*; expected a number of bytes, 0 or more"):
+            unchanged({}, copy_limit=limit)
 
 
 class TestFast:

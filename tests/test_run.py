@@ -48,7 +48,9 @@ def test_cells_come_back_as_data() -> None:
     assert [(cell.code, cell.outcome) for cell in report.cells] == [("EC201", "broken"), ("EC205", "kept")]
     assert report.denominator.startswith("1 target, 2 promises: 1 kept, 1 broken")
     broken = report.cells[0]
-    assert broken.case == "samples=[0, 0, 1], batches=[[0, 1], [2]]"
+    assert broken.failure is not None
+    assert broken.failure.case == {"samples": [0, 0, 1], "batches": [[0, 1], [2]]}
+    assert (broken.failure.expected, broken.failure.actual) == ("0.333333333", "0.5")
     assert not report.ok
     assert report.cells[1].regimes["several batches"] > 0
 
@@ -58,7 +60,7 @@ def test_a_blob_replays() -> None:
     (cell,) = ec.run(broken, select="EC201").cells
     blob = cell.reproduce.split("replay='")[1].rstrip("')")
     (again,) = ec.run(broken, replay=blob).cells
-    assert (again.outcome, again.case, again.examples) == ("broken", cell.case, 1)
+    assert (again.outcome, again.failure, again.examples) == ("broken", cell.failure, 1)
     assert ec.run(target(Mean), replay=blob).cells[0].outcome == "kept"
 
 

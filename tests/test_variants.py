@@ -74,7 +74,7 @@ class TestDeclared:
 
     def test_a_target_tells_them(self) -> None:
         target = ec.loop(inputs=es.tabular(features=2, classes=2), variants={"a": {"b": 1}, "c": 4})(lambda: None)
-        assert list(target.variants) == ["a"]
+        assert list(target.options["variants"]) == ["a"]
         assert any("variants['c']" in problem for problem in target.problems)
 
 

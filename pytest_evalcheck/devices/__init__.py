@@ -1,4 +1,4 @@
-"""Simulated accelerators: real values, real code, a device that is not there."""
+"""Simulated accelerators: real code with real values, on a device that the machine does not have."""
 
 from pytest_evalcheck.devices.errors import CannotSimulate, SimulationError
 from pytest_evalcheck.devices.ledger import Ledger, Sync, Transfer

@@ -1,4 +1,4 @@
-"""The refusals that are ours. What a device refuses comes with PyTorch's own type and text instead."""
+"""Our own errors. What a device refuses is raised with the type and text that PyTorch has for it."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ class CannotSimulate(RuntimeError):
 
 
 class SimulationError(ValueError):
-    """A simulation that makes no sense was asked for: an unknown device, one that is really there, bad nesting."""
+    """A simulation that is not possible: of an unknown device, of one that the machine has, or inside of another."""

@@ -1,4 +1,4 @@
-"""What crossed between devices and when the host had to wait: exact counts, each with the line that caused it."""
+"""Transfers between devices, and waits of the host: exact counts, each with the line of code that caused it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -21,7 +22,7 @@ _INSIDE = (os.path.dirname(torch.__file__) + os.sep, _PACKAGE, contextlib.__file
 
 @dataclasses.dataclass(frozen=True)
 class Transfer:
-    """One tensor that went from one device to another. `bytes` is what arrived, after a change of dtype."""
+    """One tensor that was copied from one device to another. `bytes` is what arrived, after a change of dtype."""
 
     bytes: int
     source: str
@@ -39,7 +40,7 @@ class Transfer:
 
 @dataclasses.dataclass(frozen=True)
 class Sync:
-    """One time the host waited for a device, to read a value or because it was told to."""
+    """One time the host waited for a device, to read a value or for `synchronize`."""
 
     device: str
     call: str
@@ -61,21 +62,21 @@ class Ledger:
 
     def bytes(self, source: str | None = None, target: str | None = None) -> int:
         """Bytes that went from `source` to `target`; None is any. `"cuda"` covers all its indices, `"cuda:1"` one."""
-        return sum(each.bytes for each in self.transfers if _is(each.source, source) and _is(each.target, target))
+        return sum(item.bytes for item in self.transfers if _is(item.source, source) and _is(item.target, target))
 
     @contextmanager
     def span(self) -> Iterator[Ledger]:
         """A ledger of what happens inside the `with` only. The whole one counts it too."""
-        seen = Ledger()
-        self._spans.append(seen)
+        inner = Ledger()
+        self._spans.append(inner)
         try:
-            yield seen
+            yield inner
         finally:
-            self._spans.remove(seen)
+            self._spans.remove(inner)
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Nothing is written down inside, in any thread."""
+        """Nothing is recorded inside, in any thread."""
         self._pauses += 1
         try:
             yield
@@ -85,28 +86,27 @@ class Ledger:
     def as_dict(self) -> dict[str, Any]:
         """The same as plain data, ready for JSON."""
         return {
-            "transfers": [{**dataclasses.asdict(each), "shape": list(each.shape)} for each in self.transfers],
-            "syncs": [dataclasses.asdict(each) for each in self.syncs],
+            "transfers": [{**dataclasses.asdict(item), "shape": list(item.shape)} for item in self.transfers],
+            "syncs": [dataclasses.asdict(item) for item in self.syncs],
         }
 
     def summary(self) -> str:
-        """A few lines: how much went which way, then every line of code that caused it, the costliest first."""
-        ways = sorted({(each.source, each.target) for each in self.transfers})
-        lines = []
-        for source, target in ways:
-            number = sum((each.source, each.target) == (source, target) for each in self.transfers)
-            lines.append(f"{source} -> {target}: {_count(number, 'transfer')}, {self.bytes(source, target)} bytes")
+        """A few lines: how much was transferred in which direction, then the lines of code, the costliest first."""
+        directions = Counter((item.source, item.target) for item in self.transfers)
+        lines = [
+            f"{source} -> {target}: {_count(number, 'transfer')}, {self.bytes(source, target)} bytes"
+            for (source, target), number in sorted(directions.items())
+        ]
         lines += [f"host synchronisations: {len(self.syncs)}"] if self.syncs else []
         groups: dict[tuple[str, int, str, str], list[int]] = {}
-        for each in self.transfers:
-            groups.setdefault((each.file, each.line, each.call, f"{each.source} -> {each.target}"), []).append(
-                each.bytes
-            )
-        for wait in self.syncs:
-            groups.setdefault((wait.file, wait.line, wait.call, f"waits for {wait.device}"), []).append(0)
-        for (file, line, call, what), sizes in sorted(groups.items(), key=lambda item: (-sum(item[1]), item[0])):
+        for item in self.transfers:
+            key = (item.file, item.line, item.call, f"{item.source} -> {item.target}")
+            groups.setdefault(key, []).append(item.bytes)
+        for sync in self.syncs:
+            groups.setdefault((sync.file, sync.line, sync.call, f"waits for {sync.device}"), []).append(0)
+        for (file, line, call, what), sizes in sorted(groups.items(), key=lambda group: (-sum(group[1]), group[0])):
             size = f", {sum(sizes)} bytes" if sum(sizes) else ""
-            lines.append(f"  {_near(file)}:{line}: {call}: {what}, {_count(len(sizes), 'time')}{size}")
+            lines.append(f"  {_short_path(file)}:{line}: {call}: {what}, {_count(len(sizes), 'time')}{size}")
         return "\n".join(lines) or "nothing crossed between devices, and the host never waited"
 
     __str__ = summary
@@ -115,44 +115,39 @@ class Ledger:
         transfers, syncs = _count(len(self.transfers), "transfer"), _count(len(self.syncs), "sync")
         return f"<Ledger: {transfers}, {self.bytes()} bytes, {syncs}>"
 
-    def moved(self, tensor: torch.Tensor, source: torch.device, target: torch.device) -> None:
-        """Write down that `tensor` arrived on `target`. An empty one is no transfer."""
+    def record_transfer(self, tensor: torch.Tensor, source: torch.device, target: torch.device) -> None:
+        """Record that `tensor` arrived on `target`. An empty one is no transfer."""
         size = tensor.numel() * tensor.element_size()
         if size and not self._pauses:
-            file, line, call = site()
-            if not file:
-                return
+            file, line, call = call_site()
             dtype = str(tensor.dtype).removeprefix("torch.")
-            self._write(Transfer(size, str(source), str(target), dtype, tuple(tensor.shape), call, file, line))
+            self._record(Transfer(size, str(source), str(target), dtype, tuple(tensor.shape), call, file, line))
 
-    def waited(self, device: torch.device, call: str = "") -> None:
-        """Write down that the host waited for `device`."""
+    def record_sync(self, device: torch.device, call: str = "") -> None:
+        """Record that the host waited for `device`."""
         if not self._pauses:
-            file, line, found = site()
-            if file:
-                self._write(Sync(str(device), call or found, file, line))
+            file, line, found = call_site()
+            self._record(Sync(str(device), call or found, file, line))
 
-    def _write(self, entry: Transfer | Sync) -> None:
-        if self._pauses:
+    def _record(self, entry: Transfer | Sync) -> None:
+        if self._pauses or not entry.file:
             return
-        if isinstance(entry, Transfer):
-            self.transfers.append(entry)
-        else:
-            self.syncs.append(entry)
+        entries: list[Any] = self.transfers if isinstance(entry, Transfer) else self.syncs
+        entries.append(entry)
         for span in self._spans:
-            span._write(entry)
+            span._record(entry)
 
 
-def _near(file: str) -> str:
+def _short_path(file: str) -> str:
     """A path that a reader knows: below the installed packages, or below the working folder."""
     _, installed, inside = file.rpartition(f"site-packages{os.sep}")
     if installed:
         return inside
     try:
-        below = os.path.relpath(file)
+        relative = os.path.relpath(file)
     except ValueError:  # another drive
         return file
-    return file if below.startswith("..") else below
+    return file if relative.startswith("..") else relative
 
 
 def _is(device: str, wanted: str | None) -> bool:
@@ -163,38 +158,32 @@ def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def site() -> tuple[str, int, str]:
+def call_site() -> tuple[str, int, str]:
     """The user's file and line that led here, and the name of the PyTorch function it called.
 
-    No file where the suite itself looks at a value or brings a batch to a device: that is no cost of what it tries.
+    The file is empty where the suite itself reads a value or moves a batch: that is no cost of the code under test.
     """
-    call, frame = "", sys._getframe(1)
-    while frame is not None:
-        whose = _whose(frame.f_code.co_filename)
-        if whose is _OTHERS:
-            return frame.f_code.co_filename, frame.f_lineno, call
-        if whose is _SUITES:
+    call = ""
+    for frame in frames():
+        owner = _owner(frame.f_code.co_filename)
+        if owner == "suite":
             return "", 0, call
-        if frame.f_code.co_name == "__torch_function__" and "func" in frame.f_locals:
-            call = _name(frame.f_locals["func"])
-        if frame.f_back is None:
+        if owner == "user":
             break
-        frame = frame.f_back
+        if frame.f_code.co_name == "__torch_function__" and "func" in frame.f_locals:
+            call = _function_name(frame.f_locals["func"])
     return frame.f_code.co_filename, frame.f_lineno, call
 
 
-_OTHERS, _SUITES, _PASSED = "the user's", "the suite's", "PyTorch's, or the simulation's"
-
-
 @functools.lru_cache(maxsize=4096)
-def _whose(file: str) -> str:
-    """Whose code a file holds."""
+def _owner(file: str) -> str:
+    """Whose code a file holds: the user's, the suite's, or that of PyTorch, the simulation and the reference fixes."""
     if not file.startswith(_INSIDE):
-        return _OTHERS
-    return _SUITES if file.startswith(_PACKAGE) and not file.startswith((_DEVICES, _FIXES)) else _PASSED
+        return "user"
+    return "suite" if file.startswith(_PACKAGE) and not file.startswith((_DEVICES, _FIXES)) else "inner"
 
 
-def _name(function: Any) -> str:
+def _function_name(function: Any) -> str:
     owner: Any = getattr(function, "__self__", None)
     if getattr(function, "__name__", "") in ("__get__", "__set__") and hasattr(owner, "__name__"):
         return str(owner.__name__)
@@ -203,9 +192,7 @@ def _name(function: Any) -> str:
 
 def frames() -> Iterator[FrameType]:
     """The frames above the caller, the nearest first."""
-    frame = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(2)
     while frame is not None:
         yield frame
-        if frame.f_back is None:
-            return
         frame = frame.f_back

@@ -12,11 +12,12 @@ from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.effort import EFFORTS
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.engine.selection import Selection
+from pytest_evalcheck.errors import UsageError, nearest
+from pytest_evalcheck.kinds.common.calling import relative
 from pytest_evalcheck.reports.case_codec import decode_case
-from pytest_evalcheck.reports.failure_text import relative
 from pytest_evalcheck.reports.results import Cell, Report
 from pytest_evalcheck.targets import device_spec
-from pytest_evalcheck.targets.target import Target, UsageError, nearest
+from pytest_evalcheck.targets.target import Target
 
 
 def run(
@@ -94,6 +95,6 @@ def _cell(runner: CellRunner, arguments: Mapping[str, Any]) -> Cell:
 
     test: Any = runner.test(trial)
     # All cells share this function; the digest keeps their entries in the example database apart.
-    test.hypothesis.inner_test._hypothesis_internal_add_digest = runner.plan.key.encode()
+    test.hypothesis.inner_test._hypothesis_internal_add_digest = runner.spec.key.encode()
     with with_reporter(lambda _: None):  # what Hypothesis would print is in the cell
-        return runner.judge(test)
+        return runner.run(test)

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_evalcheck.engine.effort import EFFORTS, Effort
-from pytest_evalcheck.kinds.common.calling import TargetError
+from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.kinds.common.case import explicit
-from pytest_evalcheck.kinds.suite import Check
+from pytest_evalcheck.kinds.common.check import Check
 from pytest_evalcheck.targets import device_spec
 from pytest_evalcheck.targets.target import KnownFailure, Target
 

@@ -1,4 +1,4 @@
-"""What has been seen of one cell so far."""
+"""What one cell has shown so far. The runner writes it; the judge reads it."""
 
 from __future__ import annotations
 
@@ -7,47 +7,51 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_evalcheck.expectations.failures import CheckFailure, ComparisonStats
-from pytest_evalcheck.kinds.common.calling import TargetError
+from pytest_evalcheck.expectations.failures import CheckFailure, ComparisonStats, TargetError
 from pytest_evalcheck.reports.case_codec import case_fields, is_plain
 
 
 class SearchOver(BaseException):
-    """Shrinking has had its time; the smallest failing case so far is good enough."""
+    """The time for shrinking is over; the smallest failing case so far is reported."""
 
 
 @dataclass
 class CellState:
-    """What has been seen of one cell so far."""
+    """What one cell has shown so far."""
 
-    evidence: ComparisonStats
+    stats: ComparisonStats
     started: float = field(default_factory=time.monotonic)
     warm: float = 0.0
+    """When the first case ended, which may have imported the library of the target."""
     examples: int = 0
     regimes: Counter[str] = field(default_factory=Counter)
-    witnessed: bool = False
+    kept_once: bool = False
+    """Whether at least one case kept the promise."""
+    failure: CheckFailure | None = None
     case: Any = None
-    violation: CheckFailure | None = None
+    """The smallest failing case."""
     failed_at: float = 0.0
-    fault: str = ""
+    traceback: str = ""
     ledger: Any = None
-    """What crosses between devices in the case that is tried, where that is counted."""
-    crossed: Any = None
+    """Of transfers in the case that was tried last, on a simulated device."""
+    failing_ledger: Any = None
     """The same of the failing case."""
+    ended_by: BaseException | None = None
+    """What ended the search; None where it came to its end."""
 
 
 def ledger_totals(ledger: Any) -> dict[str, Any]:
-    """How much crossed between devices, and how often the host waited."""
-    ways = sorted({(one.source, one.target) for one in ledger.transfers})
-    bytes_of = {f"{source} -> {target}": ledger.bytes(source, target) for source, target in ways}
+    """How many transfers and host synchronisations there were, and the bytes by direction."""
+    directions = sorted({(transfer.source, transfer.target) for transfer in ledger.transfers})
+    bytes_of = {f"{source} -> {target}": ledger.bytes(source, target) for source, target in directions}
     return {"transfers": len(ledger.transfers), "syncs": len(ledger.syncs), "bytes": bytes_of}
 
 
 def require_plain(case: Any) -> None:
-    """Hold that a case prints as Python.
+    """Require that a case prints as Python.
 
     Raises:
-        TargetError: when a sample is anything else.
+        TargetError: when a field holds anything but plain values.
     """
     odd = next(((name, value) for name, value in case_fields(case).items() if not is_plain(value)), None)
     if odd:

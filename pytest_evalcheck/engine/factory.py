@@ -11,13 +11,11 @@ from hypothesis.errors import HypothesisException
 
 from pytest_evalcheck import adapters
 from pytest_evalcheck.engine.timeout import CellTimeout
+from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.guard import Snapshot
-from pytest_evalcheck.kinds.common.calling import TargetError, pass_on_what_cannot_be_simulated
+from pytest_evalcheck.kinds.common.calling import format_exception_location, pass_on_what_cannot_be_simulated
 from pytest_evalcheck.kinds.common.process_state import same_random_numbers
-from pytest_evalcheck.kinds.decoder.record import Decoder
-from pytest_evalcheck.kinds.loop.record import Loop
-from pytest_evalcheck.kinds.wrapper.subject import Wrapper
-from pytest_evalcheck.reports.failure_text import format_exception_location
+from pytest_evalcheck.kinds.registry import kind_of
 from pytest_evalcheck.targets.target import Target
 
 
@@ -38,7 +36,8 @@ class TargetFactory:
         if device not in self._pristine:
             self._pristine[device] = self._make(arguments)
         pristine = self._pristine[device]
-        if isinstance(pristine, (Wrapper, Decoder, Loop)):
+        spec = kind_of(kind)
+        if not spec.copyable and isinstance(pristine, spec.record):
             raise TargetError(
                 "a record of callables cannot be copied: its callables would go on to use the model of the original",
                 actual=f'fresh="cell" and an ec.{type(pristine).__name__}',

@@ -1,4 +1,4 @@
-"""Trying one promise of one target on one device, and judging what came of it."""
+"""Running one cell: its Hypothesis test, one case after the other, and what they show."""
 
 from __future__ import annotations
 
@@ -10,54 +10,54 @@ from typing import Any
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis.errors import FailedHealthCheck, Flaky, HypothesisException, Unsatisfiable
+from hypothesis.errors import HypothesisException
 
 from pytest_evalcheck.engine.cell_spec import CellSpec
-from pytest_evalcheck.engine.cell_state import CellState, SearchOver, ledger_totals, require_plain
+from pytest_evalcheck.engine.cell_state import CellState, SearchOver, require_plain
 from pytest_evalcheck.engine.factory import TargetFactory
-from pytest_evalcheck.engine.timeout import CellTimeout, time_limit
+from pytest_evalcheck.engine.judging import cell, failed, judge
+from pytest_evalcheck.engine.timeout import time_limit
 from pytest_evalcheck.expectations.failures import (
     CheckFailure,
     ComparisonStats,
     NotApplicable,
     NotCheckable,
-    collecting,
+    TargetError,
+    counting,
 )
-from pytest_evalcheck.kinds.common.calling import TargetError
+from pytest_evalcheck.kinds.common.calling import format_exception_location
 from pytest_evalcheck.kinds.common.process_state import borrowed
-from pytest_evalcheck.kinds.registry import SUBJECTS
-from pytest_evalcheck.reports.case_codec import case_fields, encode_case, literal
-from pytest_evalcheck.reports.failure_text import format_exception_location, relative, screen
+from pytest_evalcheck.kinds.registry import kind_of
 from pytest_evalcheck.reports.results import Cell, Outcome
 from pytest_evalcheck.targets import device_spec
 
 
 class CellRunner:
-    """One cell: its Hypothesis test, and the verdict on what that did."""
+    """One cell: its Hypothesis test, and the cases that were tried."""
 
-    def __init__(self, plan: CellSpec) -> None:
-        self.plan = plan
-        self.trial = self._new_trial()
-        self._building = TargetFactory(plan.target)
+    def __init__(self, spec: CellSpec) -> None:
+        self.spec = spec
+        self.state = self._new_state()
+        self._factory = TargetFactory(spec.target)
 
     def test(self, run: Callable[..., None]) -> Callable[..., None]:
         """``run(case=..., **fixtures)`` as a Hypothesis test with the settings of this cell."""
-        plan = self.plan
-        made = given(case=self._strategy())(run)
+        spec = self.spec
+        test = given(case=self._strategy())(run)
         try:
-            pinned = plan.pinned
+            pinned = spec.pinned
         except TargetError:
-            pinned = []  # told by judge(), as the verdict of this cell
+            pinned = []  # run() reports it as the verdict of this cell
         for case in pinned:
-            made = hypothesis.example(case=case)(made)
-        # Explaining traces every line of the code under test; the screen says what it would.
-        left_out = {Phase.explain, *([Phase.shrink] if plan.known else [])}
-        phases = [p for p in settings.default.phases if p not in left_out]  # type: ignore[union-attr]
-        if plan.pinned_only:
+            test = hypothesis.example(case=case)(test)
+        # Explaining traces every line of the code under test; the failure shows what it would.
+        omitted = {Phase.explain, *([Phase.shrink] if spec.known else [])}
+        phases = [p for p in settings.default.phases if p not in omitted]  # type: ignore[union-attr]
+        if spec.pinned_only:
             phases = [Phase.explicit]
         return settings(
             parent=settings.default,
-            max_examples=plan.search.examples(plan.check.examples),
+            max_examples=spec.search.examples(spec.check.examples),
             phases=phases,
             deadline=None,
             print_blob=False,
@@ -67,138 +67,129 @@ class CellRunner:
                 HealthCheck.function_scoped_fixture,
                 HealthCheck.differing_executors,
                 HealthCheck.too_slow,
-                # Many samples are drawn by a seed of their own, once in a case.
+                # Many samples are drawn from a seed of their own, once in a case.
                 *([HealthCheck.nested_given] if hasattr(HealthCheck, "nested_given") else []),
                 *settings.default.suppress_health_check,  # type: ignore[union-attr]
             ],
-        )(made)
+        )(test)
 
     def attempt(self, case: Any, arguments: Mapping[str, Any]) -> None:
         """Try one case."""
-        trial, plan = self.trial, self.plan
+        state, spec = self.state, self.spec
         # Counted from the end of the first example, which may have imported the library of the target.
-        if trial.violation is None and trial.examples and time.monotonic() - trial.warm > plan.search.seconds:
+        if state.failure is None and state.examples and time.monotonic() - state.warm > spec.search.seconds:
             return
-        if trial.failed_at and time.monotonic() - trial.failed_at > plan.effort.shrink_seconds:
+        if state.failed_at and time.monotonic() - state.failed_at > spec.effort.shrink_seconds:
             raise SearchOver
         require_plain(case)
-        compared = trial.evidence.compared
+        compared = state.stats.compared
         try:
             self._without_leaks(case, arguments)
-        except CheckFailure as violation:
-            trial.examples += 1
-            passable = plan.check.existential and not violation.fault
+        except CheckFailure as failure:
+            state.examples += 1
+            passable = spec.check.existential and not failure.untestable
             # These are not shrunk, so that the smallest of those that were tried is the one to show.
-            if not passable or trial.case is None or len(repr(case)) < len(repr(trial.case)):
-                trial.violation, trial.case, trial.crossed = violation, case, trial.ledger
+            if not passable or state.case is None or len(repr(case)) < len(repr(state.case)):
+                state.failure, state.case, state.failing_ledger = failure, case, state.ledger
             if passable:
                 return
-            trial.failed_at = trial.failed_at or time.monotonic()
+            state.failed_at = state.failed_at or time.monotonic()
             raise
-        trial.examples += 1
-        trial.warm = trial.warm or time.monotonic()
-        trial.witnessed = True
-        if trial.evidence.compared > compared:  # a case that was refused or passed over has reached nothing
-            trial.regimes.update(case.regimes)
+        state.examples += 1
+        state.warm = state.warm or time.monotonic()
+        state.kept_once = True
+        if state.stats.compared > compared:  # a case that was refused or inconclusive has reached nothing
+            state.regimes.update(case.regimes)
 
-    def judge(self, call: Callable[[], Any]) -> Cell:
-        """Run the Hypothesis test with ``call`` and say what became of the promise."""
-        plan = self.plan
-        self.trial = self._new_trial()
+    def run(self, call: Callable[[], Any]) -> Cell:
+        """Run the Hypothesis test with ``call``, and judge what it showed."""
+        state = self.state = self._new_state()
         outcome, reason = self._before()
-        checkable = True
-        if outcome is None:
-            try:
-                plan.pinned  # noqa: B018 - a stale blob or example is told before anything runs
-                with time_limit(plan.target.timeout or plan.timeout):
-                    call()
-            except NotApplicable as refusal:
-                outcome, reason = "not applicable", str(refusal)
-                checkable = not isinstance(refusal, NotCheckable)
-            except pytest.skip.Exception as skipped:
-                outcome, reason = "not run", str(skipped)
-            except (KeyboardInterrupt, pytest.exit.Exception):
-                raise
-            except BaseException as error:
-                self._blame(error)
-            else:
-                outcome, reason = self._after()
-        # A replayed case may well be kept; that says nothing about the entry.
-        stale = plan.known and checkable and plan.replay is None and outcome in ("kept", "not applicable")
-        if outcome is None or stale:
-            return self._failed(outcome, reason)
-        return self.cell(outcome, reason=reason)
+        if outcome is not None:
+            return self.cell(outcome, reason=reason)
+        try:
+            self.spec.pinned  # noqa: B018 - a stale blob or example is reported before anything runs
+            with time_limit(self.spec.target.timeout or self.spec.timeout):
+                call()
+        except (KeyboardInterrupt, pytest.exit.Exception):
+            raise
+        except BaseException as error:
+            state.ended_by = error
+        return judge(self.spec, state)
 
-    def faulted(self, fault: TargetError, started: float) -> Cell:
-        """The cell of a target that could not be judged here."""
-        self.trial = CellState(ComparisonStats(self.plan.target.tolerance), started=started, violation=fault)
-        return self._failed(None, "")
+    def cell(self, outcome: Outcome, *, reason: str) -> Cell:
+        """The cell of this runner where its test did not run."""
+        return cell(self.spec, self.state, outcome, reason=reason)
 
-    def _new_trial(self) -> CellState:
-        measuring = 0.0 if self.plan.pinned_only else self.plan.effort.measuring
-        return CellState(ComparisonStats(self.plan.target.tolerance, seconds=measuring))
+    def untestable(self, error: TargetError, started: float) -> Cell:
+        """The cell of a target that could not be judged in this process."""
+        return failed(self.spec, CellState(ComparisonStats(self.spec.target.tolerance), started=started), error)
+
+    def _new_state(self) -> CellState:
+        measuring = 0.0 if self.spec.pinned_only else self.spec.effort.measuring
+        return CellState(ComparisonStats(self.spec.target.tolerance, seconds=measuring))
 
     def _strategy(self) -> Any:
-        plan = self.plan
-        if plan.lacks or plan.nowhere or plan.target.problems:
+        spec = self.spec
+        if spec.lacks or spec.nowhere or spec.target.problems:
             return hypothesis.strategies.none()  # never drawn: the verdict is known without
-        return plan.check.case.strategy(plan.target.inputs)
+        return spec.check.case.strategy(spec.target.inputs)
 
     def _before(self) -> tuple[Outcome | None, str]:
-        plan = self.plan
-        declared = plan.target.entry(plan.target.not_applicable, plan.check)
+        spec = self.spec
+        declared = spec.target.entry(spec.target.not_applicable, spec.check)
         if declared:
             return "not applicable", declared
-        if plan.lacks or plan.nowhere:
-            return "not applicable", plan.lacks or plan.nowhere
-        if plan.target.missing():
-            return "not run", plan.target.missing()
-        why = device_spec.absent(plan.device)
+        if spec.lacks or spec.nowhere:
+            return "not applicable", spec.lacks or spec.nowhere
+        if spec.target.missing():
+            return "not run", spec.target.missing()
+        why = device_spec.absent(spec.device)
         return ("not run", why) if why else (None, "")
 
     def _without_leaks(self, case: Any, arguments: Mapping[str, Any]) -> None:
-        left: list[str] = []
+        changed: list[str] = []
         try:
-            count = self.plan.check.accelerators
-            with (
-                borrowed() as left,
-                collecting(self.trial.evidence),
-                device_spec.on(self.plan.device, count=count) as ledger,
-            ):
-                self.trial.ledger = ledger
+            count = self.spec.check.accelerators
+            on_device = device_spec.on(self.spec.device, count=count)
+            with borrowed() as changed, counting(self.state.stats), on_device as ledger:
+                self.state.ledger = ledger
                 self._check(case, arguments)
         except NotCheckable:
-            left.clear()  # it was left half done
+            changed.clear()  # the case was left half done
             raise
         finally:
-            if left:  # what else went wrong may well follow from it
+            if changed:  # what else went wrong may well follow from it
                 raise TargetError(
                     "the target left the process changed",
-                    actual=left[0],
+                    actual=changed[0],
                     expected="as it was found",
-                    detail="\n".join(left[1:]),
-                    cause=f"leak: {left[0].split(':')[0]}",
+                    detail="\n".join(changed[1:]),
+                    cause=f"leak: {changed[0].split(':')[0]}",
                 )
 
     def _check(self, case: Any, arguments: Mapping[str, Any]) -> None:
+        target = self.spec.target
+        kind = kind_of(target.kind)
+
         def subject_on(device: str) -> Any:
             there = {**arguments, "device": device} if "device" in arguments else arguments
-            return SUBJECTS[self.plan.target.kind](
-                build=lambda: self._building.record(there),
-                inputs=self.plan.target.inputs,
+            return kind.subject(
+                build=lambda: self._factory.record(there),
+                inputs=target.inputs,
                 device=device,
-                reference=self.plan.target.reference,
-                tolerance=self.plan.target.tolerance,
+                reference=target.reference,
+                tolerance=target.tolerance,
                 elsewhere=subject_on if "device" in arguments else None,
-                ledger=self.trial.ledger,
-                budget=self.plan.target.budget,
-                variants=self.plan.target.variants,
+                ledger=self.state.ledger,
+                budget=target.budget,
+                **target.options,
             )
 
-        subject = subject_on(device_spec.torch_name(self.plan.device))
-        before = self._building.snapshot()
+        subject = subject_on(device_spec.torch_name(self.spec.device))
+        before = self._factory.snapshot()
         try:
-            self.plan.check.function(subject, case)
+            self.spec.check.function(subject, case)
         except (CheckFailure, NotApplicable, HypothesisException):
             raise
         except AssertionError as error:  # an extra check may use plain asserts
@@ -206,10 +197,10 @@ class CellRunner:
                 str(error) or "an assert of the check does not hold", detail=format_exception_location(error, "")
             ) from error
         except Exception as error:
-            self.trial.fault = traceback.format_exc()
+            self.state.traceback = traceback.format_exc()
             raise TargetError(
                 "the check itself raised an error",
-                actual=format_exception_location(error, self.plan.check.function.__code__.co_filename),
+                actual=format_exception_location(error, self.spec.check.function.__code__.co_filename),
                 expected="a CheckFailure, or nothing",
                 cause="check",
             ) from error
@@ -219,116 +210,3 @@ class CellRunner:
                 detail="\n".join(changes[:5]),
                 cause="left behind",
             )
-
-    def _blame(self, error: BaseException) -> None:
-        """Turn whatever ended the search into the violation to report."""
-        trial = self.trial
-        if isinstance(error, CheckFailure):
-            trial.violation = error
-        elif isinstance(error, SearchOver) and trial.violation:
-            pass
-        elif isinstance(error, CellTimeout):
-            if trial.violation is None:
-                limit = self.plan.target.timeout or self.plan.timeout
-                trial.violation = TargetError(f"the cell did not end within {limit:g} seconds", cause="timeout")
-        elif isinstance(error, Flaky) and trial.violation:
-            said = "The same case was kept another time: the target is not deterministic."
-            trial.violation.detail = f"{trial.violation.detail}\n{said}".strip()
-        elif isinstance(error, (Unsatisfiable, FailedHealthCheck)):
-            trial.violation = TargetError(
-                "the inputs of the target draw nothing that can be tried",
-                actual=f"{type(error).__name__}: {str(error).splitlines()[0][:200]}",
-                cause="inputs",
-            )
-        else:
-            trial.violation = TargetError(
-                "the cell ended in an error",
-                actual=format_exception_location(error, self.plan.target.file),
-                cause="error",
-            )
-            trial.fault = "".join(traceback.format_exception(error))
-
-    def _after(self) -> tuple[Outcome | None, str]:
-        trial = self.trial
-        if self.plan.check.existential and not trial.witnessed and trial.violation:
-            return None, ""
-        evidence = trial.evidence
-        if not trial.examples:
-            trial.violation = TargetError("no case was tried", cause="inputs")
-        elif not evidence.compared and evidence.refused:
-            trial.violation = TargetError(
-                "every case was refused", actual=evidence.last_refusal, expected="a value from some", cause="refused"
-            )
-        elif not evidence.compared and evidence.inconclusive:
-            return "not applicable", evidence.inconclusive
-        elif not evidence.compared:
-            trial.violation = TargetError(
-                "the check compared nothing", detail="Hold values with `ec.expect(...)`.", cause="check"
-            )
-        else:
-            return "kept", ""
-        return None, ""
-
-    def _failed(self, outcome: Outcome | None, reason: str) -> Cell:
-        plan, trial, known = self.plan, self.trial, self.plan.known
-        if outcome is not None or trial.violation is None:
-            assert known is not None
-            said = "the promise was kept" if outcome == "kept" else f"the check is not applicable ({reason})"
-            trial.case = None
-            trial.violation = TargetError(
-                f"{plan.check.code} is listed as a known failure, but {said}",
-                detail=f"the entry says: {known.reason}\nTake the entry out of known_failures.",
-                cause="stale known failure",
-            )
-        violation = trial.violation
-        blob = encode_case(plan.check.code, trial.case) if trial.case is not None else ""
-        reproduce = plan.reproduce(blob)
-        text = screen(
-            where=plan.where,
-            made=plan.check,
-            device=plan.device,
-            violation=violation,
-            case=trial.case,
-            target=f"{relative(plan.target.file)}:{plan.target.line}",
-            reproduce=reproduce,
-            crossed=trial.crossed.summary() if trial.crossed is not None else "",
-        )
-        if trial.fault:
-            text = f"{trial.fault}\n{text}"
-        covered = known is not None and not violation.fault
-        return self.cell(
-            "known" if covered else "broken",
-            reason=known.reason if covered and known else violation.headline,
-            see=known.see if covered and known else "",
-            cause=violation.cause,
-            case=", ".join(f"{k}={literal(v)}" for k, v in case_fields(trial.case).items())
-            if trial.case is not None
-            else "",
-            screen=text,
-            reproduce=reproduce,
-        )
-
-    def cell(self, outcome: Outcome, **more: Any) -> Cell:
-        """The cell as data."""
-        plan, trial = self.plan, self.trial
-        if "ledger" not in more and trial.ledger is not None:
-            crossed = trial.crossed if outcome in ("broken", "known") else None
-            more["ledger"] = crossed.as_dict() if crossed is not None else ledger_totals(trial.ledger)
-        counted = (
-            {} if plan.pinned_only or outcome != "kept" else {name: trial.regimes[name] for name in plan.check.regimes}
-        )
-        return Cell(
-            target=plan.where,
-            kind=plan.target.kind,
-            check=plan.check.name,
-            code=plan.check.code,
-            device=plan.device,
-            outcome=outcome,
-            seconds=round(time.monotonic() - trial.started, 4),
-            examples=trial.examples,
-            regimes=counted,
-            variants=tuple(row for row in trial.evidence.variants.values() if "speed" in row),
-            file=plan.target.file,
-            line=plan.target.line,
-            **more,
-        )

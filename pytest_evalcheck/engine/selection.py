@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_evalcheck.kinds.suite import Check
-from pytest_evalcheck.targets.target import UsageError, nearest
+from pytest_evalcheck.errors import UsageError, nearest
+from pytest_evalcheck.kinds.common.check import Check
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
-"""How a check says what it expects, and the failure that it raises.
+"""How a check states what it expects, and the failure that it raises.
 
-A `CheckFailure` reads well without any rewriting of asserts: it carries what was looked at, the expected and the
-actual value. What `expect` compares is also counted, so that a check which compared nothing is never green.
+A `CheckFailure` needs no rewriting of asserts: it carries what was compared, the expected and the actual value.
+What `expect` compares is also counted, so that a check which compared nothing is never green.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pytest_evalcheck.expectations.comparison import Raised, Tolerance, differen
 
 
 class CheckFailure(AssertionError):
-    """A broken promise."""
+    """A promise that is not kept."""
 
-    fault = False
-    """Whether the promise could not even be tried; a known failure never covers that."""
+    untestable = False
+    """Whether the promise could not be tried; a known failure never covers that."""
 
     def __init__(self, about: str, *, expected: str = "", actual: str = "", detail: str = "", cause: str = "") -> None:
         self.about, self.expected, self.actual, self.detail, self.cause = about, expected, actual, detail, cause
@@ -41,72 +41,78 @@ class CheckFailure(AssertionError):
         return (self.about + values).splitlines()[0]
 
 
+class TargetError(CheckFailure):
+    """The target could not be built or used at all. A known failure never covers it."""
+
+    untestable = True
+
+
 class NotApplicable(unittest.SkipTest):
     """The target does not offer what the check needs. Hypothesis lets it through at once."""
 
 
 class NotCheckable(NotApplicable):
-    """Nothing can be said on this device: the simulation does not reach so far. No entry is stale for that."""
+    """The simulated device cannot do what the code needs, so that nothing is known. No entry is stale for that."""
 
 
 @dataclass
 class ComparisonStats:
-    """What the cases of one cell have shown so far."""
+    """What the cases of one cell have compared so far."""
 
     tolerance: Tolerance
     compared: int = 0
     """Comparisons in which at least one side was a value."""
     refused: int = 0
-    """Comparisons of nothing but errors, which alone prove nothing."""
+    """Comparisons of an error with an error, which alone prove nothing."""
     last_refusal: str = ""
     inconclusive: str = ""
-    """Why a case said nothing about the promise."""
+    """Why a case showed nothing about the promise."""
     seconds: float = 0.0
-    """How long variants may be measured in this cell; 0 where nothing is to be."""
+    """How long variants may be measured in this cell; 0 for not at all."""
     variants: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By name what variants cost, once that was measured."""
+    """What variants cost, by name, once it was measured."""
 
 
-_evidence: contextvars.ContextVar[ComparisonStats | None] = contextvars.ContextVar("evidence", default=None)
+_stats: contextvars.ContextVar[ComparisonStats | None] = contextvars.ContextVar("comparison_stats", default=None)
 
 
 @contextmanager
-def collecting(evidence: ComparisonStats) -> Iterator[ComparisonStats]:
-    """Count what is expected within, and use the tolerance of this cell."""
-    token = _evidence.set(evidence)
+def counting(stats: ComparisonStats) -> Iterator[ComparisonStats]:
+    """Count the comparisons of this block, and use the tolerance of this cell."""
+    token = _stats.set(stats)
     try:
-        yield evidence
+        yield stats
     finally:
-        _evidence.reset(token)
+        _stats.reset(token)
 
 
 def current_stats() -> ComparisonStats | None:
-    """What is gathered about this cell; None outside of one."""
-    return _evidence.get()
+    """The statistics of the current cell; None outside of one."""
+    return _stats.get()
 
 
 def refused(error: Raised) -> None:
-    """Say that a case met nothing but a refusal, which alone proves nothing."""
-    evidence = _evidence.get()
-    if evidence is not None:
-        evidence.refused += 1
-        evidence.last_refusal = str(error)
+    """Report that a case was refused, which alone proves nothing."""
+    stats = _stats.get()
+    if stats is not None:
+        stats.refused += 1
+        stats.last_refusal = str(error)
 
 
 def inconclusive(why: str) -> None:
-    """Say that a case has nothing to show; a cell of nothing else is not applicable, never green."""
-    evidence = _evidence.get()
-    if evidence is not None:
-        evidence.inconclusive = why
+    """Report that a case shows nothing; a cell of such cases alone is not applicable, never green."""
+    stats = _stats.get()
+    if stats is not None:
+        stats.inconclusive = why
 
 
-_ROOM = 120
+_LONGEST_RESULT = 120
 """Results that take more characters are not shown whole."""
 
 
 @dataclass(frozen=True)
 class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
-    """What a check holds a value against.
+    """Compare a value with what a check expects.
 
     >>> expect(0.5).equals(0.5, about="the mean")
     >>> expect(0.5).equals(0.75, about="the mean")
@@ -120,20 +126,20 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
     actual: Any
 
     def equals(self, expected: Any, *, about: str, tolerance: Tolerance | None = None, detail: str = "") -> None:
-        """Hold within the tolerance of the cell; two errors of one type are equal but prove nothing."""
-        evidence = _evidence.get()
-        if evidence is not None:
+        """Compare within the tolerance of the cell; two errors of one type are equal but prove nothing."""
+        stats = _stats.get()
+        if stats is not None:
             if isinstance(self.actual, Raised) and isinstance(expected, Raised):
-                evidence.refused += 1
-                evidence.last_refusal = str(self.actual)
+                refused(self.actual)
             else:
-                evidence.compared += 1
-        tolerance = tolerance or (evidence.tolerance if evidence else Tolerance())
+                stats.compared += 1
+        tolerance = tolerance or (stats.tolerance if stats else Tolerance())
         found = difference(self.actual, expected, tolerance)
         if found is None:
             return
         shown, wanted, line = show(self.actual), show(expected), str(found)
-        if found.path and max(len(shown), len(wanted)) > _ROOM:  # the place that differs says more than a cut-off whole
+        # The index that differs says more than a whole that is cut off.
+        if found.path and max(len(shown), len(wanted)) > _LONGEST_RESULT:
             more = f"and {found.more} more numbers" if found.more else ""
             detail = "\n".join(text for text in (more, detail) if text)
             raise CheckFailure(f"{about}, at {found.path}", expected=found.expected, actual=found.actual, detail=detail)
@@ -142,13 +148,13 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
         raise CheckFailure(about, expected=wanted, actual=shown, detail=detail)
 
     def differs_from(self, other: Any, *, about: str) -> None:
-        """Hold that the value is another one."""
+        """Require another value."""
         self.holds(difference(self.actual, other, Tolerance()) is not None, about=about)
 
     def holds(self, condition: bool, *, about: str, detail: str = "") -> None:
-        """Hold a condition that was worked out about the value."""
-        evidence = _evidence.get()
-        if evidence is not None:
-            evidence.compared += 1
+        """Require a condition that was computed from the value."""
+        stats = _stats.get()
+        if stats is not None:
+            stats.compared += 1
         if not condition:
             raise CheckFailure(about, detail=detail or f"seen: {show(self.actual)}")

@@ -1,20 +1,31 @@
-"""What a batch must be before it is evaluated, and the errors that say what it is instead."""
+"""Batches: the checks before one is evaluated, and labels taken off it and shifted without a change to it."""
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import difflib
 from collections import Counter, UserDict
-from collections.abc import Iterable, Iterator, Mapping, Sized
-from typing import Any
+from collections.abc import Iterable, Mapping, Sized
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
 
+from pytest_evalcheck.fixes.containers import (
+    is_plain_sequence,
+    items,
+    named_tensors,
+    path_of,
+    rebuild,
+    shallow_copy,
+    with_items,
+)
+
+Batch = TypeVar("Batch")
+
 
 class MissingField(KeyError):
-    """A batch lacks a field that is needed; a KeyError whose text reads as a sentence."""
+    """A batch lacks a required field; unlike other KeyErrors, its text is printed without quotes."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
@@ -27,136 +38,128 @@ def require_batch(
     integers: Iterable[str] = (),
     rows: Iterable[str] | None = None,
 ) -> int:
-    """Refuse a batch that cannot be scored, and return its number of rows.
+    """Raise an error for a batch that cannot be scored, and return its number of rows.
 
     A batch is a mapping, a dataclass, or a tuple or list whose last element is the labels. ``fields`` must be
-    there and not None; ``integers`` must be integer tensors where they are there. ``rows`` names the fields
+    present and not None; ``integers`` must be integer tensors where they are present. ``rows`` names the fields
     that have one entry per row, tensors or anything with a length; without it every tensor of one dimension
     or more has, also in nested containers. The batch is only read.
 
-    Raises `MissingField` (a KeyError) for a field that is missing, TypeError for what is no batch and for a
-    wrong dtype, ValueError for no fields, no rows, or rows that disagree; each names the field, what was
-    expected and, where one is close, the key that was probably meant. A batch in which nothing has rows
-    counts as one row.
+    Raises `MissingField` (a KeyError) for a missing field, TypeError for an object that is no batch and for a wrong
+    dtype, ValueError for no fields, no rows, or rows that disagree; each names the field, what was expected and, where
+    one is close, the key that was probably meant. A batch in which nothing has rows counts as one row.
     """
-    held = named(batch)
+    held = _fields(batch)
     for name in fields:
-        _found(batch, held, name)
+        _find(batch, held, name)
     for name in integers:
         if _key(batch, name) in held:
-            require_integers(held[_key(batch, name)], path(batch, name))
+            _require_integers(held[_key(batch, name)], _path(batch, name))
     if rows is None:
-        lengths = list(_tensor_rows(batch, "batch"))
+        lengths = [(where, len(tensor)) for where, tensor in named_tensors(batch, "batch") if tensor.dim()]
     else:
         present = [(name, held[_key(batch, name)]) for name in rows if _key(batch, name) in held]
-        lengths = [(path(batch, name), length) for name, value in present if (length := _length(value)) is not None]
-    return _agreed(lengths)
+        lengths = [(_path(batch, name), length) for name, value in present if (length := _length(value)) is not None]
+    return _common_length(lengths)
 
 
 def field(batch: object, name: str) -> Any:
-    """Return a field of a batch; of a plain tuple or list, whose last element is the labels, that one.
+    """Return a field of a batch; of a plain tuple or list, whose last element is the labels, the last one.
 
-    `MissingField` where it is not there or None.
+    `MissingField` where it is missing or None.
     """
-    return _found(batch, named(batch), name)
+    return _find(batch, _fields(batch), name)
 
 
-def named(batch: Any) -> Mapping[str, Any]:
-    """Give the fields of a batch by name, those of a plain tuple or list by position.
+def split_labels(batch: Batch, *, name: str = "labels") -> tuple[Batch, Any]:
+    """Return the inputs and the labels of a batch, which does not change (EC101).
 
-    TypeError for what is no batch, ValueError for one without fields.
+    The inputs are a new container of the same type, with the same values in the same order: no tensor is copied. A
+    mapping (a dict, an OrderedDict, a UserDict, a BatchEncoding) lacks the labels; a plain tuple or list, whose last
+    element is the labels, is shorter by one; a dataclass or named tuple, which cannot lose a field, has None there.
+
+    Raises `MissingField` (a KeyError) where the labels are missing or None, TypeError for an object that is no
+    batch, ValueError for an empty one. Rows are not compared: `require_batch` does that.
+
+    >>> batch = {"input_ids": torch.tensor([[1, 2]]), "labels": torch.tensor([[1, 2]])}
+    >>> inputs, labels = split_labels(batch)
+    >>> sorted(inputs), sorted(batch), labels is batch["labels"]
+    (['input_ids'], ['input_ids', 'labels'], True)
     """
-    held: Mapping[str, Any]
-    if isinstance(batch, Mapping):
-        held = batch
-    elif dataclasses.is_dataclass(batch) and not isinstance(batch, type):
-        held = {each.name: getattr(batch, each.name) for each in dataclasses.fields(batch)}
-    elif is_namedtuple(batch):
-        held = batch._asdict()
-    elif _is_plain_sequence(batch):
-        held = {str(index): value for index, value in enumerate(batch)}
-        if len(held) < 2:
-            raise ValueError(f"batch: expected (inputs, labels), got a {type(batch).__name__} of {len(held)}")
-    else:
+    labels = field(batch, name)
+    return cast(Batch, _without(batch, name)), labels
+
+
+def shift_labels(labels: Tensor, *, ignore_index: int = -100) -> Tensor:
+    """Return the labels that a causal language model is scored with: position t gets label t + 1.
+
+    ``labels`` are integers of shape ``(rows, tokens, ...)``; the last token has nothing to predict and gets
+    ``ignore_index``. The result is new memory, also for a single token; ``labels`` do not change, so that
+    shifting a batch twice gives the same (EC102). TypeError or ValueError for anything else, and where the
+    dtype cannot hold ``ignore_index``.
+
+    >>> shift_labels(torch.tensor([[5, 6, 7]]))
+    tensor([[   6,    7, -100]])
+    """
+    require_token_labels(labels)
+    limits = torch.iinfo(labels.dtype)
+    if not limits.min <= ignore_index <= limits.max:
+        raise ValueError(f"ignore_index: expected a value that {labels.dtype} can hold, got {ignore_index}")
+    # One allocation, and contiguous whatever the strides of the caller's are: metrics call view on it.
+    result = labels.new_empty(labels.shape)
+    result[:, :-1] = labels[:, 1:]
+    result[:, -1:] = ignore_index
+    return result
+
+
+def require_token_labels(labels: object, *, where: str = "labels") -> None:
+    """Raise TypeError or ValueError for anything but a tensor of integers of shape ``(rows, tokens, ...)``."""
+    _require_integers(labels, where)
+    shape = tuple(labels.shape)  # type: ignore[attr-defined]
+    if len(shape) < 2:
+        raise ValueError(f"{where}: expected the shape (rows, tokens, ...), got {shape}")
+
+
+def _fields(batch: Any) -> Mapping[str, Any]:
+    inside = items(batch)
+    if inside is None:
         raise TypeError(
             "batch: expected a mapping such as a dict or a BatchEncoding, a dataclass or (inputs, labels), "
             f"got {type(batch).__name__}"
         )
-    if not held:
+    if is_plain_sequence(batch):
+        if len(inside) < 2:
+            raise ValueError(f"batch: expected (inputs, labels), got a {type(batch).__name__} of {len(inside)}")
+        return {str(index): value for index, value in inside}
+    if not inside:
         raise ValueError(f"batch: expected fields, got an empty {type(batch).__name__}")
-    return held
+    return dict(inside)
 
 
-def path(batch: object, name: str) -> str:
-    """Write a field as the user would reach it."""
-    if isinstance(batch, Mapping):
-        return f"batch[{name!r}]"
-    return "batch[-1]" if _is_plain_sequence(batch) else f"batch.{name}"
-
-
-def shallow(batch: Any) -> Any:
-    """Make a container of the same type with the same values."""
-    if isinstance(batch, Mapping) and not isinstance(batch, dict | UserDict):
-        return rebuilt(batch, dict(batch))
-    return copy.copy(batch)
-
-
-def rebuilt(batch: Any, content: Any) -> Any:
-    """Make a container of the type of a batch; TypeError where its type is not made of its content."""
-    # For mappings of other libraries: a shallow copy of one may share its storage with the original.
-    kind = type(batch)
-    try:
-        return kind(content)
-    except Exception as error:
-        raise TypeError(f"batch: expected a container that {kind.__name__}(content) makes, got {error}") from error
-
-
-def is_namedtuple(batch: object) -> Any:
-    """Tell named tuples, whose elements have names, from plain ones."""
-    return isinstance(batch, tuple) and hasattr(batch, "_fields")
-
-
-def require_integers(value: object, where: str) -> None:
-    """Refuse, with a TypeError, what is no tensor of integers; booleans are none."""
-    if not isinstance(value, Tensor):
-        raise TypeError(f"{where}: expected a tensor of integers, got {type(value).__name__}")
-    if value.is_floating_point() or value.is_complex() or value.is_quantized or value.dtype == torch.bool:
-        raise TypeError(f"{where}: expected a tensor of integers such as torch.int64, got {value.dtype}")
-
-
-def _is_plain_sequence(batch: object) -> Any:
-    return isinstance(batch, tuple | list) and not is_namedtuple(batch)
+def _path(batch: object, name: str) -> str:
+    return "batch[-1]" if is_plain_sequence(batch) else path_of(batch, "batch", name)
 
 
 def _key(batch: Any, name: str) -> str:
-    return str(len(batch) - 1) if _is_plain_sequence(batch) else name
+    return str(len(batch) - 1) if is_plain_sequence(batch) else name
 
 
-def _found(batch: object, held: Mapping[str, Any], name: str) -> Any:
+def _find(batch: object, held: Mapping[str, Any], name: str) -> Any:
     key = _key(batch, name)
     if key not in held:
         close = difflib.get_close_matches(name, map(str, held), n=1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise MissingField(f"batch: expected a field {name!r}, got {', '.join(map(repr, held))}{hint}")
-    value = held[key]
-    if value is None:
-        raise MissingField(f"{path(batch, name)}: expected a value, got None")
-    return value
+    if held[key] is None:
+        raise MissingField(f"{_path(batch, name)}: expected a value, got None")
+    return held[key]
 
 
-def _tensor_rows(value: object, where: str) -> Iterator[tuple[str, int]]:
-    if isinstance(value, Tensor):
-        if value.dim():
-            yield where, len(value)
-    elif isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _tensor_rows(inner, f"{where}[{key!r}]")
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        for each in dataclasses.fields(value):
-            yield from _tensor_rows(getattr(value, each.name), f"{where}.{each.name}")
-    elif isinstance(value, tuple | list):
-        for index, inner in enumerate(value):
-            yield from _tensor_rows(inner, f"{where}[{index}]")
+def _require_integers(value: object, where: str) -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{where}: expected a tensor of integers, got {type(value).__name__}")
+    if value.is_floating_point() or value.is_complex() or value.is_quantized or value.dtype == torch.bool:
+        raise TypeError(f"{where}: expected a tensor of integers such as torch.int64, got {value.dtype}")
 
 
 def _length(value: object) -> int | None:
@@ -165,12 +168,9 @@ def _length(value: object) -> int | None:
     return len(value) if isinstance(value, Sized) and not isinstance(value, str | bytes) else None
 
 
-def _agreed(lengths: list[tuple[str, int]]) -> int:
+def _common_length(lengths: list[tuple[str, int]]) -> int:
     if not lengths:
         return 1
-    first = lengths[0][1]
-    if first and all(length == first for _, length in lengths):
-        return first
     most = Counter(length for _, length in lengths).most_common(1)[0][0]
     typical = next(where for where, length in lengths if length == most)
     for where, length in lengths:
@@ -179,3 +179,15 @@ def _agreed(lengths: list[tuple[str, int]]) -> int:
     if not most:
         raise ValueError(f"batch: expected at least one row, got none in {typical}")
     return most
+
+
+def _without(batch: Any, name: str) -> Any:
+    if dataclasses.is_dataclass(batch) and isinstance(batch, Mapping):
+        return dataclasses.replace(batch, **{name: None})  # a ModelOutput, which cannot lose a key
+    if isinstance(batch, dict | UserDict):
+        inputs = shallow_copy(batch)
+        del inputs[name]
+        return inputs
+    if isinstance(batch, Mapping):
+        return rebuild(batch, {key: value for key, value in batch.items() if key != name})
+    return rebuild(batch, batch[:-1]) if is_plain_sequence(batch) else with_items(batch, {name: None})

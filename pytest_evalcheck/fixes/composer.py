@@ -2,15 +2,14 @@
 
     from pytest_evalcheck.fixes.composer import HuggingFaceModel
 
-is Composer's own class with `CleanEvaluation` in front, and takes its place. It is made when it is first asked
-for; Composer is not imported before. A subclass of ``HuggingFaceModel`` is mended with the mixin alone::
+This is Composer's own class with the mixin `CleanEvaluation`, and replaces it. Composer is imported when the
+class is first used. For a subclass of ``HuggingFaceModel`` use the mixin::
 
     class Ours(CleanEvaluation, OurHuggingFaceModel): ...
 
 The original pops the labels out of the caller's batch, adds ``decoder_input_ids`` to it, shifts the popped
-labels in place, and keeps them on the module until another batch replaces them. A batch that is seen again has
-no labels, a tensor that is seen again is shifted twice, and a batch is scored with the labels of whichever batch
-was forwarded last.
+labels in place, and keeps them on the module until the next batch. A batch that is used again has no labels, a
+tensor that is used again is shifted twice, and a batch is scored with the labels of the last forward pass.
 """
 
 from __future__ import annotations
@@ -22,8 +21,15 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.fixes.batches import MissingField, field, require_batch, shallow
-from pytest_evalcheck.fixes.labels import require_token_labels, shifted, split_labels
+from pytest_evalcheck.fixes.batches import (
+    MissingField,
+    field,
+    require_batch,
+    require_token_labels,
+    shift_labels,
+    split_labels,
+)
+from pytest_evalcheck.fixes.containers import shallow_copy
 
 if TYPE_CHECKING:
     HuggingFaceModel: Any
@@ -32,22 +38,21 @@ __all__ = ["CleanEvaluation", "HuggingFaceModel"]
 
 
 class CleanEvaluation:
-    """Mixin before Composer's ``HuggingFaceModel``: an evaluation that keeps EC101 to EC111 in every mode.
+    """Mixin before Composer's ``HuggingFaceModel``: an evaluation that passes EC101 to EC111 in every mode.
 
-    On a first call ``eval_forward`` and ``update_metric`` give what the original gives, bit for bit, in all its
-    modes: logits (``use_logits``), loss, and the batch modes "icl_task" and "generate"; for encoder-decoders;
-    with outputs that training has cached; for metrics with ``needs_batch``, which get a container of their own
-    without the labels, as they do there. In loss mode, where the original feeds None for labels, or those of an older
-    batch (mosaicml/composer#3622), metrics get the labels of the batch as in logits mode.
+    The first call of ``eval_forward`` and ``update_metric`` returns what the original returns, bit for bit, in
+    all its modes: logits (``use_logits``), loss, and the batch modes "icl_task" and "generate"; for
+    encoder-decoders; with outputs that training has cached; for metrics with ``needs_batch``, which get their
+    own container without the labels. In loss mode, where the original passes None for labels, or those of an
+    older batch (mosaicml/composer#3622), metrics get the labels of the batch as in logits mode.
 
-    Labels come from the batch that ``update_metric`` is given, and from nowhere else: nothing of a batch is kept
-    on the module, so nothing stale can be scored. ``self.labels``, which the original sets, stays None; code that
-    reads it meets None rather than the labels of another batch. Shifted labels are new memory for the duration
-    of one ``update_metric``, for each metric anew, so that a metric that writes into them reaches neither the
-    batch nor the next metric. Labels that need no shift are the batch's own tensor, not a copy.
+    Labels are those of the batch that ``update_metric`` is called with. Nothing of a batch is kept on the
+    module: ``self.labels``, which the original sets, stays None. Shifted labels are new memory for each call of
+    ``update_metric``, so that a metric that writes into them changes neither the batch nor what the next metric
+    gets. Labels that need no shift are the batch's own tensor, not a copy.
 
-    A batch that cannot be scored is refused before the model runs, with an error that names the field: see
-    `require_batch`. The module holds no state that a failed call could spoil.
+    For a batch that cannot be scored, an error that names the field is raised before the model runs: see
+    `require_batch`.
     """
 
     model: Any
@@ -60,17 +65,17 @@ class CleanEvaluation:
     def eval_forward(self, batch: Any, outputs: Any = None) -> Any:
         """Return logits, or all outputs in loss mode, or a list of texts in generate mode.
 
-        ``outputs`` are those of an earlier forward of this batch; without them, or with empty ones, the model
-        runs. TypeError, ValueError or `MissingField` (a KeyError) where batch or outputs are not what the mode
-        needs.
+        ``outputs`` are those of an earlier forward pass of this batch; without them, or with empty ones, the
+        model runs. TypeError, ValueError or `MissingField` (a KeyError) where the batch or the outputs lack what
+        the mode needs.
         """
         mode = self._mode(batch)
-        needed: tuple[str, ...] = ("labels",)
+        fields: tuple[str, ...] = ("labels",)
         if mode == "generate":
-            needed = ("labels", "input_ids", "attention_mask")
+            fields = ("labels", "input_ids", "attention_mask")
         elif mode == "loss" and ("decoder_input_ids" in batch or not self.config.is_encoder_decoder):
-            needed = ()  # without labels there are outputs, and no loss
-        require_batch(batch, fields=needed, rows=_per_row(batch, mode))
+            fields = ()  # without labels there are outputs but no loss
+        require_batch(batch, fields=fields, rows=_per_row(batch, mode))
         if self._shifts(mode) and "labels" in batch:
             require_token_labels(batch["labels"], where="batch['labels']")
         if mode == "generate":
@@ -79,22 +84,22 @@ class CleanEvaluation:
         if mode == "loss":
             return outputs if computed else self.forward(batch)  # type: ignore[attr-defined]
         if not computed:
-            # Without the labels, so that the model does not compute a loss that nobody reads.
+            # Without the labels, so that the model does not compute an unused loss.
             outputs = self.forward(self._inputs(batch))  # type: ignore[attr-defined]
         logits = _logits(outputs, by_name=self.config.use_return_dict)
         return logits.squeeze(dim=1) if logits.ndim == 2 and logits.shape[1] == 1 else logits
 
     def update_metric(self, batch: Any, outputs: Any, metric: Any) -> Any:
-        """Feed one metric with the outputs and the labels of this batch; any metrics, any number, in any order.
+        """Update one metric with the outputs and the labels of this batch; any metrics, any number, in any order.
 
         Return what the metric's ``update`` returned, with its name once per row under "metric_name", or {}.
         """
         mode = self._mode(batch)
-        labels = self._near(field(batch, "labels"), outputs, metric)
+        labels = self._move_labels(field(batch, "labels"), outputs, metric)
         if self._shifts(mode):
-            labels = shifted(labels)
+            labels = shift_labels(labels)
         if getattr(metric, "needs_batch", False):
-            own = shallow(batch) if mode == "loss" else self._inputs(batch, decoder=mode != "generate")
+            own = shallow_copy(batch) if mode == "loss" else self._inputs(batch, decoder=mode != "generate")
             result = metric.update(batch=own, outputs=outputs, labels=labels)
         else:
             result = metric.update(outputs, labels)
@@ -106,8 +111,8 @@ class CleanEvaluation:
         rows = require_batch(batch, fields=(), rows=_per_row(batch, mode))
         return {**result, "metric_name": [type(metric).__name__] * rows}
 
-    def _near(self, labels: Any, outputs: Any, metric: Any) -> Any:  # noqa: ARG002  (a device may follow outputs)
-        """Labels on the CPU for a metric there; `fixes.composer_devices` does more."""
+    def _move_labels(self, labels: Any, outputs: Any, metric: Any) -> Any:  # noqa: ARG002  (OneDevice uses them)
+        """Return the labels on the CPU for a metric there; `fixes.composer_devices` does more."""
         return _on_cpu(labels) if metric.device.type == "cpu" else labels
 
     def _mode(self, batch: Any) -> str:
@@ -149,19 +154,29 @@ class CleanEvaluation:
         return list(texts) if keeps_space else [f" {text}" for text in texts]
 
 
+def composer_class(module: str, name: str, *mixins: type) -> Any:
+    """Return Composer's class of this name with mixins in front; ImportError where Composer is not installed."""
+    original = getattr(import_composer("composer.models", f"{module}.{name}", mixins[0].__name__), name)
+    text = " and ".join(f"`{each.__name__}`" for each in mixins)
+    document = f"Composer's ``{name}``, with evaluation as in {text}.\n\n{original.__doc__}"
+    return type(original)(name, (*mixins, original), {"__module__": module, "__doc__": document})
+
+
+def import_composer(module: str, wanted: str, without: str) -> Any:
+    """Import a module of Composer or torchmetrics; ImportError says what needs it and what works without it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise ImportError(
+            f"{wanted} needs Composer, which could not be imported ({error}): "
+            f"pip install mosaicml transformers; {without} works without it"
+        ) from error
+
+
 def __getattr__(name: str) -> Any:
     if name != "HuggingFaceModel":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        original = importlib.import_module("composer.models.huggingface").HuggingFaceModel
-    except ImportError as error:
-        raise ImportError(
-            f"{__name__}.HuggingFaceModel needs Composer, which could not be imported ({error}): "
-            "pip install mosaicml transformers; CleanEvaluation can be had without it"
-        ) from error
-    text = f"Composer's ``HuggingFaceModel``, with evaluation as in `CleanEvaluation`.\n\n{original.__doc__}"
-    made = type(original)(name, (CleanEvaluation, original), {"__module__": __name__, "__doc__": text})
-    return globals().setdefault(name, made)
+    return globals().setdefault(name, composer_class(__name__, name, CleanEvaluation))
 
 
 def _per_row(batch: Mapping[str, Any], mode: str) -> list[str]:
@@ -192,13 +207,12 @@ def _logits(outputs: Any, *, by_name: bool) -> Any:
 
 
 def _on_cpu(value: Any) -> Any:
+    # Containers are new ones, so that a metric that writes into one does not change the batch.
     if isinstance(value, Tensor):
         return value.cpu()
     if isinstance(value, Mapping):
         return {key: _on_cpu(inner) for key, inner in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_on_cpu(inner) for inner in value)
-    return value
+    return type(value)(map(_on_cpu, value)) if type(value) in (list, tuple) else value
 
 
 def _world_size() -> int:

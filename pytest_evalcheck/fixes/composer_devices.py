@@ -1,29 +1,28 @@
-"""Composer's models, evaluated on one device: the one that a `DevicePolicy` names (mosaicml/composer#3094, #2385).
+"""Composer's models, evaluated on one device, chosen by a `DevicePolicy` (mosaicml/composer#3094, #2385).
 
     from pytest_evalcheck.fixes.composer_devices import ComposerClassifier, HuggingFaceModel
 
-are Composer's own classes with `OneDevice` in front, the latter with `CleanEvaluation` too; they are made when they
-are first asked for, and Composer is not imported before. Any other ``ComposerModel`` is mended with the mixin::
+These are Composer's own classes with the mixin `OneDevice`, the second with `CleanEvaluation` too; Composer is
+imported when they are first used. For any other ``ComposerModel`` use the mixin::
 
     class Ours(OneDevice, OurComposerModel): ...
 
-On Apple silicon Composer's Trainer keeps metrics on the CPU and brings outputs and batch there, for every batch and
-whole, though the batch came from there; of outputs the outer container only, as a dict or a list. Older releases left
-the batch behind: "Encountered different devices in metric calculation". The mixin mends both where the metric is
-fed; `OneDevice.on_mps` is for the Trainer, and leaves nothing to bring but what a metric reads::
+On Apple silicon Composer's Trainer keeps metrics on the CPU and moves outputs and batch there, for every batch and
+as a whole, though the batch came from the CPU; of outputs only a dict or a list is searched for tensors. Older
+releases did not move the batch: "Encountered different devices in metric calculation". The mixin corrects both where
+the metric is updated; with `OneDevice.on_mps` the Trainer moves nothing itself, and only what a metric reads is moved::
 
     trainer = Trainer(model=wrapper, device=wrapper.on_mps())
 """
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from pytest_evalcheck.fixes.composer import CleanEvaluation
-from pytest_evalcheck.fixes.devices import DevicePolicy, OneBatch
+from pytest_evalcheck.fixes.composer import CleanEvaluation, composer_class, import_composer
+from pytest_evalcheck.fixes.devices import BatchPlacement, DevicePolicy
 
 if TYPE_CHECKING:
     ComposerClassifier: Any
@@ -33,90 +32,76 @@ __all__ = ["ComposerClassifier", "HuggingFaceModel", "OneDevice"]
 
 
 class OneDevice:
-    """Mixin before any ``ComposerModel``: metrics are fed on one device, whatever is where (EC601, EC602, EC607).
+    """Mixin before any ``ComposerModel``: metrics are updated on one device (EC601, EC602, EC607).
 
-    ``device_policy`` says on which; put another in its place in a subclass or on an instance. What the model's own
-    ``update_metric`` hands to ``metric.update`` is brought there, in containers that keep their type, each tensor
-    once for all metrics of a batch: labels of the batch, or kept on the module, as much as outputs, and nothing
-    that no metric is handed. The wrapped class is free to do as it likes with its batch before.
+    ``device_policy`` chooses it; set another policy in a subclass or on an instance. What the model's own
+    ``update_metric`` passes to ``metric.update`` is moved there, in containers that keep their type, each tensor
+    once for all metrics of a batch: labels of the batch, or kept on the module, as well as outputs. Tensors that no
+    metric is called with are not moved.
 
-    Values are those of the CPU, as far as the arithmetic of the device is. Copies go when the batch goes.
+    Values are those of the CPU, up to the device's rounding. Copies are dropped with the batch.
     """
 
     device_policy = DevicePolicy()
-    _one_batch: OneBatch | None = None
-    _moved_ahead = False
+    _placement: BatchPlacement | None = None
+    _loaded = False
 
     def eval_forward(self, batch: Any, outputs: Any = None) -> Any:
         """Begin a batch, and do what the wrapped class does."""
-        if not self._moved_ahead:
+        if not self._loaded:
             self._begin()
-        self._moved_ahead = False
+        self._loaded = False
         return super().eval_forward(batch, outputs)  # type: ignore[misc]
 
     def update_metric(self, batch: Any, outputs: Any, metric: Any) -> Any:
-        """Do what the wrapped class does, with the metric and all that it is fed with on one device.
+        """Do what the wrapped class does, with the metric and all arguments of its ``update`` on one device.
 
-        TypeError or RuntimeError as of `OneBatch.update`.
+        TypeError or RuntimeError as documented at `BatchPlacement.update`.
         """
-        with self._batch().feeding(metric):
+        with (self._placement or self._begin()).redirect_updates(metric):
             return super().update_metric(batch, outputs, metric)  # type: ignore[misc]
 
     def on_mps(self, *, metrics: torch.device | str = "cpu") -> Any:
-        """Give the device for ``Trainer(device=...)`` on Apple silicon, for a Trainer with this model.
+        """Return the device for ``Trainer(device=...)`` on Apple silicon, for a Trainer with this model.
 
-        With it the Trainer leaves outputs and batch where they are, and metrics are on the device ``metrics``, the
-        CPU, as Composer has them, since torchmetrics' arithmetic on MPS has been wrong. A tensor of the batch that
-        a metric on the CPU reads is the one that the batch was loaded with, so it crosses once, not there and back.
+        With it the Trainer does not move outputs and batch, and metrics are on the device ``metrics``: by default the
+        CPU, as in Composer, since torchmetrics computes wrong values on MPS. A tensor of the batch that a metric on
+        the CPU reads is the one that the batch was loaded with, so it is transferred once, not there and back.
 
-        It is as Composer's ``DeviceMPS`` in everything else, RuntimeError without MPS included.
+        In everything else it behaves as Composer's ``DeviceMPS``, also in the RuntimeError without MPS.
         """
         return _device_class()(self, torch.device(metrics))
 
-    def _near(self, labels: Any, outputs: Any, metric: Any) -> Any:
-        """For `CleanEvaluation`: the labels where they will be read, before they are shifted for each metric."""
-        batch = self._batch()
-        return batch.carried.bring(labels, batch.place(metric, outputs, labels), where="batch['labels']")
+    def _move_labels(self, labels: Any, outputs: Any, metric: Any) -> Any:
+        """For `CleanEvaluation`: move the labels before they are shifted for each metric."""
+        placement = self._placement or self._begin()
+        device = placement.place(metric, outputs, labels)
+        return placement.transfers.to_device(labels, device, where="batch['labels']")
 
-    def _begin(self) -> OneBatch:
-        self._one_batch = self.device_policy.batch()
-        return self._one_batch
-
-    def _batch(self) -> OneBatch:
-        return self._one_batch or self._begin()
+    def _begin(self) -> BatchPlacement:
+        self._placement = self.device_policy.batch()
+        return self._placement
 
     def _load(self, batch: Any, device: torch.device) -> Any:
-        self._moved_ahead = True
+        self._loaded = True
         return self._begin().load(batch, device)
 
 
 def __getattr__(name: str) -> Any:
     if name not in ("ComposerClassifier", "HuggingFaceModel"):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    original = getattr(_composer("composer.models", name), name)
-    before = (OneDevice, CleanEvaluation) if name == "HuggingFaceModel" else (OneDevice,)
-    mixins = " and ".join(f"`{each.__name__}`" for each in before)
-    text = f"Composer's ``{name}``, with evaluation as in {mixins}.\n\n{original.__doc__}"
-    made = type(original)(name, (*before, original), {"__module__": __name__, "__doc__": text})
-    return globals().setdefault(name, made)
-
-
-def _composer(module: str, wanted: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise ImportError(
-            f"{__name__}.{wanted} needs Composer, which could not be imported ({error}): "
-            "pip install mosaicml transformers; OneDevice can be had without it"
-        ) from error
+    mixins = (OneDevice, CleanEvaluation) if name == "HuggingFaceModel" else (OneDevice,)
+    return globals().setdefault(name, composer_class(__name__, name, *mixins))
 
 
 def _device_class() -> Any:
-    devices = _composer("composer.devices", "OneDevice.on_mps")
-    torchmetrics = _composer("torchmetrics", "OneDevice.on_mps")
+    devices, torchmetrics = (
+        import_composer(module, f"{__name__}.OneDevice.on_mps", "OneDevice")
+        for module in ("composer.devices", "torchmetrics")
+    )
     kinds = torchmetrics.Metric, torchmetrics.MetricCollection
 
-    # Not a subclass of Composer's, by which the Trainer knows that it has to move outputs and batch itself.
+    # Not a subclass of Composer's DeviceMPS: for that the Trainer moves outputs and batch itself.
     class DeviceMPS(devices.Device):  # type: ignore[misc, name-defined]
         name, dist_backend = devices.DeviceMPS.name, devices.DeviceMPS.dist_backend
 

@@ -1,4 +1,4 @@
-"""Names of a package that import their module when they are first asked for."""
+"""Names of a package that import their module on first access."""
 
 from __future__ import annotations
 
@@ -8,8 +8,14 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 
+def lazy_exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], list[str]]:
+    """Return ``__getattr__`` and ``__all__`` of a package; ``modules`` gives the names of each submodule."""
+    homes = {name: module for module, names in modules.items() for name in names.split()}
+    return lazily(package, homes), sorted(homes)
+
+
 def lazily(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of a package: ``homes`` says which of its modules each name is in."""
+    """Return the ``__getattr__`` of a package; ``homes`` maps each name to the submodule that defines it."""
 
     def get(name: str) -> Any:
         if name not in homes:

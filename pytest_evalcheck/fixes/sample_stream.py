@@ -1,27 +1,26 @@
-"""The samples of a stream, kept as they were when they came."""
+"""The samples of a stream, kept as they were when they were added."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.fixes.inputs import checked_keys, checked_peer
+from pytest_evalcheck.fixes.accumulator_validation import checked_keys, checked_peer
 
 
 class SampleStream:
     """An accumulator that keeps rows of several fields, for metrics that need all samples at once.
 
-    It owns its data: rows are copied when they come and when they leave, so that neither a buffer the caller
-    refills nor a result the caller writes into reaches the state (EC207). A batch is validated as a whole
-    before any of it is kept, so that a rejected batch leaves the state as it was (EC210). Rows keep their
-    dtype and order (EC203, EC212), an empty batch changes nothing (EC202), and NaN stays where it is (EC216).
+    It owns its data: rows are copied when they are added and when they are returned, so that neither a buffer the
+    caller refills nor a result the caller writes into changes the state (EC207). A batch is validated as a whole
+    before any of it is kept, so that an invalid batch does not change the state (EC210). Rows keep their dtype and
+    order (EC203, EC212), an empty batch changes nothing (EC202), and NaN is kept (EC216).
 
     ``fields`` are the names, in the order `update` takes them, or a mapping from names to templates: an empty
-    tensor of the dtype and shape of the field, such as ``torch.empty(0, 5)``, or None for what the first rows
-    are like. With templates `compute` also answers before the first row. Rows are kept on ``device``.
+    tensor of the dtype and shape of the field, such as ``torch.empty(0, 5)``, or None to accept those of the first
+    rows. With templates `compute` also works before the first row. Rows are kept on ``device``.
 
     >>> samples = SampleStream({"scores": torch.empty(0), "labels": torch.empty(0, dtype=torch.int64)})
     >>> samples.update(torch.tensor([0.2, 0.9]), labels=torch.tensor([0, 1]))
@@ -35,7 +34,7 @@ class SampleStream:
         templates = fields if isinstance(fields, Mapping) else _without_templates(fields)
         if not templates:
             raise ValueError('fields: expected at least one name, such as ("scores", "labels"), got none')
-        self._templates = {name: _kind_of_template(name, template) for name, template in templates.items()}
+        self._templates = {name: _checked_template(name, template) for name, template in templates.items()}
         self._device = torch.device(device)
         self._batches: list[dict[str, Tensor]] = []
 
@@ -46,7 +45,7 @@ class SampleStream:
 
     @property
     def device(self) -> torch.device:
-        """Where the rows are kept."""
+        """The device of the rows."""
         return self._device
 
     def __len__(self) -> int:
@@ -59,11 +58,10 @@ class SampleStream:
         return copied
 
     def update(self, *rows: Tensor, **named: Tensor) -> None:
-        """Copy one batch: a tensor a field, by position or by name, of shape ``(n, ...)`` with one n for all.
+        """Copy one batch: a tensor per field, by position or by name, of shape ``(n, ...)`` with one n for all.
 
-        TypeError for a missing, unknown or repeated field, for what is no dense tensor and for another dtype
-        than the rows before; ValueError for unequal n and for another shape of a row. Nothing is kept of a
-        refused batch.
+        TypeError for a missing, unknown or repeated field, for anything but a dense tensor and for another dtype than
+        the rows before; ValueError for unequal n and for rows of another shape. Nothing is kept of an invalid batch.
         """
         self._append(self._copied(rows, named))
 
@@ -77,26 +75,28 @@ class SampleStream:
     __call__ = forward
 
     def compute(self) -> dict[str, Tensor]:
-        """Return all rows so far, a tensor of shape ``(n, ...)`` a field, in the order they came.
+        """Return all rows so far, a tensor of shape ``(n, ...)`` per field, in the order they were added.
 
-        Without any row a field is as empty as its template; ValueError when a field has none.
+        Without any row a field is a copy of its template; ValueError for a field without template.
         """
         if self._batches:
             return {name: torch.cat([batch[name] for batch in self._batches]) for name in self.fields}
-        unknown = [name for name, kind in self._templates.items() if kind is None]
-        if unknown:
-            raise ValueError(
-                f"compute: there are no samples, and no template says what an empty {unknown[0]!r} is; "
-                f"expected samples, or SampleStream({{{unknown[0]!r}: torch.empty(0, ...), ...}})"
-            )
-        return {name: kind.empty(self._device) for name, kind in self._templates.items() if kind is not None}
+        empty = {}
+        for name, template in self._templates.items():
+            if template is None:
+                raise ValueError(
+                    f"compute: there are no samples, and no template says what an empty {name!r} is; "
+                    f"expected samples, or SampleStream({{{name!r}: torch.empty(0, ...), ...}})"
+                )
+            empty[name] = template.to(self._device, copy=True)
+        return empty
 
     def reset(self) -> None:
-        """Forget every row, and what the first ones were like."""
+        """Forget every row, and the dtypes and shapes of the first ones."""
         self._batches = []
 
     def merge(self, *others: SampleStream) -> None:
-        """Append the rows of other shards in the order given; the shards stay as they are."""
+        """Append the rows of other shards in the order given; the shards do not change."""
         for other in others:
             checked_peer(other, SampleStream)
             if other.fields != self.fields:
@@ -110,11 +110,11 @@ class SampleStream:
 
     def state_dict(self) -> dict[str, Tensor]:
         """Return a copy of all rows; an empty dict when there are none and a field has no template."""
-        known = self._batches or all(self._templates.values())
+        known = self._batches or all(template is not None for template in self._templates.values())
         return self.compute() if known else {}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take over copies of what `state_dict` gave; a state that does not fit is refused as a whole."""
+        """Load copies of what `state_dict` returned; a state that does not fit raises an error and changes nothing."""
         checked_keys(state, self.fields if state else ())
         if not state:
             self.reset()
@@ -163,32 +163,19 @@ class SampleStream:
         if not any(lengths.values()):
             return
         for name, tensor in batch.items():
-            expected = self._templates[name] or (earlier and _kind(earlier[name]))
-            if expected:
-                expected.check(name, tensor)
+            like = self._templates[name]
+            if like is None and earlier is not None:
+                like = earlier[name]
+            if like is None:
+                continue
+            if tensor.dtype != like.dtype:
+                raise TypeError(f"{name}: expected {like.dtype}, got {tensor.dtype}; cast it with .to({like.dtype})")
+            if tensor.shape[1:] != like.shape[1:]:
+                expected, got = tuple(like.shape[1:]), tuple(tensor.shape[1:])
+                raise ValueError(f"{name}: expected rows of shape {expected}, got {got}")
 
 
-class _Kind(NamedTuple):
-    """What every row of a field has in common."""
-
-    dtype: torch.dtype
-    shape: tuple[int, ...]
-
-    def check(self, name: str, tensor: Tensor) -> None:
-        if tensor.dtype != self.dtype:
-            raise TypeError(f"{name}: expected {self.dtype}, got {tensor.dtype}; cast it with .to({self.dtype})")
-        if tuple(tensor.shape[1:]) != self.shape:
-            raise ValueError(f"{name}: expected rows of shape {self.shape}, got {tuple(tensor.shape[1:])}")
-
-    def empty(self, device: torch.device) -> Tensor:
-        return torch.empty((0, *self.shape), dtype=self.dtype, device=device)
-
-
-def _kind(tensor: Tensor) -> _Kind:
-    return _Kind(tensor.dtype, tuple(tensor.shape[1:]))
-
-
-def _kind_of_template(name: str, template: Tensor | None) -> _Kind | None:
+def _checked_template(name: str, template: Tensor | None) -> Tensor | None:
     if not isinstance(name, str):
         raise TypeError(f"fields: expected names, got {name!r}")
     if template is None:
@@ -200,7 +187,7 @@ def _kind_of_template(name: str, template: Tensor | None) -> _Kind | None:
             f"fields: expected an empty tensor such as torch.empty(0, 5) for {name!r}, got one of shape "
             f"{tuple(template.shape)}"
         )
-    return _kind(template)
+    return template.detach().clone()
 
 
 def _without_templates(fields: Iterable[str]) -> dict[str, Tensor | None]:

@@ -14,11 +14,12 @@ import pytest
 from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.engine.selection import Selection
+from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.integration.options import Options
-from pytest_evalcheck.kinds.suite import Check
-from pytest_evalcheck.reports.failure_text import relative
+from pytest_evalcheck.kinds.common.calling import relative
+from pytest_evalcheck.kinds.common.check import Check
 from pytest_evalcheck.targets import device_spec
-from pytest_evalcheck.targets.target import Target, UsageError
+from pytest_evalcheck.targets.target import Target
 
 RUNNERS = "evalcheck_runners"
 """The attribute of a generated function that holds its runners by device."""

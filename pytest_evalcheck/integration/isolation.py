@@ -14,8 +14,8 @@ import pytest
 
 from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.runner import CellRunner
+from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.integration.options import Options
-from pytest_evalcheck.kinds.common.calling import TargetError
 from pytest_evalcheck.reports.json import load
 from pytest_evalcheck.reports.results import Cell
 
@@ -24,15 +24,15 @@ _GRACE = 30.0
 """Seconds that a process may take beyond the limit of its cell: it imports torch and the target first."""
 
 
-def should_isolate(plan: CellSpec, options: Options) -> bool:
+def should_isolate(spec: CellSpec, options: Options) -> bool:
     """Whether this cell goes into a process of its own, and is not in one already."""
-    return (options.isolate or plan.target.isolated) and _INSIDE not in os.environ
+    return (options.isolate or spec.target.isolated) and _INSIDE not in os.environ
 
 
 def isolated_cell(runner: CellRunner, item: pytest.Item, options: Options) -> Cell:
     """Run one cell as pytest of its own and read its report; a process that died or hung is the verdict."""
     started = time.monotonic()
-    limit = runner.plan.target.timeout or runner.plan.timeout
+    limit = runner.spec.target.timeout or runner.spec.timeout
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "cell.json"
         process = subprocess.Popen(
@@ -47,7 +47,7 @@ def isolated_cell(runner: CellRunner, item: pytest.Item, options: Options) -> Ce
             process.wait(timeout=limit + _GRACE if limit else None)
         except subprocess.TimeoutExpired:
             _kill(process)
-            return runner.faulted(
+            return runner.untestable(
                 TargetError(f"the cell did not end within {limit:g} seconds", cause="timeout"), started
             )
         except BaseException:
@@ -57,7 +57,7 @@ def isolated_cell(runner: CellRunner, item: pytest.Item, options: Options) -> Ce
             cells = load(report).cells
             if len(cells) == 1:
                 return cells[0]
-        return runner.faulted(
+        return runner.untestable(
             TargetError("the process of the cell died", actual=_ending(process.returncode), cause="died"), started
         )
 

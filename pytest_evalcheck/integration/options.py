@@ -11,11 +11,11 @@ import pytest
 
 from pytest_evalcheck.engine.effort import EFFORTS, Effort
 from pytest_evalcheck.engine.selection import Selection
-from pytest_evalcheck.kinds.suite import shipped
+from pytest_evalcheck.errors import UsageError, nearest
+from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.reports import ReportError, check_writable, parse
 from pytest_evalcheck.reports.case_codec import InvalidBlob, decode_case
 from pytest_evalcheck.targets import device_spec
-from pytest_evalcheck.targets.target import UsageError, nearest
 
 
 @dataclass(frozen=True, kw_only=True)

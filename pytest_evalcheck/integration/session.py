@@ -12,6 +12,7 @@ import pytest
 from pytest_evalcheck.integration import collection
 from pytest_evalcheck.integration.isolation import isolated_cell, should_isolate
 from pytest_evalcheck.integration.options import Options
+from pytest_evalcheck.kinds.registry import problems, shipped
 from pytest_evalcheck.reports import FORMATS, ReportError
 from pytest_evalcheck.reports.results import Cell, Report
 from pytest_evalcheck.targets.target import Target
@@ -107,10 +108,10 @@ class EvalcheckSession:
         if runner is None:
             return None
         arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-        if should_isolate(runner.plan, self.options):
+        if should_isolate(runner.spec, self.options):
             cell = isolated_cell(runner, pyfuncitem, self.options)
         else:
-            cell = runner.judge(lambda: pyfuncitem.obj(**arguments))
+            cell = runner.run(lambda: pyfuncitem.obj(**arguments))
         # Hypothesis would offer a patch that adds the example to our own file.
         pyfuncitem.__dict__.pop("_hypothesis_failing_examples", None)
         _attach(pyfuncitem, cell)
@@ -138,7 +139,7 @@ class EvalcheckSession:
             except (OSError, ReportError) as error:  # the disk may have filled up meanwhile
                 self.unwritten.append(f"the {name} report could not be written to {path}: {error}")
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if self._untried and session.exitstatus == pytest.ExitCode.OK:
+        if (self._untried or problems()) and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     @pytest.hookimpl(trylast=True)
@@ -167,7 +168,7 @@ class EvalcheckSession:
             untried=self._untried,
         )
         emit(lines, writer.write)
-        for line in self.unwritten:
+        for line in (*problems(), *self.unwritten):
             terminalreporter.write_line(f"ERROR: {line}", red=True)
 
     @property
@@ -217,8 +218,6 @@ def _attach(item: pytest.Item, cell: Cell) -> None:
 
 def _died(report: pytest.TestReport) -> Cell:
     """The cell of a worker that is gone: all that is known is its id."""
-    from pytest_evalcheck.kinds.suite import shipped
-
     target, _, rest = report.nodeid.rpartition("::")
     check, _, device = rest.rstrip("]").partition("[")
     code = next((made.code for made in shipped() if made.name == check), "")

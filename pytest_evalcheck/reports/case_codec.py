@@ -1,4 +1,4 @@
-"""Cases as text: valid Python for people, and a short blob for a replay."""
+"""Cases as text: valid Python for readers, JSON for programs, and a short blob for a replay."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import binascii
 import json
 import math
 import zlib
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
 
 class InvalidBlob(ValueError):
-    """A replay blob does not say what this suite can replay."""
+    """A text is not a replay blob of this suite."""
 
 
 def literal(value: Any) -> str:
@@ -38,7 +39,9 @@ def is_plain(value: Any) -> bool:
 
 
 def case_fields(case: Any) -> dict[str, Any]:
-    """The fields of a case by name."""
+    """The fields of a case by name; a mapping of fields stays as it is."""
+    if isinstance(case, Mapping):
+        return dict(case)
     return {f.name: getattr(case, f.name) for f in fields(case)}
 
 
@@ -47,9 +50,49 @@ def case_literal(case: Any) -> list[str]:
     return [f"{name}={literal(value)}" for name, value in case_fields(case).items()]
 
 
+def to_plain_json(value: Any) -> Any:
+    """A plain value as JSON types. What JSON lacks is an object with one key.
+
+    ``{"tuple": [...]}``, ``{"dict": [[key, value], ...]}``, ``{"float": "nan"}`` and ``{"bytes": "00ff"}``.
+    """
+    if isinstance(value, float):
+        return value if math.isfinite(value) else {"float": str(value)}
+    if isinstance(value, tuple):
+        return {"tuple": [to_plain_json(item) for item in value]}
+    if isinstance(value, list):
+        return [to_plain_json(item) for item in value]
+    if isinstance(value, dict):
+        return {"dict": [[to_plain_json(key), to_plain_json(item)] for key, item in value.items()]}
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    return value
+
+
+def from_plain_json(value: Any) -> Any:
+    """The value that `to_plain_json` wrote.
+
+    Raises:
+        ValueError: when an object has another key.
+    """
+    if isinstance(value, list):
+        return [from_plain_json(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    ((tag, inner),) = value.items()
+    if tag == "float":
+        return float(inner)
+    if tag == "tuple":
+        return tuple(from_plain_json(item) for item in inner)
+    if tag == "dict":
+        return {from_plain_json(key): from_plain_json(item) for key, item in inner}
+    if tag == "bytes":
+        return bytes.fromhex(inner)
+    raise ValueError(f"unknown tag {tag!r}; expected float, tuple, dict or bytes")
+
+
 def encode_case(code: str, case: Any) -> str:
     """A case of a check as text that a shell takes unquoted."""
-    data = json.dumps([code, _encode(case_fields(case))], separators=(",", ":")).encode()
+    data = json.dumps([code, to_plain_json(case_fields(case))], separators=(",", ":")).encode()
     return base64.urlsafe_b64encode(zlib.compress(data, 9)).decode().rstrip("=")
 
 
@@ -62,7 +105,7 @@ def decode_case(blob: str) -> tuple[str, dict[str, Any]]:
     try:
         padded = blob + "=" * (-len(blob) % 4)
         code, encoded = json.loads(zlib.decompress(base64.b64decode(padded.encode(), altchars=b"-_", validate=True)))
-        decoded = _decode(encoded)
+        decoded = from_plain_json(encoded)
         if not isinstance(code, str) or not isinstance(decoded, dict):
             raise ValueError
     except (ValueError, TypeError, KeyError, binascii.Error, zlib.error) as error:
@@ -70,34 +113,3 @@ def decode_case(blob: str) -> tuple[str, dict[str, Any]]:
             f"{blob[:40]!r} is no replay blob; expected the text behind --evalcheck-replay= of a failure, copied whole"
         ) from error
     return code, decoded
-
-
-def _encode(value: Any) -> Any:
-    if isinstance(value, float):
-        return {"f": str(value)} if not math.isfinite(value) else value
-    if isinstance(value, tuple):
-        return {"t": [_encode(v) for v in value]}
-    if isinstance(value, list):
-        return [_encode(v) for v in value]
-    if isinstance(value, dict):
-        return {"d": [[_encode(k), _encode(v)] for k, v in value.items()]}
-    if isinstance(value, bytes):
-        return {"b": value.hex()}
-    return value
-
-
-def _decode(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_decode(v) for v in value]
-    if isinstance(value, dict):
-        ((kind, inner),) = value.items()
-        if kind == "f":
-            return float(inner)
-        if kind == "t":
-            return tuple(_decode(v) for v in inner)
-        if kind == "d":
-            return {_decode(k): _decode(v) for k, v in inner}
-        if kind == "b":
-            return bytes.fromhex(inner)
-        raise ValueError(kind)
-    return value

@@ -1,17 +1,60 @@
-"""What became of one promise of one target on one device: the data that every report is a view of.
+"""The outcome of one check of one target on one device: the data that every report is a view of.
 
-This module imports nothing of ours and nothing heavy, so that reports work wherever cells arrive:
-in the process that ran them, on the controller of a distributed run, or from a JSON file.
+Nothing heavy is imported here, so that reports work wherever cells arrive: in the process that ran them, on the
+controller of a distributed run, or from a JSON file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, get_args
+
+from pytest_evalcheck.reports.case_codec import from_plain_json, to_plain_json
 
 Outcome = Literal["kept", "broken", "known", "not applicable", "not run"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """What the smallest failing case of a cell showed. Data alone: every view renders it in its own way."""
+
+    about: str
+    """What was compared, or what went wrong."""
+    expected: str = ""
+    actual: str = ""
+    detail: str = ""
+    untestable: bool = False
+    """Whether the target could not be built or used, so that the promise was not tried."""
+    case: Mapping[str, Any] | None = None
+    """The fields of the smallest failing case, as plain Python values; None where no case was drawn."""
+    promise: str = ""
+    usual_cause: str = ""
+    fix: str = ""
+    """What mends it: an import path, or what to do."""
+    transfers: tuple[str, ...] = ()
+    """One line for each kind of transfer between devices, and of host synchronisation, in that case."""
+    traceback: str = ""
+    """Of an error that was raised outside of the code under test, or by the check itself."""
+    location: str = ""
+    """The file and line of the target."""
+    reproduce: str = ""
+    """The command that replays the case."""
+
+    def as_json(self) -> dict[str, Any]:
+        """The failure as JSON types; `case` keeps tuples, bytes and non-finite numbers by tags."""
+        case = None if self.case is None else {name: to_plain_json(value) for name, value in self.case.items()}
+        return {**asdict(self), "transfers": list(self.transfers), "case": case}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Failure:
+        """The failure that `as_json` wrote; keys that a newer version added are ignored."""
+        known = {f.name for f in fields(cls)}
+        own = {name: value for name, value in data.items() if name in known}
+        case = own.get("case")
+        own["case"] = None if case is None else {name: from_plain_json(value) for name, value in case.items()}
+        return cls(**{**own, "transfers": tuple(own.get("transfers", ()))})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,12 +81,8 @@ class Cell:
     seconds: float = 0.0
     examples: int = 0
     regimes: Mapping[str, int] = field(default_factory=dict)
-    case: str = ""
-    """The smallest input that was found, as valid Python."""
-    screen: str = ""
-    """The failure as the terminal shows it."""
-    reproduce: str = ""
-    """The command that replays the failure."""
+    failure: Failure | None = None
+    """What failed; of a broken and of a known cell alone."""
     ledger: Mapping[str, Any] = field(default_factory=dict)
     """What crossed between devices and where the host waited, on a simulated one: all of it for the smallest input of a
     failure, ``bytes`` by way and the number of ``transfers`` and ``syncs`` of the last case else."""
@@ -61,6 +100,18 @@ class Cell:
         return tuple(name for name, count in self.regimes.items() if not count) if self.examples else ()
 
     @property
+    def screen(self) -> str:
+        """The failure as text for a terminal; empty where nothing failed."""
+        from pytest_evalcheck.reports.failure_text import format_failure
+
+        return format_failure(self)
+
+    @property
+    def reproduce(self) -> str:
+        """The command that replays the failure; empty where nothing failed."""
+        return self.failure.reproduce if self.failure else ""
+
+    @property
     def executed(self) -> bool:
         """Whether the promise was really tried."""
         return self.outcome in ("kept", "broken", "known")
@@ -72,15 +123,18 @@ class Cell:
             "regimes": dict(self.regimes),
             "ledger": dict(self.ledger),
             "variants": [dict(v) for v in self.variants],
+            "failure": self.failure.as_json() if self.failure else None,
         }
         return {**own, **plain, "unreached": list(self.unreached)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Cell:
-        """The cell that `as_json` wrote; keys that a newer version added are passed over."""
+        """The cell that `as_json` wrote; keys that a newer version added are ignored."""
         known = {f.name for f in fields(cls)}
-        rows = tuple(dict(row) for row in data.get("variants", ()))
-        return cls(**{**{k: v for k, v in data.items() if k in known}, "variants": rows})
+        own = {name: value for name, value in data.items() if name in known}
+        failure = own.get("failure")
+        own["failure"] = Failure.from_json(failure) if failure is not None else None
+        return cls(**{**own, "variants": tuple(dict(row) for row in data.get("variants", ()))})
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The decorators that make a target of a factory, and what they hold against it."""
+"""The decorators that make a target of a factory, and the validation of their keywords."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from pytest_evalcheck.errors import UsageError, nearest
 from pytest_evalcheck.expectations.comparison import Tolerance
-from pytest_evalcheck.kinds.suite import Check, shipped
+from pytest_evalcheck.kinds.common.check import Check
+from pytest_evalcheck.kinds.common.kind import KindSpec
+from pytest_evalcheck.kinds.registry import kind_of, shipped
 from pytest_evalcheck.strategies.samples import SampleStrategy
 from pytest_evalcheck.targets.device_spec import KINDS
-from pytest_evalcheck.targets.target import KnownFailure, Target, nearest, requirement
+from pytest_evalcheck.targets.target import KnownFailure, Target, requirement
 from pytest_evalcheck.variants import Variant
-from pytest_evalcheck.variants import read as read_variants
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -104,14 +106,26 @@ def loop(**keywords: Unpack[LoopKeywords]) -> Decorator:
     return _decorator("loop", keywords)
 
 
+def target(kind: str, **keywords: Any) -> Decorator:
+    """Make a target of any kind of a factory, such as one that another distribution registered.
+
+    The keywords are those of `Keywords`, and those that the kind adds.
+    """
+    return _decorator(kind, keywords)
+
+
 def _decorator(kind: str, keywords: Any) -> Decorator:
     def decorate(factory: Callable[..., Any]) -> Target:
-        names = [name for name in _DEFAULTS if name != "variants" or kind == "loop"]
-        given: dict[str, Any] = {**_DEFAULTS, **{name: keywords[name] for name in names if name in keywords}}
-        problems = [f"unknown keyword {n!r}{nearest(n, names)}" for n in keywords if n not in names]
+        problems: list[str] = []
+        spec = _kind(kind, problems)
+        options = spec.options if spec else {}
+        names = [*_DEFAULTS, *options]
+        given: dict[str, Any] = {**_DEFAULTS, **{name: keywords[name] for name in _DEFAULTS if name in keywords}}
+        problems += [f"unknown keyword {n!r}{nearest(n, names)}" for n in keywords if n not in names and spec]
         if not isinstance(given["inputs"], SampleStrategy):
+            example = spec.example if spec else "multiclass(classes=5)"
             problems.append(
-                f"inputs={given['inputs']!r}; expected samples, e.g. pytest_evalcheck.strategies.{_EXAMPLES[kind]}, "
+                f"inputs={given['inputs']!r}; expected samples, e.g. pytest_evalcheck.strategies.{example}, "
                 "or strategies.samples(strategy, collate=...) for your own"
             )
         problems += _check_factory(factory)
@@ -122,7 +136,7 @@ def _decorator(kind: str, keywords: Any) -> Decorator:
         ]
         extras = tuple(e for e in given["extra_checks"] if isinstance(e, Check))
         problems += _check_extras(kind, extras)
-        checks = (*(made for made in shipped() if kind in made.kinds), *extras)
+        checks = (*(check for check in shipped() if kind in check.kinds), *extras)
         failures, inapplicable = dict(given["known_failures"] or {}), dict(given["not_applicable"] or {})
         problems += _check_codes("known_failures", failures, checks, KnownFailure)
         problems += _check_codes("not_applicable", inapplicable, checks, str)
@@ -143,17 +157,27 @@ def _decorator(kind: str, keywords: Any) -> Decorator:
             devices=None if given["devices"] is None else tuple(given["devices"]),
             requires=tuple(given["requires"]),
             extra_checks=extras,
-            tolerance=_tolerance(_TOLERANCES.get(kind) if given["tolerance"] is None else given["tolerance"], problems),
+            tolerance=_tolerance(given["tolerance"], spec, problems),
             reference=given["reference"],
             fresh=given["fresh"],
             isolated=given["isolated"],
             timeout=given["timeout"],
             budget=_budget(given["budget"], problems),
-            variants=read_variants(given["variants"], problems),
+            options={
+                name: option.read(keywords.get(name, option.default), problems) for name, option in options.items()
+            },
             problems=tuple(problems),
         )
 
     return decorate
+
+
+def _kind(name: str, problems: list[str]) -> KindSpec | None:
+    try:
+        return kind_of(name)
+    except UsageError as error:
+        problems.append(str(error))
+        return None
 
 
 _DEFAULTS: dict[str, Any] = {
@@ -170,18 +194,8 @@ _DEFAULTS: dict[str, Any] = {
     "isolated": False,
     "timeout": None,
     "budget": None,
-    "variants": None,
 }
 BUDGETS = ("transfers", "syncs")
-_EXAMPLES = {
-    "decoder": "prompts(vocab=64)",
-    "loop": "tabular(features=3, classes=4)",
-    "metric": "multiclass(classes=5)",
-    "scorer": "responses(max_repeats=3)",
-    "wrapper": "causal_lm(vocab=40)",
-}
-_TOLERANCES = {"decoder": Tolerance(rtol=1e-4, atol=1e-3)}
-"""By kind, where it is not the usual: honest differences of float64 logits reach 2e-5, wrong caches start at 0.05."""
 
 
 def _check_factory(factory: Any) -> list[str]:
@@ -251,9 +265,11 @@ def _budget(given: Any, problems: list[str]) -> dict[str, int]:
     return dict(given)
 
 
-def _tolerance(given: Tolerance | float | None, problems: list[str]) -> Tolerance:
-    if given is None or isinstance(given, Tolerance):
-        return given or Tolerance()
+def _tolerance(given: Tolerance | float | None, spec: KindSpec | None, problems: list[str]) -> Tolerance:
+    if given is None:
+        return spec.tolerance if spec else Tolerance()
+    if isinstance(given, Tolerance):
+        return given
     try:
         return Tolerance(rtol=float(given))
     except (TypeError, ValueError) as error:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from pytest_evalcheck.targets.target import UsageError, nearest
+from pytest_evalcheck.errors import UsageError, nearest
 
 KINDS = ("cpu", "cuda", "mps")
 AUTO = "auto"

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib.metadata
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pytest_evalcheck.expectations.comparison import Tolerance
-from pytest_evalcheck.kinds.suite import Check, shipped
+from pytest_evalcheck.kinds.common.check import Check
+from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.strategies.samples import SampleStrategy
-from pytest_evalcheck.variants import Variant
-
-
-class UsageError(Exception):
-    """A target is not written as a target: what was wrong, what was expected, the nearest right thing."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +47,10 @@ class Target:
     isolated: bool
     timeout: float | None
     budget: Mapping[str, int]
-    variants: Mapping[str, Variant]
+    options: Mapping[str, Any]
+    """The keywords that its kind takes beside the common ones."""
     problems: tuple[str, ...] = ()
-    """What is wrong with the target. Told when it is collected, so that the other targets of a file still run."""
+    """What is wrong with the target. It is reported when the target is collected, so that the others of a file run."""
     pytestmark: list[Any] = field(default_factory=list)
 
     __test__ = False
@@ -108,12 +104,6 @@ class Target:
     def missing(self) -> str:
         """Why the target cannot run here: a requirement that is not installed; empty when it can."""
         return next((why for why in map(_missing, self.requires) if why), "")
-
-
-def nearest(word: str, words: Sequence[str]) -> str:
-    """``; did you mean 'x'?``, or nothing when no word is near."""
-    found = difflib.get_close_matches(word, words, n=1, cutoff=0.5)
-    return f"; did you mean {found[0]!r}?" if found else ""
 
 
 def requirement(text: str) -> Any:

@@ -195,7 +195,7 @@ def test_a_document_that_is_no_mapping_is_named(answers: ec.Scorer) -> None:
 
 def test_documents_that_the_task_drops_are_told() -> None:
     first = task(metric_list=averaged("exact_match"), process_docs=lambda rows: rows.select([0]))
-    with pytest.raises(ValueError, match="of 3 documents that were drawn the task has 1: see its process_docs"):
+    with pytest.raises(ValueError, match="of 3 drawn documents the task has 1: see its process_docs"):
         recorded(first).score(RIGHT, DOCUMENTS)
 
 
@@ -223,7 +223,7 @@ def test_the_error_of_a_rank_ends_the_others() -> None:
 def test_process_results_have_an_aggregation_a_number() -> None:
     made = recorded(task(process_results=lambda document, results: {"length": 0.0}, metric_list=averaged("length")))
     several = ec.Several(
-        one=lambda responses, document: {"longest": len(responses[0]), "count": 1},
+        function=lambda responses, document: {"longest": len(responses[0]), "count": 1},
         aggregations={"longest": max, "count": sum},
     )
     assert made.numbers is not None
@@ -233,7 +233,7 @@ def test_process_results_have_an_aggregation_a_number() -> None:
 
 
 def test_a_metric_function_has_one_aggregation(answers: ec.Scorer) -> None:
-    several = ec.Several(one=lambda responses, document: {"a": 1, "b": 2}, aggregations={"a": sum, "b": max})
+    several = ec.Several(function=lambda responses, document: {"a": 1, "b": 2}, aggregations={"a": sum, "b": max})
     assert answers.numbers is not None
     assert answers.numbers([several], RIGHT, DOCUMENTS) == {"a": 3, "b": 6}
 

@@ -12,8 +12,13 @@ from pytest_evalcheck.kinds.common.calling import TargetError
 
 transformers = pytest.importorskip("transformers")
 
-from pytest_evalcheck.adapters.transformers.decoder import decoder  # noqa: E402
-from pytest_evalcheck.adapters.transformers.decoder_caches import CACHES, capacity, maker, tensors  # noqa: E402
+from pytest_evalcheck.adapters.transformers.decoder import (  # noqa: E402
+    CACHES,
+    cache_factory,
+    capacity,
+    decoder,
+    tensors,
+)
 
 IDS = torch.tensor([[3, 5, 7, 9], [4, 6, 8, 2]])
 MASK = torch.ones_like(IDS)
@@ -44,13 +49,13 @@ def test_a_cache_by_name_decodes_as_none_does(name):
 
 def test_a_name_that_no_cache_has_is_told_with_the_nearest_one():
     with pytest.raises(ValueError, match=r"no cache 'statik'; expected one of .* did you mean 'static'\?"):
-        maker(llama(), "statik", 6)
+        cache_factory(llama(), "statik", 6)
 
 
 @pytest.mark.parametrize("name", ["dynamic", "plain", "recording", "static", "fp8", "encoder-decoder", "held"])
 def test_every_name_that_needs_nothing_else_makes_a_cache(name):
     assert name in CACHES
-    assert maker(SimpleNamespace(config=llama().config), name, 6)(2) is not None
+    assert cache_factory(SimpleNamespace(config=llama().config), name, 6)(2) is not None
 
 
 def test_a_model_alone_is_given_a_dynamic_cache():
@@ -70,7 +75,7 @@ def test_a_cache_of_a_fixed_size_tells_its_capacity_and_that_it_refuses_fewer_ro
 
 
 def test_a_window_is_no_capacity():
-    made = maker(SimpleNamespace(config=transformers.MistralConfig(sliding_window=3)), "static", 6)(1)
+    made = cache_factory(SimpleNamespace(config=transformers.MistralConfig(sliding_window=3)), "static", 6)(1)
     assert capacity(made) is None
 
 

@@ -11,7 +11,7 @@ from pytest_evalcheck import strategies as es
 transformers = pytest.importorskip("transformers")
 
 from pytest_evalcheck.adapters.transformers import encoder_decoder as encoder_decoder  # noqa: E402
-from pytest_evalcheck.adapters.transformers.decoder_caches import OPERATIONS  # noqa: E402
+from pytest_evalcheck.adapters.transformers.decoder import OPERATIONS  # noqa: E402
 
 END = 2
 PROMPTS = es.prompts(vocab=40, special=(0, 1, END))

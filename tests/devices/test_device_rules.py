@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from pytest_evalcheck.devices import simulate
-from pytest_evalcheck.devices.rules import RULES, Rule
+from pytest_evalcheck.devices.rules.device_rules import RULES, Rule
 
 CASES = [(rule, device) for rule in RULES for device in rule.devices]
 

@@ -81,7 +81,65 @@ HOSTILE = {
         "    except OSError: pass\nos._exit(0)",
         "tampered",
     ),
-    "killing its parent in C": (LIBC + "libc.kill(os.getppid(), 9)\n" + ENDLESS, "crashed"),
+    # Its parent is the first process of its sandbox, which the kernel does not let it kill.
+    "killing its parent in C": (LIBC + "libc.kill(os.getppid(), 9)\n" + ENDLESS, "timeout"),
+}
+
+# What writes to every file it can reach, without raising.
+TO_ALL = "import os\ndef to_all(text):\n    for each in range(3, 64):\n        try: os.write(each, text)\n        except OSError: pass\n"
+
+# Wrong programs that try to be judged right: eight that a judge within the candidate's interpreter passes, and others.
+FORGERIES = {
+    "answering the protocol by hand": (
+        TO_ALL + 'to_all(b\'{"value": null}\\n\' * 9 + b\'["passed", ""]\\n\')\nimport time\ntime.sleep(2)',
+        "failed",
+    ),
+    "a replaced os.read": (
+        "import builtins, json, os\nos.read = lambda *a: b'passed'\njson.loads = lambda *a: {'value': None}\n"
+        "builtins.compile = builtins.exec = lambda *a: None\n" + WRONG,
+        "failed",
+    ),
+    "a walk of the frames": (
+        TO_ALL + "import gc, sys\nframe, found = sys._getframe(), []\nwhile frame:\n"
+        "    found += [each for each in frame.f_locals.values() if isinstance(each, (str, bytes, int))]\n"
+        "    frame.f_locals.update(verdict=('passed', ''), role='tests')\n    frame = frame.f_back\n"
+        "for each in gc.get_objects():\n    if type(each) is dict: found += [v for v in each.values() if type(v) in (str, bytes)]\n"
+        "assert not any('double(2) == 4' in str(each) for each in found)\n" + WRONG,
+        "failed",
+    ),
+    "a thread that says so later": (
+        TO_ALL
+        + 'import threading, time\ndef later():\n    time.sleep(0.2)\n    to_all(b\'["passed", ""]\\n\')\n    os._exit(0)\n'
+        "threading.Thread(target=later).start()\ndef double(x): time.sleep(5)\n",
+        "tampered",
+    ),
+    "execv of a program that says so": (
+        LIBC + "for each in range(3, 64):\n    try: os.set_inheritable(each, True)\n    except OSError: pass\n"
+        'code = b\'import os\\nfor f in range(3, 64):\\n    try: os.write(f, b"[\\\\"passed\\\\", 0]\\\\n")\\n    except OSError: pass\'\n'
+        "words = [sys.executable.encode(), b'-c', code, None]\n"
+        "libc.execv(words[0], (ctypes.c_char_p * 4)(*words))\n",
+        "tampered",
+    ),
+    "a value equal to everything": (
+        "class Any:\n    def __eq__(self, other): return True\n    __bool__ = __eq__\n    def __bool__(self): return True\n"
+        "def double(x): return Any()\n",
+        "failed",
+    ),
+    "a number equal to everything": (
+        "class Any(int):\n    def __eq__(self, other): return True\ndef double(x): return Any(x)\n",
+        "failed",
+    ),
+    "mock.ANY": ("from unittest import mock\ndef double(x): return mock.ANY\n", "failed"),
+    "replacing what reads and compares": (
+        "import sys\nfor module in list(sys.modules.values()):\n    for name in ('unpack', 'pack', 'receive', '_text', 'judge'):\n"
+        "        for where in (module, getattr(module, 'Peer', None)):\n"
+        "            if where is not None and hasattr(where, name): setattr(where, name, lambda *a: None)\n" + WRONG,
+        "failed",
+    ),
+    "replaced builtins of the tests": (
+        "import builtins\nabs = min = builtins.abs = builtins.AssertionError = lambda *a: 0\n" + WRONG,
+        "failed",
+    ),
 }
 
 HARMLESS = {

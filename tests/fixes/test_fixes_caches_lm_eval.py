@@ -60,12 +60,12 @@ def harness(kind, name="llama", batch_size=3):
 def test_answers_are_those_of_hflm(name, batch_size):
     from lm_eval.models.huggingface import HFLM
 
-    from pytest_evalcheck.fixes.caches import KeptCacheLM
+    from pytest_evalcheck.fixes.caches import PersistentCacheLM
 
     asked = requests() + requests(most=14, until=("q", "at"), texts=TEXTS[:3]) + requests(most=3, texts=TEXTS[2:5])
     expected = harness(HFLM, name, 1).generate_until(asked, disable_tqdm=True)
     assert len(set(map(len, expected))) > 3
-    ours = harness(KeptCacheLM, name, batch_size)
+    ours = harness(PersistentCacheLM, name, batch_size)
     assert ours.generate_until(asked, disable_tqdm=True) == expected
     assert ours.generate_until(asked[::-1], disable_tqdm=True) == expected[::-1]
 
@@ -76,20 +76,20 @@ def test_answers_are_those_of_hflm(name, batch_size):
 def test_what_is_not_plain_and_greedy_runs_through_generate_with_the_same_cache(options):
     from lm_eval.models.huggingface import HFLM
 
-    from pytest_evalcheck.fixes.caches import KeptCacheLM
+    from pytest_evalcheck.fixes.caches import PersistentCacheLM
 
     expected = harness(HFLM, batch_size=1).generate_until(requests(**options), disable_tqdm=True)
-    assert harness(KeptCacheLM).generate_until(requests(**options), disable_tqdm=True) == expected
+    assert harness(PersistentCacheLM).generate_until(requests(**options), disable_tqdm=True) == expected
     assert expected != harness(HFLM).generate_until(requests(), disable_tqdm=True) or "top_k" in options
 
 
 def test_a_penalty_in_the_models_generation_config_is_heeded():
     from lm_eval.models.huggingface import HFLM
 
-    from pytest_evalcheck.fixes.caches import KeptCacheLM
+    from pytest_evalcheck.fixes.caches import PersistentCacheLM
 
     found = []
-    for kind in (HFLM, KeptCacheLM):
+    for kind in (HFLM, PersistentCacheLM):
         made = harness(kind)
         plain = made.generate_until(requests(), disable_tqdm=True)
         made.model.generation_config.repetition_penalty = 1.7
@@ -99,12 +99,12 @@ def test_a_penalty_in_the_models_generation_config_is_heeded():
 
 
 def test_one_cache_serves_all_batches_and_is_given_back(monkeypatch):
-    from pytest_evalcheck.fixes.caches import KeptCacheLM
-    from pytest_evalcheck.fixes.caches.store import Store
+    from pytest_evalcheck.fixes.caches import PersistentCacheLM
+    from pytest_evalcheck.fixes.caches.layer_cache import LayerCache
 
-    made, allocate = [], Store.allocate
-    monkeypatch.setattr(Store, "allocate", lambda self, *sizes: (made.append(self), allocate(self, *sizes)))
-    ours = harness(KeptCacheLM)
+    made, allocate = [], LayerCache.allocate
+    monkeypatch.setattr(LayerCache, "allocate", lambda self, *sizes: (made.append(self), allocate(self, *sizes)))
+    ours = harness(PersistentCacheLM)
     ours.generate_until(requests(), disable_tqdm=True)  # batches of 3, 3 and 2 rows
     assert len(made) == len({id(store) for store in made}) == 2  # the layers of the model
     assert [store.capacity for store in made] == [3, 3]
@@ -115,10 +115,10 @@ def test_models_that_are_not_served_run_as_before():
     import transformers
     from lm_eval.models.huggingface import HFLM
 
-    from pytest_evalcheck.fixes.caches import KeptCacheLM
+    from pytest_evalcheck.fixes.caches import PersistentCacheLM
 
     found = []
-    for kind in (HFLM, KeptCacheLM):
+    for kind in (HFLM, PersistentCacheLM):
         torch.manual_seed(0)
         config = transformers.MambaConfig(
             vocab_size=4 + len(LETTERS), hidden_size=16, num_hidden_layers=1, state_size=4, bos_token_id=1,
@@ -130,10 +130,10 @@ def test_models_that_are_not_served_run_as_before():
 
 
 def test_a_prompt_without_tokens_is_refused():
-    from pytest_evalcheck.fixes.caches import CacheError, KeptCacheLM
+    from pytest_evalcheck.fixes.caches import CacheError, PersistentCacheLM
 
     with pytest.raises(CacheError, match=r"context\[1\]: expected one token or more, got padding alone"):
-        harness(KeptCacheLM).generate_until(requests(texts=["a", ""]), disable_tqdm=True)
+        harness(PersistentCacheLM).generate_until(requests(texts=["a", ""]), disable_tqdm=True)
 
 
 def tokenizer(folder):
@@ -208,11 +208,11 @@ def test_a_torchtune_model_gives_what_it_gives_without_a_cache(tmp_path, batch_s
 
 
 def test_the_recipes_wrapper_is_mended_by_the_mixin(tmp_path, monkeypatch):
-    from pytest_evalcheck.fixes.caches import KeptTorchtuneCache
+    from pytest_evalcheck.fixes.caches import PersistentTorchtuneCache
 
     model, coder = bytes_model(), tokenizer(tmp_path)
     wrapper = recipes_wrapper(tmp_path, monkeypatch)
-    kind = type("Ours", (KeptTorchtuneCache, wrapper), {})
+    kind = type("Ours", (PersistentTorchtuneCache, wrapper), {})
     ours = kind(model, coder, device=torch.device("cpu"), max_seq_length=96, batch_size=3)
     asked = requests(most=20)
     with Fed(model) as fed:

@@ -13,11 +13,11 @@ pytest.importorskip("torchtune")
 
 from pytest_evalcheck.fixes.caches import (
     CacheError,
-    KeptCaches,
+    PersistentKVCaches,
     TorchtuneDecoder,
-    UnservedModel,
+    UnsupportedModel,
     decode,
-    kept_kv_cache,
+    persistent_kv_cache,
 )
 
 # torchtune's RMSNorm computes in float32, and torch says so for models in float64.
@@ -48,11 +48,11 @@ def test_torchtunes_generate_takes_batches_of_every_size(model):
 
     alone = copy.deepcopy(model)
     draw = torch.Generator().manual_seed(1)
-    with kept_kv_cache(model, capacity=6, max_seq_len=40) as caches:
+    with persistent_kv_cache(model, capacity=6, max_seq_len=40) as caches:
         for rows in (6, 2, 5, 1, 6):
             ids = torch.randint(1, VOCABULARY, (rows, 9), generator=draw)
             ids[0, :4] = 0  # which is padding
-            caches.fresh(rows)
+            caches.start_batch(rows)
             found, _ = generate(model, ids, max_generated_tokens=10, pad_id=0, temperature=0.0)
             expected = [uncached(alone, [token for token in row if token], 10, stops=()) for row in ids.tolist()]
             assert found[:, 9:].tolist() == expected
@@ -63,9 +63,9 @@ def test_logits_are_those_of_a_forward_without_a_cache(model):
     with torch.no_grad():
         full = model(ids)
         causal = torch.ones(1, 24, 40, dtype=torch.bool).tril()
-        with kept_kv_cache(model, capacity=3, max_seq_len=40) as caches:
+        with persistent_kv_cache(model, capacity=3, max_seq_len=40) as caches:
             for rows, chunks in ((3, (24,)), (2, (1,) * 24), (3, (7, 1, 1, 8, 7)), (1, (12, 12))):
-                caches.fresh(rows)
+                caches.start_batch(rows)
                 parts = []
                 for place in torch.arange(24).split(chunks):
                     parts.append(model(ids[:rows, place], mask=causal[:, place], input_pos=place[None]))
@@ -79,7 +79,7 @@ def test_torchtunes_own_ways_to_reset_and_to_do_without_work(llama):
     causal, places = torch.ones(1, 9, 9, dtype=torch.bool).tril(), torch.arange(9)[None]
     with torch.no_grad():
         full = llama(ids)
-        with kept_kv_cache(llama, capacity=4, max_seq_len=40):
+        with persistent_kv_cache(llama, capacity=4, max_seq_len=40):
             for _ in range(2):
                 torch.testing.assert_close(llama(ids, mask=causal, input_pos=places), full)
                 assert llama.layers[0].attn.kv_cache.size == 9
@@ -100,7 +100,7 @@ def test_no_row_is_computed_that_is_not_there_or_has_stopped(llama):
 def test_the_caches_keep_their_memory_between_batches_and_leave_nothing_behind(model):
     before = set(vars(model)), len(model._forward_pre_hooks), list(model.state_dict())
     with TorchtuneDecoder(model, capacity=4, max_length=40) as decoder:
-        caches = decoder.caches
+        caches = decoder.cache
         kept = [weakref.ref(layer.attn.kv_cache.store.keys) for layer in model.layers]
         places = [each().data_ptr() for each in kept]
         size = caches.nbytes
@@ -122,7 +122,7 @@ def test_the_caches_keep_their_memory_between_batches_and_leave_nothing_behind(m
 
 
 def test_memory_is_at_most_that_of_torchtunes_caches(model):
-    with kept_kv_cache(model, capacity=4, max_seq_len=40) as caches:
+    with persistent_kv_cache(model, capacity=4, max_seq_len=40) as caches:
         ours = caches.nbytes
     model.setup_caches(4, torch.float64, decoder_max_seq_len=40)
     theirs = [layer.attn.kv_cache for layer in model.layers]
@@ -148,23 +148,37 @@ def test_a_batch_that_was_not_announced_is_refused(llama):
     from torchtune.generation import generate
 
     ids = torch.ones(2, 5, dtype=torch.long)
-    with kept_kv_cache(llama, capacity=4, max_seq_len=40) as caches:
+    with persistent_kv_cache(llama, capacity=4, max_seq_len=40) as caches:
         generate(llama, ids, max_generated_tokens=3)
-        with pytest.raises(CacheError, match=r"7 positions of the batch before are in the cache; call fresh\(rows\)"):
+        with pytest.raises(
+            CacheError, match=r"7 positions of the batch before are in the cache; call start_batch\(rows\)"
+        ):
             generate(llama, ids, max_generated_tokens=3)
-        caches.fresh(3)
+        caches.start_batch(3)
         assert generate(llama, torch.ones(3, 5, dtype=torch.long), max_generated_tokens=3)[0].shape == (3, 8)
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda model: KeptCaches(model, capacity=0), "capacity: expected a whole number of one or more, got 0"),
-        (lambda model: KeptCaches(model, capacity=2, max_seq_len=CONTEXT + 1), "which is the model's context, got 65"),
-        (lambda model: KeptCaches(model, capacity=2, dtype=torch.bfloat16), "expected torch.float64, the model's"),
-        (lambda model: KeptCaches(torch.nn.Linear(1, 1), capacity=2), "TransformerDecoder of torchtune, got Linear"),
-        (lambda model: KeptCaches(model, capacity=2).install().fresh(3), "at most 2 rows"),
-        (lambda model: [KeptCaches(model, capacity=2).install() for _ in range(2)], "it has caches already"),
+        (
+            lambda model: PersistentKVCaches(model, capacity=0),
+            "capacity: expected a whole number of one or more, got 0",
+        ),
+        (
+            lambda model: PersistentKVCaches(model, capacity=2, max_seq_len=CONTEXT + 1),
+            "which is the model's context, got 65",
+        ),
+        (
+            lambda model: PersistentKVCaches(model, capacity=2, dtype=torch.bfloat16),
+            "expected torch.float64, the model's",
+        ),
+        (
+            lambda model: PersistentKVCaches(torch.nn.Linear(1, 1), capacity=2),
+            "TransformerDecoder of torchtune, got Linear",
+        ),
+        (lambda model: PersistentKVCaches(model, capacity=2).install().start_batch(3), "at most 2 rows"),
+        (lambda model: [PersistentKVCaches(model, capacity=2).install() for _ in range(2)], "it has caches already"),
         (lambda model: decode(TorchtuneDecoder(model.train(), capacity=2), [[1]], 2), "expected one in eval()"),
         (lambda model: decode(TorchtuneDecoder(model, capacity=2), [[1], []], 2), "prompts[1]: expected one token"),
         (lambda model: decode(TorchtuneDecoder(model, capacity=2), [[99]], 2), "ids from 0 to 60, got 99"),
@@ -177,18 +191,18 @@ def test_what_does_not_fit_is_named(llama, call, message):
 
 
 def test_memory_that_is_not_there_leaves_the_model_as_it_was(llama, monkeypatch):
-    from pytest_evalcheck.fixes.caches.store import Store
+    from pytest_evalcheck.fixes.caches.layer_cache import LayerCache
 
-    allocate, made = Store.allocate, []
+    allocate, made = LayerCache.allocate, []
 
     def short(self, *sizes):
         if made:
             raise MemoryError
         made.append(allocate(self, *sizes))
 
-    monkeypatch.setattr(Store, "allocate", short)
+    monkeypatch.setattr(LayerCache, "allocate", short)
     with pytest.raises(MemoryError):
-        KeptCaches(llama, capacity=2).install()
+        PersistentKVCaches(llama, capacity=2).install()
     assert not llama.caches_are_setup()
     assert llama.layers[1].attn.kv_cache is None
     assert not llama.caches_are_enabled()
@@ -202,5 +216,5 @@ def test_cross_attention_is_not_served(llama):
         **sizes, **{name: torch.nn.Linear(32, 32) for name in ("q_proj", "k_proj", "v_proj", "output_proj")}
     )
     llama.layers.append(TransformerCrossAttentionLayer(attention, torch.nn.Linear(32, 32)))
-    with pytest.raises(UnservedModel, match="cross-attention"):
-        KeptCaches(llama, capacity=2)
+    with pytest.raises(UnsupportedModel, match="cross-attention"):
+        PersistentKVCaches(llama, capacity=2)

@@ -12,9 +12,9 @@ pytest.importorskip("transformers")
 
 from pytest_evalcheck.fixes.caches import (
     CacheError,
-    NarrowStaticCache,
+    ResizableStaticCache,
     TransformersDecoder,
-    UnservedModel,
+    UnsupportedModel,
     decode,
 )
 
@@ -41,7 +41,7 @@ def test_tokens_are_those_of_uncached_decoding(model, count):
 
 @pytest.mark.parametrize("beams", [1, 2])
 def test_generate_takes_the_cache_for_batches_of_every_size(model, beams):
-    cache = NarrowStaticCache(model.config, max_cache_len=40, max_batch_size=6 * beams)
+    cache = ResizableStaticCache(model.config, max_cache_len=40, max_batch_size=6 * beams)
     draw = torch.Generator().manual_seed(1)
     for rows in (6, 2, 5, 1, 6):
         ids = torch.randint(3, VOCABULARY, (rows, 9), generator=draw)
@@ -49,25 +49,25 @@ def test_generate_takes_the_cache_for_batches_of_every_size(model, beams):
         mask[0, :4] = 0  # padding on the left
         options = {"attention_mask": mask, "max_new_tokens": 10, "do_sample": False, "num_beams": beams}
         expected = model.generate(ids, use_cache=False, **options)
-        assert torch.equal(model.generate(ids, past_key_values=cache.fresh(rows * beams), **options), expected)
+        assert torch.equal(model.generate(ids, past_key_values=cache.start_batch(rows * beams), **options), expected)
 
 
 def test_logits_are_those_of_a_forward_without_a_cache(model):
-    cache = NarrowStaticCache(model.config, max_cache_len=40, max_batch_size=3)
+    cache = ResizableStaticCache(model.config, max_cache_len=40, max_batch_size=3)
     ids = torch.randint(VOCABULARY, (3, 24), generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
         for rows, chunks in ((3, (24,)), (2, (1,) * 24), (3, (7, 1, 1, 8, 7)), (1, (12, 12))):
             full = model(ids[:rows], use_cache=False).logits
-            cache.fresh(rows)
+            cache.start_batch(rows)
             parts = [model(part, past_key_values=cache).logits for part in ids[:rows].split(chunks, dim=1)]
             torch.testing.assert_close(torch.cat(parts, dim=1), full)
 
 
 def test_rows_and_positions_can_be_taken_away_and_repeated(llama):
-    cache = NarrowStaticCache(llama.config, max_cache_len=40, max_batch_size=6)
+    cache = ResizableStaticCache(llama.config, max_cache_len=40, max_batch_size=6)
     ids = torch.randint(VOCABULARY, (3, 9), generator=torch.Generator().manual_seed(2))
     with torch.no_grad():
-        llama(ids, past_key_values=cache.fresh(3))
+        llama(ids, past_key_values=cache.start_batch(3))
         cache.crop(-2)
         cache.batch_select_indices(torch.tensor([2, 0]))
         cache.batch_repeat_interleave(3)
@@ -114,10 +114,10 @@ def test_memory_is_at_most_that_of_one_static_cache_with_full_attention(model):
 
     ids = torch.ones(4, 30, dtype=torch.long)
     static = StaticCache(config=model.config, max_cache_len=30)
-    narrow = NarrowStaticCache(model.config, max_cache_len=30, max_batch_size=4)
+    narrow = ResizableStaticCache(model.config, max_cache_len=30, max_batch_size=4)
     with torch.no_grad():
         model(ids, past_key_values=static)
-        model(ids, past_key_values=narrow.fresh(4))
+        model(ids, past_key_values=narrow.start_batch(4))
     whole = sum(layer.keys.nbytes + layer.values.nbytes for layer in static.layers)
     assert narrow.nbytes <= whole * (1 if model.config.model_type in ("gpt2", "llama") else 1.25)
 
@@ -170,21 +170,21 @@ def test_what_the_model_and_the_cache_cannot_do_together_is_named(llama):
     with pytest.raises(
         CacheError, match=f"at most {CONTEXT} positions, which is the model's context, got {CONTEXT + 1}"
     ):
-        NarrowStaticCache(llama.config, max_cache_len=CONTEXT + 1, max_batch_size=2)
-    cache = NarrowStaticCache(llama.config, max_cache_len=8, max_batch_size=2, dtype=torch.bfloat16)
+        ResizableStaticCache(llama.config, max_cache_len=CONTEXT + 1, max_batch_size=2)
+    cache = ResizableStaticCache(llama.config, max_cache_len=8, max_batch_size=2, dtype=torch.bfloat16)
     with pytest.raises(CacheError, match=r"expected torch.bfloat16, the dtype of the cache, got torch.float64"):
         llama(torch.tensor([[1, 2]]), past_key_values=cache)
-    cache = NarrowStaticCache(llama.config, max_cache_len=8, max_batch_size=2)
+    cache = ResizableStaticCache(llama.config, max_cache_len=8, max_batch_size=2)
     with pytest.raises(CacheError, match=r"at most 2 rows, which is what the cache was made for, got 3"):
-        cache.fresh(3)
+        cache.start_batch(3)
     with pytest.raises(CacheError, match=r"at most 2 rows, which is what the cache was made for, got 3"):
         llama(torch.ones(3, 2, dtype=torch.long), past_key_values=cache)
     with pytest.raises(CacheError, match=r"it has 8 positions, 0 of them filled: no room for 9 more"):
-        llama(torch.ones(1, 9, dtype=torch.long), past_key_values=cache.fresh(1))
-    with pytest.raises(UnservedModel, match=r"full, sliding or chunked attention, got 'conv'"):
-        NarrowStaticCache(transformers.Lfm2Config(layer_types=["conv"], num_hidden_layers=1), 8, 2)
-    with pytest.raises(UnservedModel, match="T5Config"):
-        NarrowStaticCache(transformers.T5Config(), 8, 2)
+        llama(torch.ones(1, 9, dtype=torch.long), past_key_values=cache.start_batch(1))
+    with pytest.raises(UnsupportedModel, match=r"full, sliding or chunked attention, got 'conv'"):
+        ResizableStaticCache(transformers.Lfm2Config(layer_types=["conv"], num_hidden_layers=1), 8, 2)
+    with pytest.raises(UnsupportedModel, match="T5Config"):
+        ResizableStaticCache(transformers.T5Config(), 8, 2)
     llama.train()
     with pytest.raises(CacheError, match=r"expected one in eval\(\)"):
         decode(TransformersDecoder(llama, capacity=2, max_length=20), [[1]], 2)

@@ -238,8 +238,8 @@ def test_labels_that_were_loaded_from_the_cpu_are_scored_there_for_every_metric_
     class Kept(HuggingFaceModel):
         seen: list[str] = []
 
-        def _near(self, labels: Any, outputs: Any, metric: Any) -> Any:
-            near = super()._near(labels, outputs, metric)
+        def _move_labels(self, labels: Any, outputs: Any, metric: Any) -> Any:
+            near = super()._move_labels(labels, outputs, metric)
             self.seen.append(near.data_ptr() == given["labels"].data_ptr())  # split, so a view
             return near
 

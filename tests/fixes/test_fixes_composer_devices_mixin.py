@@ -188,9 +188,9 @@ def test_copies_go_with_their_batch_and_a_copy_of_the_model_has_none():
         model, given = Mended(), loaded(batch())
         outputs = model.eval_forward(given)
         model.update_metric(given, outputs, Metric())
-        copies = model._one_batch.carried._copies
+        copies = model._placement.transfers._copies
         assert len(copies) == 2
-        assert not copy.deepcopy(model)._one_batch.carried._copies
+        assert not copy.deepcopy(model)._placement.transfers._copies
         del given, outputs
         gc.collect()
         assert not copies

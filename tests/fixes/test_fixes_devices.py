@@ -14,8 +14,7 @@ from device_cases import inputs, labels, shape, ways
 
 from pytest_evalcheck.devices import simulate
 from pytest_evalcheck.fixes import WeightedMean
-from pytest_evalcheck.fixes.devices import DevicePolicy
-from pytest_evalcheck.fixes.devices.policy import device_of
+from pytest_evalcheck.fixes.devices import DevicePolicy, device_of
 
 with contextlib.suppress(ImportError):
     # At once: pytester, in other tests of the same process, forgets what is imported after it, and NumPy loads only once.
@@ -140,7 +139,7 @@ def test_code_out_of_reach_is_fed_and_the_metric_is_given_back():
         metric, near = Sealed(), DevicePolicy().batch()
         for rows in (2, 1):
             try:
-                with near.feeding(metric):
+                with near.redirect_updates(metric):
                     metric.update(inputs()[:rows].to("mps"), labels=labels()[:rows])
             except ValueError:
                 assert rows == 1
@@ -165,7 +164,7 @@ def test_metrics_of_torchmetrics_alone_and_in_collections():
             with simulate("mps"):
                 metric, near = make(), DevicePolicy(where).batch()
                 own = metric.update
-                with near.feeding(metric):
+                with near.redirect_updates(metric):
                     metric.update(given[0].to("mps"), *given[1:])
                 assert metric.update == own
                 assert str(device_of(metric)) == ("mps:0" if where == "outputs" else "cpu")
@@ -223,7 +222,7 @@ def test_metrics_that_cannot_be_placed_are_named():
             device_of(split)
         bare = Bare()
         bare.update(inputs())
-        with pytest.raises(TypeError, match=r"metric: expected a method to\(device\), to bring Bare to mps:0"):
+        with pytest.raises(TypeError, match=r"metric: expected a method to\(device\), to move Bare to mps:0"):
             DevicePolicy("mps").batch().update(bare, inputs())
 
 
@@ -238,7 +237,7 @@ def test_a_loaded_batch_is_whole_crosses_once_and_is_read_where_it_came_from_wit
         metric = Total()
         near.update(metric, there["inputs"], there["labels"])
         assert metric.value() == EXPECTED
-        assert near.bring(there, "cpu")["labels"] is given["labels"]
+        assert near.to_device(there, "cpu")["labels"] is given["labels"]
         assert ways(ledger) == [("cpu", "mps:0", 24), ("cpu", "mps:0", 16)]
         with pytest.raises(TypeError, match=r"batch\['x'\]: torch.float64 does not exist on mps:0"):
             near.load({"x": torch.zeros(1).double()}, "mps")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from pytest_evalcheck.fixes import CompensatedSum, Moments, WeightedMean, doubleword, mean_of
+from pytest_evalcheck.fixes import CompensatedSum, Moments, WeightedMean, combine_means, double_double
 
 relaxed = settings(deadline=None)
 # A word of each dtype: its roundoff, and that of the pair with room for some thousand operations.
@@ -203,16 +203,16 @@ def test_a_zero_weight_does_not_hide_a_nan():
 
 
 def test_batch_means_are_weighed_by_their_counts():
-    assert mean_of([1.0, 5.0], [3, 1]).item() == 2
-    assert mean_of(torch.tensor([1.0, float("nan"), 5.0]), torch.tensor([3, 0, 1])).item() == 2
-    assert mean_of([torch.tensor(1.0), torch.tensor(5.0)], counts=[3, 1]).item() == 2
-    assert mean_of([1.0, float("nan")], [3, 1]).isnan()
-    assert mean_of([], []).isnan()
-    assert mean_of([float("nan")], [0]).isnan()
+    assert combine_means([1.0, 5.0], [3, 1]).item() == 2
+    assert combine_means(torch.tensor([1.0, float("nan"), 5.0]), torch.tensor([3, 0, 1])).item() == 2
+    assert combine_means([torch.tensor(1.0), torch.tensor(5.0)], counts=[3, 1]).item() == 2
+    assert combine_means([1.0, float("nan")], [3, 1]).isnan()
+    assert combine_means([], []).isnan()
+    assert combine_means([float("nan")], [0]).isnan()
     with pytest.raises(ValueError, match=r"counts: expected the shape of the means, \(2,\), got \(3,\)"):
-        mean_of([1.0, 2.0], [1, 2, 3])
+        combine_means([1.0, 2.0], [1, 2, 3])
     with pytest.raises(TypeError, match="means: expected a tensor or real numbers, got NoneType"):
-        mean_of(None, [1])  # type: ignore[arg-type]
+        combine_means(None, [1])  # type: ignore[arg-type]
 
 
 @each_word
@@ -247,7 +247,7 @@ class RefusesFloat64(TorchDispatchMode):
 def test_a_device_without_float64_is_never_asked_for_it(kind: Any, monkeypatch: pytest.MonkeyPatch):
     with RefusesFloat64(), pytest.raises(TypeError, match="made a float64"):
         kind()
-    monkeypatch.setattr(doubleword, "_WITHOUT_FLOAT64", {"cpu"})
+    monkeypatch.setattr(double_double, "_WITHOUT_FLOAT64", {"cpu"})
     with RefusesFloat64():
         accumulator, other = kind(), kind()
         accumulator.update(torch.tensor([1.0, 2.0]).half())
@@ -274,7 +274,7 @@ def test_moving_between_words_keeps_what_a_pair_can_hold(kind: Any, monkeypatch:
     for accumulator in (moved, stayed):
         accumulator.update(numbers)
     # What the CPU has is taken away and given back, as a move to MPS and back would.
-    monkeypatch.setattr(doubleword, "_WITHOUT_FLOAT64", {"cpu"})
+    monkeypatch.setattr(double_double, "_WITHOUT_FLOAT64", {"cpu"})
     assert value(moved.to("cpu")) == pytest.approx(value(stayed), rel=2**-23)
     moved.update(numbers)
     monkeypatch.undo()
@@ -287,7 +287,7 @@ def test_moving_between_words_keeps_what_a_pair_can_hold(kind: Any, monkeypatch:
 def test_values_are_summed_where_they_are_and_widened_where_the_state_is(monkeypatch: pytest.MonkeyPatch):
     total, mean = CompensatedSum(), WeightedMean()
     values = torch.full((3,), 0.1)
-    monkeypatch.setattr(doubleword, "_WITHOUT_FLOAT64", {"cpu"})
+    monkeypatch.setattr(double_double, "_WITHOUT_FLOAT64", {"cpu"})
     total.update(values)
     mean.update(values, torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64))
     assert total.compute().dtype == mean.compute().dtype == torch.float64

@@ -1,4 +1,4 @@
-"""`split_labels`, `shifted` and `require_batch`: nothing copied, nothing written, and errors that name the field."""
+"""`split_labels`, `shift_labels` and `require_batch`: nothing copied, nothing written, and errors that name the field."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from pytest_evalcheck.fixes import MissingField, require_batch, shifted, split_labels
+from pytest_evalcheck.fixes import MissingField, require_batch, shift_labels, split_labels
 
 
 @dataclasses.dataclass
@@ -175,27 +175,27 @@ def test_a_missing_field_reads_as_a_sentence_and_not_as_a_quoted_string():
 def test_shifting_gives_each_position_the_next_label_and_leaves_the_labels_alone(rows: list[list[int]]):
     labels = torch.tensor(rows, dtype=torch.int64).reshape(len(rows), 3)
     version = labels._version
-    result = shifted(labels)
+    result = shift_labels(labels)
     assert result.tolist() == [[*row[1:], -100] for row in rows]
     assert (labels.tolist(), labels._version) == (rows, version)
-    assert torch.equal(shifted(labels), result)
+    assert torch.equal(shift_labels(labels), result)
 
 
 @pytest.mark.parametrize("tokens", [0, 1, 2])
 def test_the_result_is_always_new_memory(tokens: int):
     labels = torch.arange(2 * tokens).reshape(2, tokens)
-    result = shifted(labels)
+    result = shift_labels(labels)
     result.fill_(9)
     assert labels.tolist() == torch.arange(2 * tokens).reshape(2, tokens).tolist()
 
 
 def test_views_expanded_labels_other_dtypes_and_further_dimensions_are_shifted():
     wide = torch.arange(12).reshape(3, 4)
-    assert shifted(wide[:, ::2]).tolist() == [[2, -100], [6, -100], [10, -100]]
-    assert shifted(wide.T).is_contiguous()
-    assert shifted(wide[:1].expand(2, 4), ignore_index=0).tolist() == [[1, 2, 3, 0]] * 2
-    assert shifted(wide.to(torch.int32)).dtype == torch.int32
-    assert shifted(torch.tensor([[[1, 2], [3, 4]]])).tolist() == [[[3, 4], [-100, -100]]]
+    assert shift_labels(wide[:, ::2]).tolist() == [[2, -100], [6, -100], [10, -100]]
+    assert shift_labels(wide.T).is_contiguous()
+    assert shift_labels(wide[:1].expand(2, 4), ignore_index=0).tolist() == [[1, 2, 3, 0]] * 2
+    assert shift_labels(wide.to(torch.int32)).dtype == torch.int32
+    assert shift_labels(torch.tensor([[[1, 2], [3, 4]]])).tolist() == [[[3, 4], [-100, -100]]]
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_views_expanded_labels_other_dtypes_and_further_dimensions_are_shifted()
 )
 def test_what_cannot_be_shifted_is_refused(labels: Any, error: type[Exception], text: str):
     with pytest.raises(error, match=text):
-        shifted(labels)
+        shift_labels(labels)
 
 
 def test_a_good_batch_gives_its_number_of_rows():

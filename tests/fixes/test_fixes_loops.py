@@ -17,22 +17,24 @@ from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
 
 from pytest_evalcheck.fixes import loops
 from pytest_evalcheck.fixes.loops import (
-    ById,
-    Carried,
-    CarryIds,
+    BatchWithIds,
+    IdCollator,
+    IdentifiedSample,
     IdError,
     LossMean,
-    Numbered,
-    Step,
+    PredictionsById,
+    StepResult,
+    add_ids,
     evaluate,
-    gather_with,
-    numbered,
+    gather_function,
     sample_losses,
 )
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
 
 
-@pytest.mark.parametrize("name", ["", ".ids", ".joining", ".losses", ".retry", ".reference", ".keeping", ".ranks"])
+@pytest.mark.parametrize(
+    "name", ["", ".sample_ids", ".prediction_join", ".losses", ".oom_retry", ".evaluation", ".state_snapshot", ".ranks"]
+)
 def test_importing_loads_torch_alone(name: str):
     program = (
         f"import sys, pytest_evalcheck.fixes.loops{name}\n"
@@ -53,38 +55,42 @@ def test_every_public_name_is_there():
 
 def test_ids_travel_through_the_data_loader_and_samples_stay_as_they_are():
     rows = [{"id": f"s{number}", "x": float(number)} for number in range(5)]
-    batches = list(DataLoader(rows, batch_size=2, collate_fn=CarryIds()))
+    batches = list(DataLoader(rows, batch_size=2, collate_fn=IdCollator()))
     assert [batch["ids"] for batch in batches] == [["s0", "s1"], ["s2", "s3"], ["s4"]]
     assert [sorted(batch) for batch in batches] == [["ids", "x"]] * 3
     assert rows[0] == {"id": "s0", "x": 0.0}
 
 
 def test_a_data_set_is_numbered_and_batches_that_are_no_mapping_carry_ids_beside_them():
-    shuffled = DataLoader(numbered([3.0, 4.0, 5.0]), batch_size=2, collate_fn=CarryIds(), sampler=[2, 0, 1])
+    shuffled = DataLoader(add_ids([3.0, 4.0, 5.0]), batch_size=2, collate_fn=IdCollator(), sampler=[2, 0, 1])
     first, last = shuffled
-    assert isinstance(first, Carried)
+    assert isinstance(first, BatchWithIds)
     assert (first.ids.tolist(), first.batch.tolist(), last.ids.tolist()) == ([2, 0], [5.0, 3.0], [1])
-    assert list(numbered(iter("ab"))) == [Numbered(0, "a"), Numbered(1, "b")]
-    assert numbered([1, 2])[-1] == Numbered(1, 2)
-    assert isinstance(numbered(Counted(3)), IterableDataset)
+    assert list(add_ids(iter("ab"))) == [IdentifiedSample(0, "a"), IdentifiedSample(1, "b")]
+    assert add_ids([1, 2])[-1] == IdentifiedSample(1, 2)
+    assert isinstance(add_ids(Counted(3)), IterableDataset)
 
 
 def test_an_id_may_be_found_by_a_function():
-    collate = CarryIds(key=lambda sample: sample[0])
+    collate = IdCollator(key=lambda sample: sample[0])
     assert collate([(7, 1.0), (5, 2.0)]).ids.tolist() == [7, 5]
 
 
 @pytest.mark.parametrize(
     ("make", "error", "text"),
     [
-        (lambda: CarryIds()([{"id": 1, "x": 1}, {"x": 2}]), KeyError, "sample 1 of the batch.*'id'.*wrap the data set"),
-        (lambda: CarryIds()([3.0]), KeyError, "sample 0 of the batch: expected an id under 'id', got float"),
-        (lambda: CarryIds()([{"id": 1, "ids": 3}]), ValueError, "has 'ids' already"),
-        (lambda: CarryIds()([{"id": 1.5, "x": 3}]), TypeError, "expected whole numbers, strings or tuples.*1.5"),
-        (lambda: CarryIds()([{"id": [1], "x": 3}]), TypeError, r"got \[1\]"),
-        (lambda: CarryIds(3), TypeError, "collate: expected a function"),
-        (lambda: numbered(3), TypeError, "data: expected a data set with items or an iterable one, got int"),
-        (lambda: numbered([1])[1], IndexError, "index 1 in a data set of 1"),
+        (
+            lambda: IdCollator()([{"id": 1, "x": 1}, {"x": 2}]),
+            KeyError,
+            "sample 1 of the batch.*'id'.*wrap the data set",
+        ),
+        (lambda: IdCollator()([3.0]), KeyError, "sample 0 of the batch: expected an id under 'id', got float"),
+        (lambda: IdCollator()([{"id": 1, "ids": 3}]), ValueError, "has 'ids' already"),
+        (lambda: IdCollator()([{"id": 1.5, "x": 3}]), TypeError, "expected whole numbers, strings or tuples.*1.5"),
+        (lambda: IdCollator()([{"id": [1], "x": 3}]), TypeError, r"got \[1\]"),
+        (lambda: IdCollator(3), TypeError, "collate: expected a function"),
+        (lambda: add_ids(3), TypeError, "data: expected a data set with items or an iterable one, got int"),
+        (lambda: add_ids([1])[1], IndexError, "index 1 in a data set of 1"),
     ],
 )
 def test_what_has_no_id_is_refused(make: Any, error: type[Exception], text: str):
@@ -92,8 +98,8 @@ def test_what_has_no_id_is_refused(make: Any, error: type[Exception], text: str)
         make()
 
 
-def rows_of(*batches: Any) -> ById:
-    rows = ById()
+def rows_of(*batches: Any) -> PredictionsById:
+    rows = PredictionsById()
     for ids in batches:
         rows.add(ids, square=torch.tensor([float(one) ** 2 for one in ids]), text=[str(one) for one in ids])
     return rows
@@ -107,7 +113,7 @@ class Counted(IterableDataset):
         return iter(range(self.count))
 
 
-def in_ranks(shards: list[ById], **options: Any) -> Any:
+def in_ranks(shards: list[PredictionsById], **options: Any) -> Any:
     """Join shards as the ranks would: with a gather that knows what the others have."""
     found: list[Any] = []
     for shard in shards:
@@ -121,7 +127,7 @@ def in_ranks(shards: list[ById], **options: Any) -> Any:
             shard.gather(None, ranks=collect)
         finally:
             found += parts
-    return ById().gather(ranks=lambda mine: found, **options)
+    return PredictionsById().gather(ranks=lambda mine: found, **options)
 
 
 @given(data=st.data(), count=st.integers(1, 12), ranks=st.integers(1, 4))
@@ -129,7 +135,7 @@ def in_ranks(shards: list[ById], **options: Any) -> Any:
 def test_every_sample_once_in_the_order_of_the_data_set_whatever_the_shards(data: Any, count: int, ranks: int):
     order = data.draw(st.permutations(range(count)))
     padding = data.draw(st.lists(st.sampled_from(range(count)), max_size=4))
-    shards = [ById() for _ in range(ranks)]
+    shards = [PredictionsById() for _ in range(ranks)]
     for one in [*order, *padding]:
         shard = shards[data.draw(st.integers(0, ranks - 1))]
         shard.add([one], square=torch.tensor([one**2]), tokens=[torch.arange(one % 3)])
@@ -142,7 +148,7 @@ def test_every_sample_once_in_the_order_of_the_data_set_whatever_the_shards(data
 
 def test_rows_are_copied_and_come_back_as_tensors_lists_or_arrays():
     numpy = pytest.importorskip("numpy")
-    rows, scores, array = ById(), torch.tensor([1.0, 2.0]), numpy.array([[1], [2]])
+    rows, scores, array = PredictionsById(), torch.tensor([1.0, 2.0]), numpy.array([[1], [2]])
     rows.add(torch.tensor([1, 0]), score=scores, text=["b", "a"], array=array)
     scores.fill_(9)
     array[:] = 9
@@ -153,11 +159,11 @@ def test_rows_are_copied_and_come_back_as_tensors_lists_or_arrays():
     assert len(rows) == 2
     rows.reset()
     assert (len(rows), dict(rows.join(0))) == (0, {})
-    assert repr(joined) == "Joined(2 samples, fields ['score', 'text', 'array'], 0 duplicates dropped)"
+    assert repr(joined) == "JoinedPredictions(2 samples, fields ['score', 'text', 'array'], 0 duplicates dropped)"
 
 
 def test_of_a_duplicate_the_first_row_of_the_lowest_rank_counts():
-    first, second = ById(), ById()
+    first, second = PredictionsById(), PredictionsById()
     first.add([1, 1], value=torch.tensor([10, 11]))
     second.add([1, 0], value=torch.tensor([12, 13]))
     assert in_ranks([first, second], order=2)["value"].tolist() == [13, 10]
@@ -165,7 +171,7 @@ def test_of_a_duplicate_the_first_row_of_the_lowest_rank_counts():
 
 def test_without_a_known_order_ids_are_sorted_where_they_can_be():
     assert rows_of([3, 1], [2]).join().ids == [1, 2, 3]
-    mixed = ById()
+    mixed = PredictionsById()
     mixed.add(["b", 1], x=[1, 2])
     assert mixed.join().ids == ["b", 1]
 
@@ -182,13 +188,17 @@ def test_without_a_known_order_ids_are_sorted_where_they_can_be():
         (lambda: rows_of([0]).join("ab"), TypeError, "order: expected"),
         (lambda: rows_of([0]).join(1, duplicates="keep"), ValueError, "duplicates: expected one of 'drop', 'refuse'"),
         (lambda: rows_of([0]).gather(1, fixed="label"), ValueError, "fixed: expected names among.*'label'"),
-        (lambda: ById().add([0], x=torch.tensor(1.0)), ValueError, r"x: expected one row a sample.*is it a mean"),
-        (lambda: ById().add([0, 1], x=torch.ones(3)), ValueError, "x: expected 2 rows, one per id, got 3"),
-        (lambda: ById().add([0], x={"a": 1}), TypeError, "x: expected a tensor.*got dict"),
-        (lambda: ById().add([0]), TypeError, "fields: expected at least one"),
-        (lambda: ById().add("ab", x=[1, 2]), TypeError, "ids: expected one id per sample"),
+        (
+            lambda: PredictionsById().add([0], x=torch.tensor(1.0)),
+            ValueError,
+            r"x: expected one row a sample.*is it a mean",
+        ),
+        (lambda: PredictionsById().add([0, 1], x=torch.ones(3)), ValueError, "x: expected 2 rows, one per id, got 3"),
+        (lambda: PredictionsById().add([0], x={"a": 1}), TypeError, "x: expected a tensor.*got dict"),
+        (lambda: PredictionsById().add([0]), TypeError, "fields: expected at least one"),
+        (lambda: PredictionsById().add("ab", x=[1, 2]), TypeError, "ids: expected one id per sample"),
         (lambda: rows_of([0]).add([1], other=[1]), ValueError, r"fields: expected \['square', 'text'\] as before"),
-        (lambda: gather_with(3), TypeError, "ranks: expected None, an accelerate.Accelerator.*got int"),
+        (lambda: gather_function(3), TypeError, "ranks: expected None, an accelerate.Accelerator.*got int"),
     ],
 )
 def test_ids_that_are_missing_repeated_or_strange_are_named(make: Any, error: type[Exception], text: str):
@@ -198,7 +208,7 @@ def test_ids_that_are_missing_repeated_or_strange_are_named(make: Any, error: ty
 
 
 def test_shards_that_each_number_their_own_samples_are_told_by_what_belongs_to_the_sample():
-    first, second = ById(), ById()
+    first, second = PredictionsById(), PredictionsById()
     first.add([0, 1], label=torch.tensor([1, 1]))
     second.add([0, 1], label=torch.tensor([1, 2]))
     with pytest.raises(IdError, match="id 1 stands for two samples, which differ in 'label'"):
@@ -206,15 +216,15 @@ def test_shards_that_each_number_their_own_samples_are_told_by_what_belongs_to_t
 
 
 def on_rank(rank: int, world: int, count: int, uneven: bool) -> Any:
-    data = numbered([float(number) for number in range(count)])
+    data = add_ids([float(number) for number in range(count)])
     sampler: Any = range(rank * 2, count if rank == world - 1 else min(count, rank * 2 + 2))
     loader = DataLoader(
         data,
         batch_size=2,
-        collate_fn=CarryIds(),
+        collate_fn=IdCollator(),
         sampler=sampler if uneven else DistributedSampler(data, num_replicas=world, rank=rank, shuffle=True, seed=3),
     )
-    rows = ById()
+    rows = PredictionsById()
     for ids, batch in loader:
         rows.add(ids, double=2 * batch)
     joined = rows.gather(count)
@@ -232,7 +242,7 @@ def test_over_real_ranks_with_uneven_shards_and_padding(world: int, count: int, 
 
 
 def missing_on_rank(rank: int) -> str:
-    rows = ById()
+    rows = PredictionsById()
     rows.add([rank], x=[rank])
     try:
         rows.gather(3)
@@ -263,9 +273,9 @@ def with_accelerate(rank: int, port: int, world: int) -> Any:
     accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(dispatch_batches=False))
     assert accelerator.num_processes == world
     theirs: list[int] = []
-    rows = ById()
-    stream = numbered(Counted(7))
-    for batch in accelerator.prepare(DataLoader(stream, batch_size=2, collate_fn=CarryIds())):
+    rows = PredictionsById()
+    stream = add_ids(Counted(7))
+    for batch in accelerator.prepare(DataLoader(stream, batch_size=2, collate_fn=IdCollator())):
         theirs += accelerator.gather_for_metrics(batch.batch).tolist()
         rows.add(batch.ids, value=batch.batch)
     joined = rows.gather(None, ranks=accelerator, fixed="value")
@@ -322,7 +332,7 @@ def test_means_and_sums_of_batches_and_what_has_no_items():
     other = LossMean()
     other.load_state_dict(loss.state_dict())
     assert (other.compute().item(), other.count) == (4.0, 4.0)
-    assert other.gathered(lambda mine: [mine, mine]).count == 8
+    assert other.gather(lambda mine: [mine, mine]).count == 8
     other.update_mean(float("nan"), 1)
     assert other.compute().isnan()
     other.reset()
@@ -374,10 +384,10 @@ class Scorer(torch.nn.Module):
         return self.layers(x)
 
 
-def step(model: Any, batch: Any) -> Step:
+def step(model: Any, batch: Any) -> StepResult:
     logits = model(batch["x"])
     sums, counts = sample_losses(logits, batch["label"])
-    return Step(batch["ids"], sums, counts, {"best": logits.argmax(-1)})
+    return StepResult(batch["ids"], sums, counts, {"best": logits.argmax(-1)})
 
 
 def samples(count: int = 9) -> list[dict[str, Any]]:
@@ -388,7 +398,7 @@ def samples(count: int = 9) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("size", [1, 2, 4, 9, 20])
 def test_the_loop_gives_what_one_sample_at_a_time_gives_and_the_model_back(size: int):
     model, data = Scorer().train(), samples()
-    loader = DataLoader(data, batch_size=size, shuffle=True, collate_fn=CarryIds(), generator=torch.Generator())
+    loader = DataLoader(data, batch_size=size, shuffle=True, collate_fn=IdCollator(), generator=torch.Generator())
     order = loader.generator.get_state()
     state = torch.get_rng_state()
     found = evaluate(model, loader, step, order=len(data))
@@ -407,13 +417,13 @@ def test_the_loop_gives_what_one_sample_at_a_time_gives_and_the_model_back(size:
 def test_a_batch_that_runs_out_of_memory_is_evaluated_in_parts_and_counts_once():
     calls: list[int] = []
 
-    def failing(model: Any, batch: Any) -> Step:
+    def failing(model: Any, batch: Any) -> StepResult:
         calls.append(len(batch["ids"]))
         if len(batch["ids"]) > 2:
             raise torch.OutOfMemoryError("no")
         return step(model, batch)
 
-    batches = lambda: DataLoader(samples(), batch_size=5, collate_fn=CarryIds())  # noqa: E731
+    batches = lambda: DataLoader(samples(), batch_size=5, collate_fn=IdCollator())  # noqa: E731
     assert evaluate(Scorer(), batches(), failing, order=9).loss == pytest.approx(
         evaluate(Scorer(), batches(), step, order=9).loss, rel=1e-6
     )
@@ -422,7 +432,7 @@ def test_a_batch_that_runs_out_of_memory_is_evaluated_in_parts_and_counts_once()
 
 def test_steps_without_losses_and_without_anything_but_ids():
     batches = [{"ids": [1, 0], "x": torch.ones(2, 3)}]
-    found = evaluate(Scorer(), batches, lambda model, batch: Step(batch["ids"]), order=2)
+    found = evaluate(Scorer(), batches, lambda model, batch: StepResult(batch["ids"]), order=2)
     assert (found.loss, found.items, found.rows.ids, list(found.rows)) == (None, 2, [0, 1], [])
     empty = evaluate(Scorer(), [], step, order=0)
     assert (empty.loss, empty.items) == (None, 0)
@@ -431,10 +441,14 @@ def test_steps_without_losses_and_without_anything_but_ids():
 @pytest.mark.parametrize(
     ("found", "error", "text"),
     [
-        (3.0, TypeError, "step: expected it to give a Step, got float"),
-        (Step([0], torch.tensor(1.0)), ValueError, r"losses and items: expected one number a sample"),
-        (Step([0], torch.ones(1), torch.ones(2)), ValueError, r"got \(1,\) and \(2,\)"),
-        (Step([0], fields={"_x": [1]}), ValueError, "fields: expected names without a leading underscore, got '_x'"),
+        (3.0, TypeError, "step: expected it to return a StepResult, got float"),
+        (StepResult([0], torch.tensor(1.0)), ValueError, r"losses and items: expected one number a sample"),
+        (StepResult([0], torch.ones(1), torch.ones(2)), ValueError, r"got \(1,\) and \(2,\)"),
+        (
+            StepResult([0], fields={"_x": [1]}),
+            ValueError,
+            "fields: expected names without a leading underscore, got '_x'",
+        ),
     ],
 )
 def test_steps_that_give_something_else_are_refused(found: Any, error: type[Exception], text: str):

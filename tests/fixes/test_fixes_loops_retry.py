@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from pytest_evalcheck.fixes import CompensatedSum, Moments, SampleStream, WeightedMean, lent
-from pytest_evalcheck.fixes.loops import ById, LossMean, all_or_nothing, counted_once, parts_of
+from pytest_evalcheck.fixes import CompensatedSum, Moments, SampleStream, WeightedMean, evaluating
+from pytest_evalcheck.fixes.loops import LossMean, PredictionsById, retry_in_parts, split_batch, transactional
 
 
 class Plain:
@@ -57,7 +57,7 @@ def torchmetrics_of(name: str) -> Any:
 
 
 def value_of(metric: Any) -> Any:
-    if isinstance(metric, ById):
+    if isinstance(metric, PredictionsById):
         return [metric._batches]
     return repr(metric.compute())
 
@@ -86,13 +86,13 @@ def test_what_failed_half_way_leaves_no_trace_and_the_retry_counts_once(kind: st
         update(metric)
         update(twin)
     for end in (RuntimeError, KeyboardInterrupt):
-        with pytest.raises(end), all_or_nothing(metric):  # noqa: PT012
+        with pytest.raises(end), transactional(metric):  # noqa: PT012
             update(metric)
             if hasattr(metric, "_computed"):
                 metric.compute()
             raise end
         assert value_of(metric) == value_of(twin)
-    with all_or_nothing(metric):
+    with transactional(metric):
         update(metric)
     update(twin)
     assert value_of(metric) == value_of(twin)
@@ -101,7 +101,7 @@ def test_what_failed_half_way_leaves_no_trace_and_the_retry_counts_once(kind: st
 def test_containers_tensors_and_several_at_once():
     seen, hits, total, counter, names = [], {"n": 0}, torch.zeros(2), Counter("a"), {1}
     nested = {"mean": WeightedMean(), "rows": [[1]]}
-    with pytest.raises(MemoryError), all_or_nothing(seen, hits, total, counter, names, nested):  # noqa: PT012
+    with pytest.raises(MemoryError), transactional(seen, hits, total, counter, names, nested):  # noqa: PT012
         seen.append(1)
         hits["n"] += 1
         hits["m"] = 2
@@ -137,7 +137,7 @@ def test_what_is_copied_and_what_is_not(monkeypatch: pytest.MonkeyPatch):
     copied = []
     clone = torch.Tensor.clone
     monkeypatch.setattr(torch.Tensor, "clone", lambda self: (copied.append(self.numel()), clone(self))[1])
-    with pytest.raises(ValueError, match="no"), all_or_nothing(metric):  # noqa: PT012
+    with pytest.raises(ValueError, match="no"), transactional(metric):  # noqa: PT012
         metric.state.total.add_(1)
         metric.seen += 1
         raise ValueError("no")
@@ -147,10 +147,10 @@ def test_what_is_copied_and_what_is_not(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_tensor_in_a_list_that_was_written_into_is_an_error_instead_of_a_wrong_number():
     totals = [torch.zeros(1)]
-    with pytest.raises(RuntimeError, match="a tensor in a list was written into"), all_or_nothing(totals):  # noqa: PT012
+    with pytest.raises(RuntimeError, match="a tensor in a list was written into"), transactional(totals):  # noqa: PT012
         totals[0] += 1
         raise MemoryError
-    with pytest.raises(MemoryError), all_or_nothing(totals):  # noqa: PT012
+    with pytest.raises(MemoryError), transactional(totals):  # noqa: PT012
         totals[0] = torch.ones(1)
         raise MemoryError
 
@@ -159,7 +159,7 @@ def test_a_tensor_in_a_list_that_was_written_into_is_an_error_instead_of_a_wrong
 def test_what_has_no_state_is_refused(wrong: Any):
     with (
         pytest.raises(TypeError, match="expected metrics, accumulators, tensors, lists or dicts"),
-        all_or_nothing(wrong),
+        transactional(wrong),
     ):
         pass
 
@@ -182,7 +182,7 @@ def oom(limit: int, rows: Any) -> Any:
 )
 def test_a_batch_counts_once_however_often_it_was_cut(limit: int, parts: list[int]):
     rows: list[int] = []
-    found = counted_once(oom(limit, rows), {"x": torch.arange(9), "name": "b"}, rows)
+    found = retry_in_parts(oom(limit, rows), {"x": torch.arange(9), "name": "b"}, rows)
     assert rows == list(range(9))
     assert found == parts
 
@@ -190,7 +190,7 @@ def test_a_batch_counts_once_however_often_it_was_cut(limit: int, parts: list[in
 def test_where_no_part_fits_the_error_comes_and_nothing_counts():
     rows: list[int] = [7]
     with pytest.raises(torch.OutOfMemoryError):
-        counted_once(oom(0, rows), {"x": torch.arange(9)}, rows)
+        retry_in_parts(oom(0, rows), {"x": torch.arange(9)}, rows)
     assert rows == [7]
 
 
@@ -203,7 +203,7 @@ def test_other_errors_are_raised_at_once_and_take_the_batch_back():
 
     kept: list[int] = []
     with pytest.raises(KeyError):
-        counted_once(lambda part: (kept.append(1), work(part)), torch.ones(4), kept)
+        retry_in_parts(lambda part: (kept.append(1), work(part)), torch.ones(4), kept)
     assert (seen, kept) == ([1], [])
 
 
@@ -218,10 +218,12 @@ def test_a_retry_of_the_whole_batch_with_an_error_of_ones_own():
             raise ConnectionError
         return "done"
 
-    found = counted_once(flaky, torch.tensor([1.0, 3.0]), mean, on=ConnectionError, split=lambda batch, parts: [batch])
+    found = retry_in_parts(
+        flaky, torch.tensor([1.0, 3.0]), mean, on=ConnectionError, split=lambda batch, parts: [batch]
+    )
     assert (found, tries, mean.compute().item()) == (["done"], [2, 2, 2], 2.0)
     with pytest.raises(ConnectionError):
-        counted_once(lambda part: (_ for _ in ()).throw(ConnectionError), torch.ones(2), on=ConnectionError, tries=2)
+        retry_in_parts(lambda part: (_ for _ in ()).throw(ConnectionError), torch.ones(2), on=ConnectionError, tries=2)
 
 
 class Pair(NamedTuple):
@@ -231,7 +233,7 @@ class Pair(NamedTuple):
 
 def test_parts_keep_rows_kinds_and_order():
     batch = Pair(torch.arange(5), {"x": torch.ones(5, 2), "texts": list("abcde"), "scale": torch.tensor(2.0), "k": 3})
-    parts = parts_of(batch, 2)
+    parts = split_batch(batch, 2)
     assert [type(part) for part in parts] == [Pair, Pair]
     assert [part.ids.tolist() for part in parts] == [[0, 1, 2], [3, 4]]
     assert [part.inner["texts"] for part in parts] == [["a", "b", "c"], ["d", "e"]]
@@ -239,26 +241,26 @@ def test_parts_keep_rows_kinds_and_order():
         (3, 2.0, 3),
         (3, 2.0, 2),
     ]
-    assert parts_of([1, 2, 3], 2) == [[1, 2], [3]]
-    assert [len(part) for part in parts_of(torch.ones(3), 8)] == [1, 1, 1]
-    assert [part[0].tolist() for part in parts_of((torch.arange(2), torch.ones(2)), 2)] == [[0], [1]]
-    assert len(parts_of(torch.ones(0), 2)) == 1
+    assert split_batch([1, 2, 3], 2) == [[1, 2], [3]]
+    assert [len(part) for part in split_batch(torch.ones(3), 8)] == [1, 1, 1]
+    assert [part[0].tolist() for part in split_batch((torch.arange(2), torch.ones(2)), 2)] == [[0], [1]]
+    assert len(split_batch(torch.ones(0), 2)) == 1
 
 
 @pytest.mark.parametrize(
     ("make", "error", "text"),
     [
-        (lambda: counted_once(3, [1]), TypeError, "work: expected a function of a batch, got int"),
-        (lambda: counted_once(len, [1], on=3), TypeError, "on: expected classes of exceptions, got 3"),
-        (lambda: counted_once(len, [1], on=()), TypeError, "on: expected classes"),
-        (lambda: counted_once(len, [1], tries=0), ValueError, "tries: expected a whole number of 1 or more, got 0"),
+        (lambda: retry_in_parts(3, [1]), TypeError, "work: expected a function of a batch, got int"),
+        (lambda: retry_in_parts(len, [1], on=3), TypeError, "on: expected classes of exceptions, got 3"),
+        (lambda: retry_in_parts(len, [1], on=()), TypeError, "on: expected classes"),
+        (lambda: retry_in_parts(len, [1], tries=0), ValueError, "tries: expected a whole number of 1 or more, got 0"),
         (
-            lambda: parts_of({"x": torch.ones(2), "y": torch.ones(3)}, 2),
+            lambda: split_batch({"x": torch.ones(2), "y": torch.ones(3)}, 2),
             ValueError,
             r"one number of rows, got \[2, 3\]",
         ),
-        (lambda: parts_of({"x": 3}, 2), ValueError, "got dict; give split="),
-        (lambda: parts_of(torch.tensor(1.0), 2), ValueError, "expected rows, got a tensor of shape"),
+        (lambda: split_batch({"x": 3}, 2), ValueError, "got dict; give split="),
+        (lambda: split_batch(torch.tensor(1.0), 2), ValueError, "expected rows, got a tensor of shape"),
     ],
 )
 def test_wrong_arguments_are_named(make: Any, error: type[Exception], text: str):
@@ -284,7 +286,7 @@ def test_a_seed_makes_two_evaluations_alike_and_the_generators_of_loaders_come_b
     model = nn.Dropout()
     found = []
     for seed in (3, 3, 4):
-        with lent(model, seed=seed, generators=[generator, None]):
+        with evaluating(model, seed=seed, generators=[generator, None]):
             found.append(draw())
         assert torch.equal(generator.get_state(), before)
     assert found[0] == found[1]
@@ -304,6 +306,6 @@ def test_a_seed_makes_two_evaluations_alike_and_the_generators_of_loaders_come_b
 )
 def test_seeds_and_generators_that_are_none_are_refused(options: Any, error: type[Exception], text: str):
     model = nn.Dropout()
-    with pytest.raises(error, match=text), lent(model, **options):
+    with pytest.raises(error, match=text), evaluating(model, **options):
         pass
     assert model.training

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.kinds.metric.cases import EmptyBatches, Ignored, Reordered, Shards, Stream
-from pytest_evalcheck.kinds.suite import shipped
+from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.reports.case_codec import is_plain
 from pytest_evalcheck.strategies import Arguments, Bulk, SampleStrategy
 

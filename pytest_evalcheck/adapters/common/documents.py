@@ -1,4 +1,4 @@
-"""What a scorer of a library is given of a document: its gold answer, and the first response to it."""
+"""The arguments of a library's scorer: the gold answer of a document, and the first response to it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Gold = str | Callable[[Any], Any]
 
 
 def gold(document: Any, target: Gold) -> Any:
-    """The gold answer to a document: a field of it, or what a function makes of it.
+    """The gold answer to a document: a field of it, or the result of a function of it.
 
     Raises:
         KeyError: where the document has no such field; the error names those it has.
@@ -18,8 +18,8 @@ def gold(document: Any, target: Gold) -> Any:
     if callable(target):
         return target(document)
     if not isinstance(document, Mapping) or target not in document:
-        has = list(document) if isinstance(document, Mapping) else repr(document)[:100]
-        raise KeyError(f"target={target!r} is no field of a document with {has}; name one, or give a function")
+        fields = list(document) if isinstance(document, Mapping) else repr(document)[:100]
+        raise KeyError(f"target={target!r} is no field of a document with {fields}; name one, or give a function")
     return document[target]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_evalcheck.adapters.common.documents import first, gold
 from pytest_evalcheck.adapters.evaluate import metric as hf_evaluate
-from pytest_evalcheck.kinds.scorer.subject import Scorer, one_by_one
+from pytest_evalcheck.kinds.scorer.subject import Scorer, score_one_by_one
 
 
 def record(module: Any) -> Scorer:
@@ -20,10 +20,10 @@ def record(module: Any) -> Scorer:
 
     The parts of a combination are its modules.
     """
-    hf_evaluate.record(module)  # gives it a folder of its own
+    hf_evaluate.record(module)  # creates a folder for it alone
     parts = getattr(module, "evaluation_modules", None)
     if parts is None:
-        return Scorer(score=partial(one_by_one, partial(_score, module)), source=module)
+        return Scorer(score=partial(score_one_by_one, partial(_score, module)), source=module)
     by_name = dict(zip(module.evaluation_module_names, parts, strict=True))
 
     def together(names: Sequence[str], responses: Any, documents: Any) -> list[dict[str, Any]]:
@@ -31,7 +31,7 @@ def record(module: Any) -> Scorer:
         return [_by_part(names, _score(chosen, own, row)) for own, row in zip(responses, documents, strict=True)]
 
     return Scorer(
-        score=partial(one_by_one, partial(_score, module)),
+        score=partial(score_one_by_one, partial(_score, module)),
         parts=tuple(by_name),
         together=together,
         source=module,
@@ -45,8 +45,8 @@ def _score(module: Any, responses: Sequence[Any], document: Any) -> Any:
 
 def _by_part(names: Sequence[str], scores: dict[str, Any]) -> dict[str, Any]:
     # Every key starts with the name of its module, which may start with the name of another one.
-    found: dict[str, dict[str, Any]] = {name: {} for name in names}
+    by_part: dict[str, dict[str, Any]] = {name: {} for name in names}
     for key, value in scores.items():
         own = max((name for name in names if key.startswith(f"{name}_")), key=len)
-        found[own][key] = value
-    return found
+        by_part[own][key] = value
+    return by_part

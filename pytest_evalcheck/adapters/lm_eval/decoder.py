@@ -1,4 +1,4 @@
-"""lm_eval: an `HFLM`, or a model of another library in a subclass of it, as its ``generate_until`` meets requests."""
+"""lm_eval: ``generate_until`` of an `HFLM`, or of a subclass of it around a model of another library."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pytest_evalcheck.kinds.decoder.record import Decoder
 
 
 def record(made: Any) -> Decoder:
-    """The record of an `HFLM`; each batch size that is asked for is one of a copy."""
+    """The record of an `HFLM`; each batch size is that of a copy."""
 
     def of_size(rows: int) -> Any:
         sized = copy.copy(made)
@@ -22,24 +22,24 @@ def record(made: Any) -> Decoder:
 
 
 def decoder(make: Callable[[int], Any], *, suppressed: Sequence[int] = (), **fields: Any) -> Decoder:
-    """What ``make(batch_size)`` gives, a model of lm_eval around one that another adapter knows.
+    """The record of ``make(batch_size)``, a model of lm_eval around one that another adapter knows.
 
-    Requests are texts, so every id needs one of its own, which is read as this id wherever it stands. What the model
-    gives without a cache is what the model inside gives.
+    Requests are texts, so every id needs a text of its own, which is tokenized as this id everywhere. Logits without a
+    cache are those of the inner model.
 
     Args:
         make: a function of a number of rows.
-        suppressed: ids that are not to be generated: those that end a generation whatever a request says.
-        fields: of `Decoder`, beside or instead of what is known of the model.
+        suppressed: ids that must not be generated: those that end a generation whatever a request says.
+        fields: of `Decoder`, in addition to or instead of what is known of the model.
     """
-    from pytest_evalcheck.adapters import record as known
+    from pytest_evalcheck.adapters import record as record_of
 
     model = make(1).model
-    inside = known("decoder", model)
+    inner = record_of("decoder", model)
     return Decoder(
         model,
         make_cache=make,
-        full=inside.full or (lambda ids, mask, positions: inside.step(ids, None, mask, positions)),
+        full=inner.full or (lambda ids, mask, positions: inner.step(ids, None, mask, positions)),
         generate=_Requests(tuple(suppressed)),
         operations={"reset": lambda _lm: None},
         suppressed=tuple(suppressed),
@@ -63,8 +63,8 @@ class _Requests:
         if self.suppressed:
             arguments["suppress_tokens"] = list(self.suppressed)
         requests = [
-            Instance("generate_until", {}, (_text(lm, prompt), dict(arguments)), place)
-            for place, prompt in enumerate(prompts)
+            Instance("generate_until", {}, (_text(lm, prompt), dict(arguments)), index)
+            for index, prompt in enumerate(prompts)
         ]
         return [lm.tok_encode(text) for text in lm.generate_until(requests, disable_tqdm=True)]
 

@@ -1,4 +1,4 @@
-"""Models of lm-evaluation-harness that give the responses which were drawn, alone or as ranks of a run."""
+"""Models of lm-evaluation-harness that return the drawn responses, alone or as ranks of a run."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ from typing import Any
 from lm_eval.api.model import LM
 
 _TIMEOUT = 20.0
-"""Seconds that a rank waits for the others."""
+"""How many seconds a rank waits for the others."""
 
 
-class Scripted(LM):  # type: ignore[misc]
-    """A model that has one list of responses a document: one a choice, or one a repeat of a generation.
+class ScriptedLM(LM):  # type: ignore[misc]
+    """A model with one list of responses per document: one per choice, or one per repeat of a generation.
 
-    What another model says, one with a name, is told from it by a mark, and so is what it says with another
-    ``max_gen_toks`` than the usual one.
+    Responses of a model with a ``name``, and responses with another ``max_gen_toks`` than the usual one, are marked.
     """
 
     def __init__(
@@ -25,7 +24,7 @@ class Scripted(LM):  # type: ignore[misc]
     ) -> None:
         super().__init__()
         self._responses, self._documents, self._usual, self._name = responses, documents, usual, name
-        self._asked: Counter[int] = Counter()
+        self._calls: Counter[int] = Counter()
 
     def generate_until(self, requests: Any) -> list[Any]:
         return [self._repeat(request) for request in requests]
@@ -37,20 +36,20 @@ class Scripted(LM):  # type: ignore[misc]
         return [self._marked(self._own(request, 0), request) for request in requests]
 
     def _repeat(self, request: Any) -> Any:
-        self._asked[id(request)] += 1  # the same object comes once a repeat
-        return self._marked(self._own(request, self._asked[id(request)] - 1), request)
+        self._calls[id(request)] += 1  # the same object comes once per repeat
+        return self._marked(self._own(request, self._calls[id(request)] - 1), request)
 
-    def _own(self, request: Any, place: int) -> Any:
-        own = self._responses[self._place(request)]
+    def _own(self, request: Any, index: int) -> Any:
+        own = self._responses[self._document(request)]
         wanted = max(request.idx + 1, request.repeats)
         if len(own) < wanted:
             raise ValueError(
                 f"the task asks for {wanted} responses to {request.doc!r}, which was drawn with {len(own)}: "
                 "draw as many as the task has choices or repeats"
             )
-        return own[place % len(own)]  # a rank is also asked again, to be as busy as the others
+        return own[index % len(own)]  # a rank with fewer requests repeats some of them
 
-    def _place(self, request: Any) -> int:
+    def _document(self, request: Any) -> int:
         if request.doc_id < len(self._documents) and self._documents[request.doc_id] == request.doc:
             return int(request.doc_id)
         raise LookupError(
@@ -69,10 +68,10 @@ class Scripted(LM):  # type: ignore[misc]
         return response if response is None else response - len(marks)
 
 
-class Rank(Scripted):
-    """One of several processes of a run, here a thread."""
+class RankLM(ScriptedLM):
+    """A rank of a run, which is a thread here and a process in lm-eval."""
 
-    def __init__(self, rank: int, group: Group, *script: Any) -> None:
+    def __init__(self, rank: int, group: RankGroup, *script: Any) -> None:
         super().__init__(*script)
         self._rank, self._world_size, self._group, self._device = rank, group.size, group, "cpu"
 
@@ -89,7 +88,7 @@ class Rank(Scripted):
         self._group.exchange(self._rank, None)
 
 
-class Group:
+class RankGroup:
     """Ranks that call the same collectives in the same order, or fail."""
 
     def __init__(self, size: int) -> None:
@@ -100,27 +99,27 @@ class Group:
     def exchange(self, rank: int, value: Any) -> list[Any]:
         self._slots[rank] = value
         self._barrier.wait()
-        found = list(self._slots)
-        self._barrier.wait()  # nobody goes on to the next exchange before all have read this one
-        return found
+        values = list(self._slots)
+        self._barrier.wait()  # no rank starts the next exchange before all have read this one
+        return values
 
     def run(self, work: Callable[[int], Any]) -> Any:
-        """What rank 0 gives; or the first error, which real processes would wait for in vain."""
-        made: dict[int, Any] = {}
+        """The result of rank 0; or the first error of any rank, where real processes would hang."""
+        results: dict[int, Any] = {}
         errors: list[Exception] = []
 
-        def one(rank: int) -> None:
+        def run_rank(rank: int) -> None:
             try:
-                made[rank] = work(rank)
-            except Exception as error:  # handed to the caller's thread below
+                results[rank] = work(rank)
+            except Exception as error:  # raised in the caller's thread below
                 errors.append(error)
                 self._barrier.abort()
 
-        threads = [Thread(target=one, args=(rank,), daemon=True) for rank in range(self.size)]
+        threads = [Thread(target=run_rank, args=(rank,), daemon=True) for rank in range(self.size)]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
         if errors:
             raise errors[0]
-        return made[0]
+        return results[0]

@@ -1,8 +1,8 @@
-"""lm-evaluation-harness: a `ConfigurableTask`, run as a whole on the documents that are drawn.
+"""lm-evaluation-harness: a `ConfigurableTask`, run as a whole on the drawn documents.
 
-Every run makes a new task of the same configuration, over a data set in memory, and a model that gives the responses
-which were drawn. `lm_eval.simple_evaluate` runs it. What takes most of its time, for a task so small, is kept from one
-run to the next: the index of all tasks by name, of which none is asked for, and what the machine is, for its report.
+Every run creates a new task of the same configuration, over a data set in memory, and a model that returns the drawn
+responses. `lm_eval.simple_evaluate` runs it. Two things that take most of the time of so small a task are cached
+between runs: the index of all tasks by name, of which none is used, and the description of the machine in its report.
 """
 
 from __future__ import annotations
@@ -25,21 +25,20 @@ ANOTHER_MODEL, OTHER_ARGUMENTS = "another model", "other arguments"
 
 
 def record(task: Any) -> Scorer:
-    """The record of a task: ``score`` gives what was logged of a document, as ``{"metric,filter": value}``.
+    """The record of a task: ``score`` returns what was logged of a document, as ``{"metric,filter": value}``.
 
-    Its parts are its filters or, where it has one, its metrics. In parallel it runs on two ranks, which are threads;
-    a single document on one (`on_two_ranks` says what lm-eval does with that). What is cached are the responses of
-    models, in one file, as ``use_cache`` does it.
+    Its parts are its filters or, where it has one filter, its metrics. In parallel it runs on two ranks, which are
+    threads; a single document runs on one rank (`on_two_ranks` runs it on two). The cache holds the responses of models
+    in one file, as with ``use_cache``.
     """
     run = Run(task)
-    settings = ("", ANOTHER_MODEL, *([OTHER_ARGUMENTS] if run.generates else []))
     return Scorer(
         score=run.score,
         parallel={"ranks": lambda responses, documents: run.on_ranks(min(2, len(documents)), responses, documents)},
         parts=run.parts,
         together=run.together if run.parts else None,
         numbers=run.numbers if run.generates else None,
-        settings=settings,
+        settings=("", ANOTHER_MODEL, *run.settings[1:]),
         cached=lambda setting, folder: run.cached(setting, folder / "responses"),
         configuration=run.configuration,
         source=task,
@@ -47,12 +46,12 @@ def record(task: Any) -> Scorer:
 
 
 def on_two_ranks(task: Any) -> Scorer:
-    """The record of a task that runs on two ranks also where there is one document."""
+    """The record of a task that runs on two ranks even with one document."""
     return dataclasses.replace(record(task), parallel={"2 ranks": partial(Run(task).on_ranks, 2)})
 
 
 def with_a_cache_a_model(task: Any) -> Scorer:
-    """The record of a task whose cached responses are in a file of their own for every model and its responses."""
+    """The record of a task that caches the responses of every model in a file of its own."""
     run = Run(task)
 
     def cached(setting: str, folder: Path) -> tuple[Score, Score]:
@@ -62,12 +61,11 @@ def with_a_cache_a_model(task: Any) -> Scorer:
 
         return run.cached(setting, folder)[0], score
 
-    settings = ("", *([OTHER_ARGUMENTS] if run.generates else []))
-    return dataclasses.replace(record(task), settings=settings, cached=cached)
+    return dataclasses.replace(record(task), settings=run.settings, cached=cached)
 
 
 def with_cached_requests(task: Any) -> Scorer:
-    """The record of a task that caches the requests to its model, as ``cache_requests`` does it."""
+    """The record of a task that caches the requests to its model, as with ``cache_requests``."""
     run = Run(task)
 
     def cached(setting: str, folder: Path) -> tuple[Score, Score]:
@@ -77,8 +75,7 @@ def with_cached_requests(task: Any) -> Scorer:
 
         return partial(run.with_responses, setting=setting), score
 
-    settings = ("", *([OTHER_ARGUMENTS] if run.generates else []))
-    return dataclasses.replace(record(task), settings=settings, cached=cached)
+    return dataclasses.replace(record(task), settings=run.settings, cached=cached)
 
 
 class Run:
@@ -89,11 +86,11 @@ class Run:
         self._config = {field.name: getattr(task.config, field.name) for field in dataclasses.fields(task.config)}
         self._split = task.config.test_split or task.config.validation_split
         self.generates = task.OUTPUT_TYPE == "generate_until"
+        self.settings = ("", OTHER_ARGUMENTS) if self.generates else ("",)
         self._arguments: dict[str, Any] = self._config["generation_kwargs"] or {}
         self._limit = self._arguments.get("max_gen_toks")
-        filters, metrics = self._config["filter_list"] or [], self._config["metric_list"] or []
-        self._part = "filter_list" if len(filters) > 1 else "metric_list"
-        self._by_name = {_name_of(part): part for part in (filters if len(filters) > 1 else metrics)}
+        self._part = "filter_list" if len(self._config["filter_list"] or []) > 1 else "metric_list"
+        self._by_name = {_name_of(part): part for part in self._config[self._part] or []}
         self.parts = tuple(self._by_name) if len(self._by_name) > 1 else ()
 
     def configuration(self) -> dict[str, Any]:
@@ -105,9 +102,9 @@ class Run:
         return [numbers for numbers, _ in self._logged(self._evaluate(responses, documents, **changes))]
 
     def with_responses(self, responses: Any, documents: Any, **changes: Any) -> list[Any]:
-        """The same, with the responses that were scored: what a cache mixes up need not change a score."""
+        """The same, with the responses that were scored: a wrong one from a cache need not change a score."""
         logged = self._logged(self._evaluate(responses, documents, **changes))
-        return [{**numbers, "responses": seen} for numbers, seen in logged]
+        return [{**numbers, "responses": responses} for numbers, responses in logged]
 
     def cached(self, setting: str, path: Path) -> tuple[Score, Score]:
         """Scores without a cache and with responses that are cached in a file."""
@@ -117,43 +114,43 @@ class Run:
     def together(self, names: Sequence[str], responses: Any, documents: Any) -> list[dict[str, Any]]:
         """The numbers of every document by the names of these filters, or of these metrics."""
         changes = {self._part: [self._by_name[name] for name in names]}
-        place = 1 if self._part == "filter_list" else 0
-        made: list[dict[str, Any]] = []
+        key_part = 1 if self._part == "filter_list" else 0  # of "metric,filter"
+        results: list[dict[str, Any]] = []
         for scores in self.score(responses, documents, changes=changes):
             by_name: dict[str, Any] = {name: {} for name in names}
             for key, value in scores.items():
-                by_name.setdefault(key.rsplit(",", 1)[place], {})[key] = value
-            made.append(by_name)
-        return made
+                by_name.setdefault(key.rsplit(",", 1)[key_part], {})[key] = value
+            results.append(by_name)
+        return results
 
     def numbers(self, functions: Sequence[Several], responses: Any, documents: Any) -> dict[str, Any]:
         """The aggregated numbers of functions instead of the task's own metrics, by name without their filter.
 
-        A task with ``process_results`` takes one function, which is that; any other takes them as metrics, of which
-        each has one aggregation.
+        In a task with ``process_results`` one function replaces it; in any other task the functions are metrics, with
+        one aggregation each.
         """
         changes = _as_process_results(functions) if self._config["process_results"] else _as_metrics(functions)
         changes["filter_list"] = [{"name": "all", "filter": [{"function": "custom", "filter_fn": _all_responses}]}]
-        results = self._evaluate(responses, documents, changes=changes)["results"]
-        (found,) = results.values()
-        plain = {key.rsplit(",", 1)[0]: value for key, value in found.items() if "," in key}
-        return {name: value for name, value in plain.items() if not name.endswith("_stderr")}
+        (results,) = self._evaluate(responses, documents, changes=changes)["results"].values()
+        numbers = {key.rsplit(",", 1)[0]: value for key, value in results.items() if "," in key}
+        return {name: value for name, value in numbers.items() if not name.endswith("_stderr")}
 
     def on_ranks(self, count: int, responses: Any, documents: Any) -> list[Any]:
         """The scores of several ranks, joined by the document that each sample names."""
-        from pytest_evalcheck.adapters.lm_eval.model import Group, Rank
+        from pytest_evalcheck.adapters.lm_eval.model import RankGroup, RankLM
 
-        group = Group(count)
+        group = RankGroup(count)
 
         def work(rank: int) -> Any:
             task = self._task(documents, {})
-            return _evaluate(Rank(rank, group, responses, _seen(task, documents), self._limit), task)
+            model = RankLM(rank, group, responses, _documents_of(task, documents), self._limit)
+            return _evaluate(model, task)
 
         with _quietly():
             return [numbers for numbers, _ in self._logged(group.run(work), joined=True)]
 
     def chosen_backwards(self, responses: Any, documents: Any) -> list[Any]:
-        """The scores of all documents, chosen by number from the last to the first, and joined by that number."""
+        """The scores of all documents, selected by number from the last to the first, and joined by that number."""
         numbers = list(range(len(documents)))[::-1]
         logged = self._logged(self._evaluate(responses, documents, samples=numbers), joined=True)
         return [scores for scores, _ in logged]
@@ -173,15 +170,15 @@ class Run:
         use_cache: Path | None = None,
         **options: Any,
     ) -> Any:
-        from pytest_evalcheck.adapters.lm_eval.model import Scripted
+        from pytest_evalcheck.adapters.lm_eval.model import ScriptedLM
 
         with _quietly():
             if setting == OTHER_ARGUMENTS:
-                changed = {**self._arguments, "max_gen_toks": (self._limit or 0) + 1}
-                changes = {**(changes or {}), "generation_kwargs": changed}
+                arguments = {**self._arguments, "max_gen_toks": (self._limit or 0) + 1}
+                changes = {**(changes or {}), "generation_kwargs": arguments}
             task = self._task(documents, changes or {})
             name = setting if setting == ANOTHER_MODEL else ""
-            model: Any = Scripted(list(responses), _seen(task, documents), self._limit, name)
+            model: Any = ScriptedLM(list(responses), _documents_of(task, documents), self._limit, name)
             try:
                 return _evaluate(model, task, use_cache=None if use_cache is None else str(use_cache), **options)
             finally:
@@ -202,24 +199,24 @@ class Run:
         for sample in samples:
             by_filter.setdefault(sample["filter"], []).append(sample)
         if joined:
-            by_filter = {name: sorted(own, key=lambda one: one["doc_id"]) for name, own in by_filter.items()}
-        found: list[tuple[dict[str, Any], Any]] = []
-        for places in zip(*by_filter.values(), strict=True):
-            numbers = {f"{metric},{one['filter']}": one[metric] for one in places for metric in one["metrics"]}
-            found.append((numbers, places[0]["resps"]))
-        return found
+            by_filter = {name: sorted(own, key=lambda entry: entry["doc_id"]) for name, own in by_filter.items()}
+        logged: list[tuple[dict[str, Any], Any]] = []
+        for entries in zip(*by_filter.values(), strict=True):
+            numbers = {f"{name},{entry['filter']}": entry[name] for entry in entries for name in entry["metrics"]}
+            logged.append((numbers, entries[0]["resps"]))
+        return logged
 
 
 def _evaluate(model: Any, task: Any, samples: Sequence[int] | None = None, **options: Any) -> Any:
     import lm_eval
 
-    chosen = None if samples is None else {task.config.task or "task": list(samples)}
-    # Seeds would hide that a score is drawn.
+    selected = None if samples is None else {task.config.task or "task": list(samples)}
+    # With seeds, a score that is random would be the same every time.
     seeds = dict.fromkeys(("random_seed", "numpy_random_seed", "torch_random_seed"))
-    reported = patch("torch.utils.collect_env.get_pretty_env_info", _machine)
-    with reported, patch("lm_eval.evaluator.get_git_commit_hash", _commit):
+    machine = patch("torch.utils.collect_env.get_pretty_env_info", _machine)
+    with machine, patch("lm_eval.evaluator.get_git_commit_hash", _commit):
         return lm_eval.simple_evaluate(
-            model=model, tasks=[task], samples=chosen, bootstrap_iters=0, task_manager=_no_tasks(), **seeds, **options
+            model=model, tasks=[task], samples=selected, bootstrap_iters=0, task_manager=_no_tasks(), **seeds, **options
         )
 
 
@@ -234,8 +231,8 @@ def _machine() -> str:
 def _commit() -> str | None:
     from lm_eval.loggers.utils import get_git_commit_hash
 
-    found: str | None = get_git_commit_hash()
-    return found
+    commit: str | None = get_git_commit_hash()
+    return commit
 
 
 @cache
@@ -249,32 +246,30 @@ def _data_set(documents: Sequence[Any]) -> Any:
     import pyarrow
     from datasets import Dataset
 
-    odd = [document for document in documents if not isinstance(document, Mapping)]
-    if odd:
-        raise TypeError(f"a document of a task is a mapping of its fields; got {odd[0]!r}")
+    invalid = [document for document in documents if not isinstance(document, Mapping)]
+    if invalid:
+        raise TypeError(f"a document of a task is a mapping of its fields; got {invalid[0]!r}")
     names = list(dict.fromkeys(name for document in documents for name in document))
     table = pyarrow.table({name: [document.get(name) for document in documents] for name in names})
-    return Dataset(table, fingerprint=uuid4().hex)  # else it is hashed, which takes longer than the whole run
+    return Dataset(table, fingerprint=uuid4().hex)  # hashing it takes longer than the whole run
 
 
-def _seen(task: Any, documents: Sequence[Any]) -> list[Any]:
-    seen = list(task.eval_docs)
-    if len(seen) != len(documents):
-        raise ValueError(
-            f"of {len(documents)} documents that were drawn the task has {len(seen)}: see its process_docs"
-        )
-    return seen
+def _documents_of(task: Any, drawn: Sequence[Any]) -> list[Any]:
+    documents = list(task.eval_docs)
+    if len(documents) != len(drawn):
+        raise ValueError(f"of {len(drawn)} drawn documents the task has {len(documents)}: see its process_docs")
+    return documents
 
 
 def _as_process_results(functions: Sequence[Several]) -> dict[str, Any]:
     if len(functions) > 1:
         raise ValueError(f"a task has one process_results; got {len(functions)} functions")
-    (function,) = functions
+    (several,) = functions
     return {
-        "process_results": lambda document, results: function.one(results[0], document),
+        "process_results": lambda document, results: several.function(results[0], document),
         "metric_list": [
             {"metric": name, "aggregation": aggregation, "higher_is_better": True}
-            for name, aggregation in function.aggregations.items()
+            for name, aggregation in several.aggregations.items()
         ],
     }
 
@@ -282,16 +277,16 @@ def _as_process_results(functions: Sequence[Several]) -> dict[str, Any]:
 def _as_metrics(functions: Sequence[Several]) -> dict[str, Any]:
     return {
         "doc_to_target": lambda document: document,
-        "metric_list": [_as_metric(place, function) for place, function in enumerate(functions)],
+        "metric_list": [_as_metric(index, several) for index, several in enumerate(functions)],
     }
 
 
-def _as_metric(place: int, function: Several) -> dict[str, Any]:
+def _as_metric(index: int, several: Several) -> dict[str, Any]:
     def metric(references: Any, predictions: Any) -> Any:
-        return function.one(predictions[0], references[0])
+        return several.function(predictions[0], references[0])
 
-    metric.__name__ = f"function_{place}"
-    return {"metric": metric, "aggregation": next(iter(function.aggregations.values())), "higher_is_better": True}
+    metric.__name__ = f"function_{index}"
+    return {"metric": metric, "aggregation": next(iter(several.aggregations.values())), "higher_is_better": True}
 
 
 def _all_responses(responses: Any, documents: Any) -> Any:
@@ -306,7 +301,7 @@ def _name_of(part: Mapping[str, Any]) -> str:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Without progress bars and the notes on every task that is made."""
+    """Without progress bars and log lines on every new task."""
     logger = logging.getLogger("lm_eval")
     level = logger.level
     logger.setLevel(logging.ERROR)

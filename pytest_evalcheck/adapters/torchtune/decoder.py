@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_evalcheck.kinds.decoder.record import Decoder
+from pytest_evalcheck.kinds.decoder.record import Decoder, truncate_at_stop
 
 DISABLED = ("masked", "unmasked")
 """How `decoder` may decode without a cache: with a mask of its own, or with none, as training does."""
 
 
 def record(made: Any) -> Decoder:
-    """The record of a model, or of a `Decoder` that says how its caches are made, and not how to decode."""
+    """The record of a model, or of a `Decoder` that creates its caches and does not say how to decode."""
     if not isinstance(made, Decoder):
         return decoder(made)
     known = _Model(made.model)
@@ -28,16 +28,16 @@ def record(made: Any) -> Decoder:
 
 
 def decoder(model: Any, *, length: int = 64, disabled: str = "masked", **fields: Any) -> Decoder:
-    """A model with caches that ``setup_caches`` makes, which ``reset_caches`` empties and ``delete_kv_caches`` removes.
+    """A model whose caches ``setup_caches`` creates, ``reset_caches`` empties and ``delete_kv_caches`` removes.
 
     Without a cache it decodes under ``disable_kv_cache``, where caches are set up. A batch of fewer rows than they were
-    made for is refused by design: `local` is how its recipes meet one.
+    made for is refused by design: `local` is how its recipes decode one.
 
     Args:
         model: a `TransformerDecoder`.
         length: how many tokens the caches hold.
         disabled: one of `DISABLED`.
-        fields: of `Decoder`, beside or instead of what is known of the model.
+        fields: of `Decoder`, in addition to or instead of what is known of the model.
     """
     if disabled not in DISABLED:
         raise ValueError(f"disabled={disabled!r}; expected one of {', '.join(map(repr, DISABLED))}")
@@ -48,8 +48,8 @@ def decoder(model: Any, *, length: int = 64, disabled: str = "masked", **fields:
 def local(model: Any, *, length: int = 64, **fields: Any) -> Decoder:
     """A model that generates under ``local_kv_cache``: caches of one batch, made for it and deleted after it.
 
-    A batch of fewer rows than ``make_cache`` was told of is filled up with rows of stop tokens, as its recipe of
-    evaluation does.
+    A batch of fewer rows than those of ``make_cache`` is filled up with rows of stop tokens, as its evaluation recipe
+    does.
     """
     known = _Model(model, length)
     return Decoder(
@@ -84,11 +84,11 @@ class _Model:
             delete_kv_caches(self.model)
         self.model.setup_caches(rows, next(self.model.parameters()).dtype, decoder_max_seq_len=self.length)
         for cache in self._caches():
-            cache.train(self.model.training)  # which a module that is made later is not told
+            cache.train(self.model.training)  # a module that is added later does not get the mode of the model
         return self.model
 
     def tensors(self, _cache: Any = None) -> list[Any]:
-        """What the caches hold, and where they are."""
+        """The keys and values in the caches, and the positions."""
         return [tensor for cache in self._caches() for tensor in cache.buffers()]
 
     def full(self, ids: Any, mask: Any, positions: Any) -> Any:
@@ -96,27 +96,28 @@ class _Model:
         import torch
         from torchtune.modules.common_utils import disable_kv_cache
 
-        whole = bool(mask.all()) and self.unmasked
-        given = {} if whole else {"mask": _visible(mask, ids.shape[1], ids.shape[1]), "input_pos": positions}
+        unmasked = bool(mask.all()) and self.unmasked
+        options = {} if unmasked else {"mask": _visible(mask, ids.shape[1], ids.shape[1]), "input_pos": positions}
         with torch.no_grad():
             if not self.model.caches_are_setup():
-                return self.model(ids, **given)
+                return self.model(ids, **options)
             with disable_kv_cache(self.model):
-                return self.model(ids, **given)
+                return self.model(ids, **options)
 
     def step(self, ids: Any, cache: Any, mask: Any, positions: Any) -> Any:
-        """The logits of new ids, whose places follow what is in the caches."""
+        """The logits of new ids, whose positions follow those in the caches."""
         import torch
 
         if cache is None:
             return self.full(ids, mask, positions)
+        width = int(self.model.decoder_max_cache_seq_len)
         with torch.no_grad():
-            return self.model(ids, mask=_visible(mask, ids.shape[1], self._held()), input_pos=positions)
+            return self.model(ids, mask=_visible(mask, ids.shape[1], width), input_pos=positions)
 
     def generate(self, prompts: list[list[int]], _cache: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
-        """What ``torchtune.generation.generate`` gives of prompts that are padded on the left.
+        """What ``torchtune.generation.generate`` returns for prompts that are padded on the left.
 
-        Rows of stop tokens are added up to the number that the caches are made for, as its recipe of evaluation does.
+        Rows of stop tokens are added up to the number that the caches are made for, as its evaluation recipe does.
         """
         return self._filled(prompts, self._caches()[0].batch_size, max_new_tokens, stop)
 
@@ -140,32 +141,25 @@ class _Model:
         padded = left_pad_sequence(ids, batch_first=True, padding_value=0)
         missing = max(0, rows - len(prompts))
         padded = torch.nn.functional.pad(padded, (0, 0, 0, missing), value=stop[0] if stop else 1)
-        found, _ = generate(
+        tokens, _ = generate(
             self.model, padded, max_generated_tokens=max_new_tokens, pad_id=0, temperature=0.0, stop_tokens=list(stop)
         )
-        return [_until(row, stop) for row in found[: len(prompts), padded.shape[1] :].tolist()]
+        # After the first stop token of a row ``generate`` puts zeros.
+        new = tokens[: len(prompts), padded.shape[1] :].tolist()
+        return [truncate_at_stop(row, stop, keep_stop=True) for row in new]
 
     def _caches(self) -> list[Any]:
         from torchtune.modules import KVCache
 
         return [module for module in self.model.modules() if isinstance(module, KVCache)]
 
-    def _held(self) -> int:
-        return int(self.model.decoder_max_cache_seq_len)
-
 
 def _visible(mask: Any, new: int, width: int) -> Any:
-    """Which of ``width`` places each of the last ``new`` tokens sees, ``[rows, new, width]``: never none at all."""
+    """Which of ``width`` tokens the last ``new`` ones attend to, ``[rows, new, width]``: at least to themselves."""
     import torch
 
     count = mask.shape[1]
-    places = torch.arange(count, device=mask.device)
-    own = places[None, :] == places[-new:, None]
-    seen = ((places[None, :] <= places[-new:, None]) & mask[:, None, :].bool()) | own
-    return torch.nn.functional.pad(seen, (0, width - count))
-
-
-def _until(row: Sequence[int], stop: Sequence[int]) -> list[int]:
-    """The tokens of a row up to its first stop token: ``generate`` puts zeros behind it."""
-    ends = [place for place, token in enumerate(row) if token in stop]
-    return list(row[: ends[0] + 1]) if ends else list(row)
+    key = torch.arange(count, device=mask.device)
+    query = key[-new:, None]
+    visible = ((key <= query) & mask[:, None, :].bool()) | (key == query)
+    return torch.nn.functional.pad(visible, (0, width - count))

@@ -3,71 +3,87 @@
 from __future__ import annotations
 
 import copy
+import difflib
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from pytest_evalcheck.adapters.transformers.decoder_caches import (
-    OPERATIONS,
-    Held,
-    capacity,
-    maker,
-    of_fixed_rows,
-    tensors,
-)
-from pytest_evalcheck.kinds.decoder.record import Decoder
+from pytest_evalcheck.kinds.decoder.record import Decoder, truncate_at_stop
+from pytest_evalcheck.strategies.samples import Side, padded
 
-_CACHES = ("past_key_values", "cache_params", "past_buckets_states", "state")
-"""What forwards call their cache; outputs call it the same."""
+_CACHE_NAMES = ("past_key_values", "cache_params", "past_buckets_states", "state")
+"""The names of the cache among the parameters of forwards and in their outputs."""
 
 # Compiling sets a variable of the environment, and a simulated device has no kernels.
 GREEDY = {"do_sample": False, "num_beams": 1, "pad_token_id": 0, "disable_compile": True}
-"""How ``generate`` is called, whatever it is asked for."""
+"""Arguments of every call of ``generate``."""
+
+CACHES = (
+    "dynamic",
+    "plain",
+    "recording",
+    "static",
+    "offloaded",
+    "offloaded static",
+    "fp8",
+    "hqq",
+    "quanto",
+    "encoder-decoder",
+    "held",
+)
+"""The names of caches.
+
+Windows, chunks and recurrent states are layers of a dynamic or static cache: the config of a model says which it has.
+``plain`` is a dynamic one without a config, ``recording`` one that can be cropped beyond its window, as assisted
+decoding asks for it; ``fp8``, ``hqq`` and ``quanto`` are quantised, ``held`` is the one that the model creates itself.
+"""
 
 
 def record(made: Any) -> Decoder:
-    """The record of a model, with a dynamic cache, or of a `Decoder` that says which cache, and not how to decode."""
-    if isinstance(made, Decoder):
-        return _completed(made)
-    return decoder(made)
+    """The record of a model, with a dynamic cache, or of a `Decoder` that has a cache alone."""
+    return _completed(made) if isinstance(made, Decoder) else decoder(made)
 
 
 def decoder(model: Any, cache: str = "dynamic", *, length: int = 64, generates: bool = True, **fields: Any) -> Decoder:
     """A causal language model with the cache of this name.
 
     Args:
-        model: a `PreTrainedModel` that gives logits.
-        cache: one of `transformers_decoder_caches.CACHES`; ``held`` is what the model itself makes, for architectures
-            that take no cache of another class.
+        model: a `PreTrainedModel` that returns logits.
+        cache: one of `CACHES`; ``held`` is for architectures that take no cache of another class.
         length: how many tokens a static cache holds.
-        generates: whether its ``generate`` is tried, which takes as long as all else.
-        fields: of `Decoder`, beside or instead of what is known of the model.
+        generates: whether its ``generate`` is checked, which takes as long as all else.
+        fields: of `Decoder`, in addition to or instead of what is known of the model.
 
     Raises:
         ValueError: for a name that no cache has.
     """
-    return _completed(Decoder(model, **{"make_cache": maker(model, cache, length), **fields}), generates)
+    return _completed(Decoder(model, **{"make_cache": cache_factory(model, cache, length), **fields}), generates)
 
 
-def _completed(made: Decoder, generates: bool = True) -> Decoder:
-    known, example = _Model(made.model), made.make_cache(1)
-    own = known.generate if generates and made.model.can_generate() else None
+def _completed(record: Decoder, generates: bool = True) -> Decoder:
+    known, example = _Model(record.model), record.make_cache(1)
+    own = known.generate if generates and record.model.can_generate() else None
+
+    def in_float32() -> Decoder:
+        return _completed(replace(record, model=float32_copy(record.model)), generates)
+
     return replace(
-        made,
+        record,
         step=known.step,
-        generate=made.generate or own,
-        operations=made.operations or OPERATIONS,
-        capacity=made.capacity or capacity(example),
-        refuses=made.refuses or (("smaller batches",) if of_fixed_rows(example) else ()),
-        tensors=made.tensors or tensors,
-        in_float32=made.in_float32 or (lambda: _in_float32(made, generates)),
+        generate=record.generate or own,
+        operations=record.operations or OPERATIONS,
+        capacity=record.capacity or capacity(example),
+        refuses=record.refuses or (("smaller batches",) if _has_fixed_rows(example) else ()),
+        tensors=record.tensors or tensors,
+        in_float32=record.in_float32 or in_float32,
     )
 
 
-def _in_float32(made: Decoder, generates: bool) -> Decoder:
-    return _completed(replace(made, model=copy.deepcopy(made.model).float()), generates)
+def float32_copy(model: Any) -> Any:
+    """A copy of a model in float32."""
+    return copy.deepcopy(model).float()
 
 
 @dataclass(frozen=True)
@@ -75,56 +91,154 @@ class _Model:
     model: Any
 
     @cached_property
-    def taken(self) -> Any:
-        """The parameters of its forward, which are looked up at every step."""
+    def parameters(self) -> Any:
+        """The parameters of its forward, which are needed at every step."""
         return inspect.signature(self.model.forward).parameters
 
     def step(self, ids: Any, cache: Any, mask: Any, positions: Any) -> Any:
         """The logits of new ids, called as the model's own ``generate`` calls it."""
         import torch
 
-        name = next((name for name in _CACHES if name in self.taken), "past_key_values")
-        given: dict[str, Any] = {"use_cache": cache is not None}
-        if "position_ids" in self.taken:
-            given["position_ids"] = positions
-        if name == "past_key_values" or mask.shape[1] == ids.shape[1]:  # a state has no places that a mask could name
-            given["attention_mask"] = mask
+        name = next((name for name in _CACHE_NAMES if name in self.parameters), "past_key_values")
+        inputs: dict[str, Any] = {"use_cache": cache is not None}
+        if "position_ids" in self.parameters:
+            inputs["position_ids"] = positions
+        if name == "past_key_values" or mask.shape[1] == ids.shape[1]:  # a mask does not apply to a state
+            inputs["attention_mask"] = mask
         if cache is not None:
-            given[name] = cache.value if isinstance(cache, Held) else cache
+            inputs[name] = _unwrapped(cache)
         with torch.no_grad():
-            outputs = self.model(input_ids=ids, **given)
-        if isinstance(cache, Held):
+            outputs = self.model(input_ids=ids, **inputs)
+        if isinstance(cache, ModelCache):
             cache.value = outputs[name]
         return outputs["logits"]
 
     def generate(self, prompts: list[list[int]], cache: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
-        """What its own ``generate`` gives, greedily, of prompts that are padded on the left."""
-        name = "cache_params" if "cache_params" in self.taken else "past_key_values"
-        ids, mask = _padded(prompts, self.model.device)
-        found = self.model.generate(
-            input_ids=ids,
-            attention_mask=mask,
-            max_new_tokens=max_new_tokens,
-            eos_token_id=list(stop) or None,
-            **GREEDY,
-            **({} if isinstance(cache, Held) else {name: cache}),
-        )
-        return [until(row, stop) for row in found[:, ids.shape[1] :].tolist()]
+        """What its own ``generate`` returns, greedily, for prompts that are padded on the left."""
+        name = "cache_params" if "cache_params" in self.parameters else "past_key_values"
+        own = {} if isinstance(cache, ModelCache) else {name: cache}
+        return generated(self.model, prompts, "left", max_new_tokens, stop, **own)
 
 
-def _padded(prompts: Sequence[Sequence[int]], device: Any) -> tuple[Any, Any]:
-    """Ids and mask of prompts, padded on the left with 0."""
+def generated(
+    model: Any, prompts: Sequence[Sequence[int]], side: Side, count: int, stop: Sequence[int], **options: Any
+) -> list[list[int]]:
+    """The tokens that ``generate`` returns for prompts, which are padded with 0 on a side."""
     import torch
 
     width = max(map(len, prompts), default=0)
-    ids = [[0] * (width - len(prompt)) + list(prompt) for prompt in prompts]
-    mask = [[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts]
-    return tuple(
-        torch.tensor(rows, dtype=torch.long, device=device).reshape(len(prompts), width) for rows in (ids, mask)
+    ids = [padded(prompt, side, width, 0) for prompt in prompts]
+    masks = [padded([1] * len(prompt), side, width, 0) for prompt in prompts]
+    tensors = [
+        torch.tensor(t, dtype=torch.long, device=model.device).reshape(len(prompts), width) for t in (ids, masks)
+    ]
+    tokens = model.generate(
+        input_ids=tensors[0],
+        attention_mask=tensors[1],
+        max_new_tokens=count,
+        eos_token_id=list(stop) or None,
+        **GREEDY,
+        **options,
     )
+    # With padding on the left rows begin with the prompt; a source, padded on the right, is replaced by a start token.
+    start = width if side == "left" else 1
+    # After the first stop token of a row there is padding, by the documentation of ``generate``.
+    return [truncate_at_stop(row, stop, keep_stop=True) for row in tokens[:, start:].tolist()]
 
 
-def until(row: Sequence[int], stop: Sequence[int]) -> list[int]:
-    """The tokens of a row up to its first stop token: what follows is padding, by the documentation of ``generate``."""
-    ends = [place for place, token in enumerate(row) if token in stop]
-    return list(row[: ends[0] + 1]) if ends else list(row)
+@dataclass
+class ModelCache:
+    """The cache of an architecture that creates its own: empty until the model has created one."""
+
+    value: Any = None
+
+
+def cache_factory(model: Any, name: str, length: int) -> Callable[[int], Any]:
+    """``make_cache`` of a `Decoder`: caches of transformers take the number of rows from their first batch.
+
+    Raises:
+        ValueError: for a name that no cache has.
+    """
+    if name not in CACHES:
+        near = difflib.get_close_matches(name, CACHES, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"transformers has no cache {name!r}; expected one of {', '.join(map(repr, CACHES))}{hint}")
+    return lambda _rows: _new_cache(model.config, name, length)
+
+
+def _new_cache(config: Any, name: str, length: int) -> Any:
+    from transformers import DynamicCache, EncoderDecoderCache, QuantizedCache, StaticCache
+
+    if name == "held":
+        return ModelCache()
+    if name == "plain":
+        return DynamicCache()
+    if name == "encoder-decoder":
+        return EncoderDecoderCache(DynamicCache(config=config), DynamicCache(config=config))
+    if name in ("fp8", "hqq", "quanto"):
+        return QuantizedCache(name, config=config)
+    offloading = name.startswith("offloaded")
+    if name.endswith("static"):
+        return StaticCache(config=config, max_cache_len=length, offloading=offloading)
+    cache = DynamicCache(config=config, offloading=offloading)
+    if name == "recording":
+        cache.activate_past_recording()
+    return cache
+
+
+def capacity(cache: Any) -> int | None:
+    """How many tokens of a row this cache holds; None where it grows, or where all its layers have a window."""
+    fixed = [layer for layer in _layers(cache) if hasattr(layer, "max_cache_len") and not layer.is_sliding]
+    return min((layer.max_cache_len for layer in fixed), default=None)
+
+
+def _has_fixed_rows(cache: Any) -> bool:
+    """Whether a reset keeps tensors of the first batch, so that a batch of another size is refused."""
+    return any(hasattr(layer, "max_cache_len") or hasattr(layer, "recurrent_states") for layer in _layers(cache))
+
+
+def _layers(cache: Any) -> Sequence[Any]:
+    return getattr(getattr(cache, "self_attention_cache", cache), "layers", [])
+
+
+def tensors(cache: Any) -> Iterator[Any]:
+    """Every tensor of this cache, those of its layers and of their states included."""
+    import torch
+
+    pending, visited = [cache], set()
+    while pending:
+        item = pending.pop()
+        if isinstance(item, torch.Tensor):
+            yield item
+        elif id(item) not in visited:
+            visited.add(id(item))
+            if isinstance(item, (list, tuple)):
+                pending.extend(item)
+            elif isinstance(item, dict) or (hasattr(item, "__dict__") and not isinstance(item, type)):
+                pending.extend((item if isinstance(item, dict) else vars(item)).values())
+
+
+def _reset(cache: Any) -> None:
+    if isinstance(cache, ModelCache):
+        cache.value = None  # without a cache the model creates a new one
+    else:
+        cache.reset()
+
+
+def _crop(cache: Any, length: int) -> None:
+    current = int(_unwrapped(cache).get_seq_length())
+    if length < current:
+        _unwrapped(cache).crop(length - current)
+
+
+def _unwrapped(cache: Any) -> Any:
+    return cache.value if isinstance(cache, ModelCache) else cache
+
+
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "reset": _reset,
+    "reorder": lambda cache, order: _unwrapped(cache).reorder_cache(order),
+    "select": lambda cache, rows: _unwrapped(cache).batch_select_indices(rows),
+    "repeat": lambda cache, times: _unwrapped(cache).batch_repeat_interleave(times),
+    "crop": _crop,
+}

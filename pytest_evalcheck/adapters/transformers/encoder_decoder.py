@@ -1,14 +1,18 @@
-"""transformers: an encoder-decoder, whose cache also holds what its decoder reads of the source."""
+"""transformers: an encoder-decoder, whose cache also holds the keys and values of the source."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_evalcheck.adapters.transformers.decoder import GREEDY, until
-from pytest_evalcheck.adapters.transformers.decoder_caches import OPERATIONS, maker, tensors
+from pytest_evalcheck.adapters.transformers.decoder import (
+    OPERATIONS,
+    cache_factory,
+    float32_copy,
+    generated,
+    tensors,
+)
 from pytest_evalcheck.kinds.decoder.record import Decoder
 
 _SOURCE = 5
@@ -18,26 +22,21 @@ _SOURCE = 5
 def by_step(model: Any, *, sides: Sequence[Any] = (), **fields: Any) -> Decoder:
     """Its decoder, one step at a time: ids are those of the target.
 
-    The source of a row is made of its first token, so that rows differ in it. It is encoded with the first piece; from
-    then on only the cache knows it.
+    The source of a row is derived from its first token, so that rows differ in it. It is encoded with the first chunk;
+    from then on it is in the cache only.
 
     Args:
         model: a `PreTrainedModel` for conditional generation.
         sides: of `Decoder`. None by default: most such decoders number positions themselves, padding or not.
-        fields: of `Decoder`, beside or instead of what is known of the model.
+        fields: of `Decoder`, in addition to or instead of what is known of the model.
     """
     known = _Model(model)
     return Decoder(
         model,
         step=known.step,
         sides=tuple(sides),
-        in_float32=lambda: by_step(_in_float32(model), sides=sides, **fields),
-        **{
-            "make_cache": maker(model, "encoder-decoder", 0),
-            "operations": OPERATIONS,
-            "tensors": tensors,
-            **fields,
-        },
+        in_float32=lambda: by_step(float32_copy(model), sides=sides, **fields),
+        **{"operations": OPERATIONS, **_cache_of(model), **fields},
     )
 
 
@@ -46,8 +45,8 @@ def by_generation(model: Any, *, end: int, **fields: Any) -> Decoder:
 
     Args:
         model: a `PreTrainedModel` for conditional generation.
-        end: the id that ends every prompt, and stands nowhere else in it.
-        fields: of `Decoder`, beside or instead of what is known of the model.
+        end: the id that ends every prompt, and occurs nowhere else in it.
+        fields: of `Decoder`, in addition to or instead of what is known of the model.
     """
     known = _Model(model, end)
     return Decoder(
@@ -55,13 +54,13 @@ def by_generation(model: Any, *, end: int, **fields: Any) -> Decoder:
         full=known.full,
         generate=known.generate,
         operations={"reset": OPERATIONS["reset"]},
-        in_float32=lambda: by_generation(_in_float32(model), end=end, **fields),
-        **{"make_cache": maker(model, "encoder-decoder", 0), "tensors": tensors, **fields},
+        in_float32=lambda: by_generation(float32_copy(model), end=end, **fields),
+        **{**_cache_of(model), **fields},
     )
 
 
-def _in_float32(model: Any) -> Any:
-    return copy.deepcopy(model).float()
+def _cache_of(model: Any) -> dict[str, Any]:
+    return {"make_cache": cache_factory(model, "encoder-decoder", 0), "tensors": tensors}
 
 
 @dataclass(frozen=True)
@@ -74,48 +73,35 @@ class _Model:
         del positions  # it takes none
         if mask.shape[1] == ids.shape[1]:
             states = self._encoded(self._sources(ids, mask))
-        else:  # the cache holds what the decoder reads of the source
+        else:  # the cache holds the keys and values of the source
             table = self.model.get_input_embeddings().weight
             states = table.new_zeros(len(ids), _SOURCE, table.shape[1])
         return self._decoded(ids, states, decoder_attention_mask=mask, cache=cache)
 
     def full(self, ids: Any, mask: Any, positions: Any) -> Any:
-        """The logits of prompts and of what follows their ends; 0 where a place has none, within a prompt."""
+        """The logits of the tokens after the end of each prompt; 0 at the tokens of the prompt, which have none."""
         import torch
 
         del mask, positions  # rows of one length, without padding
         rows = []
         for row in ids:
             ends = (row == self.end).nonzero()
-            place = int(ends[0]) if len(ends) else len(row) - 1
-            target = torch.cat([row.new_tensor([self._start]), row[place + 1 :]])[None]
-            logits = self._decoded(target, self._encoded(row[None, : place + 1]))[0]
-            rows.append(torch.nn.functional.pad(logits, (0, 0, place, 0)))
+            end = int(ends[0]) if len(ends) else len(row) - 1
+            target = torch.cat([row.new_tensor([self._start]), row[end + 1 :]])[None]
+            logits = self._decoded(target, self._encoded(row[None, : end + 1]))[0]
+            rows.append(torch.nn.functional.pad(logits, (0, 0, end, 0)))
         return torch.stack(rows)
 
     def generate(self, prompts: list[list[int]], cache: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
-        """What its own ``generate`` gives, greedily, of sources that are padded on the right."""
-        import torch
-
-        width = max(map(len, prompts))
-        padded = [[*prompt, *[0] * (width - len(prompt))] for prompt in prompts]
-        masks = [[1] * len(prompt) + [0] * (width - len(prompt)) for prompt in prompts]
-        found = self.model.generate(
-            input_ids=torch.tensor(padded, device=self.model.device),
-            attention_mask=torch.tensor(masks, device=self.model.device),
-            past_key_values=cache,
-            decoder_start_token_id=self._start,
-            max_new_tokens=max_new_tokens,
-            eos_token_id=list(stop) or None,
-            **GREEDY,
-        )
-        return [until(row, stop) for row in found[:, 1:].tolist()]
+        """What its own ``generate`` returns, greedily, for sources that are padded on the right."""
+        options = {"past_key_values": cache, "decoder_start_token_id": self._start}
+        return generated(self.model, prompts, "right", max_new_tokens, stop, **options)
 
     @property
     def _start(self) -> int:
-        told = [getattr(self.model, name, None) for name in ("generation_config", "config")]
-        found = [getattr(one, "decoder_start_token_id", None) for one in told]
-        start = next((one for one in found if one is not None), None)
+        configs = [getattr(self.model, name, None) for name in ("generation_config", "config")]
+        starts = [getattr(config, "decoder_start_token_id", None) for config in configs]
+        start = next((token for token in starts if token is not None), None)
         if start is None:
             raise ValueError("neither generation_config nor config has a decoder_start_token_id; set it to an id")
         return int(start)
@@ -134,15 +120,15 @@ class _Model:
 
     def _decoded(self, ids: Any, states: Any, cache: Any = None, **more: Any) -> Any:
         import torch
-        from transformers.modeling_outputs import MoEModelOutput  # some look for what routers said
+        from transformers.modeling_outputs import MoEModelOutput  # some read router logits from it
 
-        held = {"past_key_values": cache} if cache is not None else {}
+        cached = {} if cache is None else {"past_key_values": cache}
         with torch.no_grad():
             outputs = self.model(
                 decoder_input_ids=ids,
                 encoder_outputs=MoEModelOutput(last_hidden_state=states),
                 use_cache=cache is not None,
-                **held,
+                **cached,
                 **more,
             )
         return outputs.logits

@@ -1,59 +1,44 @@
-"""Key/value caches that serve any batch up to their size, and what goes around them (EC301 to EC311).
+"""Key/value caches that accept any batch up to their capacity, and the preparation of batches (EC301 to EC311).
 
-`pad_batch` and `trim` fill a batch and take the added rows away; `plan_batches` and `expand_choices` pack requests
-into full batches and give the results back in the caller's order; `decode` generates greedily with a cache that is
-kept between batches. `NarrowStaticCache` stands in for transformers' ``StaticCache``, `kept_kv_cache` for torchtune's
-``local_kv_cache``, `KeptCacheLM` and `TorchtuneLM` for lm-eval's ``HFLM``; each of these imports its library when it
-is first asked for.
+`pad_batch` adds rows to a batch and `trim` removes them from the results; `plan_batches` and `expand_choices` pack
+requests into full batches and restore the caller's order; `decode` generates greedily with one cache for all batches.
+`ResizableStaticCache` replaces transformers' ``StaticCache``, `persistent_kv_cache` torchtune's ``local_kv_cache``,
+`PersistentCacheLM` and `TorchtuneLM` lm-eval's ``HFLM``; each of these imports its library when it is first used.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_evalcheck.fixes.caches.errors import CacheError, UnservedModel
-from pytest_evalcheck.fixes.caches.filling import pad_batch, trim
-from pytest_evalcheck.fixes.caches.packing import BatchPlan, Expansion, expand_choices, plan_batches
-from pytest_evalcheck.fixes.lazy import lazily
+from pytest_evalcheck.fixes.lazy import lazy_exports
 
 if TYPE_CHECKING:
-    from pytest_evalcheck.fixes.caches.decoding import decode
-    from pytest_evalcheck.fixes.caches.lm_eval_models import KeptCacheLM, KeptTorchtuneCache, TorchtuneLM
-    from pytest_evalcheck.fixes.caches.torchtune_cache import KeptCaches, kept_kv_cache
-    from pytest_evalcheck.fixes.caches.torchtune_decoder import TorchtuneDecoder
-    from pytest_evalcheck.fixes.caches.transformers_cache import NarrowStaticCache
-    from pytest_evalcheck.fixes.caches.transformers_decoder import TransformersDecoder
+    from pytest_evalcheck.fixes.caches.batch_padding import BatchPlan as BatchPlan
+    from pytest_evalcheck.fixes.caches.batch_padding import CacheError as CacheError
+    from pytest_evalcheck.fixes.caches.batch_padding import Expansion as Expansion
+    from pytest_evalcheck.fixes.caches.batch_padding import UnsupportedModel as UnsupportedModel
+    from pytest_evalcheck.fixes.caches.batch_padding import expand_choices as expand_choices
+    from pytest_evalcheck.fixes.caches.batch_padding import pad_batch as pad_batch
+    from pytest_evalcheck.fixes.caches.batch_padding import plan_batches as plan_batches
+    from pytest_evalcheck.fixes.caches.batch_padding import trim as trim
+    from pytest_evalcheck.fixes.caches.decoding import decode as decode
+    from pytest_evalcheck.fixes.caches.lm_eval_models import PersistentCacheLM as PersistentCacheLM
+    from pytest_evalcheck.fixes.caches.lm_eval_models import PersistentTorchtuneCache as PersistentTorchtuneCache
+    from pytest_evalcheck.fixes.caches.lm_eval_models import TorchtuneLM as TorchtuneLM
+    from pytest_evalcheck.fixes.caches.torchtune_cache import PersistentKVCaches as PersistentKVCaches
+    from pytest_evalcheck.fixes.caches.torchtune_cache import TorchtuneDecoder as TorchtuneDecoder
+    from pytest_evalcheck.fixes.caches.torchtune_cache import persistent_kv_cache as persistent_kv_cache
+    from pytest_evalcheck.fixes.caches.transformers_cache import ResizableStaticCache as ResizableStaticCache
+    from pytest_evalcheck.fixes.caches.transformers_cache import TransformersDecoder as TransformersDecoder
 
-_HOMES = {
-    "KeptCacheLM": "lm_eval_models",
-    "KeptCaches": "torchtune_cache",
-    "KeptTorchtuneCache": "lm_eval_models",
-    "NarrowStaticCache": "transformers_cache",
-    "TorchtuneDecoder": "torchtune_decoder",
-    "TorchtuneLM": "lm_eval_models",
-    "TransformersDecoder": "transformers_decoder",
-    "decode": "decoding",
-    "kept_kv_cache": "torchtune_cache",
-}
-
-__all__ = [
-    "BatchPlan",
-    "CacheError",
-    "Expansion",
-    "KeptCacheLM",
-    "KeptCaches",
-    "KeptTorchtuneCache",
-    "NarrowStaticCache",
-    "TorchtuneDecoder",
-    "TorchtuneLM",
-    "TransformersDecoder",
-    "UnservedModel",
-    "decode",
-    "expand_choices",
-    "kept_kv_cache",
-    "pad_batch",
-    "plan_batches",
-    "trim",
-]
-
-__getattr__ = lazily(__name__, _HOMES)
+# transformers, torchtune and lm-eval take seconds to import.
+__getattr__, __all__ = lazy_exports(
+    __name__,
+    {
+        "batch_padding": "BatchPlan CacheError Expansion UnsupportedModel expand_choices pad_batch plan_batches trim",
+        "decoding": "decode",
+        "lm_eval_models": "PersistentCacheLM PersistentTorchtuneCache TorchtuneLM",
+        "torchtune_cache": "PersistentKVCaches TorchtuneDecoder persistent_kv_cache",
+        "transformers_cache": "ResizableStaticCache TransformersDecoder",
+    },
+)

@@ -1,38 +1,61 @@
-"""Greedy generation with a cache that stays: no added rows, no row after its stop, no position that is not there."""
+"""Greedy generation with one cache for all batches: stopped rows are removed, and no row or position is added."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.fixes.caches.errors import CacheError, require_size
-from pytest_evalcheck.fixes.caches.packing import plan_batches
+from pytest_evalcheck.fixes.caches.batch_padding import CacheError, plan_batches, require_size
+from pytest_evalcheck.fixes.caches.layer_cache import LayerCaches
 
-_WORTH = 8  # Rows that stopped are taken out once they are an eighth of the batch.
+Self = TypeVar("Self", bound="Decoder")
+
+_REMOVED_SHARE = 8  # Stopped rows are removed once they are an eighth of the batch.
 
 
-class Decoder(Protocol):
-    """A model with a cache, as `decode` drives it."""
+class Decoder:
+    """A model with a cache, as `decode` uses it; a subclass sets the attributes and implements `step`."""
 
+    model: Any
+    cache: LayerCaches
     capacity: int
     max_length: int
     vocabulary: int
-    device: torch.device
 
-    def fresh(self, rows: int) -> None:
-        """Forget the batch before; the next one has ``rows`` rows."""
+    @property
+    def device(self) -> torch.device:
+        """The device of the ids."""
+        raise NotImplementedError
+
+    def start_batch(self, rows: int) -> None:
+        """Forget the previous batch; the next one has ``rows`` rows."""
+        if self.model.training:
+            raise CacheError("model: expected one in eval(), got one that trains, whose dropout changes tokens")
+        self.cache.start_batch(rows)
 
     def step(self, ids: Tensor, positions: Tensor, real: Tensor | None) -> Tensor:
-        """Take (rows, new) ids at these positions and give the logits after the last, (rows, vocabulary).
+        """Run (rows, new) ids at these positions and return the logits after the last, (rows, vocabulary).
 
         ``real`` (rows, seen + new) is False where padding is, and None where there is none.
         """
+        raise NotImplementedError
 
     def select(self, rows: Sequence[int]) -> None:
-        """Go on with these rows only, in this order."""
+        """Continue with these rows only, in this order."""
+        self.cache.select(rows)
+
+    def release(self) -> None:
+        """Free the memory of the cache."""
+        self.cache.release()
+
+    def __enter__(self: Self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
 
 
 def decode(
@@ -42,15 +65,15 @@ def decode(
     stop_tokens: Iterable[int] = (),
     stop: Callable[[list[int]], bool] | None = None,
 ) -> list[list[int]]:
-    """Continue every prompt greedily; the tokens of each, in the order of the prompts.
+    """Continue every prompt greedily, and return the tokens of each, in the order of the prompts.
 
     ``prompts`` are token ids of any number and any lengths: they are packed into full batches, and where lengths
-    differ, the shorter ones are filled on the left and masked by their length, so that no id means padding. A row
-    ends with its first stop token, which is given with it, where ``stop(tokens)`` holds of all its new tokens, or
-    after ``max_new_tokens``.
+    differ, the shorter ones are padded on the left and masked by their length, so that no id means padding. A row
+    ends with its first stop token, which is part of its result, where ``stop(tokens)`` is true of all its new
+    tokens, or after ``max_new_tokens``.
 
     `CacheError`, before anything is computed, for a prompt without tokens, an id outside the vocabulary, and a
-    prompt that leaves the cache no room for ``max_new_tokens``.
+    prompt that leaves no room in the cache for ``max_new_tokens``.
     """
     require_size(max_new_tokens, "max_new_tokens")
     stops = frozenset(stop_tokens)
@@ -76,40 +99,38 @@ class _Batch:
         self.decoder, self.limit, self.stops, self.stop = decoder, limit, stops, stop
         self.ids, self.lengths = left_padded(prompts, decoder.device)
         self.found: list[list[int]] = [[] for _ in prompts]
-        self.live = list(range(len(prompts)))  # Which row of the batch each row of the cache is.
+        self.live = list(range(len(prompts)))  # The row of the batch that each row of the cache is.
         self.ended: set[int] = set()
         width = self.ids.shape[1]
         self.real: Tensor | None = None
         if min(map(len, prompts)) < width:
-            places = torch.arange(width + limit, device=decoder.device)
-            self.real = places >= (width - self.lengths)[:, None]
+            positions = torch.arange(width + limit, device=decoder.device)
+            self.real = positions >= (width - self.lengths)[:, None]
 
     def run(self) -> list[list[int]]:
         decoder, width = self.decoder, self.ids.shape[1]
-        decoder.fresh(len(self.live))
-        places = torch.arange(width, device=decoder.device)
-        # Padding gets a position as well, that of the first token; nothing looks at it.
-        positions = (places - (width - self.lengths)[:, None]).clamp(min=0)
+        decoder.start_batch(len(self.live))
+        # Padding has a position as well, that of the first token; it is masked.
+        positions = (torch.arange(width, device=decoder.device) - (width - self.lengths)[:, None]).clamp(min=0)
         logits = decoder.step(self.ids, positions, self._real(width))
         for new in range(1, self.limit):
             tokens = logits.argmax(dim=-1)
-            going = self._taken(tokens.tolist())
+            going = self._record(tokens.tolist())
             if not going:
                 return self.found
-            if len(going) <= len(self.live) - max(1, len(self.live) // _WORTH):
-                tokens = tokens[self._narrowed(going)]
-            positions = (self.lengths + (new - 1))[:, None]
-            logits = decoder.step(tokens[:, None], positions, self._real(width + new))
-        self._taken(logits.argmax(dim=-1).tolist())
+            if len(going) <= len(self.live) - max(1, len(self.live) // _REMOVED_SHARE):
+                tokens = tokens[self._remove_stopped(going)]
+            logits = decoder.step(tokens[:, None], (self.lengths + (new - 1))[:, None], self._real(width + new))
+        self._record(logits.argmax(dim=-1).tolist())
         return self.found
 
     def _real(self, width: int) -> Tensor | None:
         return None if self.real is None else self.real[:, :width]
 
-    def _taken(self, tokens: list[int]) -> list[int]:
-        """Note the token of every row that goes on, and tell which places still do."""
+    def _record(self, tokens: list[int]) -> list[int]:
+        """Append the token of every row that has not ended, and return the rows of the cache that continue."""
         going = []
-        for place, (row, token) in enumerate(zip(self.live, tokens, strict=True)):
+        for index, (row, token) in enumerate(zip(self.live, tokens, strict=True)):
             if row in self.ended:
                 continue
             found = self.found[row]
@@ -117,18 +138,18 @@ class _Batch:
             if token in self.stops or (self.stop is not None and self.stop(found)):
                 self.ended.add(row)
             else:
-                going.append(place)
+                going.append(index)
         return going
 
-    def _narrowed(self, going: list[int]) -> Tensor:
-        """Take out rows that stopped, with the fewest copies: the last ones that go on fill the gaps."""
-        places, keep = list(going), len(going)
-        spare = [place for place in places if place >= keep]
-        stay = {place for place in places if place < keep}
-        chosen = [place if place in stay else spare.pop() for place in range(keep)]
+    def _remove_stopped(self, going: list[int]) -> Tensor:
+        """Remove the stopped rows with the fewest copies: the last rows that continue replace them."""
+        keep = len(going)
+        spare = [row for row in going if row >= keep]
+        stay = set(going[: keep - len(spare)])
+        chosen = [row if row in stay else spare.pop() for row in range(keep)]
         self.decoder.select(chosen)
         index = torch.tensor(chosen, device=self.decoder.device)
-        self.live = [self.live[place] for place in chosen]
+        self.live = [self.live[row] for row in chosen]
         self.lengths = self.lengths[index]
         if self.real is not None:
             self.real = self.real[index]
@@ -136,9 +157,9 @@ class _Batch:
 
 
 def left_padded(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor]:
-    """Make (rows, longest) ids, filled on the left, and (rows,) lengths of prompts; what fills is never looked at."""
+    """Return (rows, longest) ids, padded on the left, and the (rows,) lengths of prompts; padding is to be masked."""
     width = max(map(len, prompts))
-    # Any id of the vocabulary will do, and the row's own first one surely is.
+    # Any id of the vocabulary will do, and the row's own first one is in it.
     ids = [[*[prompt[0]] * (width - len(prompt)), *prompt] for prompt in prompts]
     return torch.tensor(ids, device=device), torch.tensor([len(prompt) for prompt in prompts], device=device)
 

@@ -1,7 +1,8 @@
-"""lm-eval's ``HFLM`` with a cache that stays from batch to batch, for models of transformers and of torchtune."""
+"""lm-eval's ``HFLM`` with one cache for all batches, for models of transformers and of torchtune."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,91 +11,91 @@ from lm_eval.api.model import TemplateLM
 from lm_eval.models.huggingface import HFLM
 from torch import Tensor
 
-from pytest_evalcheck.fixes.caches.decoding import decode
-from pytest_evalcheck.fixes.caches.errors import CacheError, UnservedModel
-from pytest_evalcheck.fixes.caches.transformers_decoder import TransformersDecoder
+from pytest_evalcheck.fixes.caches.batch_padding import CacheError, UnsupportedModel
+from pytest_evalcheck.fixes.caches.decoding import Decoder, decode
+from pytest_evalcheck.fixes.caches.transformers_cache import TransformersDecoder
 
-# What a generation config may say without changing what greedy generation gives.
+# Options of a generation config that do not change greedy generation.
 _HARMLESS = {
     *("_from_model_config", "bos_token_id", "eos_token_id", "pad_token_id", "transformers_version"),
     *("max_length", "max_new_tokens", "use_cache", "do_sample", "temperature", "top_k", "top_p", "typical_p"),
 }
 
 
-class _Kept:
-    """What both have: a decoder for the largest batch so far, until ``generate_until`` is through."""
+class _PersistentDecoder:
+    """Mixin: a decoder for the largest batch so far, until ``generate_until`` ends."""
 
     _decoder: Any = None
 
     def generate_until(self, requests: list[Any], disable_tqdm: bool = False) -> list[str]:
-        """Give what ``HFLM.generate_until`` gives, and the memory of the cache back at the end."""
+        """Return what ``HFLM.generate_until`` returns, and free the memory of the cache at the end."""
         try:
             return super().generate_until(requests, disable_tqdm=disable_tqdm)  # type: ignore[misc, no-any-return]
         finally:
             self.release_cache()
 
     def release_cache(self) -> None:
-        """Give the memory of the cache back."""
+        """Free the memory of the cache."""
         if self._decoder is not None:
             self._decoder.release()
             self._decoder = None
 
-    def _decoder_for(self, rows: int, length: int, make: Callable[[int, int], Any]) -> Any:
-        """Keep the decoder while batches fit; the longest come first, so that it is seldom made twice."""
+    def _make_decoder(self, capacity: int, length: int) -> Decoder:
+        raise NotImplementedError
+
+    def _decoder_for(self, rows: int, length: int) -> Any:
+        """Return the decoder while batches fit; the longest come first, so that it is seldom made twice."""
         held, least = self._decoder, self.batch_size if isinstance(self.batch_size, int) else 1  # type: ignore[attr-defined]
         if held is None or rows > held.capacity or length > held.max_length:
             self.release_cache()
             grown = (held.capacity, held.max_length) if held is not None else (least, 1)
-            self._decoder = make(max(rows, grown[0]), max(length, grown[1]))
+            self._decoder = self._make_decoder(max(rows, grown[0]), max(length, grown[1]))
         return self._decoder
 
     def _stop(self, texts: Sequence[str] | None) -> Callable[[list[int]], bool] | None:
-        """Tell whether new tokens hold one of the texts, from the last few and, if so, from all of them."""
+        """Return a function that finds the texts in new tokens: in the last few and, if so, in all of them."""
         wanted = [text for text in texts or () if text]
         if not wanted:
             return None
-        # A token is a byte or more, and what was there before this one was asked about before.
+        # A token is a byte or more, and the tokens before the last one were searched before.
         tail = max(len(text.encode()) for text in wanted) + 4
 
         def stopped(tokens: list[int]) -> bool:
-            ends = self.tok_decode(tokens[-tail:])  # type: ignore[attr-defined]
-            if not any(text in ends for text in wanted):
-                return False
-            whole = ends if len(tokens) <= tail else self.tok_decode(tokens)  # type: ignore[attr-defined]
-            return any(text in whole for text in wanted)
+            found = self.tok_decode(tokens[-tail:])  # type: ignore[attr-defined]
+            if len(tokens) > tail and any(text in found for text in wanted):
+                found = self.tok_decode(tokens)  # type: ignore[attr-defined]
+            return any(text in found for text in wanted)
 
         return stopped
 
 
-class KeptCacheLM(_Kept, HFLM):  # type: ignore[misc]
-    """lm-eval's ``HFLM``, made and used like it, whose ``generate_until`` keeps one cache for all batches.
+class PersistentCacheLM(_PersistentDecoder, HFLM):  # type: ignore[misc]
+    """lm-eval's ``HFLM``, created and used like it, whose ``generate_until`` uses one cache for all batches.
 
     Batches may have any size up to the largest; beams and sequences count as rows. Greedy generation of a decoder
-    goes on with the rows that have not stopped; anything else runs through the model's own ``generate`` with the
-    same cache. Encoder-decoders and layers that a `NarrowStaticCache` does not serve run as they do in ``HFLM``. The
-    answers are those of ``HFLM``. A prompt without tokens, which is a row of padding there, is a `CacheError`.
+    continues with the rows that have not stopped; anything else runs through the model's own ``generate`` with the
+    same cache. Encoder-decoders and layers that a `ResizableStaticCache` does not support run as they do in ``HFLM``.
+    The answers are those of ``HFLM``. A prompt without tokens, which is a row of padding there, is a `CacheError`.
 
-    A class of your own is mended by ``class Ours(KeptCacheLM, OurHFLM)``.
+    For a subclass of ``HFLM`` write ``class Ours(PersistentCacheLM, OurHFLM)``.
     """
 
     def _model_generate(self, context: Tensor, max_length: int, stop: list[str], **kwargs: Any) -> Tensor:
         rows = len(context) * max(1, kwargs.get("num_beams") or 1) * max(1, kwargs.get("num_return_sequences") or 1)
-        mask = kwargs.get("attention_mask")
-        prompts = _prompts(context, mask)
-        if self.backend != "causal" or kwargs.get("past_key_values") is not None:
-            return super()._model_generate(context, max_length, stop, **kwargs)
-        try:
-            decoder = self._decoder_for(rows, max_length, self._made)
-        except UnservedModel:
-            return super()._model_generate(context, max_length, stop, **kwargs)
-        if not self._greedy(kwargs):
-            kwargs["past_key_values"] = decoder.cache.fresh(rows)
-            return super()._model_generate(context, max_length, stop, **kwargs)
-        room = max_length - context.shape[1]
-        found = decode(decoder, prompts, room, self._stop_tokens(), self._stop(stop))
-        return _appended(context, found, self.tokenizer.pad_token_id)
+        prompts = _prompts(context, kwargs.get("attention_mask"))
+        decoder = None
+        if self.backend == "causal" and kwargs.get("past_key_values") is None:
+            with contextlib.suppress(UnsupportedModel):
+                decoder = self._decoder_for(rows, max_length)
+        if decoder is not None and self._greedy(kwargs):
+            room = max_length - context.shape[1]
+            found = decode(decoder, prompts, room, self._stop_tokens(), self._stop(stop))
+            return _appended(context, found, self.tokenizer.pad_token_id)
+        if decoder is not None:
+            kwargs["past_key_values"] = decoder.cache.start_batch(rows)
+        return super()._model_generate(context, max_length, stop, **kwargs)
 
-    def _made(self, capacity: int, length: int) -> TransformersDecoder:
+    def _make_decoder(self, capacity: int, length: int) -> TransformersDecoder:
         return TransformersDecoder(self.model, capacity=capacity, max_length=length)
 
     def _stop_tokens(self) -> list[int]:
@@ -102,26 +103,23 @@ class KeptCacheLM(_Kept, HFLM):  # type: ignore[misc]
         return [] if given is None else [given] if isinstance(given, int) else list(given)
 
     def _greedy(self, kwargs: dict[str, Any]) -> bool:
-        plain = {name for name, value in kwargs.items() if value is not None} <= {
-            *("attention_mask", "do_sample", "temperature"),
-        }
-        configured = self.model.generation_config.to_diff_dict()
+        given = {name for name, value in kwargs.items() if value is not None}
         return (
-            plain
+            given <= {"attention_mask", "do_sample", "temperature"}
             and not kwargs.get("do_sample")
             and not kwargs.get("temperature")
             and self.mixed_precision_dtype is None
-            and configured.keys() <= _HARMLESS
+            and self.model.generation_config.to_diff_dict().keys() <= _HARMLESS
         )
 
 
-class KeptTorchtuneCache(_Kept):
-    """Mixin before the wrapper of torchtune's evaluation recipe: kept caches, and what a request asks for.
+class PersistentTorchtuneCache(_PersistentDecoder):
+    """Mixin before the wrapper of torchtune's evaluation recipe: one cache, and the options of each request.
 
-    ``class Ours(KeptTorchtuneCache, _LLMEvalWrapper)``. Rows are neither added nor computed for nothing; the request's
-    own number of tokens is generated, where the recipe generates 256 whatever it says and runs past its cache with
-    them; a row ends at its own stop, and is filled with the end token, where the recipe fills with id 0; and no id
-    in a prompt means padding, since the length of a prompt is known. Greedy generation alone, as in the recipe.
+    ``class Ours(PersistentTorchtuneCache, _LLMEvalWrapper)``. No rows are added; the request's own number of tokens
+    is generated, where the recipe always generates 256 and runs past its cache with them; a row ends at its own
+    stop, and is padded with the end token, where the recipe pads with id 0; and no id in a prompt means padding,
+    since the length of a prompt is known. Greedy generation alone, as in the recipe.
     """
 
     _model: Any
@@ -130,7 +128,7 @@ class KeptTorchtuneCache(_Kept):
     def tok_batch_encode(
         self, text: list[str], left_truncate_len: int | None = None, **_: Any
     ) -> tuple[Tensor, Tensor]:
-        """Encode texts to (rows, longest) ids, filled on the left, and a mask that is 0 where they were."""
+        """Encode texts to (rows, longest) ids, padded on the left, and a mask that is 0 at the padding."""
         rows = [self.tok_encode(each) for each in text]  # type: ignore[attr-defined]
         if left_truncate_len is not None:
             rows = [row[-left_truncate_len:] for row in rows]
@@ -151,24 +149,24 @@ class KeptTorchtuneCache(_Kept):
             raise RuntimeError("generation_kwargs: only greedy generation is offered for torchtune's models")
         prompts = _prompts(context, attention_mask)
         asked = context.shape[1] + self.max_gen_toks if max_length is None else max_length  # type: ignore[attr-defined]
-        decoder = self._decoder_for(len(prompts), asked, self._made)
+        decoder = self._decoder_for(len(prompts), asked)
         room = asked - context.shape[1]
         with torch.inference_mode():
             found = decode(decoder, prompts, room, self._tokenizer.stop_tokens, self._stop(stop))
         return _appended(context, found, self._tokenizer.eos_id)
 
-    def _made(self, capacity: int, length: int) -> Any:
-        from pytest_evalcheck.fixes.caches.torchtune_decoder import TorchtuneDecoder
+    def _make_decoder(self, capacity: int, length: int) -> Any:
+        from pytest_evalcheck.fixes.caches.torchtune_cache import TorchtuneDecoder
 
         return TorchtuneDecoder(self._model, capacity=capacity, max_length=length)
 
 
-class TorchtuneLM(KeptTorchtuneCache, HFLM):  # type: ignore[misc]
+class TorchtuneLM(PersistentTorchtuneCache, HFLM):  # type: ignore[misc]
     """A torchtune decoder and its tokenizer for lm-eval, as its evaluation recipe wraps them, without a hub.
 
     ``tokenizer`` has ``encode(text, add_bos, add_eos)``, ``decode(ids)``, ``bos_id``, ``eos_id``, ``pad_id`` and
-    ``stop_tokens``, as torchtune's do. ``max_seq_length`` is the most tokens of a prompt and its answer together (the
-    model's context where it is not given). ``loglikelihood`` runs without caches.
+    ``stop_tokens``, as torchtune's do. ``max_seq_length`` is the largest number of tokens of a prompt and its answer
+    together (by default the model's context). ``loglikelihood`` runs without caches.
     """
 
     def __init__(self, model: Any, tokenizer: Any, *, batch_size: int = 8, max_seq_length: int | None = None):
@@ -205,7 +203,7 @@ class TorchtuneLM(KeptTorchtuneCache, HFLM):  # type: ignore[misc]
 
 
 def _prompts(context: Tensor, mask: Tensor | None) -> list[list[int]]:
-    """Give the ids of every row that are no padding; `CacheError` for a row that has none."""
+    """Return the ids of every row without its padding; `CacheError` for a row that is padding alone."""
     whole = context if mask is None else mask
     rows = [ids[real.bool()] if mask is not None else ids for ids, real in zip(context, whole, strict=True)]
     for number, row in enumerate(rows):

@@ -1,13 +1,13 @@
-"""torchtune's caches, made once and kept: for every batch up to their size, and gone when they are given back.
+"""torchtune's caches, allocated once for every batch up to their size, and a decoder with them.
 
-torchtune's ``local_kv_cache`` makes its caches for one batch and deletes them after it, its evaluation recipe fills a
-short batch up with rows that are computed for nothing, and attention runs over all positions, filled or not.
+torchtune's ``local_kv_cache`` allocates its caches for one batch and deletes them after it, its evaluation recipe pads
+a short batch with rows that are computed for nothing, and attention runs over all positions, filled or not.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -15,20 +15,15 @@ from torch import Tensor, nn
 from torchtune.modules import TransformerCrossAttentionLayer, TransformerDecoder
 from torchtune.modules.kv_cache import KVCache
 
-from pytest_evalcheck.fixes.caches.errors import (
-    CacheError,
-    UnservedModel,
-    require_context,
-    require_rows,
-    require_size,
-)
-from pytest_evalcheck.fixes.caches.store import Store
+from pytest_evalcheck.fixes.caches.batch_padding import CacheError, UnsupportedModel, require_context, require_size
+from pytest_evalcheck.fixes.caches.decoding import Decoder
+from pytest_evalcheck.fixes.caches.layer_cache import LayerCache, LayerCaches
 
 
-class NarrowKVCache(KVCache):  # type: ignore[misc]
-    """The cache of one attention module, with the methods of torchtune's, over a `Store`."""
+class ResizableKVCache(KVCache):  # type: ignore[misc]
+    """The cache of one attention module, with the methods of torchtune's, over a `LayerCache`."""
 
-    def __init__(self, like: Any, store: Store):
+    def __init__(self, like: Any, store: LayerCache):
         nn.Module.__init__(self)
         self.store = store
         self.sizes = (like.k_cache.shape[1], like.k_cache.shape[-1], like.v_cache.shape[-1])
@@ -36,17 +31,17 @@ class NarrowKVCache(KVCache):  # type: ignore[misc]
 
     @property
     def k_cache(self) -> Tensor:
-        """The keys of the present batch, (rows, heads, seen, dim)."""
+        """The keys of the batch, (rows, heads, seen, dim)."""
         return self._visible()[0]
 
     @property
     def v_cache(self) -> Tensor:
-        """The values of the present batch, (rows, heads, seen, dim)."""
+        """The values of the batch, (rows, heads, seen, dim)."""
         return self._visible()[1]
 
     @property
     def cache_pos(self) -> Tensor:
-        """The next positions, up to the last that there is room for."""
+        """The next positions, up to the last one of the memory."""
         return torch.arange(self.store.seen, self.store.length)
 
     @property
@@ -68,44 +63,49 @@ class NarrowKVCache(KVCache):  # type: ignore[misc]
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> Any:
         # Moving the model moves its caches.
         store = self.store
-        if store.keys is not None and store.values is not None:
-            store.keys, store.values = fn(store.keys), fn(store.values)
-            store.dtype = store.keys.dtype
+        if store.memory:
+            store.memory = [fn(each) for each in store.memory]
+            store.dtype = store.memory[0].dtype
         return super()._apply(fn, *args, **kwargs)
 
 
-class KeptCaches:
+class PersistentKVCaches(LayerCaches):
     """The caches of all layers of a torchtune decoder, from `install` to `release`.
 
-    ``capacity`` is the most rows of a batch, ``max_seq_len`` the most positions (the model's context where it is not
-    given), ``dtype`` that of the model where it is not given. `kept_kv_cache` is the same as a context manager.
+    ``capacity`` is the largest number of rows of a batch, ``max_seq_len`` the largest number of positions (by default
+    the model's context), ``dtype`` by default that of the model. `persistent_kv_cache` is the same as a context
+    manager.
 
-    What torchtune does with its own caches works: its ``generate``, ``reset_caches``, ``disable_kv_cache``. Masks may
-    be as wide as the caches are long, as ``generate`` makes them: what lies behind the filled part is cut off.
+    torchtune's ``generate``, ``reset_caches`` and ``disable_kv_cache`` work as with its own caches. Masks may be as
+    wide as the caches are long, as ``generate`` makes them: the part behind the filled positions is cut off.
 
     `CacheError` for a length beyond the model's context, for a dtype that is not the model's, and for a model that has
-    caches already; `UnservedModel` for one with cross-attention.
+    caches already; `UnsupportedModel` for one with cross-attention.
     """
 
     def __init__(self, model: Any, *, capacity: int, max_seq_len: int | None = None, dtype: torch.dtype | None = None):
         if not isinstance(model, TransformerDecoder):
-            raise UnservedModel(f"model: expected a TransformerDecoder of torchtune, got {type(model).__name__}")
+            raise UnsupportedModel(f"model: expected a TransformerDecoder of torchtune, got {type(model).__name__}")
         if any(isinstance(module, TransformerCrossAttentionLayer) for module in model.modules()):
-            raise UnservedModel("model: expected self-attention alone, got cross-attention layers; use local_kv_cache")
+            raise UnsupportedModel(
+                "model: expected self-attention alone, got cross-attention layers; use local_kv_cache"
+            )
         self.model = model
         self.capacity = require_size(capacity, "capacity")
         self.max_seq_len = model.max_seq_len if max_seq_len is None else require_size(max_seq_len, "max_seq_len")
         require_context(self.max_seq_len, model.max_seq_len)
         weight = model.tok_embeddings.weight
-        self.dtype = dtype or weight.dtype
+        self.dtype, self.device = dtype or weight.dtype, weight.device
         if self.dtype != weight.dtype:
             raise CacheError(f"dtype: expected {weight.dtype}, the model's, got {self.dtype}")
-        self.device = weight.device
         self._hooks: list[Any] = []
-        self._held: list[tuple[Any, NarrowKVCache]] = []
+        self._installed: list[tuple[Any, ResizableKVCache]] = []
 
-    def install(self) -> KeptCaches:
-        """Take the memory and put the caches into the model."""
+    def stores(self) -> list[LayerCache]:
+        return [cache.store for _, cache in self._installed]
+
+    def install(self) -> PersistentKVCaches:
+        """Allocate the memory and put the caches into the model."""
         if self.model.caches_are_setup():
             raise CacheError("model: it has caches already; delete_kv_caches of torchtune takes them out")
         try:
@@ -115,67 +115,49 @@ class KeptCaches:
             raise
         return self
 
+    def release(self) -> None:
+        """Remove the caches from the model and free their memory."""
+        for attention, cache in self._installed:
+            if attention.kv_cache is cache:
+                attention.kv_cache, attention.cache_enabled = None, False
+        super().release()
+        for hook in self._hooks:
+            hook.remove()
+        if self._installed:
+            self.model.decoder_max_cache_seq_len = None
+        self._installed, self._hooks = [], []
+
     def _install(self) -> None:
         for attention in _attentions(self.model):
             window = getattr(attention, "sliding_window_size", None)
             attention.setup_cache(1, self.dtype, 1)  # Only the module itself knows how many heads it stores.
-            store = Store(self.capacity, self.max_seq_len, self.dtype, window)
-            self._held.append((attention, NarrowKVCache(attention.kv_cache, store)))
-            attention.kv_cache = self._held[-1][1]
-            store.allocate(*self._held[-1][1].sizes, self.dtype, self.device)
+            cache = ResizableKVCache(
+                attention.kv_cache, LayerCache(self.capacity, self.max_seq_len, self.dtype, window)
+            )
+            self._installed.append((attention, cache))
+            attention.kv_cache = cache
+            cache.store.allocate(*cache.sizes, self.dtype, self.device)
             if window is not None:
-                self._hooks.append(attention.register_forward_pre_hook(_windowed, with_kwargs=True))
+                self._hooks.append(attention.register_forward_pre_hook(_window_mask, with_kwargs=True))
         self.model.decoder_max_cache_seq_len = self.max_seq_len
-        self._hooks.append(self.model.register_forward_pre_hook(self._narrowed, with_kwargs=True))
+        self._hooks.append(self.model.register_forward_pre_hook(self._cut_mask, with_kwargs=True))
 
-    def fresh(self, rows: int) -> None:
-        """Forget the batch before; the next one has ``rows`` rows. `CacheError` where there is no room for them."""
-        require_rows(rows, self.capacity)
-        for _, cache in self._held:
-            cache.reset()
-
-    def select(self, rows: Sequence[int]) -> None:
-        """Keep these rows, in this order: those that are still to be continued."""
-        for _, cache in self._held:
-            cache.store.select(rows)
-
-    def release(self) -> None:
-        """Take the caches out of the model and give their memory back."""
-        for attention, cache in self._held:
-            if attention.kv_cache is cache:
-                attention.kv_cache, attention.cache_enabled = None, False
-            cache.store.release()
-        for hook in self._hooks:
-            hook.remove()
-        if self._held:
-            self.model.decoder_max_cache_seq_len = None
-        self._held.clear()
-        self._hooks.clear()
-
-    @property
-    def nbytes(self) -> int:
-        """How many bytes all layers take."""
-        return sum(cache.store.nbytes for _, cache in self._held)
-
-    def _narrowed(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _cut_mask(self, model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         tokens, mask = args[0] if args else kwargs["tokens"], kwargs.get("mask")
         if not model.caches_are_enabled():
-            # With caches that are there but not used, torchtune's attention without a mask sees what follows.
+            # With caches that are set up but disabled, torchtune's attention without a mask attends to later tokens.
             return (args, kwargs) if mask is not None else (args, {**kwargs, "mask": _causal(tokens)})
-        seen, positions = self._held[0][1].size, kwargs.get("input_pos")
-        # A later position is no beginning; asking an accelerator in every step would make it wait.
-        if seen and positions is not None and (tokens.shape[1] > 1 or positions.device.type == "cpu"):
-            self._require_continuation(positions, seen)
+        seen, positions = self._installed[0][1].size, kwargs.get("input_pos")
+        # Reading the positions in every step would wait for an accelerator.
+        readable = isinstance(positions, Tensor) and (tokens.shape[1] > 1 or positions.device.type == "cpu")
+        if seen and readable and bool(torch.eq(positions, 0).any()):
+            raise CacheError(
+                f"cache: a new batch begins, but {seen} positions of the batch before are in the cache; "
+                "call start_batch(rows), or the model's reset_caches(), before each batch"
+            )
         if isinstance(mask, Tensor) and mask.shape[-1] > seen + tokens.shape[1]:
             kwargs = {**kwargs, "mask": mask[..., : seen + tokens.shape[1]]}
         return args, kwargs
-
-    def _require_continuation(self, positions: Tensor, seen: int) -> None:
-        if bool((positions == 0).any()):
-            raise CacheError(
-                f"cache: a new batch begins, but {seen} positions of the batch before are in the cache; "
-                "call fresh(rows), or the model's reset_caches(), before each batch"
-            )
 
 
 def _attentions(model: Any) -> list[Any]:
@@ -186,11 +168,11 @@ def _causal(tokens: Tensor) -> Tensor:
     return torch.ones(1, tokens.shape[1], tokens.shape[1], dtype=torch.bool, device=tokens.device).tril()
 
 
-def _windowed(attention: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Show a sliding layer the positions of its window.
+def _window_mask(attention: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return the arguments of a sliding layer with a mask of the positions in its window.
 
-    Its own mask counts windows from the first of the new positions, not from the first of all, and a step with one
-    position looks at the oldest ones.
+    The layer's own mask counts windows from the first new position, not from the first of all, and a step with one
+    position attends to the oldest ones.
     """
     mask = kwargs.get("mask")
     if not attention.cache_enabled or not isinstance(mask, Tensor):
@@ -204,22 +186,65 @@ def _windowed(attention: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
 
 @contextlib.contextmanager
-def kept_kv_cache(
+def persistent_kv_cache(
     model: Any, *, capacity: int, max_seq_len: int | None = None, dtype: torch.dtype | None = None
-) -> Iterator[KeptCaches]:
-    """Give a torchtune decoder caches for all batches of a block, as ``local_kv_cache`` does for one of them.
+) -> Iterator[PersistentKVCaches]:
+    """Set up caches of a torchtune decoder for all batches of a block, as ``local_kv_cache`` does for one of them.
 
     ::
 
-        with kept_kv_cache(model, capacity=16, max_seq_len=512) as caches:
+        with persistent_kv_cache(model, capacity=16, max_seq_len=512) as caches:
             for prompts in batches:
-                caches.fresh(len(prompts))
+                caches.start_batch(len(prompts))
                 tokens, _ = generate(model, prompts, max_generated_tokens=64)
 
-    See `KeptCaches`.
+    See `PersistentKVCaches`.
     """
-    caches = KeptCaches(model, capacity=capacity, max_seq_len=max_seq_len, dtype=dtype).install()
+    caches = PersistentKVCaches(model, capacity=capacity, max_seq_len=max_seq_len, dtype=dtype).install()
     try:
         yield caches
     finally:
         caches.release()
+
+
+class TorchtuneDecoder(Decoder):
+    """A torchtune decoder with one set of `PersistentKVCaches` for all batches.
+
+    ``capacity`` is the largest number of rows of a batch, ``max_length`` the largest number of positions, prompt and
+    new tokens together (by default the model's context). The caches are in the model until `release`, or the end of
+    a ``with`` block. The model has to be in ``eval()``, otherwise `CacheError`; see also `PersistentKVCaches`.
+    """
+
+    def __init__(self, model: Any, *, capacity: int, max_length: int | None = None, dtype: torch.dtype | None = None):
+        caches = PersistentKVCaches(model, capacity=capacity, max_seq_len=max_length, dtype=dtype).install()
+        self.model, self.cache, self.capacity, self.max_length = model, caches, capacity, caches.max_seq_len
+        self.vocabulary = model.tok_embeddings.num_embeddings
+        self._seen = 0
+
+    @property
+    def device(self) -> torch.device:
+        return self.model.tok_embeddings.weight.device
+
+    def start_batch(self, rows: int) -> None:
+        super().start_batch(rows)
+        self._seen = 0
+
+    def step(self, ids: Tensor, positions: Tensor, real: Tensor | None) -> Tensor:
+        new = ids.shape[1]
+        width = self._seen + new
+        keys = torch.arange(width, device=ids.device)
+        queries = keys[self._seen :, None]
+        mask = (keys <= queries)[None]
+        if real is not None:
+            # Padding attends to itself, since attention to nothing is NaN.
+            mask = (mask & real[:, None]) | (keys == queries)
+        self._seen = width
+        # Logits of the last position alone: the norm and the output get one position of each row.
+        last = self.model.norm.register_forward_pre_hook(lambda _, given: (given[0][:, -1:],))
+        try:
+            logits = self.model(ids, mask=mask, input_pos=positions if new > 1 else positions[:, 0])
+        finally:
+            last.remove()
+        while isinstance(logits, list):  # hidden states come before the output, and chunks of it in order
+            logits = logits[-1]
+        return logits[:, -1]

@@ -1,12 +1,12 @@
-"""A static cache for transformers that serves batches of every size up to its own.
+"""A static cache for transformers that accepts batches of every size up to its own, and a decoder with it.
 
-The library's ``StaticCache`` takes the size of the first batch and refuses every other one, and attention runs over
-all of its positions, filled or not. `NarrowStaticCache` takes its place.
+The library's ``StaticCache`` keeps the size of the first batch and refuses every other one, and attention runs over
+all of its positions, filled or not. `ResizableStaticCache` replaces it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
 from typing import Any
 
 import torch
@@ -19,44 +19,37 @@ from transformers.cache_utils import (
     get_layer_types_and_kwargs,
 )
 
-from pytest_evalcheck.fixes.caches.errors import (
-    CacheError,
-    UnservedModel,
-    require_context,
-    require_rows,
-    require_size,
-)
-from pytest_evalcheck.fixes.caches.store import Store
-
-_WINDOWED = ("sliding_attention", "chunked_attention")
+from pytest_evalcheck.fixes.caches.batch_padding import CacheError, UnsupportedModel, require_context, require_size
+from pytest_evalcheck.fixes.caches.decoding import Decoder
+from pytest_evalcheck.fixes.caches.layer_cache import LayerCache, LayerCaches
 
 
-class NarrowLayer(CacheLayerMixin):  # type: ignore[misc]
-    """One layer of a `NarrowStaticCache`, with the methods of transformers' layers."""
+class ResizableLayer(CacheLayerMixin):  # type: ignore[misc]
+    """One layer of a `ResizableStaticCache`, with the methods of transformers' layers."""
 
-    # Its views change their shape from step to step, so that nothing may be compiled for one of them.
+    # The shapes of its views change from step to step, so nothing may be compiled for one of them.
     is_compileable = False
     supports_early_init = True
 
-    def __init__(self, store: Store):
+    def __init__(self, store: LayerCache):
         self.store = store
         self.max_cache_len = store.length
         self.is_sliding = store.kept is not None
-        self.is_croppable = store.kept is None  # A window that has moved on cannot go back.
+        self.is_croppable = store.kept is None  # A window that has moved on cannot be moved back.
 
     @property
     def keys(self) -> Tensor | None:
         shown = self.store.visible()
-        return None if shown is None else shown[0]
+        return shown and shown[0]
 
     @property
     def values(self) -> Tensor | None:
         shown = self.store.visible()
-        return None if shown is None else shown[1]
+        return shown and shown[1]
 
     @property
     def is_initialized(self) -> bool:
-        return self.store.keys is not None
+        return bool(self.store.memory)
 
     @property
     def dtype(self) -> torch.dtype | None:
@@ -109,66 +102,74 @@ class NarrowLayer(CacheLayerMixin):  # type: ignore[misc]
             self.store.select([row for row in range(self.store.rows) for _ in range(repeats)])
 
 
-class NarrowStaticCache(StaticCache):  # type: ignore[misc]
+class ResizableStaticCache(LayerCaches, StaticCache):  # type: ignore[misc]
     """Memory for ``max_batch_size`` rows and ``max_cache_len`` positions, which every smaller batch shares.
 
-    It goes wherever transformers takes a cache, and is asked for anew with every batch, from the same memory::
+    Use it wherever transformers takes a cache, and call `start_batch` before every batch::
 
-        cache = NarrowStaticCache(model.config, max_cache_len=512, max_batch_size=16)
+        cache = ResizableStaticCache(model.config, max_cache_len=512, max_batch_size=16)
         for batch in batches:
-            model.generate(**batch, past_key_values=cache.fresh(len(batch["input_ids"])))
+            model.generate(**batch, past_key_values=cache.start_batch(len(batch["input_ids"])))
         cache.release()
 
-    Layers with full, sliding and chunked attention are served. Beams and several sequences a prompt count as rows.
-    ``dtype`` is that of the keys, and where it is not given that of the first. `CacheError` for a length beyond the
-    model's context, `UnservedModel` for layers of another kind (those of state-space models for one) and for an
-    encoder-decoder, and at run time what `Store` says of a batch that does not fit.
+    Layers with full, sliding and chunked attention are supported. Beams and several sequences per prompt count as
+    rows. ``dtype`` is that of the keys, by default that of the first ones. `CacheError` for a length beyond the
+    model's context, `UnsupportedModel` for layers of another kind (those of state-space models, for example) and for
+    an encoder-decoder, and later for a batch that does not fit, see `LayerCache`.
     """
 
     def __init__(self, config: Any, max_cache_len: int, max_batch_size: int, dtype: torch.dtype | None = None):
         require_size(max_cache_len, "max_cache_len")
         require_size(max_batch_size, "max_batch_size")
         if getattr(config, "is_encoder_decoder", False):
-            raise UnservedModel(f"config: expected that of a decoder, got {type(config).__name__}")
+            raise UnsupportedModel(f"config: expected that of a decoder, got {type(config).__name__}")
         text = config.get_text_config(decoder=True)
         require_context(max_cache_len, getattr(text, "max_position_embeddings", None))
-        kinds, options = get_layer_types_and_kwargs(text)
         layers = [
-            _layer(kind, option, max_batch_size, max_cache_len, dtype)
-            for kind, option in zip(kinds, options, strict=True)
+            _layer(kind, max_batch_size, max_cache_len, dtype, options.get("sliding_window"))
+            for kind, options in zip(*get_layer_types_and_kwargs(text), strict=True)
         ]
         Cache.__init__(self, layers=layers)
         self.max_cache_len = max_cache_len
-        self.max_batch_size = max_batch_size
+        self.max_batch_size = self.capacity = max_batch_size
 
-    def fresh(self, rows: int) -> NarrowStaticCache:
-        """Forget the batch before and give the cache for one of ``rows`` rows; `CacheError` if it has no room."""
-        require_rows(rows, self.max_batch_size)
-        self.reset()
-        return self
-
-    def select(self, rows: Sequence[int]) -> None:
-        """Keep these rows, in this order: those that are still to be continued."""
-        for store in self._stores():
-            store.select(rows)
-
-    def release(self) -> None:
-        """Give the memory back; the next batch takes it anew."""
-        for store in self._stores():
-            store.release()
-
-    @property
-    def nbytes(self) -> int:
-        """How many bytes all layers take."""
-        return sum(store.nbytes for store in self._stores())
-
-    def _stores(self) -> list[Store]:
-        return [layer.store for layer in self.layers if isinstance(layer, NarrowLayer)]
+    def stores(self) -> list[LayerCache]:
+        return [layer.store for layer in self.layers if isinstance(layer, ResizableLayer)]
 
 
-def _layer(kind: str, options: dict[str, Any], rows: int, length: int, dtype: torch.dtype | None) -> Any:
+def _layer(kind: str, rows: int, length: int, dtype: torch.dtype | None, window: int | None) -> Any:
     if kind == "dummy":
         return DummyLayer()
-    if kind not in ("full_attention", *_WINDOWED):
-        raise UnservedModel(f"config: expected layers of full, sliding or chunked attention, got {kind!r}")
-    return NarrowLayer(Store(rows, length, dtype, window=options.get("sliding_window")))
+    if kind not in ("full_attention", "sliding_attention", "chunked_attention"):
+        raise UnsupportedModel(f"config: expected layers of full, sliding or chunked attention, got {kind!r}")
+    return ResizableLayer(LayerCache(rows, length, dtype, window))
+
+
+class TransformersDecoder(Decoder):
+    """A causal language model of transformers with one `ResizableStaticCache` for all batches.
+
+    ``capacity`` is the largest number of rows of a batch, ``max_length`` the largest number of positions, prompt and
+    new tokens together. `release`, or the end of a ``with`` block, frees the memory. The model has to be in
+    ``eval()``, otherwise `CacheError`; for other errors see `ResizableStaticCache`.
+    """
+
+    def __init__(self, model: Any, *, capacity: int, max_length: int, dtype: torch.dtype | None = None):
+        self.model, self.capacity, self.max_length = model, capacity, max_length
+        self.cache = ResizableStaticCache(model.config, max_length, capacity, dtype)
+        self.vocabulary = model.get_input_embeddings().num_embeddings
+        accepted = inspect.signature(model.forward).parameters
+        self._last = {"logits_to_keep": 1} if "logits_to_keep" in accepted else {}
+        self._takes_positions = "position_ids" in accepted
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.model.parameters()).device
+
+    def step(self, ids: Tensor, positions: Tensor, real: Tensor | None) -> Tensor:
+        options: dict[str, Any] = {"position_ids": positions} if self._takes_positions else {}
+        if real is not None:
+            options["attention_mask"] = real.long()
+        logits = self.model(
+            input_ids=ids, past_key_values=self.cache, use_cache=True, return_dict=True, **self._last, **options
+        ).logits
+        return logits[:, -1]

@@ -1,4 +1,4 @@
-"""A loss as a sum and a count, divided once."""
+"""A mean loss from a sum and a count, divided once."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.fixes.inputs import Values, checked_peer, real
-from pytest_evalcheck.fixes.loops.ranks import gathered
-from pytest_evalcheck.fixes.mean import WeightedMean
+from pytest_evalcheck.fixes.accumulator_validation import Values, checked_peer, real
+from pytest_evalcheck.fixes.loops.ranks import gather_objects
+from pytest_evalcheck.fixes.weighted_mean import WeightedMean
 
 
 class LossMean:
-    """The mean loss of all tokens or samples, whatever the batches (EC501): sums and counts, divided once.
+    """The mean loss of all tokens or samples, for any batches (EC501): sums and counts, divided once.
 
-    The sums are those of `WeightedMean`: they do not round. A NaN or an infinity makes the mean one (EC508); a batch
-    in which nothing counts adds nothing.
+    The sums are those of `WeightedMean` and do not round. With a NaN or an infinity the mean is one too (EC508); a
+    batch in which nothing counts adds nothing.
 
     >>> loss = LossMean()
     >>> loss.update(torch.tensor([1.0, 1.0, 1.0, 9.0]), mask=torch.tensor([True, True, True, False]))
@@ -32,11 +32,11 @@ class LossMean:
 
     @property
     def count(self) -> float:
-        """How many tokens or samples the mean is over."""
+        """The number of tokens or samples."""
         return self._count
 
     def update(self, losses: Values, mask: Tensor | None = None) -> None:
-        """Add unreduced losses of any shape; where ``mask`` (bool, of that shape) is False they do not count."""
+        """Add unreduced losses of any shape; those where ``mask`` (bool, of that shape) is False do not count."""
         values = real(losses, name="losses")
         if mask is not None:
             if not isinstance(mask, Tensor) or mask.dtype != torch.bool or mask.shape != values.shape:
@@ -49,7 +49,7 @@ class LossMean:
         self._count += values.numel()
 
     def update_mean(self, mean: Values, count: Any) -> None:
-        """Add the mean loss of a batch, one number, and how many tokens or samples it is the mean of.
+        """Add the mean loss of a batch, one number, and the number of tokens or samples it is the mean of.
 
         ``count`` of 0 adds nothing: the mean of nothing is NaN. ValueError for a negative or infinite one.
         """
@@ -63,7 +63,7 @@ class LossMean:
             self._count += number
 
     def update_sum(self, total: Values, count: Any) -> None:
-        """Add the summed loss of a batch, and how many tokens or samples it is the sum of."""
+        """Add the summed loss of a batch, and the number of tokens or samples it is the sum of."""
         number = float(count)
         value = real(total, name="total").double()
         if number:
@@ -81,7 +81,7 @@ class LossMean:
         self._count = 0.0
 
     def merge(self, *others: LossMean) -> None:
-        """Add the losses of other shards, which stay as they are."""
+        """Add the losses of other shards, which do not change."""
         for other in others:
             checked_peer(other, LossMean)
         for other in others:
@@ -93,16 +93,16 @@ class LossMean:
         return {**self._mean.state_dict(), "count": torch.tensor(self._count, dtype=torch.float64)}
 
     def load_state_dict(self, state: Mapping[str, Tensor]) -> None:
-        """Take over copies of what `state_dict` gave; a state that does not fit is refused as a whole."""
+        """Load copies of what `state_dict` returned; a state that does not fit raises an error and changes nothing."""
         if not isinstance(state, Mapping) or "count" not in state:
             raise ValueError("state: expected what LossMean.state_dict() gave, got something without 'count'")
         self._mean.load_state_dict({name: word for name, word in state.items() if name != "count"})
         self._count = float(state["count"])
 
-    def gathered(self, ranks: Any = None) -> LossMean:
-        """Return the mean over all ranks, on all of them; each has to call it once. See `gather_with` for ``ranks``."""
+    def gather(self, ranks: Any = None) -> LossMean:
+        """Return the mean over all ranks, on all of them; every rank calls this once. See `gather_function`."""
         whole = LossMean()
-        for state in gathered(self.state_dict(), ranks):
+        for state in gather_objects(self.state_dict(), ranks):
             shard = LossMean()
             shard.load_state_dict(state)
             whole.merge(shard)
@@ -117,11 +117,11 @@ def sample_losses(
     ignore_index: int = -100,
     label_smoothing: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """Return, per sample, the summed cross-entropy of its tokens and how many of them count: float64 (n,), int64 (n,).
+    """Return the summed cross-entropy of each sample and the number of its tokens that count: float64 (n,), int64 (n,).
 
     ``logits`` are (n, ..., classes), ``labels`` integers (n, ...); with ``shift`` position t is scored by label t + 1.
-    Half precision is widened to float32 first. Divide the summed sums by the summed counts, over samples that counted
-    once. ValueError where the shapes do not fit.
+    Half precision is widened to float32 first. The mean loss is the sum of the sums over the sum of the counts.
+    ValueError where the shapes do not fit.
     """
     if labels.dtype.is_floating_point or labels.shape != logits.shape[:-1] or not labels.dim():
         raise ValueError(

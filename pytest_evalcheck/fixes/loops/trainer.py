@@ -1,4 +1,4 @@
-"""An ``eval_loss`` of transformers' Trainer that batches, padding and ranks do not change."""
+"""An ``eval_loss`` of transformers' Trainer that does not depend on batches, padding and ranks."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from transformers import Trainer
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from pytest_evalcheck.fixes.loops.losses import LossMean
-from pytest_evalcheck.fixes.loops.ranks import gathered
+from pytest_evalcheck.fixes.loops.oom_retry import cut_rows
+from pytest_evalcheck.fixes.loops.ranks import gather_objects
 
 IGNORED = -100
-STARTS_AND_ENDS = {"start_positions", "end_positions"}
+ANSWER_POSITIONS = {"start_positions", "end_positions"}
 
 
 class ExactLossMixin:
-    """Mixed into a Trainer, makes ``eval_loss`` the mean over all label tokens, or samples where labels have none.
+    """Mixin before a Trainer: ``eval_loss`` is the mean over all label tokens, or over samples without token labels.
 
-    Plain, it is a mean of batch means. What counts is what the model's loss is a mean over: labels that are not -100,
-    shifted ones for a causal model; rows, where labels are numbers or positions of answers. `loss_items` says it, and
-    is there to be overridden for a loss of your own. Once per trainer a batch of two rows or more is also put
-    through the model in two parts: where the loss is no such mean, a sum for one or a loss between samples, that
-    is a ValueError instead of a wrong number. ``exact_loss_check = False`` leaves it out.
+    The Trainer itself computes a mean of batch means. The items that count are those that the model's loss is a mean
+    over: labels that are not -100, shifted ones for a causal model; rows, where labels are numbers or positions of
+    answers. `loss_items` returns their number; override it for your own loss. Once per trainer a batch of two rows
+    or more is also evaluated in two parts: where the loss is no such mean, for example a sum or a loss between
+    samples, that is a ValueError instead of a wrong number. ``exact_loss_check = False`` disables this.
 
-    NaN and infinity make ``eval_loss`` one, whatever ``logging_nan_inf_filter`` says. Over ranks, rows that are there
-    to even out the last batch are left out, for which that batch goes through the model once more. Gathered
-    predictions, and ``losses`` in ``compute_metrics``, are those of the Trainer.
+    With a NaN or an infinity ``eval_loss`` is one too, whatever ``logging_nan_inf_filter`` says. Over ranks, rows that
+    pad the last batch do not count, for which that batch is evaluated a second time. Gathered predictions, and
+    ``losses`` in ``compute_metrics``, are those of the Trainer.
     """
 
     exact_loss_check = True
@@ -38,40 +39,40 @@ class ExactLossMixin:
     _fault: str | None = None
 
     def loss_items(self, inputs: Mapping[str, Any]) -> int:
-        """Return how many items the loss of these inputs is the mean of."""
+        """Return the number of items that the loss of these inputs is the mean of."""
         return items_of_loss(inputs, list(self.label_names), self._shifts())  # type: ignore[attr-defined]
 
     def _shifts(self) -> bool:
         model = self.accelerator.unwrap_model(self.model)  # type: ignore[attr-defined]
         inner = getattr(getattr(model, "base_model", None), "model", None)  # of an adapter of PEFT
         names = {type(each).__name__ for each in (model, inner)}
-        # The Trainer goes by the kind of loss alone, which for some causal models, GPT-2 among them, has no name.
+        # The Trainer reads the kind of loss alone, which some causal models, GPT-2 among them, do not name.
         named = bool(names & set(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()))
         return named or bool(getattr(self, "_loss_shifts_labels", False))
 
     def _get_num_items_in_batch(self, batch_samples: list[Any], device: Any) -> Any:
         if self._exact is None:
             return super()._get_num_items_in_batch(batch_samples, device)  # type: ignore[misc]
-        # Without it models and label smoothing take the mean of what they count themselves, which is never off.
+        # Without it models and label smoothing take the mean of the items that they count themselves, which is exact.
         custom = self.compute_loss_func is not None  # type: ignore[attr-defined]
         return torch.tensor(sum(map(self.loss_items, batch_samples)), device=device) if custom else None
 
     def evaluation_loop(self, dataloader: Any, *options: Any, **named: Any) -> Any:
-        """Evaluate as the Trainer does, and put the exact loss in the place of its own."""
+        """Evaluate as the Trainer does, and replace its loss by the exact one."""
         args = self.args  # type: ignore[attr-defined]
         if args.n_gpu > 1:
             raise ValueError(
-                "DataParallel averages the losses of its parts before anyone sees them: expected one device per "
-                f"process (torchrun), got {args.n_gpu} in one"
+                "DataParallel averages the losses of its parts, so that no exact loss can be computed: expected one "
+                f"device per process (torchrun), got {args.n_gpu} in one"
             )
         outer = self._exact, self._fault, args.average_tokens_across_devices
         self._exact, self._fault = LossMean(), None
-        # With it a loss is scaled for the sum of gradients over ranks, which an evaluation has not.
+        # With it a loss is scaled for the sum of gradients over ranks, which an evaluation does not have.
         args.average_tokens_across_devices = False
         try:
             output = super().evaluation_loop(dataloader, *options, **named)  # type: ignore[misc]
-            whole = self._exact.gathered(self.accelerator)  # type: ignore[attr-defined]
-            faults = [each for each in gathered(self._fault, self.accelerator) if each]  # type: ignore[attr-defined]
+            whole = self._exact.gather(self.accelerator)  # type: ignore[attr-defined]
+            faults = [each for each in gather_objects(self._fault, self.accelerator) if each]  # type: ignore[attr-defined]
         finally:
             self._exact, self._fault, args.average_tokens_across_devices = outer
         if faults:
@@ -84,7 +85,7 @@ class ExactLossMixin:
     def prediction_step(
         self, model: Any, inputs: Any, prediction_loss_only: bool, ignore_keys: Any = None
     ) -> tuple[Any, Any, Any]:
-        """Predict as the Trainer does, and count the loss with what it is the mean of."""
+        """Predict as the Trainer does, and add the loss with the number of its items."""
         if self._exact is None:
             return super().prediction_step(  # type: ignore[misc,no-any-return]
                 model, inputs, prediction_loss_only, ignore_keys=ignore_keys
@@ -94,19 +95,20 @@ class ExactLossMixin:
         )
         if found[0] is None:
             return found  # type: ignore[no-any-return]
-        rows, kept = _rows(inputs), self._rows_that_count(_rows(inputs))
+        rows = _rows(inputs)
+        kept = self._rows_that_count(rows)
         if kept == rows:
             self._exact.update_mean(found[0].double(), self.loss_items(inputs))
             self._check(model, inputs, found[0], ignore_keys)
         else:
             # Also on ranks where no row or every row counts: shards of a model have to run equally often.
-            part = _part(inputs, 0, max(abs(kept), 1))
-            loss = super().prediction_step(model, dict(part), True, ignore_keys=ignore_keys)[0]  # type: ignore[misc]
+            part = cut_rows(dict(inputs), rows, 0, max(abs(kept), 1))
+            loss = super().prediction_step(model, part, True, ignore_keys=ignore_keys)[0]  # type: ignore[misc]
             self._exact.update_mean(loss.double(), self.loss_items(part) if kept else 0)
         return found  # type: ignore[no-any-return]
 
     def _rows_that_count(self, rows: int) -> int:
-        """Return how many rows are no padding; negative, where all are and another rank has some that are."""
+        """Return the number of rows that are not padding; negative, where it is all rows, but not on every rank."""
         accelerator = self.accelerator  # type: ignore[attr-defined]
         state, world = accelerator.gradient_state, accelerator.num_processes
         if world == 1 or not state.end_of_dataloader or not accelerator.even_batches:
@@ -115,7 +117,7 @@ class ExactLossMixin:
             return rows
         if state.remainder < 0:
             raise ValueError(
-                "a data set of unknown length over several ranks: which rows even out the last batch cannot be told; "
+                "a data set of unknown length over several ranks: which rows pad the last batch is unknown; "
                 "expected one with a length, or accelerator_config={'dispatch_batches': True}"
             )
         if not state.remainder or state.remainder == rows * world:
@@ -128,9 +130,9 @@ class ExactLossMixin:
         if self._checked or self._fault or rows < 2 or not self.exact_loss_check:
             return
         parts = LossMean()
-        for part in (_part(inputs, 0, 1), _part(inputs, 1, rows)):
-            one = super().prediction_step(model, dict(part), True, ignore_keys=ignore_keys)[0]  # type: ignore[misc]
-            parts.update_mean(one.double(), self.loss_items(part))
+        for part in (cut_rows(dict(inputs), rows, 0, 1), cut_rows(dict(inputs), rows, 1, rows)):
+            loss_of_part = super().prediction_step(model, part, True, ignore_keys=ignore_keys)[0]  # type: ignore[misc]
+            parts.update_mean(loss_of_part.double(), self.loss_items(part))
         whole, joined = float(loss), float(parts.compute())
         tolerance = 0.05 if loss.dtype in (torch.float16, torch.bfloat16) else self.exact_loss_tolerance
         if self.loss_items(inputs) and abs(whole - joined) > tolerance * max(abs(whole), abs(joined), 1e-6):
@@ -140,7 +142,7 @@ class ExactLossMixin:
                 "loss_items(); override it for a loss of your own, or give compute_loss_func one that divides by "
                 "num_items_in_batch"
             )
-            # Over ranks it is raised when all have met: alone, this one would leave the others waiting.
+            # Over ranks it is raised after all have gathered: before, the others would wait for this rank.
             if self.accelerator.num_processes == 1:  # type: ignore[attr-defined]
                 raise ValueError(self._fault)
             return
@@ -148,17 +150,17 @@ class ExactLossMixin:
 
 
 class ExactLossTrainer(ExactLossMixin, Trainer):  # type: ignore[misc]
-    """A Trainer whose ``eval_loss`` batches, padding and ranks do not change; see `ExactLossMixin`."""
+    """A Trainer whose ``eval_loss`` does not depend on batches, padding and ranks; see `ExactLossMixin`."""
 
 
 def items_of_loss(inputs: Mapping[str, Any], label_names: list[str], shifts: bool) -> int:
-    """Return how many items the losses of transformers' models are the mean of.
+    """Return the number of items that the losses of transformers' models are the mean of.
 
-    ValueError where the inputs do not say it: answers that begin and end outside the tokens, of which starts and ends
-    are averaged on their own.
+    ValueError where it is unknown: for answers that begin or end outside the tokens, because starts and ends are
+    averaged separately.
     """
     rows = _rows(inputs)
-    if set(label_names) >= STARTS_AND_ENDS and set(inputs) >= STARTS_AND_ENDS:
+    if set(label_names) >= ANSWER_POSITIONS and set(inputs) >= ANSWER_POSITIONS:
         return _items_of_answers(inputs, rows)
     labels = inputs.get("shift_labels", inputs.get("labels"))
     if not isinstance(labels, Tensor) or labels.is_floating_point():
@@ -170,7 +172,7 @@ def items_of_loss(inputs: Mapping[str, Any], label_names: list[str], shifts: boo
 
 def _items_of_answers(inputs: Mapping[str, Any], rows: int) -> int:
     tokens = next(value.shape[1] for value in inputs.values() if isinstance(value, Tensor) and value.dim() > 1)
-    inside = [int((inputs[name] < tokens).sum()) for name in sorted(STARTS_AND_ENDS)]
+    inside = [int((inputs[name] < tokens).sum()) for name in sorted(ANSWER_POSITIONS)]
     if inside != [rows, rows]:
         raise ValueError(
             f"start_positions and end_positions: expected them within the {tokens} tokens, got {rows - min(inside)} of "
@@ -189,13 +191,3 @@ def _rows(inputs: Mapping[str, Any]) -> int:
         if isinstance(value, Tensor) and value.dim():
             return len(value)
     raise ValueError(f"inputs: expected tensors with rows, got {sorted(map(str, inputs))}")
-
-
-def _part(inputs: Mapping[str, Any], start: int, stop: int) -> dict[str, Any]:
-    rows = _rows(inputs)
-
-    def cut(value: Any) -> Any:
-        sized = isinstance(value, list | tuple) or (isinstance(value, Tensor) and value.dim())
-        return value[start:stop] if sized and len(value) == rows else value
-
-    return {name: cut(value) for name, value in inputs.items()}

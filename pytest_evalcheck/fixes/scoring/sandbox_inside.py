@@ -1,290 +1,269 @@
-"""What runs inside of a sandbox: three processes, of which only the last one knows the candidate.
+"""The program inside a sandbox: a program, a candidate, or the tests of a candidate. An interpreter gets it as text.
 
-The warden adopts whatever the candidate leaves behind and kills it. The shield is the parent that a candidate
-sees, so that a candidate that kills its parent has not killed the warden. Each of them ends as the one below
-it did, so that the caller reads how the candidate ended off the warden.
-
-This file is a program of its own: it is imported by a bare interpreter, and loads no more than it must, since
-that is most of what a candidate costs.
+Tests and candidate are two processes, which use each other's objects through a `Peer`. Only plain data crosses.
 """
 
-# ruff: noqa: SIM105 - importing contextlib takes longer than all that is written here
 from __future__ import annotations
 
 import builtins
+import io
+import json
 import os
+import resource
 import sys
-import time
+from types import ModuleType
+from typing import Any, NoReturn
 
-# Importing typing takes as long as starting the interpreter.
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, NoReturn
-
-STARTED, DEFINED, RAISED = b"started\n", b"defined\n", b"raised "
-TOKEN_BYTES = 32
-LENGTH_BYTES = 8
-RESERVE = 4 << 20
-HEADROOM = 32 << 20
-# POSIX fixes this number; the signal module costs as much as starting half an interpreter.
-SIGKILL = 9
-PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
-
-STARTING = frozenset(
-    {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn", "subprocess.Popen"}
-)
+STARTING = ("os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.system", "subprocess.Popen")
+COLLECTIONS = (list, tuple, set, frozenset, bytes, bytearray)
+PLAIN = {kind.__name__: kind for kind in (*COLLECTIONS, int, complex, dict)}
+ACTIONS: dict[str, Any] = {"call": lambda f, *a, **k: f(*a, **k), "attribute": getattr, "iterate": iter, "next": next}
+RESERVE, HEADROOM = [bytes(4 << 20)], 32 << 20
+OWN, OUTPUTS, leave, show = os.getpid(), (sys.stdout, sys.stderr), os._exit, sys.__excepthook__
 
 
-def frame(text: str) -> bytes:
-    """A text as it travels: its length, then itself. Lone surrogates and NULs, which models do write, survive."""
-    data = text.encode("utf-8", "surrogatepass")
-    return len(data).to_bytes(LENGTH_BYTES, "big") + data
+class Lost(BaseException):
+    """The other process closed the channel, or wrote something to it that is not of the protocol."""
 
 
-def main(arguments: list[str]) -> NoReturn:
-    """Run the sandbox that the arguments describe: warden, shield and candidate."""
-    channel, stdin, megabytes, file_megabytes, processes, mode, *path = arguments
-    warden(
-        int(channel),
-        lambda: candidate(
-            int(channel), int(stdin), (int(megabytes), int(file_megabytes)), processes == "processes", mode, path
-        ),
-    )
+class Remote:
+    """An object of the other process. It can be called, iterated, read and passed back, but not compared."""
+
+    __slots__ = ("_kind", "_number", "_peer")
+
+    def __init__(self, peer: Peer, number: int, kind: str) -> None:
+        self._peer, self._number, self._kind = peer, number, kind
+
+    def __call__(self, *args: Any, **options: Any) -> Any:
+        return self._peer.ask("call", self._number, *args, **options)
+
+    def __getattr__(self, name: str) -> Any:
+        # With __array_interface__, NumPy would read memory at an address that the candidate chose.
+        if name.startswith("__") and name != "__name__":
+            raise AttributeError(name)
+        return self._peer.ask("attribute", self._number, name)
+
+    def __iter__(self) -> Any:
+        return self._peer.ask("iterate", self._number)
+
+    def __next__(self) -> Any:
+        return self._peer.ask("next", self._number)
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError(f"an object of type {self._kind} cannot leave its process: only plain data can be compared")
+
+    def __bool__(self) -> bool:
+        return self.__eq__(True)
 
 
-def warden(channel: int, run: Callable[[], NoReturn]) -> NoReturn:
-    """Wait until the candidate ended or the caller pulls the leash (file 0), then leave no process behind."""
-    prctl(PR_SET_CHILD_SUBREAPER, 1)
-    alive, held = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os.close(alive)
-        shield(held, run)
-    os.close(held)
-    _give_away_outputs()
-    import select
+class Peer:
+    """One end of the channel; ``lost`` is "gone" or "tampered" once it cannot be used any more."""
 
-    ready, _, _ = select.select([0, alive], [], [])
-    status = None
-    if alive in ready:
-        _, status = os.waitpid(pid, 0)
-    end_all(pid)
-    os.close(channel)
-    end_like(0 if status is None else status)
+    def __init__(self, channel: int, held: list[Any], actions: dict[str, Any]) -> None:
+        self.held, self.actions, self.asked, self.lost = held, actions, 0, ""
+        self.reader, self.writer = os.fdopen(channel, "rb", closefd=False), os.fdopen(channel, "wb", closefd=False)
 
+    def ask(self, action: str, number: int, *args: Any, **options: Any) -> Any:
+        """Have the other process act on its object; return the value or raise the exception."""
+        self.asked += 1
+        self.send({"do": action, "of": number, "args": self.pack(list(args)), "options": self.pack(options)})
+        while "do" in (message := self.receive()):
+            self.answer(message)
+        if "value" in message:
+            return self.unpack(message["value"])
+        known = [vars(builtins)[name] for name in message["error"] if name in vars(builtins)]
+        name, kind = message["error"][0], next(kind for kind in known if issubclass(kind, BaseException))
+        kind = type(name, (kind,), {}) if name != kind.__name__ and name.isidentifier() else kind
+        error: Any = kind.__new__(kind, message["text"])
+        error.trace = str(message.get("trace") or "")
+        raise error
 
-def shield(held: int, run: Callable[[], NoReturn]) -> NoReturn:
-    """Be the parent that a candidate sees, in a session of its own."""
-    prctl(PR_SET_PDEATHSIG, SIGKILL)
-    os.setsid()
-    pid = os.fork()
-    if pid == 0:
-        prctl(PR_SET_PDEATHSIG, SIGKILL)
-        os.close(held)
-        run()
-    _give_away_outputs()
-    _, status = os.waitpid(pid, 0)
-    end_like(status)
-
-
-def candidate(
-    channel: int, stdin: int, megabytes: tuple[int, int], processes: bool, mode: str, path: list[str]
-) -> NoReturn:
-    """Run the program, then the tests where there are any, and say so with the token that came with the tests."""
-    write, leave, own = os.write, os._exit, os.getpid()
-    outputs, default_hook = (sys.stdout, sys.stderr), sys.__excepthook__
-    os.dup2(stdin, 0)
-    os.close(stdin)
-    source = _text(channel)
-    lift = _limit(*megabytes)
-    # Given up where memory has run out: raising the limit takes some already.
-    reserve: bytes | None = bytes(RESERVE)
-    sys.path[:] = [*sys.path, *path]
-    sys.argv[:] = ["candidate.py"]
-    # As the site module would have done, which takes longer than all of the rest.
-    vars(builtins).update(exit=sys.exit, quit=sys.exit)
-    module = type(sys)("__main__" if mode == "program" else "candidate")
-    sys.modules[module.__name__] = module
-    # Held here, since the candidate may replace it.
-    execute, translate, namespace = exec, compile, module.__dict__
-    if not processes:
-        sys.addaudithook(_refusal(own, STARTING, None))
-    else:
-        sys.addaudithook(_refusal(own, frozenset(), frozenset({0, 1, os.getppid()})))
-    write(channel, STARTED)
-    try:
-        execute(translate(source, "candidate.py", "exec"), namespace)
-        if os.getpid() == own and mode == "tests":
-            write(channel, DEFINED)
-            token = _exactly(channel, TOKEN_BYTES)
-            execute(translate(_text(channel), "tests.py", "exec"), namespace)
-            if os.getpid() == own:
-                _flush(outputs)
-                write(channel, token)
-        _flush(outputs)
-        leave(0)
-    except SystemExit as ended:
-        # The way out of a program; within tests it is a way around them.
-        if mode == "tests" and os.getpid() == own:
-            write(channel, RAISED + b"SystemExit\n")
-        code = ended.code if isinstance(ended.code, int) else 0 if ended.code is None else 1
-        if isinstance(ended.code, str):
-            _say(outputs, ended.code)
-        _flush(outputs)
-        leave(code & 255)
-    except BaseException as error:
-        reserve = None  # noqa: F841
-        lift()
-        if os.getpid() == own:
-            # What NumPy raises is one, too.
-            name = "MemoryError" if isinstance(error, MemoryError) else type(error).__name__
-            write(channel, RAISED + name.replace("\n", " ").encode("utf-8", "replace")[:200] + b"\n")
-        _flush(outputs)
-        sys.stdout, sys.stderr = outputs
-        # Without the frame of this function, which says nothing about the candidate.
-        own_frame = error.__traceback__
-        default_hook(type(error), error.with_traceback(own_frame and own_frame.tb_next), None)
-        _flush(outputs)
-        leave(1)
-    finally:
-        leave(1)
-
-
-def end_all(group: int) -> None:
-    """Kill the session of the shield at one blow, then whatever left it, until the warden has no children."""
-    try:
-        os.killpg(group, SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        pass
-    while True:
+    def answer(self, message: dict[str, Any]) -> None:
+        """Do what the other process asks for, and send the value or the exception."""
         try:
-            reaped, _ = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if reaped:
-            continue
-        for pid in descendants(os.getpid()):
-            try:
-                os.kill(pid, SIGKILL)
-            except OSError:
-                pass
-        # Killed is not dead yet, and what was killed may just have forked: another look a moment later.
-        time.sleep(0.001)
-
-
-def descendants(root: int) -> list[int]:
-    """Ids of all the processes below one, from /proc; none where there is no /proc."""
-    children: dict[int, list[int]] = {}
-    for name in os.listdir("/proc") if os.path.isdir("/proc") else ():
-        if name.isdigit():
-            try:
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    # The name of a process stands in brackets and may hold anything, brackets too.
-                    parent = int(file.read().rpartition(b")")[2].split()[1])
-            except (OSError, IndexError):
-                continue
-            children.setdefault(parent, []).append(int(name))
-    found, queue = [], [root]
-    while queue:
-        below = children.get(queue.pop(), [])
-        found += below
-        queue += below
-    return found
-
-
-def end_like(status: int) -> NoReturn:
-    """End this process as the one whose status this is ended."""
-    if os.WIFSIGNALED(status):
-        import signal
-
-        number = os.WTERMSIG(status)
-        if number != SIGKILL:
-            signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)
-    os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 1)
-
-
-def prctl(option: int, value: int) -> None:
-    """Call prctl on Linux; elsewhere there is none."""
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-def _give_away_outputs() -> None:
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    os.dup2(nowhere, 1)
-    os.dup2(nowhere, 2)
-    os.close(nowhere)
-
-
-def _limit(megabytes: int, file_megabytes: int) -> Callable[[], None]:
-    import resource
-
-    def limit(kind: int, soft: int, hard: int) -> None:
-        # An outer limit may be lower, and cannot be raised.
-        outer = resource.getrlimit(kind)[1]
-        if outer != resource.RLIM_INFINITY:
-            soft, hard = min(soft, outer), min(hard, outer)
-        resource.setrlimit(kind, (soft, hard))
-
-    memory, most = megabytes << 20, (megabytes << 20) + HEADROOM
-    try:
-        limit(resource.RLIMIT_AS, memory, most)
-    except ValueError:
-        # Some releases of macOS refuse any such limit; none enforces it.
-        if sys.platform != "darwin":
+            act, args, options = self.actions[message["do"]], self.unpack(message["args"]), message["options"]
+            reply = {"value": self.pack(act(self.held[message["of"]], *args, **self.unpack(options)))}
+        except (SystemExit, Lost):
             raise
-    limit(resource.RLIMIT_FSIZE, file_megabytes << 20, file_megabytes << 20)
-    limit(resource.RLIMIT_CORE, 0, 0)
+        except BaseException as error:
+            relieve(error)
+            names = [kind.__name__ for kind in type(error).__mro__]
+            reply = {"error": names, "text": quietly(str, error), "trace": quietly(trace_of, error)}
+        flush()
+        self.send(reply)
 
-    def lift() -> None:
+    def send(self, message: dict[str, Any]) -> None:
+        if os.getpid() != OWN:
+            leave(1)  # a copy that the candidate forked
+        try:
+            self.writer.write(json.dumps(message).encode() + b"\n")
+            self.writer.flush()
+        except OSError:
+            self.fail("gone")
+
+    def receive(self) -> dict[str, Any]:
+        line = quietly(self.reader.readline)
+        message = quietly(json.loads, line)
+        if not (isinstance(message, dict) and {"do", "value", "error"} & set(message)):
+            self.fail("tampered" if line else "gone")
+        return message
+
+    def fail(self, why: str) -> NoReturn:
+        self.lost = self.lost or why
+        raise Lost(why)
+
+    def pack(self, value: Any) -> Any:
+        """A value as JSON. What is not plain data stays here and gets a number; a module is imported there."""
+        if type(value).__module__ == "numpy" and getattr(value, "shape", None) == ():
+            value = value.item()
+        if isinstance(value, int) and abs(value) >> 63:
+            return {"int": [hex(value), 16]}  # the number of decimal digits is limited
+        if value is None or isinstance(value, (int, float, str)):
+            return value
+        if isinstance(value, complex):
+            return {"complex": [value.real, value.imag]}
+        if isinstance(value, dict):
+            return {"dict": [[[self.pack(key), self.pack(each)] for key, each in value.items()]]}
+        for kind in COLLECTIONS:
+            if isinstance(value, kind):
+                packed = [self.pack(each) for each in value]
+                return packed if kind is list else {kind.__name__: [packed]}
+        if isinstance(value, Remote):
+            return {"yours": value._number}
+        if isinstance(value, ModuleType) and value.__name__ != "candidate":
+            return {"module": value.__name__}
+        self.held.append(value)
+        return {"mine": [len(self.held) - 1, type(value).__name__]}
+
+    def unpack(self, data: Any) -> Any:
+        if isinstance(data, list):
+            return [self.unpack(each) for each in data]
+        if not isinstance(data, dict):
+            return data
+        ((kind, parts),) = ((kind, self.unpack(parts)) for kind, parts in data.items())
+        if kind == "module":
+            __import__(parts)
+            return sys.modules[parts]
+        if kind == "yours":
+            return self.held[parts]
+        return Remote(self, *parts) if kind == "mine" else PLAIN[kind](*parts)
+
+
+class Names(dict[str, Any]):
+    """The namespace of the tests: their own names, those of Python, and then those of the candidate."""
+
+    def __missing__(self, name: str) -> Any:
+        if hasattr(builtins, name) or not hasattr(sys.modules["candidate"], name):
+            raise KeyError(name)
+        return getattr(sys.modules["candidate"], name)
+
+
+def main(role: str, source: str, channel: int, report: int, limits: dict[str, Any]) -> None:
+    """Play a role: "program", "candidate", or "tests", which judge the candidate at the other end of the channel."""
+    name = {"program": "__main__"}.get(role, role)
+    sys.modules[name] = module = ModuleType(name)
+    sys.argv[:], sys.path[:] = ["candidate.py"], [*sys.path[1:], *limits["path"]]
+    vars(builtins).update(exit=sys.exit, quit=sys.exit)
+    restrict(limits, audited=role != "tests")
+    say, verdict, peer = os.write, ("passed", ""), None
+    try:
+        if role == "program":
+            say(report, b"started\n")
+            exec(compile(source, "candidate.py", "exec"), vars(module))
+        elif role == "candidate":
+            held = [lambda: exec(compile(source, "candidate.py", "exec"), vars(module)), module]
+            peer = Peer(channel, held, ACTIONS)
+            peer.send({"value": None})
+            while True:
+                peer.answer(peer.receive())
+        else:
+            # The candidate may call what the tests pass to it, and do nothing else with it.
+            peer = Peer(channel, [], {"call": ACTIONS["call"]})
+            peer.receive()
+            say(report, b"started\n")
+            peer.ask("call", 0)
+            sys.modules["candidate"] = Remote(peer, 1, "module")  # type: ignore[assignment]
+            exec(compile(source, "tests.py", "exec"), Names(__name__="tests"))
+            if peer.asked < 2:
+                raise AssertionError("the tests used no name of the candidate; names of builtins are those of Python")
+    except SystemExit as ended:
+        verdict = ("exited", "SystemExit")
+        if role != "tests":
+            quietly(OUTPUTS[1].write, f"{ended.code}\n" if isinstance(ended.code, str) else "")
+            flush()
+            leave(ended.code & 255 if isinstance(ended.code, int) else int(ended.code is not None))
+    except Lost:
+        verdict = ("failed", "")
+    except BaseException as error:
+        relieve(error)
+        memory = isinstance(error, MemoryError)
+        verdict = ("memory", "MemoryError") if memory else ("failed", type(error).__name__)
+        # An error in the definition of the candidate has no frames in the tests.
+        trace = quietly(trace_of, error) if role == "program" or "candidate" in sys.modules else ""
+        quietly(OUTPUTS[1].write, getattr(error, "trace", "") + (trace or ""))
+    flush()
+    if role != "candidate" and os.getpid() == OWN:
+        say(report, json.dumps((peer.lost, "") if peer and peer.lost else verdict).encode())
+    leave(0 if verdict[0] == "passed" else 1)
+
+
+def restrict(limits: dict[str, Any], audited: bool) -> None:
+    """Set the limits of this process. Where it is audited and may not start others, refuse that."""
+    for name, value in limits["resources"].items():
+        kind = getattr(resource, f"RLIMIT_{name}")
+        outer = resource.getrlimit(kind)[1]
+        hard = value + HEADROOM if name == "AS" else value
+        hard = hard if outer == resource.RLIM_INFINITY else min(hard, outer)
+        try:
+            resource.setrlimit(kind, (min(value, hard), hard))
+        except ValueError:
+            if sys.platform != "darwin":  # some releases of macOS refuse limits of memory, none enforces them
+                raise
+    alone, parent = not limits["processes"], os.getppid()
+
+    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
+        if alone and event in STARTING:
+            raise PermissionError(f"{event}: a candidate may not start processes here")
+        if event in ("os.kill", "os.killpg"):
+            pid = arguments[0]
+            if pid != OWN if alone else pid <= 1 or pid == parent:
+                raise PermissionError(f"{event}: a candidate may not send signals to process {pid}")
+
+    if audited:
+        sys.addaudithook(refuse)
+
+
+def relieve(error: BaseException) -> None:
+    """Make room for the report where memory has run out."""
+    if isinstance(error, MemoryError):
+        RESERVE.clear()
         hard = resource.getrlimit(resource.RLIMIT_AS)[1]
         resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 
-    return lift
+
+def flush() -> None:
+    """Write out what was printed, where that still works."""
+    for output in OUTPUTS:
+        quietly(output.flush)
 
 
-def _refusal(
-    own: int, starting: frozenset[str], spared: frozenset[int] | None
-) -> Callable[[str, tuple[Any, ...]], None]:
-    def refuse(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in starting:
-            raise PermissionError(f"{event}: a candidate may not start processes here")
-        if event == "os.kill" or event == "os.killpg":
-            pid = arguments[0]
-            if pid != own if spared is None else pid < 0 or pid in spared:
-                raise PermissionError(f"{event}: a candidate may not send signals to process {pid}")
-
-    return refuse
-
-
-def _exactly(channel: int, count: int) -> bytes:
-    data = b""
-    while len(data) < count:
-        more = os.read(channel, count - len(data))
-        if not more:
-            os._exit(1)
-        data += more
-    return data
-
-
-def _text(channel: int) -> str:
-    return _exactly(channel, int.from_bytes(_exactly(channel, LENGTH_BYTES), "big")).decode("utf-8", "surrogatepass")
-
-
-def _say(outputs: tuple[Any, ...], text: str) -> None:
+def quietly(function: Any, *args: Any) -> Any:
+    """Call it; None where it raises."""
     try:
-        outputs[1].write(text + "\n")
-    except (OSError, ValueError):
-        pass
+        return function(*args)
+    except Exception:
+        return None
 
 
-def _flush(outputs: tuple[Any, ...]) -> None:
-    for output in outputs:
-        try:
-            output.flush()
-        except (OSError, ValueError):
-            pass
+def trace_of(error: BaseException) -> str:
+    """An exception as Python prints it, without our own first frame. The traceback module takes long to import."""
+    kept, sys.stderr = sys.stderr, io.StringIO()
+    show(type(error), error.with_traceback(error.__traceback__ and error.__traceback__.tb_next), None)
+    text, sys.stderr = sys.stderr.getvalue(), kept
+    return text[-8000:]
+
+
+if __name__ == "__main__":
+    with open(int(sys.argv[1])) as file:
+        settings = json.load(file)
+    main(**settings)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 from hypothesis.errors import HypothesisException
 
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotCheckable
+from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotCheckable, TargetError
 
-
-class TargetError(CheckFailure):
-    """The target could not be built or used at all. A known failure never covers it."""
-
-    fault = True
+__all__ = [
+    "TargetError",
+    "attempt",
+    "describe",
+    "format_exception_location",
+    "pass_on_what_cannot_be_simulated",
+    "relative",
+]
 
 
 def attempt(where: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -48,3 +53,30 @@ def pass_on_what_cannot_be_simulated(error: BaseException) -> None:
     errors = sys.modules.get("pytest_evalcheck.devices.errors")  # it imports torch, and collecting must not
     if errors is not None and isinstance(error, errors.CannotSimulate):
         raise NotCheckable(f"not checkable here: {error}") from error
+
+
+def format_exception_location(error: BaseException, file: str) -> str:
+    """The error on one line with the innermost line of the user's file, or else of any file."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename == file] or list(frames)
+    message = str(error).strip().splitlines()  # without the notes, in which Hypothesis prints its own view of the case
+    text = ": ".join([type(error).__name__, *message[:1]])[:300]
+    return f"{text}  ({relative(own[-1].filename)}:{own[-1].lineno})" if own else text
+
+
+def relative(path: str) -> str:
+    """A path from the working folder, where that is shorter."""
+    try:
+        shorter = os.path.relpath(path)
+    except ValueError:  # another drive
+        return path
+    return shorter if not shorter.startswith("..") else path
+
+
+def describe(made: Any) -> str:
+    """What a factory returned, in words."""
+    if made is None:
+        return "None (does it end without `return`?)"
+    if isinstance(made, type):
+        return f"the class {made.__name__}, not an instance of it"
+    return f"an object of type {type(made).__module__}.{type(made).__qualname__}"

@@ -10,12 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_evalcheck.kinds.common.case import Case
-from pytest_evalcheck.kinds.registry import SUBJECTS
+from pytest_evalcheck.kinds.common.subject import Subject
 
 CheckFunction = Callable[[Any, Any], None]
-
-KINDS = {subject: kind for kind, subject in SUBJECTS.items()}
-"""The kind of target that a check is about, by the type of its first parameter."""
 
 
 class CheckError(TypeError):
@@ -136,12 +133,14 @@ def _signature(function: CheckFunction) -> tuple[tuple[str, ...], type[Case]]:
         raise CheckError(f"{name}{inspect.signature(function)}: expected two annotated parameters, (subject, case)")
     subject, case = (hints[p] for p in parameters)
     subjects = typing.get_args(subject) or (subject,)
-    if not all(one in KINDS for one in subjects):
-        known = ", ".join(s.__name__ for s in KINDS)
-        raise CheckError(f"{name}: the first parameter is annotated {subject!r}; expected one of {known}")
+    if not all(isinstance(item, type) and issubclass(item, Subject) and item.kind for item in subjects):
+        raise CheckError(
+            f"{name}: the first parameter is annotated {subject!r}; "
+            "expected the subject of a kind, such as MetricSubject"
+        )
     if not (isinstance(case, type) and hasattr(case, "strategy") and hasattr(case, "regimes")):
         raise CheckError(f"{name}: the second parameter is annotated {case!r}; expected a case, such as Stream")
-    return tuple(KINDS[one] for one in subjects), case
+    return tuple(item.kind for item in subjects), case
 
 
 def _section(function: CheckFunction, wanted: str) -> str:

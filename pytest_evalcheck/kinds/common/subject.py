@@ -1,10 +1,10 @@
-"""What every subject is made of, whatever the kind of its target."""
+"""What every subject has, whatever the kind of its target."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Tolerance
 from pytest_evalcheck.strategies.samples import Sample, SampleStrategy
@@ -14,7 +14,10 @@ Rows = Sequence[Sample]
 
 @dataclass(frozen=True)
 class Subject:
-    """The thing under test: new ones on demand, and the samples to give them."""
+    """The thing under test: new objects on demand, and the samples to give them."""
+
+    kind: ClassVar[str] = ""
+    """The name of its kind. A check is about the kinds of the subjects that its first parameter is annotated with."""
 
     build: Callable[[], Any]
     inputs: SampleStrategy
@@ -24,8 +27,6 @@ class Subject:
     elsewhere: Callable[[str], Any] | None = None
     """The same subject on another device, where the target can be built there."""
     ledger: Any = None
-    """What crosses between devices, where that is counted."""
+    """The transfers between devices, where they are counted."""
     budget: Mapping[str, int] = field(default_factory=dict)
-    """What scoring one batch may cost there."""
-    variants: Mapping[str, Any] = field(default_factory=dict)
-    """By name, optimised configurations of the same loop."""
+    """What scoring one batch may cost on that device."""

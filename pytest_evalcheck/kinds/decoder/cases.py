@@ -1,11 +1,11 @@
-"""Prompts and what is done with one batch of them: pieces, padding, stops, operations on a cache.
+"""Prompts, and what is done with one batch of them or with batches that follow each other into one cache.
 
-Rows are evened by repeating their own ids where padding is not the point.
+Where padding is not the point, rows are made equally long by repeating their own ids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,22 +15,29 @@ from pytest_evalcheck.kinds.common.case import Rows
 from pytest_evalcheck.strategies.samples import SampleStrategy, Side
 
 SIDES: tuple[Side, ...] = ("left", "right")
+STOP_STEPS = 5
+"""How many tokens a row may generate before it is cut off."""
 
 
-def even(rows: Sequence[Sequence[int]], length: int) -> Rows:
-    """Rows of one length, each made of its own ids again and again."""
-    return [[row[place % len(row)] for place in range(length)] for row in rows]
+def even(rows: Sequence[Sequence[int]], length: int | None = None) -> Rows:
+    """Rows of one length, by default that of the longest; each repeats its own ids."""
+    length = max(map(len, rows), default=0) if length is None else length
+    return [[row[index % len(row)] for index in range(length)] for row in rows]
 
 
-def even_rows(inputs: SampleStrategy, fewest: int, most: int, length: st.SearchStrategy[int] | None = None) -> Any:
-    """Rows of one length, as plain data: that of the longest, or a drawn one."""
+def even_rows(inputs: SampleStrategy, fewest: int, most: int) -> st.SearchStrategy[Rows]:
+    """Rows of one length, that of the longest."""
+    return inputs.rows(min_size=fewest, max_size=most).map(even)
 
-    @st.composite
-    def rows(draw: st.DrawFn) -> Rows:
-        drawn = draw(inputs.rows(min_size=fewest, max_size=most))
-        return even(drawn, draw(length) if length else max(map(len, drawn)))
 
-    return rows()
+def _reached(regimes: Mapping[str, bool]) -> frozenset[str]:
+    return frozenset(name for name, reached in regimes.items() if reached)
+
+
+def _length_regimes(rows: Rows) -> frozenset[str]:
+    lengths = [len(row) for row in rows]
+    even = "rows of one length" if len(set(lengths)) <= 1 else "rows of unequal length"
+    return _reached({even: True, "one row": len(rows) == 1, "a prompt of one token": 1 in lengths})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,11 +48,7 @@ class Prompts:
 
     @property
     def regimes(self) -> frozenset[str]:
-        lengths = [len(row) for row in self.samples]
-        reached = {"one row"} if len(lengths) == 1 else set()
-        if len(set(lengths)) > 1:
-            reached.add("rows of unequal length")
-        return frozenset(reached | ({"a prompt of one token"} if 1 in lengths else set()))
+        return _length_regimes(self.samples)
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Prompts]:
@@ -53,13 +56,12 @@ class Prompts:
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> Prompts | None:
-        del inputs
         return cls(samples=samples) if samples else None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beside:
-    """Prompts of unequal length in one batch, with padding on a side, and ids that follow in each row."""
+class UnevenPrompts:
+    """Prompts of unequal length in one batch, with padding on a side, and how many ids follow in each row."""
 
     samples: Rows
     side: Side
@@ -67,68 +69,68 @@ class Beside:
 
     @property
     def regimes(self) -> frozenset[str]:
-        lengths = {len(row) for row in self.samples}
-        reached = {"rows of unequal length" if len(lengths) > 1 else "rows of one length"}
-        return frozenset(reached | ({"a prompt of one token"} if 1 in lengths else set()))
+        return _length_regimes(self.samples)
 
     @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Beside]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[UnevenPrompts]:
         @st.composite
-        def beside(draw: st.DrawFn) -> Beside:
+        def prompts(draw: st.DrawFn) -> UnevenPrompts:
             rows = draw(inputs.rows(min_size=2, max_size=3))
             if len(set(map(len, rows))) == 1 and draw(st.integers(0, 2)):  # of one length is tried too, but not often
                 rows[0] = rows[0][:1] if len(rows[0]) > 1 else rows[0] * 3
             return cls(samples=rows, side=draw(st.sampled_from(SIDES)), follow=draw(st.integers(1, 2)))
 
-        return beside()
+        return prompts()
 
     @classmethod
-    def of(cls, inputs: SampleStrategy, samples: Rows) -> Beside | None:
-        del inputs
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> UnevenPrompts | None:
         return cls(samples=samples, side="left", follow=1) if len(samples) > 1 else None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pieces:
-    """Rows of one length, and the sizes of the pieces in which they are fed."""
+class ChunkedPrompts:
+    """Rows of one length, and the sizes of the chunks in which they are fed."""
 
     samples: Rows
-    pieces: list[int]
+    chunks: list[int]
 
     def sizes(self, length: int) -> list[int]:
-        """The pieces of rows that were cut to a length."""
-        cut = [min(size, max(0, length - sum(self.pieces[:place]))) for place, size in enumerate(self.pieces)]
-        return [size for size in cut if size]
+        """The chunks of rows that were cut to a length."""
+        return cut_sizes(self.chunks, length)
 
     @property
     def regimes(self) -> frozenset[str]:
-        later = self.pieces[1:]
-        reached = {"one token at a time"} if 1 in later else set()
-        return frozenset(reached | ({"several tokens at a time"} if any(size > 1 for size in later) else set()))
+        later = self.chunks[1:]
+        return _reached({"one token at a time": 1 in later, "several tokens at a time": any(n > 1 for n in later)})
 
     @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Pieces]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[ChunkedPrompts]:
         @st.composite
-        def pieces(draw: st.DrawFn) -> Pieces:
+        def prompts(draw: st.DrawFn) -> ChunkedPrompts:
             rows = draw(even_rows(inputs, 1, 3))
             if len(rows[0]) < 4 and draw(st.integers(0, 2)):
-                rows = even(rows, 4)  # shorter ones have no room for a piece of several tokens and others around it
+                rows = even(rows, 4)  # shorter ones have no room for a chunk of several tokens and others around it
             sizes = draw(st.sampled_from([[1], [2], [2, 1], [1, 2], [3, 1, 1], [1, 3], [1, 2, 1]]))
             while sum(sizes) >= len(rows[0]):  # what is left of the row comes first, and is at least one token
                 sizes = sizes[:-1]
-            return cls(samples=rows, pieces=[len(rows[0]) - sum(sizes), *sizes])
+            return cls(samples=rows, chunks=[len(rows[0]) - sum(sizes), *sizes])
 
-        return pieces()
+        return prompts()
 
     @classmethod
-    def of(cls, inputs: SampleStrategy, samples: Rows) -> Pieces | None:
-        del inputs
-        rows = even(samples, max(map(len, samples), default=0))
-        return cls(samples=rows, pieces=[1] * len(rows[0])) if rows else None
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> ChunkedPrompts | None:
+        rows = even(samples)
+        return cls(samples=rows, chunks=[1] * len(rows[0])) if rows else None
+
+
+def cut_sizes(sizes: Sequence[int], length: int) -> list[int]:
+    """The sizes of chunks, after their rows were cut to a length."""
+    cut = [min(size, max(0, length - sum(sizes[:index]))) for index, size in enumerate(sizes)]
+    return [size for size in cut if size]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ending:
+class StopTokens:
     """Prompts of unequal length, and which of the tokens that their rows generate are stop tokens.
 
     A stop ``(row, step)`` is the token that this row generates at this step; ``prompted`` makes the first id of the
@@ -143,56 +145,53 @@ class Ending:
     @property
     def regimes(self) -> frozenset[str]:
         steps = {step for _, step in self.stops}
-        reached = {"never"} if not self.stops else {"at once"} if steps == {0} else {"in the middle"}
-        if self.prompted:
-            reached.add("a stop token in a prompt")
-        return frozenset(reached)
+        return _reached(
+            {
+                "never": not steps,
+                "at once": steps == {0},
+                "in the middle": bool(steps - {0}),
+                "a stop token in a prompt": self.prompted,
+            }
+        )
 
     @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Ending]:
-        @st.composite
-        def ending(draw: st.DrawFn) -> Ending:
-            rows = draw(inputs.rows(min_size=2, max_size=3))
-            stop = st.tuples(st.integers(0, len(rows) - 1), st.integers(0, STEPS - 2))
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[StopTokens]:
+        def stopping(rows: Rows) -> st.SearchStrategy[StopTokens]:
+            stop = st.tuples(st.integers(0, len(rows) - 1), st.integers(0, STOP_STEPS - 2))
             some = st.lists(stop, min_size=1, max_size=2)
-            stops = draw(st.one_of(some, some, st.lists(stop, max_size=1)))
-            return cls(samples=rows, stops=stops, prompted=draw(st.integers(0, 2)) > 0, padding=draw(st.booleans()))
+            stops, often = st.one_of(some, some, st.lists(stop, max_size=1)), st.integers(0, 2).map(bool)
+            return st.builds(cls, samples=st.just(rows), stops=stops, prompted=often, padding=st.booleans())
 
-        return ending()
-
-
-STEPS = 5
-"""How many tokens a row may generate before it is cut off."""
+        return inputs.rows(min_size=2, max_size=3).flatmap(stopping)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Overrun:
+class OverCapacity:
     """Rows of one length that are to fill a cache, and how many tokens come when it is full."""
 
     samples: Rows
-    over: int
+    extra: int
     at_once: bool
-    """Whether all tokens, those that fill it and those beyond, come in one piece."""
+    """Whether all tokens, those that fill it and those beyond, come in one call."""
 
     @property
     def regimes(self) -> frozenset[str]:
         return frozenset({"a prompt that is too long" if self.at_once else "a token when it is full"})
 
     @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Overrun]:
-        rows = even_rows(inputs, 1, 2)
-        return st.builds(cls, samples=rows, over=st.integers(1, 3), at_once=st.booleans())
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[OverCapacity]:
+        return st.builds(cls, samples=even_rows(inputs, 1, 2), extra=st.integers(1, 3), at_once=st.booleans())
 
 
 Operation = tuple[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Program:
+class CacheProgram:
     """Rows of one length, and what is done to them and to the cache that holds them, in this order.
 
     ``("feed", n)`` feeds the next ``n`` ids of every row, ``("reorder", [1, 0])``, ``("select", [0])`` and
-    ``("repeat", 2)`` say which rows there are from then on, ``("crop", n)`` takes the last ``n`` tokens away. An
+    ``("repeat", 2)`` say which rows there are from then on, ``("crop", n)`` removes the last ``n`` tokens. An
     operation that the cache does not offer is left out; row numbers are then taken modulo the number of rows.
     """
 
@@ -205,15 +204,15 @@ class Program:
         return frozenset({"several operations" if len(names) > 1 else "one operation"})
 
     @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Program]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[CacheProgram]:
         @st.composite
-        def program(draw: st.DrawFn) -> Program:
+        def program(draw: st.DrawFn) -> CacheProgram:
             rows = draw(even_rows(inputs, 2, 4))
             every = draw(st.permutations(["reorder", "select", "crop", "repeat"]))
             names = [name for name in every if draw(st.integers(0, 3))] or every[:1]  # each three times of four
             count, drawn = len(rows), [("feed", len(rows[0]))]
-            for chosen in names:
-                operation, count = _operation(draw, chosen, count)
+            for name in names:
+                operation, count = _operation(draw, name, count)
                 drawn += [operation, ("feed", 1)] if draw(st.booleans()) else [operation]
             return cls(samples=rows, program=[*drawn, ("feed", 1)] if drawn[-1][0] != "feed" else drawn)
 
@@ -223,14 +222,94 @@ class Program:
 def _operation(draw: st.DrawFn, name: str, count: int) -> tuple[Operation, int]:
     row = st.integers(0, count - 1)
     if name == "reorder":
-        return (name, draw(st.one_of(st.permutations(range(count)).map(list), _many(row, count)))), count
+        order = st.one_of(st.permutations(range(count)).map(list), st.lists(row, min_size=count, max_size=count))
+        return (name, draw(order)), count
     if name == "select":
         left_out = draw(st.lists(row, min_size=min(1, count - 1), max_size=max(0, count - 2) or count - 1, unique=True))
-        return (name, [place for place in range(count) if place not in left_out]), count - len(left_out)
+        return (name, [index for index in range(count) if index not in left_out]), count - len(left_out)
     if name == "repeat":
         return (name, 2), 2 * count
     return (name, draw(st.integers(1, 3))), count
 
 
-def _many(row: st.SearchStrategy[int], count: int) -> st.SearchStrategy[list[int]]:
-    return st.lists(row, min_size=count, max_size=count)
+@dataclass(frozen=True, kw_only=True)
+class SameBatchSize:
+    """A batch, and another one of as many rows after it."""
+
+    samples: Rows
+    after: Rows
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        longer = len(self.after[0]) - len(self.samples[0])
+        return _reached({"longer after shorter": longer > 0, "shorter after longer": longer < 0})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[SameBatchSize]:
+        def batches(rows: Rows) -> st.SearchStrategy[SameBatchSize]:
+            return st.builds(cls, samples=st.just(rows), after=even_rows(inputs, len(rows), len(rows)))
+
+        return even_rows(inputs, 1, 2).flatmap(batches)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SmallerBatch:
+    """A batch, and one of fewer rows after it."""
+
+    samples: Rows
+    after: Rows
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        return frozenset({"a last batch of one row" if len(self.after) == 1 else "a few rows less"})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[SmallerBatch]:
+        def batches(rows: Rows) -> st.SearchStrategy[SmallerBatch]:
+            return st.builds(cls, samples=st.just(rows), after=even_rows(inputs, 1, len(rows) - 1))
+
+        return even_rows(inputs, 2, 4).flatmap(batches)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OversizedBatch:
+    """A batch of more rows than its cache is made for."""
+
+    samples: Rows
+    cache_rows: int
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        rows = len(self.samples)
+        return _reached({"one row more": rows == self.cache_rows + 1, "rows times choices": not rows % self.cache_rows})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[OversizedBatch]:
+        def batch(sizes: tuple[int, int]) -> st.SearchStrategy[OversizedBatch]:
+            cache_rows, rows = sizes
+            return st.builds(cls, samples=even_rows(inputs, rows, rows), cache_rows=st.just(cache_rows))
+
+        return st.sampled_from([(1, 2), (2, 3), (1, 3), (2, 4), (2, 6)]).flatmap(batch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaddedBatch:
+    """Rows of one length, and how many filler rows are added to fill a batch."""
+
+    samples: Rows
+    fillers: int
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        alone = len(self.samples) == 1
+        return _reached({"no row added": not self.fillers, "all but one row added": alone and self.fillers > 0})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[PaddedBatch]:
+        # Often some; but with none `results[:-fillers]` is empty.
+        fillers = st.one_of(st.integers(0, 3), st.integers(1, 3))
+        return st.builds(cls, samples=even_rows(inputs, 1, 3), fillers=fillers)
+
+    @classmethod
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> PaddedBatch | None:
+        return cls(samples=even(samples), fillers=0) if samples else None

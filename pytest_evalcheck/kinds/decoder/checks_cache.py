@@ -1,109 +1,244 @@
-"""EC301, EC307, EC308, EC311: what is decoded with a cache is what is decoded without one."""
+"""EC301, EC307, EC308, EC311: cached decoding against uncached decoding, and operations on a cache."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import cycle, islice
+from typing import Any
+
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, refused
+from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.decoder.cache_capacity import brimful, overrun, sound
-from pytest_evalcheck.kinds.decoder.cache_inspection import continued
-from pytest_evalcheck.kinds.decoder.cache_operations import OPERATIONS, performed, replayed
-from pytest_evalcheck.kinds.decoder.cases import Overrun, Pieces, Program, even
-from pytest_evalcheck.kinds.decoder.generation import reading
-from pytest_evalcheck.kinds.decoder.subject import NEW, DecoderSubject, counted
+from pytest_evalcheck.kinds.common.tensors import overwrite
+from pytest_evalcheck.kinds.decoder.cases import (
+    CacheProgram,
+    ChunkedPrompts,
+    Operation,
+    OverCapacity,
+    cut_sizes,
+    even,
+)
+from pytest_evalcheck.kinds.decoder.subject import (
+    LIST_OPERATIONS,
+    NEW_TOKENS,
+    CachedSequence,
+    DecoderSubject,
+    DecoderUnderTest,
+    Ids,
+    plural,
+)
 
 _FEW = 8
+_SHORT = 6
+ROW_OPERATIONS = ("reorder", "select", "repeat", "crop")
 
 
 @check("EC301", regimes=("one token at a time", "several tokens at a time"), examples=15)
-def a_cache_does_not_change_what_is_decoded(decoder: DecoderSubject, case: Pieces) -> None:
-    """Cached decoding gives the logits and the greedy tokens of uncached decoding.
+def cached_decoding_equals_uncached_decoding(subject: DecoderSubject, case: ChunkedPrompts) -> None:
+    """Decoding with a cache gives the logits and the greedy tokens of decoding without one.
 
-    Why: a cache is there to save time, and every number of an evaluation that generates rests on it.
-    Usual cause: positions or masks that count from the new tokens instead of from the beginning.
-    Fix: number positions by what the cache holds, and mask by absolute places.
+    Why: a cache is there to save time, and may not change the scores of an evaluation that generates.
+    Usual cause: positions or masks count from the first new token instead of from the first token of the text.
+    Fix: compute positions from the length of the cache, and masks from these positions.
     """
-    for live in decoder.tries():
-        rows = live.room(decoder.prompts(case.samples))
-        if "step" in live.ways:
-            pieces = case.sizes(len(rows[0]))
-            found = live.start(len(rows)).feed_pieces(rows, pieces)
-            if max(pieces[1:], default=1) == 1 or not live.declared(found, "chunks"):
-                live.same(found, live.uncached(rows), about=f"the logits of rows that come in pieces of {pieces}")
-        if "generate" in live.ways:
-            prompts = live.room(rows, NEW)
-            found = live.answers("generate", live.start(len(prompts)), prompts)
-            live.same(found, live.greedy(prompts, found), about="the tokens that are generated")
+    for decoder in subject.precisions():
+        rows = decoder.truncate(subject.prompts(case.samples))
+        if "step" in decoder.methods:
+            chunks = case.sizes(len(rows[0]))
+            actual, expected = decoder.decode_both("step", rows, chunks=chunks)
+            if max(chunks[1:], default=1) == 1 or not decoder.is_declared_refusal(actual, "chunks"):
+                about = f"the logits of rows that come in chunks of {chunks}"
+                decoder.assert_same(actual, expected, about=about)
+        if "generate" in decoder.methods:
+            actual, expected = decoder.decode_both("generate", decoder.truncate(rows, NEW_TOKENS))
+            decoder.assert_same(actual, expected, about="the tokens that are generated")
 
 
 @check("EC307", regimes=("one operation", "several operations"), examples=15)
-def operations_act_on_the_cache_as_on_the_rows(decoder: DecoderSubject, case: Program) -> None:
-    """Reordering, selecting, repeating and cropping a cache is the same as doing it to the rows before.
+def cache_operations_equal_operations_on_rows(subject: DecoderSubject, case: CacheProgram) -> None:
+    """Reordering, selecting, repeating and cropping a cache gives what the same operations on the rows give.
 
     An operation may refuse.
 
-    Why: beams are reordered at every step, and rows that are done are taken out.
+    Why: beam search reorders its rows at every step, and rows that are done are removed.
     Usual cause: keys and values are reordered, but not what else belongs to a row: positions, a state, a mask.
-    Fix: apply the operation to everything that has an entry a row.
+    Fix: apply the operation to everything that has an entry per row.
     """
-    for live in decoder.tries():
-        if "step" not in live.ways or not any(map(live.offers, OPERATIONS)):
+    for decoder in subject.precisions():
+        if "step" not in decoder.methods or not any(map(decoder.offers, ROW_OPERATIONS)):
             raise NotApplicable("the cache offers no operation on rows")
-        seen = performed(live, decoder.prompts(case.samples), case.program)
-        if seen.refused:
-            refused(seen.refused)
-        elif not seen.done:
+        execution = execute(decoder, subject.prompts(case.samples), case.program)
+        if execution.refused:
+            refused(execution.refused)
+        elif not execution.done:
             inconclusive("no operation of this program is offered")
         else:
-            live.same(seen.last, replayed(live, seen), about=f"the logits after {', '.join(seen.done)}")
+            expected = replay_on_new_cache(decoder, execution)
+            decoder.assert_same(execution.last, expected, about=f"the logits after {', '.join(execution.done)}")
 
 
 @check("EC308", regimes=("a token when it is full", "a prompt that is too long"), examples=_FEW)
-def running_past_the_capacity_is_refused(decoder: DecoderSubject, case: Overrun) -> None:
-    """A cache can be filled to its capacity, and what comes beyond is refused, or decoded as without a cache.
+def tokens_beyond_the_capacity_are_refused_or_decoded(subject: DecoderSubject, case: OverCapacity) -> None:
+    """A cache can be filled to its capacity, and tokens beyond it are refused, or decoded as without a cache.
 
-    Why: a long prompt would otherwise be scored by what is left of it.
-    Usual cause: the place of a new token wraps around, or is clamped to the last one.
-    Fix: raise an error that tells the capacity and what was asked for.
+    Why: otherwise a long prompt is scored by a part of it.
+    Usual cause: the index of a new token wraps around, or is clamped to the last one.
+    Fix: raise an error that names the capacity and the length that was asked for.
     """
-    for live in decoder.tries():
-        if live.record.capacity is None:
+    for decoder in subject.precisions():
+        capacity = decoder.record.capacity
+        if capacity is None:
             raise NotApplicable("the cache grows")
-        rows = even(live.room(decoder.prompts(case.samples)), live.record.capacity + case.over)
-        for way in live.ways:
-            if not sound(live, way, rows):
-                inconclusive("a few tokens are decoded otherwise than without a cache; EC301 tells")
+        rows = even(decoder.truncate(subject.prompts(case.samples)), capacity + case.extra)
+        for method in decoder.methods:
+            # Of a generation the last tokens are new ones.
+            full = _cut(rows, capacity if method == "step" else capacity - NEW_TOKENS)
+            if not decoder.agrees(*decoder.decode_both(method, _cut(full, min(_SHORT, capacity - NEW_TOKENS)))):
+                inconclusive("a few tokens are decoded otherwise than without a cache; see EC301")
                 continue
-            live.same(*brimful(live, way, rows), about=f"what is decoded by {way} up to the capacity")
-            found, expected = overrun(live, way, rows, case.at_once)
-            about = f"what is decoded by {way} of {counted(case.over, 'token')} more than the capacity"
-            if isinstance(found, Raised):
-                expect(found).holds(bool(str(found.error).strip()), about=f"an error without a text for {about}")
+            actual, expected = decoder.decode_both(method, full)
+            decoder.assert_same(actual, expected, about=f"what is decoded by {method} up to the capacity")
+            prompts = full if method == "generate" and not case.at_once else rows
+            chunks = [len(rows[0])] if case.at_once else [capacity, *[1] * case.extra]
+            count = len(rows[0]) - len(prompts[0]) + 1
+            actual, expected = decoder.decode_both(method, prompts, chunks=chunks, count=count)
+            about = f"what is decoded by {method} of {plural(case.extra, 'token')} more than the capacity"
+            if isinstance(actual, Raised):
+                expect(actual).holds(bool(str(actual.error).strip()), about=f"an error without a text for {about}")
             elif isinstance(expected, Raised):
-                expect(found).equals(expected, about=about)
+                expect(actual).equals(expected, about=about)
             else:
-                live.same(found, expected, about=about)
+                decoder.assert_same(actual, expected, about=about)
 
 
 @check("EC311", existential=True, examples=_FEW)
-def the_cache_is_used(decoder: DecoderSubject, case: Pieces) -> None:
-    """Control: what the cache holds is read, and a generation does not read a prompt again.
+def the_cache_is_used(subject: DecoderSubject, case: ChunkedPrompts) -> None:
+    """Control: the contents of the cache are read, and a generation does not read a prompt again.
 
-    Why: a cache that is never hit keeps every other promise, and saves no time.
-    Usual cause: the model makes a cache of its own in every call, or all ids are fed again.
-    Fix: hand the cache to the model in every call, and only the ids that are new.
+    Why: a cache that is never read passes every other check, and saves no time.
+    Usual cause: the model creates a cache of its own in every call, or all ids are fed again.
+    Fix: pass the cache to the model in every call, and only the ids that are new.
     """
-    for live in decoder.tries():
-        rows = live.room(even(decoder.prompts(case.samples), max(4, len(case.samples[0]))), NEW)
-        if "step" in live.ways:
-            plain, spoiled = continued(live, rows), continued(live, rows, spoilt=True)
+    for decoder in subject.precisions():
+        rows = decoder.truncate(even(subject.prompts(case.samples), max(4, len(case.samples[0]))), NEW_TOKENS)
+        if "step" in decoder.methods:
+            plain, corrupted = decode_last_token(decoder, rows), decode_last_token(decoder, rows, corrupted=True)
             about = "logits are the same when the memory of the cache is overwritten"
-            expect(plain).holds(isinstance(plain, list) and not live.agree(spoiled, plain), about=about)
-        if "generate" in live.ways:
-            with reading(live.record.model) as read:
-                live.answers("generate", live.start(len(rows)), rows)
+            expect(plain).holds(isinstance(plain, list) and not decoder.agrees(corrupted, plain), about=about)
+        if "generate" in decoder.methods:
+            with counting_tokens_read(decoder.record.model) as read:
+                decoder.decode("generate", decoder.start(len(rows)), rows)
             if read:
                 about = f"forwards of a generation read {read} ids of a row, of which {len(rows[0])} are the prompt"
                 expect(read).holds(len(read) == 1 or read[-1] < len(rows[0]), about=about)
             else:
                 inconclusive("the model has no embedding at which ids could be counted")
+
+
+def _cut(rows: Ids, length: int) -> Ids:
+    return [row[: max(1, length)] for row in rows]
+
+
+def decode_last_token(decoder: DecoderUnderTest, rows: Ids, *, corrupted: bool = False) -> Any:
+    """The logits of the last token of rows, or the error; ``corrupted`` overwrites the memory of the cache before it.
+
+    Raises:
+        CheckFailure: where the cache has no memory.
+    """
+    sequence = decoder.start(len(rows))
+    sequence.decode_step([row[:-1] for row in rows])
+    if corrupted and not sequence.error:
+        memory = decoder.cache_tensors(sequence.cache)
+        if not memory:
+            raise CheckFailure(
+                "the cache holds no numbers after a prompt",
+                detail="Where it is state inside the model, say so: ec.Decoder(..., tensors=lambda cache: [...]).",
+            )
+        overwrite(memory)
+    logits = sequence.decode_step([row[-1:] for row in rows])
+    return logits if isinstance(logits, Raised) else list(logits)
+
+
+@contextmanager
+def counting_tokens_read(model: Any) -> Iterator[list[int]]:
+    """How many ids of a row each forward within reads, as the first embedding of the model gets them."""
+    import torch
+
+    read: list[int] = []
+    modules = model.modules() if hasattr(model, "modules") else ()
+    tables = [module for module in modules if isinstance(module, torch.nn.Embedding)]
+
+    def count(_: Any, inputs: tuple[Any, ...]) -> None:
+        read.append(inputs[0].shape[-1] if inputs[0].dim() else 1)
+
+    hook = tables[0].register_forward_pre_hook(count) if tables else None
+    try:
+        yield read
+    finally:
+        if hook:
+            hook.remove()
+
+
+@dataclass
+class Execution:
+    """What a program did."""
+
+    rows: list[list[int]]
+    """The ids that the cache holds, row by row."""
+    sizes: list[int] = field(default_factory=list)
+    """The sizes of the chunks in which they came."""
+    done: list[str] = field(default_factory=list)
+    """The operations that the cache offers, with their arguments."""
+    refused: Raised | None = None
+    """The error of an operation."""
+    last: Any = None
+    """The logits of the last chunk, row by row, or the error."""
+
+
+def execute(decoder: DecoderUnderTest, samples: Ids, program: Sequence[Operation]) -> Execution:
+    """Do what a program says."""
+    feeds = sum(count for name, count in program[1:] if name == "feed")
+    source = decoder.truncate(samples, feeds)
+    sequence, execution, fed = decoder.start(len(source)), Execution([[] for _ in source]), 0
+    for name, argument in program:
+        if name == "feed":
+            new = []
+            for i in range(len(execution.rows)):
+                start = fed + i if fed else 0  # rows that are copies of each other go on with other ids
+                new.append(list(islice(cycle(source[i % len(source)]), start, start + argument)))
+            new = new if fed else [row[: len(source[0])] for row in new]
+            fed += len(new[0])
+            execution.last = sequence.decode_step(new)
+            execution.rows = [[*before, *row] for before, row in zip(execution.rows, new, strict=True)]
+            execution.sizes.append(len(new[0]))
+        elif decoder.offers(name) and execution.rows[0]:
+            _apply(decoder, sequence, execution, name, argument)
+        if sequence.error:
+            break
+    execution.last = execution.last if isinstance(execution.last, Raised) else list(execution.last)
+    return execution
+
+
+def replay_on_new_cache(decoder: DecoderUnderTest, execution: Execution) -> Any:
+    """The logits of the last chunk with a new cache, into which the rows come as they are in the end."""
+    logits = decoder.start(len(execution.rows)).decode_chunks(execution.rows, execution.sizes)
+    return logits if isinstance(logits, Raised) else [row[-execution.sizes[-1] :] for row in logits]
+
+
+def _apply(decoder: DecoderUnderTest, sequence: CachedSequence, execution: Execution, name: str, argument: Any) -> None:
+    count, length = len(execution.rows), len(execution.rows[0])
+    if name == "reorder":
+        argument = list(islice(cycle([i % count for i in argument]), count))
+    elif name == "select":
+        argument = sorted({i % count for i in argument})
+    elif name == "crop":
+        argument = max(1, length - argument)
+        execution.sizes = cut_sizes(execution.sizes, argument)
+    elif count * argument > (decoder.record.max_rows or count * argument):
+        return
+    sequence.apply(name, argument)
+    execution.refused = sequence.error
+    execution.rows = LIST_OPERATIONS[name](execution.rows, argument)
+    execution.done.append(f"{name}({argument})")

@@ -1,96 +1,155 @@
-"""EC306, EC310, EC312: rows of unequal length, rows that stop at different steps, and rows that are no rows."""
+"""EC306, EC310, EC312: rows of unequal length, rows that stop at different steps, and invalid prompts."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from itertools import count
+from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, refused
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.decoder.cache_capacity import alone, beside, generated_alone
-from pytest_evalcheck.kinds.decoder.cases import STEPS, Beside, Ending, Prompts, even
-from pytest_evalcheck.kinds.decoder.generation import ended
-from pytest_evalcheck.kinds.decoder.invalid_prompts import beside_nothing, outside_the_vocabulary
-from pytest_evalcheck.kinds.decoder.subject import NEW, DecoderSubject, whole
+from pytest_evalcheck.kinds.decoder.cases import STOP_STEPS, Prompts, StopTokens, UnevenPrompts, even
+from pytest_evalcheck.kinds.decoder.record import truncate_at_stop
+from pytest_evalcheck.kinds.decoder.subject import NEW_TOKENS, DecoderSubject, DecoderUnderTest, Ids, all_rows_or_none
+from pytest_evalcheck.strategies.samples import Side
 
 _FEW = 8
 
 
 @check("EC306", regimes=("rows of unequal length", "rows of one length", "a prompt of one token"), examples=12)
-def padding_changes_no_row(decoder: DecoderSubject, case: Beside) -> None:
+def padding_does_not_change_the_output(subject: DecoderSubject, case: UnevenPrompts) -> None:
     """Padding on the left changes neither the logits of tokens nor the tokens that are generated.
 
     Nor does padding on the right, where the decoder takes it.
 
     Why: prompts of a batch are of unequal length, and a score may not depend on the longest of them.
-    Usual cause: positions that count the padding, a mask that is dropped after the first step, padding in a state.
-    Fix: number positions by the mask, and hand the mask to every step.
+    Usual cause: positions count the padding, the mask is dropped after the first step, or a state reads padding.
+    Fix: compute positions from the mask, and pass the mask to every step.
     """
-    for live in decoder.tries():
-        rows, sides = live.room(decoder.prompts(case.samples), NEW), live.record.sides
-        if len(rows) < 2 or not (sides or "generate" in live.ways):
+    for decoder in subject.precisions():
+        rows, sides = decoder.truncate(subject.prompts(case.samples), NEW_TOKENS), decoder.record.sides
+        if len(rows) < 2 or not (sides or "generate" in decoder.methods):
             raise NotApplicable("it takes no rows of unequal length")
-        if "step" in live.ways and sides:
+        if "step" in decoder.methods and sides:
             side, follow = case.side if case.side in sides else sides[0], even(rows, case.follow)
-            found = beside(live, rows, side, follow)
-            if not live.declared(found, "padding"):
-                live.same(found, alone(live, rows, follow), about=f"the logits of tokens with padding on the {side}")
-        if "generate" in live.ways:
-            found = whole(live.answers("generate", live.start(len(rows)), rows), rows)
-            if found is not None and not live.declared(found, "padding"):
-                live.same(found, generated_alone(live, rows), about="the tokens of prompts that are padded")
+            actual = decode_together(decoder, rows, side, follow)
+            if not decoder.is_declared_refusal(actual, "padding"):
+                pairs = zip(rows, follow, strict=True)
+                expected = _joined([decode_together(decoder, [row], "left", [after]) for row, after in pairs])
+                decoder.assert_same(actual, expected, about=f"the logits of tokens with padding on the {side}")
+        if "generate" in decoder.methods:
+            actual = all_rows_or_none(decoder.decode("generate", decoder.start(len(rows)), rows), rows)
+            if actual is not None and not decoder.is_declared_refusal(actual, "padding"):
+                expected = _joined([decoder.decode_with_new_cache("generate", [row]) for row in rows])
+                decoder.assert_same(actual, expected, about="the tokens of prompts that are padded")
 
 
 @check("EC310", regimes=("in the middle", "at once", "never", "a stop token in a prompt"), examples=15)
-def every_row_stops_at_its_own_stop_token(decoder: DecoderSubject, case: Ending) -> None:
-    """Every row stops at its own stop token, and nothing that follows it leaks out.
+def every_row_stops_at_its_own_stop_token(subject: DecoderSubject, case: StopTokens) -> None:
+    """Every row stops at its own stop token, and nothing after that token is returned.
 
-    Why: an answer that is cut off with its neighbour's, or runs on, is scored as a wrong one.
-    Usual cause: one flag for all rows, a stop token that is looked for in the prompt, padding that is handed out.
-    Fix: keep a flag for every row, and cut each at its first stop token.
+    Why: an answer that is cut off with another row's answer, or continues after its end, is scored as a wrong one.
+    Usual cause: one flag for all rows, a search for the stop token that includes the prompt, padding that is returned.
+    Fix: keep a flag per row, and cut each row at its first stop token.
     """
-    for live in decoder.tries():
-        if "generate" not in live.ways:
+    for decoder in subject.precisions():
+        if "generate" not in decoder.methods:
             raise NotApplicable("it decodes by step alone")
-        rows = live.room(decoder.prompts(case.samples), STEPS)
-        rows = even(rows, len(rows[0])) if live.refuses("padding") else rows
-        start = live.start(len(rows))
-        free = start.error or whole(live.generate(rows, start.cache, STEPS), rows)
+        rows = decoder.truncate(subject.prompts(case.samples), STOP_STEPS)
+        rows = even(rows, len(rows[0])) if decoder.refuses("padding") else rows
+        sequence = decoder.start(len(rows))
+        free = sequence.error or all_rows_or_none(decoder.generate(rows, sequence.cache, STOP_STEPS), rows)
         if not isinstance(free, list):
-            live.same(free, free, about="the tokens of rows that nothing stops")
+            decoder.assert_same(free, free, about="the tokens of rows without a stop token")
             continue
         lengths = [len(row) for row in free]
-        expect(lengths).equals([STEPS] * len(rows), about="the number of tokens of rows that nothing stops")
+        expect(lengths).equals([STOP_STEPS] * len(rows), about="the number of tokens of rows without a stop token")
         stop = {free[row % len(rows)][step] for row, step in case.stops}
         stop |= {rows[0][0]} if case.prompted else set()
-        stop |= {live.record.pad_token} if case.padding else set()
+        stop |= {decoder.record.pad_token} if case.padding else set()
         stop |= set() if stop else {next(i for i in count() if all(i not in row for row in free))}
-        start = live.start(len(rows))
-        found = start.error or live.generate(rows, start.cache, STEPS, tuple(sorted(stop)))
-        expected = [ended(row, stop) for row in free]
-        found = found if isinstance(found, Raised) else [ended(row, stop, only_last=True) for row in found]
-        live.same(found, expected, about=f"the tokens of rows that stop at {sorted(stop)}")
+        sequence = decoder.start(len(rows))
+        actual = sequence.error or decoder.generate(rows, sequence.cache, STOP_STEPS, tuple(sorted(stop)))
+        actual = actual if isinstance(actual, Raised) else [without_last_stop(row, stop) for row in actual]
+        expected = [truncate_at_stop(row, stop) for row in free]
+        decoder.assert_same(actual, expected, about=f"the tokens of rows that stop at {sorted(stop)}")
 
 
 @check("EC312", regimes=("one row",), examples=_FEW)
-def what_is_no_prompt_harms_no_other(decoder: DecoderSubject, case: Prompts) -> None:
-    """An empty prompt, or a row of nothing but padding, is refused or changes no other row; an unknown id is refused.
+def invalid_prompts_do_not_affect_other_rows(subject: DecoderSubject, case: Prompts) -> None:
+    """An empty prompt, or a row of padding only, is refused or changes no other row; an unknown id is refused.
 
-    Why: one document without a text, or an id of another tokenizer, would spoil the scores of a whole batch.
+    Why: one document without a text, or an id of another tokenizer, must not change the scores of a whole batch.
     Usual cause: a softmax over nothing gives NaN that spreads, or ids are clamped or taken modulo the vocabulary.
     Fix: raise an error that names the row.
     """
-    for live in decoder.tries():
-        row = live.room(decoder.prompts(case.samples), NEW)[:1]
-        for way in live.ways:
-            padded = (live.record.sides or way == "generate") and not live.refuses("padding")
-            if padded and (live.record.max_rows or 2) > 1:
-                found, expected = beside_nothing(live, way, row)
-                if isinstance(found, Raised):
-                    refused(found)
+    for decoder in subject.precisions():
+        row = decoder.truncate(subject.prompts(case.samples), NEW_TOKENS)[:1]
+        for method in decoder.methods:
+            takes_padding = (decoder.record.sides or method == "generate") and not decoder.refuses("padding")
+            if takes_padding and (decoder.record.max_rows or 2) > 1:
+                actual, expected = decode_with_empty_prompt(decoder, method, row)
+                if isinstance(actual, Raised):
+                    refused(actual)
                 else:
-                    live.same(found, expected, about=f"what a row gets by {way} beside one without a token")
-            if not decoder.device.startswith("cuda"):  # where a wrong index ends all that follows
-                found = outside_the_vocabulary(live, way, row)
-                about = f"{way} reads an id outside the vocabulary as if it were one"
-                expect(found).holds(isinstance(found, Raised), about=about)
+                    about = f"what a row gets by {method} in a batch with an empty one"
+                    decoder.assert_same(actual, expected, about=about)
+            if not decoder.device.startswith("cuda"):  # there a wrong index makes every later call fail
+                actual = decode_out_of_vocabulary(decoder, method, row)
+                about = f"{method} accepts an id outside the vocabulary"
+                expect(actual).holds(isinstance(actual, Raised), about=about)
+
+
+def decode_together(decoder: DecoderUnderTest, rows: Ids, side: Side, follow: Ids) -> Any:
+    """The logits of rows that are padded to one length, and of the ids that follow each; or the error."""
+    import torch
+
+    sequence = decoder.start(len(rows))
+    logits = sequence.decode_padded(rows, side)
+    later = [sequence.decode_step([[row[index]] for row in follow]) for index in range(len(follow[0]))]
+    if sequence.error:
+        return sequence.error
+    return [torch.cat([own, *(step[row] for step in later)]) for row, own in enumerate(logits)]
+
+
+def decode_with_empty_prompt(decoder: DecoderUnderTest, method: str, row: Ids) -> tuple[Any, Any]:
+    """What a row gets in a batch with an empty prompt, or with a row of padding only; and what it gets by itself."""
+    sequence = decoder.start(2)
+    if method == "generate":
+        rows = [*row, []]
+        actual = sequence.error or all_rows_or_none(decoder.generate(rows, sequence.cache, NEW_TOKENS), rows)
+        expected = decoder.decode_with_new_cache(method, row)
+    else:
+        padding = [decoder.record.pad_token] * len(row[0])
+        actual = _rows(sequence.decode_step([*row, padding], [[1] * len(row[0]), [0] * len(row[0])]))
+        expected = _rows(decoder.start(1).decode_step(row))
+    return actual[:1] if isinstance(actual, list) else actual, expected
+
+
+def decode_out_of_vocabulary(decoder: DecoderUnderTest, method: str, row: Ids) -> Any:
+    """What a prompt gets that ends in an id beyond any vocabulary of this size: an error, where that is noticed."""
+    logits = decoder.full(row)
+    if isinstance(logits, Raised):
+        return logits
+    prompt = [[*row[0][:-1], 10 * logits.shape[-1] + 1000]]
+    sequence = decoder.start(1)
+    if method == "generate":
+        return sequence.error or decoder.generate(prompt, sequence.cache, NEW_TOKENS)
+    return sequence.decode_step(prompt)
+
+
+def without_last_stop(tokens: Sequence[int], stop: Collection[int]) -> list[int]:
+    """The tokens without a stop token at their end; other tokens after the first stop token are an error, and stay."""
+    before = truncate_at_stop(tokens, stop)
+    return before if len(tokens) <= len(before) + 1 else list(tokens)
+
+
+def _rows(logits: Any) -> Any:
+    return logits if isinstance(logits, Raised) else list(logits)
+
+
+def _joined(results: list[Any]) -> Any:
+    """The rows of several results, or the first result that is not a list of rows."""
+    other = [result for result in results if not isinstance(result, list)]
+    return other[0] if other else [row for result in results for row in result]

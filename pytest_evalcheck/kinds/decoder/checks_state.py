@@ -1,73 +1,153 @@
-"""EC309, EC313: what decoding leaves behind."""
+"""EC309, EC313: what decoding changes, and what it leaves in memory."""
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, refused
+from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.decoder.cache_inspection import Watched
 from pytest_evalcheck.kinds.decoder.cases import Prompts, even
-from pytest_evalcheck.kinds.decoder.environment import Surroundings
-from pytest_evalcheck.kinds.decoder.subject import NEW, DecoderSubject, whole
+from pytest_evalcheck.kinds.decoder.record import Decoder
+from pytest_evalcheck.kinds.decoder.subject import NEW_TOKENS, DecoderSubject, all_rows_or_none
 
 _FEW = 4
 
 
 @check("EC309", regimes=("one row", "rows of unequal length"), examples=_FEW)
-def decoding_leaves_everything_as_it_was(decoder: DecoderSubject, case: Prompts) -> None:
+def decoding_does_not_modify_its_inputs_or_the_model(subject: DecoderSubject, case: Prompts) -> None:
     """Ids, masks, positions, prompts, the model's weights and modes, and its configurations are as before.
 
-    Why: the next call, and the next user of the model, are given the same objects.
-    Usual cause: a prompt is extended in place, or the configuration is set for one call and not put back.
-    Fix: make new tensors; copy a configuration before it is changed.
+    Why: the next call, and the next user of the model, get the same objects.
+    Usual cause: a prompt is extended in place, or the configuration is set for one call and not restored.
+    Fix: create new tensors; copy a configuration before it is changed.
     """
-    for live in decoder.tries():
-        rows = live.room(decoder.prompts(case.samples), NEW)
-        rows = rows if live.record.sides and not live.refuses("padding") else even(rows, len(rows[0]))
-        before, live.watching = Surroundings(live.record), True
-        for way in live.ways:
-            conversation = live.start(len(rows))
-            if way == "step":
-                side = live.record.sides[0] if live.record.sides else "left"
-                conversation.feed_padded(rows, side)
-                found = conversation.feed(even(rows, 1))
+    for decoder in subject.precisions():
+        rows = decoder.truncate(subject.prompts(case.samples), NEW_TOKENS)
+        rows = rows if decoder.record.sides and not decoder.refuses("padding") else even(rows, len(rows[0]))
+        environment = ModelEnvironment(decoder.record)
+        changed_inputs: list[str] = []
+        decoder.record = watching_inputs(decoder.record, changed_inputs)
+        for method in decoder.methods:
+            sequence = decoder.start(len(rows))
+            if method == "step":
+                sequence.decode_padded(rows, decoder.record.sides[0] if decoder.record.sides else "left")
+                actual = sequence.decode_step(even(rows, 1))
             else:
-                found = live.answers(way, conversation, rows)
-            if isinstance(found, Raised):
-                refused(found)
-            changes = [*live.changes, *before.changes()]
-            about = f"what {way} was given, or uses, is changed"
-            expect(found).holds(not changes, about=about, detail="\n".join(changes[:4]))
+                actual = decoder.decode(method, sequence, rows)
+            if isinstance(actual, Raised):
+                refused(actual)
+            changes = [*changed_inputs, *environment.changes()]
+            about = f"{method} changes its inputs or the model"
+            expect(actual).holds(not changes, about=about, detail="\n".join(changes[:4]))
 
 
 @check("EC313", regimes=("one row",), examples=_FEW)
-def tearing_down_gives_the_memory_back(decoder: DecoderSubject, case: Prompts) -> None:
-    """A cache that is torn down, or that nobody holds any more, gives its memory back, and the decoder works as before.
+def tearing_down_a_cache_frees_its_memory(subject: DecoderSubject, case: Prompts) -> None:
+    """A cache that is torn down, or has no reference any more, frees its memory, and the decoder works as before.
 
-    Why: caches are the largest tensors of an evaluation, and the next model needs their room.
-    Usual cause: the model, a list of caches or a compiled graph still holds them after they were zeroed.
+    Why: caches are the largest tensors of an evaluation, and the next model needs their memory.
+    Usual cause: the model, a list of caches or a compiled graph still references them after they were set to zero.
     Fix: pytest_evalcheck.fixes.caches
     """
-    for live in decoder.tries():
-        rows = live.room(even(decoder.prompts(case.samples), len(case.samples[0])), NEW)
-        for way in live.ways:
-            conversation = live.start(len(rows))
-            if conversation.cache is live.record.model and not live.offers("tear_down"):
+    for decoder in subject.precisions():
+        rows = decoder.truncate(even(subject.prompts(case.samples), len(case.samples[0])), NEW_TOKENS)
+        for method in decoder.methods:
+            sequence = decoder.start(len(rows))
+            if sequence.cache is decoder.record.model and not decoder.offers("tear_down"):
                 raise NotApplicable("its cache is state of the model, and offers no tear_down")
-            before = live.answers(way, conversation, rows)
+            before = decoder.decode(method, sequence, rows)
             if isinstance(before, Raised):
                 refused(before)
                 continue
-            watched = Watched(live.memory(conversation.cache))
-            if live.offers("tear_down"):
-                conversation.operate("tear_down")
-            conversation.cache = None
-            alive = watched.alive()
-            if watched.size:
-                about = f"of a cache of {watched.size} bytes {alive} are still held after it was torn down"
+            watch = StorageWatch(decoder.cache_tensors(sequence.cache))
+            if decoder.offers("tear_down"):
+                sequence.apply("tear_down")
+            sequence.cache = None
+            alive = watch.alive()
+            if watch.size:
+                about = f"{alive} of {watch.size} bytes of a cache are still in memory after it was torn down"
                 expect(alive).holds(not alive, about=about)
             else:
                 inconclusive("the cache holds no numbers")
-            live.same(
-                live.fresh(way, rows), whole(before, rows), about=f"what rows get by {way} after a cache was torn down"
-            )
+            actual = decoder.decode_with_new_cache(method, rows)
+            about = f"what rows get by {method} after a cache was torn down"
+            decoder.assert_same(actual, all_rows_or_none(before, rows), about=about)
+
+
+def watching_inputs(record: Decoder, changes: list[str]) -> Decoder:
+    """The same record; ``changes`` gets a line for each input of ``step`` and ``generate`` that a call changes."""
+
+    def step(ids: Any, cache: Any, mask: Any, positions: Any) -> Any:
+        with _watching({"ids": ids, "mask": mask, "positions": positions}, "step", changes):
+            return record.step(ids, cache, mask, positions)  # type: ignore[misc]
+
+    def generate(prompts: list[list[int]], *others: Any) -> Any:
+        with _watching({"prompts": prompts}, "generate", changes):
+            return record.generate(prompts, *others)  # type: ignore[misc]
+
+    return replace(record, step=record.step and step, generate=record.generate and generate)
+
+
+@contextmanager
+def _watching(inputs: Mapping[str, Any], name: str, changes: list[str]) -> Iterator[None]:
+    before = Snapshot(inputs, name)
+    try:
+        yield
+    finally:
+        changes.extend(before.changes())
+
+
+class ModelEnvironment:
+    """A snapshot of what belongs to a decoder and is not its cache: weights, modes, configurations."""
+
+    def __init__(self, record: Decoder) -> None:
+        self._model, self._modes = record.model, _modes(record.model)
+        self._weights = Snapshot(_weights(record.model), "weights")
+        configuration = record.configuration or (lambda: _configurations(record.model))
+        self._configuration = Snapshot(configuration(), "configuration")
+
+    def changes(self) -> list[str]:
+        """What is different now."""
+        # A cache may be a module as well, and come or go.
+        modes = {name: mode for name, mode in _modes(self._model).items() if self._modes.get(name, mode) != mode}
+        changed = [f"{name or 'the model'}.training became {mode}" for name, mode in modes.items()]
+        return [*self._configuration.changes(), *self._weights.changes(), *changed]
+
+
+class StorageWatch:
+    """Weak references to the memory of tensors."""
+
+    def __init__(self, tensors: Sequence[Any]) -> None:
+        from torch.multiprocessing.reductions import StorageWeakRef
+
+        self._storages = [(StorageWeakRef(t.untyped_storage()), t.untyped_storage().nbytes()) for t in tensors]
+
+    @property
+    def size(self) -> int:
+        """The bytes of all of it."""
+        return sum(size for _, size in self._storages)
+
+    def alive(self) -> int:
+        """The bytes that are still referenced."""
+        if any(not reference.expired() for reference, _ in self._storages):
+            gc.collect()  # slow in a process with many modules, and seldom needed
+        return sum(size for reference, size in self._storages if not reference.expired())
+
+
+def _modes(model: Any) -> dict[str, bool]:
+    modules = model.named_modules() if hasattr(model, "named_modules") else ()
+    return {name: bool(getattr(module, "training", False)) for name, module in modules}
+
+
+def _weights(model: Any) -> dict[str, Any]:
+    return dict(model.named_parameters()) if hasattr(model, "named_parameters") else {}
+
+
+def _configurations(model: Any) -> dict[str, Any]:
+    return {name: getattr(model, name) for name in ("config", "generation_config") if hasattr(model, name)}

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from pytest_evalcheck.strategies.samples import Side
 
 Full = Callable[[Any, Any, Any], Any]
-"""``full(ids, mask, positions)`` gives the logits ``[rows, n, vocab]``, without a cache."""
+"""``full(ids, mask, positions)`` returns the logits ``[rows, n, vocab]``, without a cache."""
 Step = Callable[[Any, Any, Any, Any], Any]
-"""``step(ids, cache, mask, positions)`` gives the logits ``[rows, n, vocab]`` of new ids, or ``(logits, cache)``.
+"""``step(ids, cache, mask, positions)`` returns the logits ``[rows, n, vocab]`` of new ids, or ``(logits, cache)``.
 
 ``ids`` and ``positions`` are int64 ``[rows, n]``, ``mask`` is int64 ``[rows, past + n]``: it covers what the cache
 holds and the new ids, 1 for a token and 0 for padding. A position counts the tokens of its row, and is 0 at padding.
 """
 Generate = Callable[[list[list[int]], Any, int, tuple[int, ...]], Sequence[Any]]
-"""``generate(prompts, cache, max_new_tokens, stop)`` gives of each prompt the new tokens, greedily.
+"""``generate(prompts, cache, max_new_tokens, stop)`` returns the new tokens of each prompt, greedily.
 
 A row ends with its stop token or just before it; nothing may follow. ``stop`` may be empty.
 """
@@ -27,27 +27,37 @@ REFUSALS = ("chunks", "smaller batches", "padding")
 SIDES = ("left", "right")
 
 
+def truncate_at_stop(tokens: Sequence[int], stop: Collection[int], *, keep_stop: bool = False) -> list[int]:
+    """The tokens before the first stop token, or up to it with ``keep_stop``; all of them where none is one.
+
+    >>> truncate_at_stop([4, 5, 6], {5}), truncate_at_stop([4, 5, 6], {5}, keep_stop=True)
+    ([4], [4, 5])
+    """
+    first = next((index for index, token in enumerate(tokens) if token in stop), len(tokens))
+    return list(tokens[: first + keep_stop])
+
+
 @dataclass(frozen=True)
 class Decoder:
-    """What generates with a cache, as callables. Needed are ``make_cache``, and ``step`` or ``generate``.
+    """What generates with a cache, as callables. ``make_cache`` is required, and ``step`` or ``generate``.
 
-    What is left out is reported as not applicable, e.g. EC310 without ``generate``. Of one record only one cache is in
-    use at a time, so the cache may also be state inside the model.
+    A check that needs a field which is left out is not applicable, e.g. EC310 without ``generate``. Only one cache of a
+    record is in use at a time, so the cache may also be state inside the model.
     """
 
     model: Any
-    """The module that decodes; its configuration, weights and modes are to stay as they are."""
+    """The module that decodes; its configuration, weights and modes must stay as they are."""
     _: KW_ONLY
     make_cache: Callable[[int], Any]
-    """``make_cache(rows)`` gives a new, empty cache for up to so many rows, or a handle to one; never None."""
+    """``make_cache(rows)`` returns a new, empty cache for up to so many rows, or a handle to one; never None."""
     step: Step | None = None
-    """Without one, and without ``generate``, the adapter of a library that is known fills it in."""
+    """Where it is left out, and ``generate`` too, the adapter of a known library fills it in."""
     full: Full | None = None
-    """What cached decoding is held against; ``step`` with None for a cache, where it is left out."""
+    """What cached decoding is compared with; where it is left out, ``step`` with None for a cache."""
     generate: Generate | None = None
     """A whole generation with a cache that is new or was reset."""
     operations: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    """Those of `OPERATIONS` that the cache offers. Each takes the cache, and gives a new one or None.
+    """Those of `OPERATIONS` that the cache offers. Each takes the cache, and returns a new one or None.
 
     ``reset(cache)``, ``tear_down(cache)``, ``reorder(cache, order)``: row ``i`` becomes what row ``order[i]`` was,
     ``select(cache, rows)``: fewer rows, ``repeat(cache, times)``: rows 0 0 1 1, ``crop(cache, length)``: the first
@@ -63,37 +73,37 @@ class Decoder:
     sides: tuple[Side, ...] = ("left",)
     """The sides on which prompts may be padded for ``step``; none where rows must be of one length."""
     pad_token: int = 0
-    """The id where there is padding, and in rows that only fill a batch."""
+    """The id of padding, and of rows that only fill a batch."""
     suppressed: tuple[int, ...] = ()
-    """Ids that ``generate`` never gives, whatever their logits."""
+    """Ids that ``generate`` never returns, whatever their logits."""
     tensors: Callable[[Any], Iterable[Any]] | None = None
-    """``tensors(cache)`` gives the memory of a cache; by default the tensors that are found in its attributes."""
+    """``tensors(cache)`` returns the memory of a cache; by default the tensors that are found in its attributes."""
     configuration: Callable[[], Any] | None = None
-    """What decoding may not change; by default the ``config`` and ``generation_config`` of the model."""
+    """What decoding must not change; by default the ``config`` and ``generation_config`` of the model."""
     in_float32: Callable[[], Decoder] | None = None
     """The same decoder with the same weights in float32, for what is NaN otherwise: softmax of a masked row."""
 
     def __post_init__(self) -> None:
         for name, known in (("operations", OPERATIONS), ("refuses", REFUSALS), ("sides", SIDES)):
-            given = getattr(self, name)
-            odd = [given] if isinstance(given, str) else [one for one in given if one not in known]
-            if odd:
-                raise TypeError(f"{name} has {odd[0]!r}; expected some of {', '.join(map(repr, known))}")
+            value = getattr(self, name)
+            unknown = [value] if isinstance(value, str) else [item for item in value if item not in known]
+            if unknown:
+                raise TypeError(f"{name} has {unknown[0]!r}; expected some of {', '.join(map(repr, known))}")
         for name in ("make_cache", "step", "full", "generate", "in_float32"):
-            given = getattr(self, name)
-            if not callable(given) and (given is not None or name == "make_cache"):
-                raise TypeError(f"{name}={given!r}; expected a function")
+            value = getattr(self, name)
+            if not callable(value) and (value is not None or name == "make_cache"):
+                raise TypeError(f"{name}={value!r}; expected a function")
         for name in ("capacity", "max_rows"):
-            given = getattr(self, name)
-            if given is not None and (isinstance(given, bool) or not isinstance(given, int) or given < 1):
-                raise TypeError(f"{name}={given!r}; expected a number of at least 1, or None")
+            value = getattr(self, name)
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise TypeError(f"{name}={value!r}; expected a number of at least 1, or None")
 
     @property
     def complete(self) -> bool:
-        """Whether it says how to decode, and what to hold that against."""
+        """Whether it says how to decode, and what to compare that with."""
         return self.step is not None or (self.generate is not None and self.full is not None)
 
     def contents(self) -> dict[str, Any]:
-        """What nobody may change in a decoder that is only copied."""
+        """What must not change in a decoder that is only copied."""
         state = getattr(self.model, "state_dict", None)
         return dict(state() if callable(state) else getattr(self.model, "__dict__", {}))

@@ -1,34 +1,42 @@
-"""A decoder in use, what it answers to rows, and how answers are held against each other."""
+"""A decoder under test: calling it with and without a cache, and comparing what the rows of a batch get."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
+from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference, show
 from pytest_evalcheck.expectations.failures import expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
-from pytest_evalcheck.kinds.decoder.cached_decoding import Conversation
-from pytest_evalcheck.kinds.decoder.calls import Calls, Ids
-from pytest_evalcheck.kinds.decoder.generation import greedy
 from pytest_evalcheck.kinds.decoder.record import Decoder
 from pytest_evalcheck.kinds.device.tensor_search import held
+from pytest_evalcheck.strategies.samples import Side, padded
 
-NEW = 3
+Ids = Sequence[Sequence[int]]
+"""Rows of ids, of one length unless said otherwise."""
+
+NEW_TOKENS = 3
 """How many tokens are generated where their number is not the point."""
 
 
-class Live(Calls):
-    """One decoder in one precision."""
+class DecoderUnderTest:
+    """One decoder in one precision.
 
-    def __init__(self, record: Decoder, device: str, tolerance: Tolerance, *, last: bool) -> None:
-        super().__init__(record, device)
-        self.tolerance, self.last, self.again = tolerance, last, False
+    Tensors are created new for every call. An error of the decoder is a result, `Raised`; a result that is no answer
+    is a `TargetError`.
+    """
+
+    def __init__(self, record: Decoder, device: str, tolerance: Tolerance, *, last_precision: bool) -> None:
+        self.record, self.device, self.tolerance = record, device, tolerance
+        self.last_precision, self.retry_in_float32 = last_precision, False
+        self._logits_by_ids: dict[Any, Any] = {}
+        if hasattr(record.model, "eval"):
+            record.model.eval()  # as every evaluation does first
 
     @property
-    def ways(self) -> tuple[str, ...]:
+    def methods(self) -> tuple[str, ...]:
         """How it decodes with a cache: by ``step``, by ``generate``, or both."""
         return tuple(name for name in ("step", "generate") if getattr(self.record, name) is not None)
 
@@ -37,95 +45,231 @@ class Live(Calls):
         return operation in self.record.operations
 
     def refuses(self, what: str) -> bool:
-        """Whether it may refuse something that others may not."""
+        """Whether the record declares that the decoder refuses something."""
         return what in self.record.refuses
 
-    def declared(self, found: Any, what: str) -> bool:
-        """Whether this is an error that the decoder says it raises; such a case says nothing about a promise."""
-        declared = isinstance(found, Raised) and self.refuses(what)
+    def is_declared_refusal(self, actual: Any, what: str) -> bool:
+        """Whether this is an error that the record declares; such a case is inconclusive."""
+        declared = isinstance(actual, Raised) and self.refuses(what)
         if declared:
-            inconclusive(f"it says that it refuses {what}, and does: {found}")
+            inconclusive(f"the decoder declares that it refuses {what}, and does: {actual}")
         return declared
 
-    def room(self, rows: Ids, spare: int = 0) -> list[list[int]]:
-        """As many rows as a cache takes, cut so that it has room for ``spare`` more tokens."""
-        most = None if self.record.capacity is None else max(1, self.record.capacity - spare)
-        return [list(row[:most]) for row in rows[: self.record.max_rows]]
+    def truncate(self, rows: Ids, spare: int = 0) -> list[list[int]]:
+        """As many rows as a cache takes, each cut so that the cache has room for ``spare`` more tokens."""
+        longest = None if self.record.capacity is None else max(1, self.record.capacity - spare)
+        return [list(row[:longest]) for row in rows[: self.record.max_rows]]
 
-    def start(self, rows: int) -> Conversation:
+    def start(self, rows: int) -> CachedSequence:
         """A new cache for so many rows."""
-        return Conversation(self, rows)
+        return CachedSequence(self, rows)
 
-    def answers(self, way: str, conversation: Conversation, rows: Ids) -> Any:
-        """What rows of one length get: their logits, the last token by itself; or `NEW` tokens; or the error."""
-        if way == "generate":
-            return conversation.error or self.generate(rows, conversation.cache, NEW)
+    def decode(self, method: str, sequence: CachedSequence, rows: Ids) -> Any:
+        """What rows of one length get: their logits, or `NEW_TOKENS` tokens, or the error.
+
+        By ``step`` the last token comes in a call of its own.
+        """
+        if method == "generate":
+            return sequence.error or self.generate(rows, sequence.cache, NEW_TOKENS)
         length = len(rows[0])
-        return conversation.feed_pieces(rows, [length - 1, 1] if length > 1 else [1])
+        return sequence.decode_chunks(rows, [length - 1, 1] if length > 1 else [1])
 
-    def fresh(self, way: str, rows: Ids, made_for: int = 0) -> Any:
-        """The same with a new cache, made for these rows or for another number. None where a row is missing."""
-        return whole(self.answers(way, self.start(made_for or len(rows)), rows), rows)
+    def decode_both(
+        self, method: str, rows: Ids, *, chunks: Sequence[int] = (), count: int = NEW_TOKENS
+    ) -> tuple[Any, Any]:
+        """What rows of one length get with a new cache, and what they get without one.
 
-    def uncached(self, rows: Ids) -> Any:
+        By ``step`` they come in ``chunks``, by ``generate`` they get ``count`` tokens.
+        """
+        sequence = self.start(len(rows))
+        if method == "step":
+            actual = sequence.decode_chunks(rows, chunks) if chunks else self.decode(method, sequence, rows)
+            return actual, self.decode_uncached(rows)
+        actual = sequence.error or all_rows_or_none(self.generate(rows, sequence.cache, count), rows)
+        return actual, self.greedy(rows, actual, count)
+
+    def decode_with_new_cache(self, method: str, rows: Ids, cache_rows: int = 0) -> Any:
+        """The same with a new cache, for as many rows or for ``cache_rows``. None where a row is missing."""
+        return all_rows_or_none(self.decode(method, self.start(cache_rows or len(rows)), rows), rows)
+
+    def decode_in_turn(self, method: str, cache_rows: int, batches: Sequence[Ids]) -> list[Any]:
+        """What batches get that are decoded one after the other with one cache, which is reset between them."""
+        sequence, results = self.start(cache_rows), []
+        for index, rows in enumerate(batches):
+            if index:
+                sequence.error = None  # what was refused must not stay in a cache that is reset
+                sequence.apply("reset")
+            results.append(self.decode(method, sequence, rows))
+        return results
+
+    def decode_uncached(self, rows: Ids) -> Any:
         """For each of these rows of one length the logits without a cache ``[n, vocab]``, or the error."""
         logits = self.full(rows)
         return logits if isinstance(logits, Raised) else list(logits)
 
-    def greedy(self, prompts: Ids, found: Any, count: int = NEW) -> Any:
-        """For each prompt the tokens that are generated without a cache, or the error; None where a row is missing."""
-        return greedy(self, prompts, found, count, self.tolerance.atol)
+    def greedy(self, prompts: Ids, actual: Any, count: int = NEW_TOKENS) -> Any:
+        """For each prompt the ``count`` tokens that are generated without a cache, or the error.
 
-    def in_turn(self, way: str, made_for: int, batches: Sequence[Ids]) -> list[Any]:
-        """What batches get that come one after the other into one cache, which is reset between them."""
-        conversation, found = self.start(made_for), []
-        for place, rows in enumerate(batches):
-            if place:
-                conversation.error = None  # what was refused must not stay in a cache that is reset
-                conversation.operate("reset")
-            found.append(self.answers(way, conversation, rows))
-        return found
+        Where two logits are equal within the tolerance, the token of ``actual`` is right. Rows of ``actual`` may be
+        shorter. None where ``actual`` does not have one row per prompt.
+        """
+        if actual is None or (not isinstance(actual, Raised) and len(actual) != len(prompts)):
+            return None
+        rows: Ids = [[] for _ in prompts] if isinstance(actual, Raised) else actual
+        greedy = [self._greedy(list(prompt), row, count) for prompt, row in zip(prompts, rows, strict=True)]
+        return next((row for row in greedy if isinstance(row, Raised)), greedy)
 
-    def memory(self, cache: Any) -> list[Any]:
-        """The tensors of a cache that hold numbers."""
-        given = self.record.tensors
-        found = attempt("tensors", lambda: list((given or _held)(cache)))
+    def _greedy(self, prompt: list[int], actual: Sequence[int], count: int) -> Any:
+        wanted = len(actual) if 0 < len(actual) < count else count
+        tokens: list[int] = []
+        while len(tokens) < wanted:
+            # As long as tokens equal `actual`, these ids are the same, and their logits are kept: one forward for all.
+            logits = self.full([[*prompt, *tokens, *actual[len(tokens) : wanted - 1]]])
+            if isinstance(logits, Raised):
+                return logits
+            scores = logits[0][len(prompt) + len(tokens) - 1].clone()
+            scores[list(self.record.suppressed)] = float("-inf")
+            token = actual[len(tokens)] if len(tokens) < len(actual) else -1
+            as_likely = 0 <= token < len(scores) and bool(scores[token] >= scores.max() - self.tolerance.atol)
+            tokens.append(token if as_likely else int(scores.argmax()))
+        return tokens
+
+    def cache_tensors(self, cache: Any) -> list[Any]:
+        """The floating tensors of a cache, without the weights of the model."""
+        tensors = self.record.tensors or (lambda cache: held(cache).values())
+        found = attempt("tensors", lambda: list(tensors(cache)))
         if isinstance(found, Raised):
             raise TargetError("tensors() gave no tensors", actual=str(found), expected="tensors", cause="tensors")
-        state = getattr(self.record.model, "parameters", None)
-        own = {tensor.data_ptr() for tensor in state()} if callable(state) else set()
+        parameters = getattr(self.record.model, "parameters", None)
+        weights = {tensor.data_ptr() for tensor in parameters()} if callable(parameters) else set()
         dense = [part for tensor in found for part in _dense(tensor)]
-        return [tensor for tensor in dense if tensor.is_floating_point() and tensor.data_ptr() not in own]
+        return [tensor for tensor in dense if tensor.is_floating_point() and tensor.data_ptr() not in weights]
 
-    def same(self, actual: Any, expected: Any, *, about: str) -> None:
-        """Hold what a list of rows got against another.
+    def assert_same(self, actual: Any, expected: Any, *, about: str) -> None:
+        """Compare what a list of rows gets with what is expected.
 
-        Where the expected is an error, or lacks a row, another promise is broken, and this one says nothing.
+        Where ``expected`` is an error, or lacks a row, another check fails, and the case is inconclusive.
         """
         if expected is None:
-            inconclusive("rows are lost wherever rows are generated; EC305 tells")
+            inconclusive("rows are lost wherever rows are generated; see EC305")
         elif isinstance(expected, Raised):
             refused(expected)
         elif _has_nan(actual) or _has_nan(expected):
-            if self.last:
+            if self.last_precision:
                 raise TargetError("logits are NaN", actual=about, expected="numbers", cause="nan")
-            self.again = True
-        elif self._close(actual, expected):
+            self.retry_in_float32 = True
+        elif self._is_close(actual, expected):
             expect(actual).holds(True, about=about)
         else:
             expect(actual).equals(expected, about=about, tolerance=self.tolerance)
 
-    def agree(self, actual: Any, expected: Any) -> bool:
-        """Whether two answers say the same."""
-        return self._close(actual, expected) or difference(actual, expected, self.tolerance) is None
+    def agrees(self, actual: Any, expected: Any) -> bool:
+        """Whether two results are equal within the tolerance."""
+        return self._is_close(actual, expected) or difference(actual, expected, self.tolerance) is None
 
-    def begins(self, actual: Any, expected: Any) -> bool:
-        """Whether the first rows of an answer are those that are expected; where these are no rows, that is so."""
+    def starts_with(self, actual: Any, expected: Any) -> bool:
+        """Whether the first rows of a result are the expected rows; true where ``expected`` is not a list of rows."""
         if not isinstance(expected, list):
             return True
-        return isinstance(actual, list) and self.agree(actual[: len(expected)], expected)
+        return isinstance(actual, list) and self.agrees(actual[: len(expected)], expected)
 
-    def _close(self, actual: Any, expected: Any) -> bool:
+    def make_cache(self, rows: int) -> Any:
+        """A new cache, or the error.
+
+        Raises:
+            TargetError: where it is None.
+        """
+        cache = self._call("make_cache", self.record.make_cache, rows)
+        if cache is None:
+            raise TargetError(
+                "make_cache() gave None, which stands for no cache",
+                expected="a cache, or any handle to one that is kept in the model",
+                actual="None",
+                cause="cache",
+            )
+        return cache
+
+    def full(self, ids: Ids) -> Any:
+        """The logits ``[rows, n, vocab]`` of rows of one length without a cache, kept by their ids; or the error."""
+        key = tuple(map(tuple, ids))
+        if key not in self._logits_by_ids:
+            masks, positions = [[1] * len(row) for row in ids], [list(range(len(row))) for row in ids]
+            run = self.record.full or (lambda *inputs: self._step(inputs[0], None, *inputs[1:])[0])
+            self._logits_by_ids[key] = self._logits("full", run, ids, masks, positions)
+        return self._logits_by_ids[key]
+
+    def step(self, cache: Any, ids: Ids, masks: Ids, positions: Ids) -> tuple[Any, Any]:
+        """The logits of new ids ``[rows, n, vocab]`` or the error, and the cache that holds them."""
+        after = cache
+
+        def run(ids: Any, mask: Any, positions: Any) -> Any:
+            nonlocal after
+            logits, after = self._step(ids, cache, mask, positions)
+            return logits
+
+        return self._logits("step", run, ids, masks, positions), after
+
+    def generate(self, prompts: Ids, cache: Any, count: int, stop: tuple[int, ...] = ()) -> Any:
+        """Of each prompt the new tokens as a list, or the error.
+
+        Raises:
+            TargetError: where they are not lists of ids.
+        """
+        assert self.record.generate is not None
+        rows = self._call("generate", self.record.generate, [list(row) for row in prompts], cache, count, stop)
+        if isinstance(rows, Raised):
+            return rows
+        try:
+            return [[int(token) for token in row] for row in rows]
+        except (TypeError, ValueError) as error:
+            raise TargetError(
+                "generate() gave no tokens",
+                expected="one list of new ids a prompt",
+                actual=f"{type(rows).__name__}: {show(rows)}",
+                cause="tokens",
+            ) from error
+
+    def operate(self, name: str, cache: Any, *arguments: Any) -> Any:
+        """The cache after one of its operations, or the error. Lists become tensors."""
+        inputs = [self._int64(argument) if isinstance(argument, list) else argument for argument in arguments]
+        after = self._call(name, self.record.operations[name], cache, *inputs)
+        return cache if after is None else after
+
+    def _int64(self, rows: Any) -> Any:
+        import torch
+
+        return torch.tensor(rows, dtype=torch.int64, device=self.device)
+
+    def _step(self, ids: Any, cache: Any, mask: Any, positions: Any) -> tuple[Any, Any]:
+        assert self.record.step is not None
+        result = self.record.step(ids, cache, mask, positions)
+        return result if isinstance(result, tuple) and len(result) == 2 else (result, cache)
+
+    def _logits(self, where: str, run: Callable[..., Any], ids: Ids, masks: Ids, positions: Ids) -> Any:
+        import torch
+
+        logits = self._call(where, run, *map(self._int64, (ids, masks, positions)))
+        if isinstance(logits, Raised):
+            return logits
+        size = len(ids), len(ids[0])
+        floating = isinstance(logits, torch.Tensor) and logits.is_floating_point()
+        if not (floating and logits.dim() == 3 and tuple(logits.shape[:2]) == size):
+            shape = f"a tensor of shape {list(logits.shape)} and {logits.dtype}" if hasattr(logits, "shape") else ""
+            raise TargetError(
+                f"{where}() gave no logits of the ids",
+                expected=f"a floating tensor of shape [{size[0]}, {size[1]}, vocabulary]",
+                actual=shape or f"{type(logits).__name__}: {show(logits)}",
+                cause="logits",
+            )
+        return logits.detach().clone()  # the next call may write into them
+
+    def _call(self, where: str, call: Callable[..., Any], *arguments: Any) -> Any:
+        import torch
+
+        with torch.no_grad():
+            return attempt(where, call, *arguments)
+
+    def _is_close(self, actual: Any, expected: Any) -> bool:
         import torch
 
         if not (isinstance(actual, list) and isinstance(expected, list) and len(actual) == len(expected)):
@@ -140,64 +284,129 @@ class Live(Calls):
         )
 
 
+class CachedSequence:
+    """Rows that are decoded with one cache, and their masks. After an error every result is that error."""
+
+    def __init__(self, decoder: DecoderUnderTest, rows: int) -> None:
+        self._decoder = decoder
+        self._masks: list[list[int]] = []
+        self.cache = decoder.make_cache(rows)
+        self.error: Raised | None = self.cache if isinstance(self.cache, Raised) else None
+
+    def decode_step(self, ids: Ids, masks: Ids | None = None) -> Any:
+        """The logits of new ids ``[rows, n, vocab]``, or the error. Without masks all ids are tokens."""
+        if self.error:
+            return self.error
+        new = [list(row) for row in masks or [[1] * len(row) for row in ids]]
+        past = self._masks or [[] for _ in ids]
+        whole = [[*before, *row] for before, row in zip(past, new, strict=True)]
+        positions = [_positions(row)[len(before) :] for before, row in zip(past, whole, strict=True)]
+        logits, self.cache = self._decoder.step(self.cache, ids, whole, positions)
+        self._masks, self.error = whole, logits if isinstance(logits, Raised) else None
+        return logits
+
+    def decode_padded(self, rows: Ids, side: Side) -> Any:
+        """For each row of unequal length the logits of its tokens ``[n, vocab]``, or the error."""
+        width, pad = max(map(len, rows)), self._decoder.record.pad_token
+        masks = [padded([1] * len(row), side, width, 0) for row in rows]
+        logits = self.decode_step([padded(row, side, width, pad) for row in rows], masks)
+        if isinstance(logits, Raised):
+            return logits
+        starts = [width - len(row) if side == "left" else 0 for row in rows]
+        return [own[start : start + len(row)] for own, start, row in zip(logits, starts, rows, strict=True)]
+
+    def decode_chunks(self, ids: Ids, sizes: Sequence[int]) -> Any:
+        """For each row the logits ``[n, vocab]`` of ids that come in chunks of these sizes, or the error."""
+        import torch
+
+        logits, start = [], 0
+        for size in sizes:
+            logits.append(self.decode_step([row[start : start + size] for row in ids]))
+            start += size
+        return self.error or list(torch.cat(logits, dim=1))
+
+    def apply(self, operation: str, *arguments: Any) -> None:
+        """Apply an operation that the cache offers, to the cache and to the masks."""
+        if self.error:
+            return
+        after = self._decoder.operate(operation, self.cache, *arguments)
+        if isinstance(after, Raised):
+            self.error = after
+            return
+        self.cache, self._masks = after, LIST_OPERATIONS[operation](self._masks, *arguments)
+
+
+LIST_OPERATIONS: dict[str, Callable[..., list[list[int]]]] = {
+    "reset": lambda _: [],
+    "tear_down": lambda _: [],
+    "reorder": lambda rows, order: [rows[i] for i in order],
+    "select": lambda rows, kept: [rows[i] for i in kept],
+    "repeat": lambda rows, times: [row for row in rows for _ in range(times)],
+    "crop": lambda rows, length: [row[:length] for row in rows],
+}
+"""The operations of a cache, for lists of rows with one entry per token."""
+
+
 @dataclass(frozen=True)
 class DecoderSubject(Subject):
-    """The decoder under test: new ones on demand, and prompts to give them."""
+    """The decoder under test: new ones on demand, and prompts for them."""
+
+    kind: ClassVar[str] = "decoder"
 
     build: Callable[[], Decoder]
 
-    def tries(self) -> Iterator[Live]:
-        """A new decoder; and, where NaN came up, the same in float32."""
+    def precisions(self) -> Iterator[DecoderUnderTest]:
+        """A new decoder; and, where its logits were NaN, the same in float32."""
         record = self.build()
-        live = Live(record, self.device, self.tolerance, last=record.in_float32 is None)
-        yield live
-        if live.again:
-            made = attempt("in_float32", record.in_float32)  # type: ignore[arg-type]
-            if not isinstance(made, Decoder):
+        decoder = DecoderUnderTest(record, self.device, self.tolerance, last_precision=record.in_float32 is None)
+        yield decoder
+        if decoder.retry_in_float32:
+            single = attempt("in_float32", record.in_float32)  # type: ignore[arg-type]
+            if not isinstance(single, Decoder):
                 raise TargetError(
-                    "in_float32() gave no decoder", actual=str(made), expected="an ec.Decoder", cause="nan"
+                    "in_float32() gave no decoder", actual=str(single), expected="an ec.Decoder", cause="nan"
                 )
-            yield Live(made, self.device, self.tolerance, last=True)
+            yield DecoderUnderTest(single, self.device, self.tolerance, last_precision=True)
 
     def prompts(self, rows: Rows) -> list[list[int]]:
         """The ids of these samples.
 
         Raises:
-            TargetError: where the collate gives anything else than one list of ids a sample.
+            TargetError: where the collate gives anything else than one list of ids per sample.
         """
-        made = attempt("the collate", self.inputs.collate, list(rows))
-        good = isinstance(made, list) and len(made) == len(rows)
-        if not good or not all(isinstance(row, list) and row and all(map(_is_id, row)) for row in made):
+        prompts = attempt("the collate", self.inputs.collate, list(rows))
+        is_list = isinstance(prompts, list) and len(prompts) == len(rows)
+        if not is_list or not all(isinstance(row, list) and row and all(map(_is_id, row)) for row in prompts):
             raise TargetError(
                 "the collate did not give prompts",
-                actual=str(made)[:200],
+                actual=str(prompts)[:200],
                 expected=f"{len(rows)} lists of at least one id",
                 cause="collate",
             )
-        return made  # type: ignore[no-any-return]
+        return prompts  # type: ignore[no-any-return]
 
 
-def counted(number: int, what: str) -> str:
+def plural(number: int, noun: str) -> str:
     """``1 row``, ``2 rows``."""
-    return f"{number} {what}" + "s" * (number != 1)
+    return f"{number} {noun}" + "s" * (number != 1)
 
 
-def whole(answers: Any, rows: Sequence[Any]) -> Any:
-    """Answers that can be held against others: None where there is not one for each row."""
-    return None if isinstance(answers, list) and len(answers) != len(rows) else answers
+def all_rows_or_none(results: Any, rows: Sequence[Any]) -> Any:
+    """Results that can be compared: an error, or one result per row; None where a row is missing."""
+    return None if isinstance(results, list) and len(results) != len(rows) else results
+
+
+def _positions(mask: Sequence[int]) -> list[int]:
+    return [max(0, sum(mask[: index + 1]) - 1) * real for index, real in enumerate(mask)]
 
 
 def _dense(tensor: Any) -> Iterator[Any]:
-    """The tensors that a tensor keeps its numbers in, such as the integers and scales of a quantised one; or itself."""
+    """The tensors that a tensor subclass wraps, such as the integers and scales of a quantised one; or itself."""
     if not hasattr(tensor, "__tensor_flatten__"):
         yield tensor
         return
     for name in tensor.__tensor_flatten__()[0]:
         yield from _dense(getattr(tensor, name))
-
-
-def _held(cache: Any) -> list[Any]:
-    return list(held(cache).values())
 
 
 def _has_nan(rows: Any) -> bool:

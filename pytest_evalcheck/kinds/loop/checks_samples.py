@@ -27,7 +27,7 @@ def every_sample_counts_exactly_once(loop: LoopSubject, case: Spread) -> None:
 
     Why: scores of a shared benchmark are compared to the third digit, on the samples that everybody has.
     Usual cause: a distributed sampler repeats samples to fill the last ranks, or the remainder is dropped.
-    Fix: pytest_evalcheck.fixes.loops.ById
+    Fix: pytest_evalcheck.fixes.loops.PredictionsById
     """
     size, count, seen = case.batch_size, len(case.samples), loop.record.over_ranks is not None
     plain = loop.evaluated(case.samples, batch_size=size)
@@ -55,7 +55,7 @@ def every_sample_counts_exactly_once_over_processes(loop: LoopSubject, case: Gat
 
     Why: what real processes gather is padded, cut and ordered by code that ranks in one process never run.
     Usual cause: each rank takes the mean of its own samples, and those means are averaged.
-    Fix: pytest_evalcheck.fixes.loops.gather_with
+    Fix: pytest_evalcheck.fixes.loops.gather_function
     """
     if loop.record.on_rank is None:
         raise NotApplicable("the loop does not evaluate over processes: ec.Loop(..., on_rank=...)")
@@ -92,7 +92,7 @@ def what_is_said_of_a_sample_is_its_own(loop: LoopSubject, case: Evaluation) -> 
     Why: error analysis, and every metric that is worked out from saved predictions, reads these records.
     Usual cause: predictions of unequal length are padded, joined and cut elsewhere than the labels, or samples are
     sorted by length and only part of what is said of them is put back.
-    Fix: pytest_evalcheck.fixes.loops.ById
+    Fix: pytest_evalcheck.fixes.loops.PredictionsById
     """
     alone = [loop.records([row], batch_size=case.batch_size) for row in case.samples]
     own = [found if isinstance(found, Raised) else [fields for _, fields in found] for found in alone]
@@ -115,7 +115,7 @@ def a_batch_that_is_retried_counts_once(loop: LoopSubject, case: Exhausted) -> N
 
     Why: with a batch size that fits itself to the memory, what counts twice depends on the machine.
     Usual cause: what the first parts of a batch added is not taken back before the batch is tried again.
-    Fix: pytest_evalcheck.fixes.loops.counted_once
+    Fix: pytest_evalcheck.fixes.loops.retry_in_parts
     """
     if not loop.record.retries:
         raise NotApplicable("the loop does not retry a batch: ec.Loop(..., retries=True)")

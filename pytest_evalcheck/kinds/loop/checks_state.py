@@ -51,7 +51,7 @@ def evaluating_leaves_training_as_it_was(loop: LoopSubject, case: Interrupted) -
     Why: how often one looks at a model must not decide what becomes of it.
     Usual cause: `model.train()` wakes frozen layers, a data loader draws from the generator that training uses, or
     nothing is put back when an error leaves the loop.
-    Fix: pytest_evalcheck.fixes.lent
+    Fix: pytest_evalcheck.fixes.evaluating
     """
     good = loop.data(case.samples)
     failing = {"": good, f" in which sample {case.broken} could not be read": good.failing(case.broken)}

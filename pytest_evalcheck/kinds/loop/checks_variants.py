@@ -20,7 +20,7 @@ def a_variant_gives_the_numbers_of_the_plain_configuration(loop: LoopSubject, ca
 
     Why: a faster evaluation is worth nothing where its numbers are those of another model.
     Usual cause: a buffer outlives the batch it was made for, or results come back in the order they were worked out.
-    Fix: pytest_evalcheck.fixes.loops.ById
+    Fix: pytest_evalcheck.fixes.loops.PredictionsById
     """
     variants = declared(loop, budgeted=False)
     measure(loop, {name: variant for name, variant in variants.items() if variant.budget is None})

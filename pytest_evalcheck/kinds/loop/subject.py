@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised, show
 from pytest_evalcheck.expectations.failures import NotApplicable
@@ -71,6 +71,10 @@ class LiveLoop:
 @dataclass(frozen=True)
 class LoopSubject(Subject):
     """The loop under test: new ones on demand, and the data to evaluate."""
+
+    kind: ClassVar[str] = "loop"
+    variants: Mapping[str, Any] = field(default_factory=dict)
+    """Optimised configurations of the same loop, by name."""
 
     build: Callable[[], Loop]
 

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable
@@ -171,6 +171,8 @@ class LiveMetric:
 @dataclass(frozen=True)
 class MetricSubject(Subject):
     """The metric under test: creates new ones and feeds them with samples."""
+
+    kind: ClassVar[str] = "metric"
 
     build: Callable[[], Metric]
 

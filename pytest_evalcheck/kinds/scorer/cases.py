@@ -1,4 +1,4 @@
-"""Documents with their responses: a few, one odd among others, many."""
+"""Documents with their responses: a few, one malformed or faulty among others, many."""
 
 from __future__ import annotations
 
@@ -26,51 +26,48 @@ class Documents:
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> Documents | None:
-        del inputs
         return cls(samples=samples) if samples else None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Odd:
-    """Documents, and one with an odd response (empty, None, none at all) that is put among them."""
+class MalformedResponse:
+    """Documents, and one with a malformed response (empty, None, none at all) that is inserted at ``index``."""
 
     samples: Rows
     odd: Sample
-    place: int
+    index: int
 
     @property
-    def mixed(self) -> Rows:
+    def documents(self) -> Rows:
         """All of them."""
-        return [*self.samples[: self.place], self.odd, *self.samples[self.place :]]
+        return [*self.samples[: self.index], self.odd, *self.samples[self.index :]]
 
     @property
     def regimes(self) -> frozenset[str]:
-        reached = {"an odd response first"} if self.place == 0 else set()
-        if self.place == len(self.samples):
-            reached.add("an odd response last")
-        return frozenset(reached)
+        reached = {"an odd response first"} if self.index == 0 else set()
+        return frozenset(reached | ({"an odd response last"} if self.index == len(self.samples) else set()))
 
     @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Odd]:
-        @st.composite
-        def odd(draw: st.DrawFn) -> Odd:
-            assert inputs.odd is not None
-            rows = draw(inputs.rows(min_size=1, max_size=4))
-            return cls(samples=rows, odd=draw(inputs.odd), place=draw(st.integers(0, len(rows))))
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[MalformedResponse]:
+        assert inputs.odd is not None
+        odd = inputs.odd
 
-        return odd()
+        def documents(rows: Rows) -> st.SearchStrategy[MalformedResponse]:
+            return st.builds(cls, samples=st.just(rows), odd=odd, index=st.integers(0, len(rows)))
+
+        return inputs.rows(min_size=1, max_size=4).flatmap(documents)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Crowd:
-    """As many documents as it takes for workers to get in each other's way: a few samples, again and again."""
+class ManyDocuments:
+    """As many documents as it takes to keep several workers busy: a few samples, repeated."""
 
     samples: Rows
     copies: int
 
     @property
     def documents(self) -> Rows:
-        """All of them, so that neighbours are not the same."""
+        """All of them; neighbours are different."""
         return self.samples * self.copies
 
     @property
@@ -78,39 +75,111 @@ class Crowd:
         return frozenset({"fewer documents than workers" if len(self.documents) < 2 else "many documents"})
 
     @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Crowd]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[ManyDocuments]:
         few = st.builds(cls, samples=inputs.rows(min_size=1, max_size=1), copies=st.just(1))
         many = st.builds(cls, samples=inputs.rows(min_size=2, max_size=4), copies=st.sampled_from([6, 12]))
         return st.one_of(many, few, many)
 
     @classmethod
-    def of(cls, inputs: SampleStrategy, samples: Rows) -> Crowd | None:
-        del inputs
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> ManyDocuments | None:
         return cls(samples=samples, copies=6) if samples else None
 
 
 @dataclass(frozen=True, kw_only=True)
-class OneOfMany:
-    """Different documents, and one of them to which something happens."""
+class FaultyDocument:
+    """Different documents, of which the one at ``index`` fails."""
 
     samples: Rows
-    place: int
+    index: int
 
     @property
     def regimes(self) -> frozenset[str]:
-        reached = {"the first document"} if self.place == 0 else set()
-        return frozenset(reached | ({"the last document"} if self.place == len(self.samples) - 1 else set()))
+        reached = {"the first document"} if self.index == 0 else set()
+        return frozenset(reached | ({"the last document"} if self.index == len(self.samples) - 1 else set()))
 
     @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[OneOfMany]:
-        @st.composite
-        def one(draw: st.DrawFn) -> OneOfMany:
-            rows = draw(inputs.rows(min_size=3, max_size=5))
-            return cls(samples=rows, place=draw(st.sampled_from([0, len(rows) - 1, 1])))
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[FaultyDocument]:
+        def documents(rows: Rows) -> st.SearchStrategy[FaultyDocument]:
+            return st.builds(cls, samples=st.just(rows), index=st.sampled_from([0, len(rows) - 1, 1]))
 
-        return one()
+        return inputs.rows(min_size=3, max_size=5).flatmap(documents)
 
     @classmethod
-    def of(cls, inputs: SampleStrategy, samples: Rows) -> OneOfMany | None:
-        del inputs
-        return cls(samples=samples, place=len(samples) - 1) if len(samples) > 1 else None
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> FaultyDocument | None:
+        return cls(samples=samples, index=len(samples) - 1) if len(samples) > 1 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SingleDocument:
+    """One of several documents, and another order of all of them."""
+
+    samples: Rows
+    index: int
+    order: list[int]
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        reached = {"one row of many"} if len(self.samples) > 1 else set()
+        return frozenset(reached | ({"rows in another order"} if self.order != sorted(self.order) else set()))
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[SingleDocument]:
+        def documents(rows: Rows) -> st.SearchStrategy[SingleDocument]:
+            index, order = st.integers(0, len(rows) - 1), st.permutations(range(len(rows)))
+            return st.builds(cls, samples=st.just(rows), index=index, order=order)
+
+        return inputs.rows(min_size=2, max_size=4).flatmap(documents)
+
+    @classmethod
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> SingleDocument | None:
+        last = len(samples) - 1
+        return cls(samples=samples, index=last, order=list(range(len(samples)))[::-1]) if last > 0 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoBatches:
+    """A batch of documents, and another one that is scored after it."""
+
+    samples: Rows
+    after: Rows
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        same = len(self.samples) == len(self.after)
+        return frozenset({"batches of one size" if same else "batches of unequal sizes"})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[TwoBatches]:
+        def batches(rows: Rows) -> st.SearchStrategy[TwoBatches]:
+            sizes = st.one_of(st.just(len(rows) // 2), st.integers(1, len(rows) - 1))
+            return sizes.map(lambda size: cls(samples=rows[:size], after=rows[size:]))
+
+        return inputs.rows(min_size=2, max_size=4).flatmap(batches)
+
+    @classmethod
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> TwoBatches | None:
+        return cls(samples=samples[:1], after=samples[1:]) if len(samples) > 1 else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RightAndWrong:
+    """The same documents with right and with wrong responses."""
+
+    right: Rows
+    wrong: Rows
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        return frozenset()
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[RightAndWrong]:
+        assert inputs.wrong is not None
+        wrong, right = inputs.wrong, inputs.right or (lambda sample: sample)
+
+        def responses(rows: Rows) -> RightAndWrong:
+            # All of the contrast every time (some of each class), and other samples after it.
+            samples = [right(row) for row in (*inputs.contrast, *(rows if inputs.distinct is None else ()))]
+            return cls(right=samples, wrong=[wrong(sample) for sample in samples])
+
+        return inputs.rows(max_size=4).map(responses)

@@ -2,63 +2,65 @@
 
 from __future__ import annotations
 
+import tempfile
+from pathlib import Path
+
 from pytest_evalcheck.expectations.comparison import EXACT, Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, expect
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.scorer.call_counts import AGGREGATIONS, calls, counting, folder, totals
-from pytest_evalcheck.kinds.scorer.cases import Documents
-from pytest_evalcheck.kinds.scorer.subject import ScorerSubject, Several, one_by_one
-from pytest_evalcheck.kinds.wrapper.cases import TwoBatches
+from pytest_evalcheck.kinds.scorer.cases import Documents, TwoBatches
+from pytest_evalcheck.kinds.scorer.stub_scorers import AGGREGATIONS, aggregated, counting_scorer
+from pytest_evalcheck.kinds.scorer.subject import ScorerSubject, Several, score_one_by_one
 
 
 @check("EC406", regimes=("several documents",), examples=5)
 def several_numbers_come_from_one_computation(scorer: ScorerSubject, case: Documents) -> None:
     """Several numbers of one function are computed once a document, each with its own aggregation, over all documents.
 
-    Numbers of the same name, and a document that lacks one of them, are refused or told apart.
+    Numbers of the same name, and a document that lacks one of them, are refused or can be distinguished.
 
     Why: pass@1 and pass@5 of one run must not take two runs, nor count different documents.
-    Usual cause: one filter a metric repeats the work, or a name overwrites another, or a missing number is left out.
+    Usual cause: one filter per metric repeats the work, a name overwrites another, or a missing number is left out.
     Fix: pytest_evalcheck.fixes.scoring.Numbers
     """
-    responses, documents = scorer.given(case.samples)
-    with counting() as one:
-        seen = scorer.numbers([Several(one=one, aggregations=AGGREGATIONS)], case.samples)
-        called = calls(one)  # before ours
-        expected = totals(one_by_one(one, responses, documents))
-        found = seen if isinstance(seen, Raised) else {name: seen.get(name) for name in expected}
-        expect(found).equals(expected, about="the numbers of one function")
+    responses, documents = scorer.collate(case.samples)
+    with counting_scorer() as function:
+        actual = scorer.numbers([Several(function=function, aggregations=AGGREGATIONS)], case.samples)
+        called = function.calls()  # before ours
+        expected = aggregated(score_one_by_one(function, responses, documents))
+        actual = actual if isinstance(actual, Raised) else {name: actual.get(name) for name in expected}
+        expect(actual).equals(expected, about="the numbers of one function")
         expect(called).equals(sorted(map(repr, documents)), about="the documents that the function was called for")
-    with counting(without=(repr(documents[-1]), "largest")) as lacking:
-        seen = scorer.numbers([Several(one=lacking, aggregations=AGGREGATIONS)], case.samples)
-        shown = totals(one_by_one(lacking, responses, documents)).get("largest", "nothing")
-        silent = isinstance(seen, Raised) or "largest" not in seen or seen["largest"] != shown
-        expect(seen).holds(silent, about="a number that one document lacks is aggregated over the others")
-    with counting() as one, counting(shift=0.5) as other:
-        functions = [Several(one=made, aggregations=AGGREGATIONS) for made in (one, other)]
-        seen = scorer.numbers(functions, case.samples)
-        both = [totals(one_by_one(made, responses, documents))["mean"] for made in (one, other)]
-        lost = not isinstance(seen, Raised) and not all(any(v == value for v in seen.values()) for value in both)
-        expect(seen).holds(not lost, about=f"of two numbers with one name, {both}, one is lost")
+    with counting_scorer(without=(repr(documents[-1]), "largest")) as function:
+        actual = scorer.numbers([Several(function=function, aggregations=AGGREGATIONS)], case.samples)
+        of_others = aggregated(score_one_by_one(function, responses, documents)).get("largest", "nothing")
+        noticed = isinstance(actual, Raised) or "largest" not in actual or actual["largest"] != of_others
+        expect(actual).holds(noticed, about="a number that one document lacks is aggregated over the others")
+    with counting_scorer() as first, counting_scorer(shift=0.5) as second:
+        functions = [Several(function=function, aggregations=AGGREGATIONS) for function in (first, second)]
+        actual = scorer.numbers(functions, case.samples)
+        means = [aggregated(score_one_by_one(function, responses, documents))["mean"] for function in (first, second)]
+        lost = not isinstance(actual, Raised) and not all(any(v == mean for v in actual.values()) for mean in means)
+        expect(actual).holds(not lost, about=f"of two numbers with one name, {means}, one is lost")
 
 
 @check("EC408", regimes=("batches of one size", "batches of unequal sizes"), examples=8)
-def cached_scores_are_those_of_this_run(scorer: ScorerSubject, case: TwoBatches) -> None:
-    """Cached gives what uncached gives, whatever was scored before; the key covers all that the score depends on.
+def cached_scores_equal_uncached_scores(scorer: ScorerSubject, case: TwoBatches) -> None:
+    """Scores from a cache equal uncached scores, whatever was scored before: its key covers all that they depend on.
 
     Why: a score of another model, from last week, looks like any other.
-    Usual cause: the key lacks the model, the arguments, the responses, or is the place of the document.
+    Usual cause: the key lacks the model, the arguments or the responses, or is the index of the document.
     Fix: pytest_evalcheck.fixes.scoring.score_documents
     """
     record = scorer.build()
     if record.cached is None:
         raise NotApplicable("the scorer keeps no cache")
     wrong = scorer.inputs.wrong
-    runs = [case.before, case.after, *([[wrong(row) for row in case.before]] if wrong else []), case.before]
-    with folder() as path:
-        for rows in runs:
+    batches = [case.samples, case.after, *([[wrong(row) for row in case.samples]] if wrong else []), case.samples]
+    with tempfile.TemporaryDirectory(prefix="evalcheck-") as folder:
+        for rows in batches:
             for setting in record.settings:
-                plain, cached = record.cached(setting, path)
-                found, expected = scorer.scores(rows, cached), scorer.scores(rows, plain)
-                of = f" of {setting}" if setting else ""
-                expect(found).equals(expected, about=f"the cached scores{of}", tolerance=EXACT)
+                plain, cached = record.cached(setting, Path(folder))
+                actual, expected = scorer.scores(rows, cached), scorer.scores(rows, plain)
+                of_setting = f" of {setting}" if setting else ""
+                expect(actual).equals(expected, about=f"the cached scores{of_setting}", tolerance=EXACT)

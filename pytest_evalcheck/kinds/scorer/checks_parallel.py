@@ -1,25 +1,30 @@
-"""EC403 to EC405: many documents at once give what one after the other gives, and none is lost."""
+"""EC403 to EC405: scoring many documents at once equals scoring them one after the other, and none is lost."""
 
 from __future__ import annotations
 
+import gc
+import re
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import cycle
+from typing import Any
 
-from pytest_evalcheck.expectations.comparison import EXACT, Raised
+from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable, expect
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.scorer.cases import Crowd, Documents, OneOfMany
-from pytest_evalcheck.kinds.scorer.scores import entries, named
-from pytest_evalcheck.kinds.scorer.streaming import streamed
-from pytest_evalcheck.kinds.scorer.stub_scorers import Draws, Fails, Slow, mark
-from pytest_evalcheck.kinds.scorer.subject import ScorerSubject, one_by_one
+from pytest_evalcheck.kinds.scorer.cases import Documents, FaultyDocument, ManyDocuments
+from pytest_evalcheck.kinds.scorer.stub_scorers import FailingScorer, RandomScorer, SlowScorer, stable_score
+from pytest_evalcheck.kinds.scorer.subject import Runner, ScorerSubject, score_one_by_one
 
 
 @check("EC403", regimes=("many documents", "fewer documents than workers"), examples=8)
-def parallel_gives_what_serial_gives(scorer: ScorerSubject, case: Crowd) -> None:
-    """Parallel gives what serial gives, bit by bit, with any number of workers.
+def parallel_scores_equal_serial_scores(scorer: ScorerSubject, case: ManyDocuments) -> None:
+    """Parallel scoring gives what serial scoring gives, bit by bit, with any number of workers.
 
-    Why: a score may not depend on which worker was the first to be done.
-    Usual cause: results in the order of completion, a shared counter or buffer, random numbers that all draw from.
+    Why: a score must not depend on which worker finishes first.
+    Usual cause: results in the order of completion, a shared counter or buffer, random numbers from a shared generator.
     Fix: pytest_evalcheck.fixes.scoring.score_documents
     """
     record = scorer.build()
@@ -27,66 +32,152 @@ def parallel_gives_what_serial_gives(scorer: ScorerSubject, case: Crowd) -> None
         raise NotApplicable("the scorer offers no parallel way")
     expected = scorer.scores(case.documents)
     for name, score in record.parallel.items():
-        found = scorer.scores(case.documents, score)
-        expect(found).equals(expected, about=f"the scores by {name}", tolerance=EXACT)
-    responses, documents = scorer.given(case.documents)
-    slow, drawn = Slow(repr(documents[0])), None
+        actual = scorer.scores(case.documents, score)
+        expect(actual).equals(expected, about=f"the scores by {name}", tolerance=EXACT)
+    responses, documents = scorer.collate(case.documents)
+    slow, random_scores = SlowScorer(repr(documents[0])), None
     for name, runner in record.runners.items():
-        found = scorer.run(partial(runner.run, slow), responses, documents)
+        actual = scorer.run(partial(runner.run, slow), responses, documents)
         about = f"the scores by {name}, of a function that takes longer for the first document"
-        expect(found).equals(one_by_one(mark, responses, documents), about=about, tolerance=EXACT)
+        expect(actual).equals(score_one_by_one(stable_score, responses, documents), about=about, tolerance=EXACT)
         if runner.seeded:
-            found = scorer.run(partial(runner.run, Draws()), responses, documents)
-            drawn = found if drawn is None else drawn
+            actual = scorer.run(partial(runner.run, RandomScorer()), responses, documents)
+            random_scores = actual if random_scores is None else random_scores
             about = f"the scores by {name}, of a function that draws random numbers"
-            expect(found).equals(drawn, about=about, tolerance=EXACT)
+            expect(actual).equals(random_scores, about=about, tolerance=EXACT)
 
 
 @check("EC404", regimes=("the first document", "the last document"), examples=4)
-def an_error_names_its_document_and_loses_no_other(scorer: ScorerSubject, case: OneOfMany) -> None:
-    """An error names its document, loses no other score, and nothing hangs: errors, dead workers, endless documents.
+def an_error_names_its_document_and_keeps_the_other_scores(scorer: ScorerSubject, case: FaultyDocument) -> None:
+    """An error names its document, the other scores are kept, and nothing hangs.
+
+    Tried are errors, worker processes that end, and documents that never end.
 
     Why: after hours of scoring one document that cannot be parsed must not cost all others, nor count as zero.
-    Usual cause: the first exception ends the run, a dead worker is never missed, or errors are swallowed as scores.
+    Usual cause: the first exception ends the run, a dead worker is never noticed, or errors become scores.
     Fix: pytest_evalcheck.fixes.scoring.score_documents
     """
     record = scorer.build()
     if not record.runners:
         raise NotApplicable("the scorer takes no other function, so none that fails can be tried")
-    responses, documents = scorer.given(case.samples)
-    document = documents[case.place]
-    lost = [place for place, other in enumerate(documents) if other == document]
-    scores = one_by_one(mark, responses, documents)
-    expected = {place: score for place, score in enumerate(scores) if place not in lost}
+    responses, documents = scorer.collate(case.samples)
+    document = documents[case.index]
+    lost = [index for index, other in enumerate(documents) if other == document]
+    scores = score_one_by_one(stable_score, responses, documents)
+    expected = {index: score for index, score in enumerate(scores) if index not in lost}
     for name, runner in record.runners.items():
-        ways = ["raises", "raises what cannot be pickled"]
-        ways += ["ends its process"] * runner.processes + ["never ends"] * bool(runner.timeout)
-        for way in ways:
-            seen = scorer.run(partial(runner.run, Fails(repr(document), way)), responses, documents)
-            about = f"by {name}, when the function {way} for document {case.place}"
-            saved = entries(seen, runner.failed, runner.salvaged)
-            expect(saved).equals(expected, about=f"the other scores {about}")
-            if isinstance(seen, Raised):
-                told = named(seen.error, lost, document)
-                expect(seen).holds(told, about=f"the error does not name its document {about}", detail=str(seen))
+        failures = ["raises", "raises what cannot be pickled"]
+        failures += ["ends its process"] * runner.processes + ["never ends"] * bool(runner.timeout)
+        for failure in failures:
+            actual = scorer.run(partial(runner.run, FailingScorer(repr(document), failure)), responses, documents)
+            about = f"by {name}, when the function {failure} for document {case.index}"
+            expect(successful_scores(actual, runner)).equals(expected, about=f"the other scores {about}")
+            if isinstance(actual, Raised):
+                named = names_document(actual.error, lost, document)
+                about = f"the error does not name its document {about}"
+                expect(actual).holds(named, about=about, detail=str(actual))
 
 
 @check("EC405", examples=1)
-def memory_is_bounded_while_documents_stream(scorer: ScorerSubject, case: Documents) -> None:
-    """Memory stays bounded while documents stream: no more of them are held at once than the scorer declares.
+def streaming_documents_uses_bounded_memory(scorer: ScorerSubject, case: Documents) -> None:
+    """Memory stays bounded while documents stream: no more of them are in memory at once than the scorer declares.
 
     Why: a data set of a million generations does not fit into memory twice.
-    Usual cause: the stream is turned into a list, or all work is handed to the workers before the first is done.
+    Usual cause: the stream becomes a list, or all work is handed to the workers before the first is done.
     Fix: pytest_evalcheck.fixes.scoring.score_documents
     """
     record = scorer.build()
     if record.stream is None:
         raise NotApplicable("the scorer takes no stream of documents")
-    expected = scorer.alone(case.samples)
-    count = 3 * record.held
-    seen = streamed(record.stream, lambda: scorer.given(case.samples), expected, count)
-    expect(seen.wrong).equals(None, about="the first score of the stream that is not the one of its document")
-    expect(seen.scores).equals(count, about=f"the scores of a stream of {count} documents")
-    expect(seen.held).holds(
-        seen.held <= record.held, about=f"of {count} documents {seen.held} were held at once, {record.held} are allowed"
-    )
+    expected = scorer.scores_one_by_one(case.samples)
+    count = 3 * record.max_alive
+    stats = watch_stream(record.stream, lambda: scorer.collate(case.samples), expected, count)
+    expect(stats.wrong).equals(None, about="the first score of the stream that is not the one of its document")
+    expect(stats.scores).equals(count, about=f"the scores of a stream of {count} documents")
+    about = f"of {count} documents {stats.max_alive} were in memory at once, {record.max_alive} are allowed"
+    expect(stats.max_alive).holds(stats.max_alive <= record.max_alive, about=about)
+
+
+def successful_scores(actual: Any, runner: Runner) -> dict[int, Any]:
+    """The scores by the index of their document, of a list with failed entries or of an error that carries others."""
+    if isinstance(actual, Raised):
+        actual = runner.partial_scores(actual.error) or {}
+        if isinstance(actual, Mapping):
+            return dict(actual)
+    return {index: score for index, score in enumerate(actual) if not runner.failed(score)}
+
+
+def names_document(error: BaseException, indices: Sequence[int], document: Any) -> bool:
+    """Whether the text of an error, its notes or its causes names a document by index, as a whole or by a field."""
+    texts: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None and len(texts) < 10:
+        texts += [str(cause), *getattr(cause, "__notes__", [])]
+        cause = cause.__cause__ or cause.__context__
+    fields = document.values() if isinstance(document, Mapping) else [document]
+    names = [*map(str, indices), repr(document)]
+    names += [field for field in fields if isinstance(field, str) and len(field) > 1]
+    return any(re.search(rf"\b{re.escape(name)}\b", "\n".join(texts)) for name in names)
+
+
+class _Responses(list):  # type: ignore[type-arg]
+    """A list with weak references."""
+
+    __slots__ = ("__weakref__",)
+
+
+class _Document(dict):  # type: ignore[type-arg]
+    """A mapping with weak references."""
+
+    __slots__ = ("__weakref__",)
+
+
+@dataclass
+class StreamStats:
+    """What was observed of a stream."""
+
+    scores: int = 0
+    max_alive: int = 0
+    """The most documents, or their responses, that were alive at once, including the one just asked for."""
+    wrong: str | None = None
+    """The first score that is not the one of its document."""
+
+
+def watch_stream(
+    stream: Callable[[Iterable[Any]], Iterable[Any]],
+    collate: Callable[[], tuple[list[Any], list[Any]]],
+    expected: Sequence[Any],
+    count: int,
+) -> StreamStats:
+    """Feed ``count`` documents, those of ``collate`` repeated, and read the scores as they come.
+
+    Raises:
+        NotApplicable: where documents are not mappings, of which no weak references can be made.
+    """
+    stats, alive = StreamStats(), dict[int, Any]()
+
+    def watched(item: Any) -> Any:
+        reference = weakref.ref(item, lambda gone: alive.pop(id(gone), None))
+        alive[id(reference)] = reference
+        return item
+
+    def pair(own: Any, row: Any, index: int) -> tuple[Any, Any]:  # no name of ours may keep a document alive
+        made = watched(_Responses(own)), watched(_Document(row))
+        if len(alive) > 200 and index % 100 == 0:
+            gc.collect()  # what is part of a reference cycle only waits to be collected
+        stats.max_alive = max(stats.max_alive, (len(alive) + 1) // 2)  # both of a pair are watched
+        return made
+
+    def pairs() -> Iterator[tuple[Any, Any]]:
+        responses, rows = collate()
+        if not all(isinstance(row, dict) for row in rows) or not all(isinstance(own, list) for own in responses):
+            raise NotApplicable("documents that are no mappings cannot be watched")
+        for index, own, row in zip(range(count), cycle(responses), cycle(rows), strict=False):
+            yield pair(own, row, index)
+
+    for score, own in zip(stream(pairs()), cycle(expected), strict=False):
+        stats.scores += 1
+        found = difference(score, own, EXACT)
+        if found is not None and stats.wrong is None:
+            stats.wrong = f"score {stats.scores - 1}: {found}"
+    return stats

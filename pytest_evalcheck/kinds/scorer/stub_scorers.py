@@ -1,4 +1,4 @@
-"""Functions that score one document and are planted by checks: slow, random, counting, failing, hanging, dying.
+"""Functions that score one document and that checks run: slow, random, counting, failing, hanging, dying.
 
 They are sent to other processes, so they are picklable, and this module imports next to nothing.
 """
@@ -7,19 +7,26 @@ from __future__ import annotations
 
 import os
 import random
+import tempfile
 import time
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+AGGREGATIONS: Mapping[str, Callable[[Sequence[Any]], Any]] = {"mean": fmean, "largest": max, "count": len}
+"""Three aggregations; no two of them give the same for the same numbers."""
 
-def mark(responses: Any, document: Any) -> float:
-    """A number that no other responses and document are likely to have."""
+
+def stable_score(responses: Any, document: Any) -> float:
+    """A number that no other responses and document are likely to have, the same in every process."""
     return float(zlib.crc32(f"{responses!r} {document!r}".encode()) % 100_003)
 
 
-class CannotTravel(Exception):
+class UnpicklableError(Exception):
     """An error that pickle cannot send to another process."""
 
     def __reduce__(self) -> Any:
@@ -27,8 +34,8 @@ class CannotTravel(Exception):
 
 
 @dataclass(frozen=True)
-class Slow:
-    """The document that was named takes longer than all others, so that it is done last."""
+class SlowScorer:
+    """The document that is named takes longer than all others, so that it is done last."""
 
     document: str
     seconds: float = 0.05
@@ -36,39 +43,39 @@ class Slow:
     def __call__(self, responses: Any, document: Any) -> float:
         if repr(document) == self.document:
             time.sleep(self.seconds)
-        return mark(responses, document)
+        return stable_score(responses, document)
 
 
 @dataclass(frozen=True)
-class Draws:
+class RandomScorer:
     """A simulation: every document draws from the generators that all share."""
 
     def __call__(self, responses: Any, document: Any) -> tuple[float, float]:
-        return mark(responses, document), sum(random.random() for _ in range(20))
+        return stable_score(responses, document), sum(random.random() for _ in range(20))
 
 
 @dataclass(frozen=True)
-class Fails:
-    """The document that was named is not scored: it raises, never ends, or ends its process."""
+class FailingScorer:
+    """The document that is named is not scored: it raises, never ends, or ends its process."""
 
     document: str
-    how: str
+    failure: str
 
     def __call__(self, responses: Any, document: Any) -> float:
         if repr(document) == self.document:
-            if self.how == "ends its process":
+            if self.failure == "ends its process":
                 os._exit(7)
-            if self.how == "never ends":
+            if self.failure == "never ends":
                 time.sleep(3600)
-            raise CannotTravel("planted") if self.how.endswith("pickled") else ValueError("planted")
-        if self.how == "ends its process":
-            time.sleep(0.02)  # else all others are done before the dead worker is missed
-        return mark(responses, document)
+            raise UnpicklableError("planted") if self.failure.endswith("pickled") else ValueError("planted")
+        if self.failure == "ends its process":
+            time.sleep(0.02)  # else all others are done before the dead worker is noticed
+        return stable_score(responses, document)
 
 
 @dataclass(frozen=True)
-class Counts:
-    """Several numbers of a document by name. Every call leaves a line in a file, from whatever process."""
+class CountingScorer:
+    """Several numbers of a document by name. Every call adds a line to a file, from whatever process."""
 
     names: tuple[str, ...]
     path: str
@@ -79,5 +86,25 @@ class Counts:
     def __call__(self, responses: Any, document: Any) -> Mapping[str, float]:
         with open(self.path, "a", encoding="utf-8") as calls:
             calls.write(f"{document!r}\n")
-        numbers = {name: self.shift + place + mark(responses, document) for place, name in enumerate(self.names)}
+        score = self.shift + stable_score(responses, document)
+        numbers = {name: score + index for index, name in enumerate(self.names)}
         return {name: value for name, value in numbers.items() if (repr(document), name) != self.without}
+
+    def calls(self) -> list[str]:
+        """The documents that it was called for so far, sorted."""
+        return sorted(Path(self.path).read_text(encoding="utf-8").splitlines())
+
+
+@contextmanager
+def counting_scorer(**fields: Any) -> Iterator[CountingScorer]:
+    """A function that gives the numbers of `AGGREGATIONS`; ``fields`` are those of `CountingScorer`."""
+    with tempfile.TemporaryDirectory(prefix="evalcheck-") as folder:
+        path = Path(folder) / "calls"
+        path.touch()
+        yield CountingScorer(tuple(AGGREGATIONS), str(path), **fields)
+
+
+def aggregated(scores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The aggregated numbers by name, each over the documents that have it."""
+    by_name = {name: [score[name] for score in scores if name in score] for name in AGGREGATIONS}
+    return {name: AGGREGATIONS[name](values) for name, values in by_name.items() if values}

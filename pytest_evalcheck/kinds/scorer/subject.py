@@ -1,87 +1,89 @@
-"""What a check may do with a scorer: the records that describe one, and the subject that checks call."""
+"""The records that describe a scorer, and the scorer under test, which checks call."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from pytest_evalcheck.expectations.comparison import Raised
+from pytest_evalcheck.expectations.comparison import Raised, show
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.common.process_state import kept, same_random_numbers
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
-from pytest_evalcheck.kinds.scorer.scores import listed
 
-One = Callable[[Any, Any], Any]
-"""``one(responses, document)`` gives the score of one document: a number, a text, or a mapping of them by name."""
+ScoreDocument = Callable[[Any, Any], Any]
+"""``function(responses, document)`` returns the score of one document: a number, a text, or several by name."""
 Score = Callable[[Any, Any], Iterable[Any]]
-"""``score(responses, documents)`` gives one score a document, in their order; ``responses[i]`` is the list of responses
-to ``documents[i]``."""
+"""``score(responses, documents)`` returns one score per document, in their order; ``responses[i]`` is the list of
+responses to ``documents[i]``."""
 Aggregation = Callable[[Sequence[Any]], Any]
+
+_MOST_SCORES = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class Runner:
     """How a function that scores one document is run over many of them."""
 
-    run: Callable[[One, Any, Any], Iterable[Any]]
-    """``run(one, responses, documents)`` gives one score a document, in their order."""
+    run: Callable[[ScoreDocument, Any, Any], Iterable[Any]]
+    """``run(function, responses, documents)`` returns one score per document, in their order."""
     processes: bool = False
     """Whether documents are scored in other processes, so that one that ends its process ends only a worker."""
     timeout: float | None = None
-    """The seconds that it gives to a document. Without any a document that never ends is not tried."""
+    """The time limit of a document in seconds. Without one, a document that never ends is not tried."""
     seeded: bool = False
-    """Whether a function that draws random numbers gets those of its document, however the work is spread."""
+    """Whether the random numbers that a function draws depend on its document only, however the work is spread."""
     failed: Callable[[Any], bool] = lambda entry: isinstance(entry, BaseException)
     """Whether an entry among the scores says that its document could not be scored."""
-    salvaged: Callable[[BaseException], Mapping[int, Any] | Sequence[Any] | None] = lambda error: getattr(
+    partial_scores: Callable[[BaseException], Mapping[int, Any] | Sequence[Any] | None] = lambda error: getattr(
         error, "scores", None
     )
-    """The other scores, which an error carries that ended the run: by the index of their document, or all in order."""
+    """The other scores, from the error that ended the run: by the index of their document, or all in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Several:
-    """A function that gives several numbers of a document by name, and how each becomes one number of them all."""
+    """A function that returns several numbers of a document by name, and the aggregation of each over all documents."""
 
-    one: One
+    function: ScoreDocument
     aggregations: Mapping[str, Aggregation]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scorer:
-    """What makes scores of responses and documents, as callables. Only ``score`` is needed.
+    """What computes scores from responses and documents, as callables. Only ``score`` is required.
 
-    What is left out is reported as not applicable, e.g. EC403 without ``parallel``.
+    A check that needs a field which is left out is not applicable, e.g. EC403 without ``parallel``.
     """
 
     score: Score
     """One document after the other."""
     parallel: Mapping[str, Score] = field(default_factory=dict)
-    """By name, e.g. ``"2 threads"``, ways to get the same scores in parallel."""
+    """By name, e.g. ``"2 threads"``, functions that compute the same scores in parallel."""
     runners: Mapping[str, Runner] = field(default_factory=dict)
-    """By name, what runs any function over documents: it is also given ones that are slow, fail, hang or die."""
+    """By name, what runs any function over documents: checks also run functions that are slow, fail, hang or die."""
     stream: Callable[[Iterable[tuple[Any, Any]]], Iterable[Any]] | None = None
-    """From pairs of responses and a document, which are made while they are asked for, to scores one by one."""
-    held: int = 1000
-    """How many documents ``stream`` may hold at once."""
+    """From an iterator over pairs of responses and a document to scores one by one."""
+    max_alive: int = 1000
+    """How many documents ``stream`` may keep in memory at once."""
     numbers: Callable[[Sequence[Several], Any, Any], Mapping[str, Any]] | None = None
     """``numbers(functions, responses, documents)``: all functions over all documents, aggregated, by name."""
     parts: tuple[str, ...] = ()
     """The names of the metrics or filters that ``together`` can run."""
     together: Callable[[Sequence[str], Any, Any], Iterable[Mapping[str, Any]]] | None = None
-    """``together(names, responses, documents)``: for each document what these parts give, by name."""
+    """``together(names, responses, documents)``: for each document the results of these parts, by name."""
     settings: tuple[str, ...] = ("",)
     """The names of what else a score depends on: another model, other arguments, other repeats."""
     cached: Callable[[str, Path], tuple[Score, Score]] | None = None
-    """``cached(setting, folder)``: the scorer of a setting without a cache, and with one that is kept in a folder."""
+    """``cached(setting, folder)``: the scorer of a setting without a cache, and with one in a folder."""
     iterators: bool = False
     """Whether responses may also come as an iterator, which can be read once."""
     configuration: Callable[[], Any] | None = None
-    """What scoring may not change beside responses and documents."""
+    """What scoring must not change, in addition to responses and documents."""
     source: Any = None
     """The object behind the callables."""
 
@@ -90,93 +92,118 @@ class Scorer:
             raise TypeError(f"parts={self.parts!r}, together={self.together!r}; expected both or neither")
 
     def contents(self) -> dict[str, Any]:
-        """What nobody may change in a scorer that is only copied."""
+        """What must not change in a scorer that is only copied."""
         return dict(getattr(self.source, "__dict__", {}))
 
     @classmethod
-    def of(cls, one: One, *, runners: Mapping[str, Runner] | None = None, **more: Any) -> Scorer:
+    def of(cls, function: ScoreDocument, *, runners: Mapping[str, Runner] | None = None, **fields: Any) -> Scorer:
         """The record of a function that scores one document, and of what runs such functions in parallel.
 
         >>> scorer = Scorer.of(lambda responses, document: responses[0] == document["answer"])
         >>> scorer.score([["4"], ["6"]], [{"answer": "4"}, {"answer": "5"}])
         [True, False]
         """
-        if not callable(one):
-            raise TypeError(f"{one!r} is no function; expected one(responses, document)")
-        parallel = {name: partial(runner.run, one) for name, runner in (runners or {}).items()}
-        fields = {"score": partial(one_by_one, one), "parallel": parallel, "runners": runners or {}, "source": one}
-        return cls(**{**fields, **more})
+        if not callable(function):
+            raise TypeError(f"{function!r} is no function; expected function(responses, document)")
+        runners = runners or {}
+        parallel = {name: partial(runner.run, function) for name, runner in runners.items()}
+        score = partial(score_one_by_one, function)
+        return cls(**{"score": score, "parallel": parallel, "runners": runners, "source": function, **fields})
 
 
-def one_by_one(one: One, responses: Iterable[Any], documents: Iterable[Any]) -> list[Any]:
+def score_one_by_one(function: ScoreDocument, responses: Iterable[Any], documents: Iterable[Any]) -> list[Any]:
     """The scores of documents, each by itself."""
-    return [one(those, document) for those, document in zip(responses, documents, strict=True)]
+    return [function(own, document) for own, document in zip(responses, documents, strict=True)]
+
+
+def as_list(scores: Any) -> list[Any]:
+    """One entry per document; iterators become lists, outside and inside.
+
+    Raises:
+        TargetError: where the scores cannot be iterated over, are a text or a mapping, or have no end.
+    """
+    if isinstance(scores, (str, bytes, Mapping)) or not hasattr(scores, "__iter__"):
+        raise TargetError(
+            "score() gave no list of scores",
+            actual=f"{type(scores).__name__}: {show(scores)}",
+            expected="one score a document, in their order",
+            cause="scores",
+        )
+    entries = [_read(score) for score in islice(scores, _MOST_SCORES)]
+    if len(entries) == _MOST_SCORES:
+        actual = f"{_MOST_SCORES} and more"
+        raise TargetError("score() gave no end of scores", actual=actual, expected="one a document", cause="scores")
+    return entries
+
+
+def _read(score: Any) -> Any:
+    return [_read(part) for part in score] if isinstance(score, Iterator) else score
 
 
 @dataclass(frozen=True)
 class ScorerSubject(Subject):
-    """The scorer under test: new ones on demand, and the responses and documents to give them."""
+    """The scorer under test: new ones on demand, and responses and documents for them."""
+
+    kind: ClassVar[str] = "scorer"
 
     build: Callable[[], Scorer]
 
     @cached_property
     def record(self) -> Scorer:
-        """What describes the scorer, to be asked and not to be called."""
+        """A record of the scorer whose fields are read and whose functions are not called."""
         return self.build()
 
-    def given(self, rows: Rows) -> tuple[list[Any], list[Any]]:
+    def collate(self, rows: Rows) -> tuple[list[Any], list[Any]]:
         """New responses and documents of these samples.
 
         Raises:
             TargetError: where the collate gives anything else.
         """
-        made = attempt("the collate", self.inputs.collate, list(rows))
-        sizes = [len(part) if isinstance(part, list) else -1 for part in made] if isinstance(made, tuple) else []
+        pair = attempt("the collate", self.inputs.collate, list(rows))
+        sizes = [len(part) if isinstance(part, list) else -1 for part in pair] if isinstance(pair, tuple) else []
         if sizes != [len(rows)] * 2:
             raise TargetError(
                 "the collate did not give responses and documents",
-                actual=str(made)[:200],
+                actual=str(pair)[:200],
                 expected=f"two lists of {len(rows)}: (responses, documents)",
                 cause="collate",
             )
-        return made[0], made[1]
+        return pair[0], pair[1]
 
     def scores(self, rows: Rows, score: Score | None = None) -> Any:
-        """The scores of a new scorer, or of one of the ways to run it, as a list; or the error."""
-        return self.run(score or self.build().score, *self.given(rows))
+        """The scores of a new scorer, or those that ``score`` gives, as a list; or the error."""
+        return self.run(score or self.build().score, *self.collate(rows))
 
     def run(self, score: Score, responses: Any, documents: Any) -> Any:
         """The scores as a list, or the error; from the same random numbers every time."""
         with kept(), same_random_numbers():
-            return attempt("score", lambda: listed(score(responses, documents)))
+            return attempt("score", lambda: as_list(score(responses, documents)))
 
-    def alone(self, rows: Rows) -> list[Any]:
+    def scores_one_by_one(self, rows: Rows) -> list[Any]:
         """What each sample gets by itself: its score, or the error."""
-        return [self._first(self.scores([row])) for row in rows]
+        results = [self.scores([row]) for row in rows]
+        return [scores[0] if isinstance(scores, list) and len(scores) == 1 else scores for scores in results]
 
     def numbers(self, functions: Sequence[Several], rows: Rows) -> Any:
         """All numbers by name, or the error.
 
         Raises:
-            NotApplicable: where the scorer offers no such run.
+            NotApplicable: where the scorer has no ``numbers``.
         """
         run = self.build().numbers
         if run is None:
             raise NotApplicable("the scorer does not make several numbers of one function")
         with kept():
-            made = attempt("numbers", lambda: run(functions, *self.given(rows)))
-        if not isinstance(made, (Raised, Mapping)):
+            numbers = attempt("numbers", lambda: run(functions, *self.collate(rows)))
+        if not isinstance(numbers, (Raised, Mapping)):
             raise TargetError(
-                "numbers() gave no mapping", actual=str(made)[:200], expected="numbers by name", cause="numbers"
+                "numbers() gave no mapping", actual=str(numbers)[:200], expected="numbers by name", cause="numbers"
             )
-        return made
+        return numbers
 
     def together(self, names: Sequence[str], rows: Rows) -> Any:
-        """For each of ``names``, what the documents got from it; or the error."""
+        """For each of ``names``, what the documents get from it; or the error."""
         run = self.build().together
         assert run is not None
-        seen = self.run(partial(run, tuple(names)), *self.given(rows))
-        return seen if isinstance(seen, Raised) else {name: [one.get(name) for one in seen] for name in names}
-
-    def _first(self, scores: Any) -> Any:
-        return scores[0] if isinstance(scores, list) and len(scores) == 1 else scores
+        scores = self.run(partial(run, tuple(names)), *self.collate(rows))
+        return scores if isinstance(scores, Raised) else {name: [own.get(name) for own in scores] for name in names}

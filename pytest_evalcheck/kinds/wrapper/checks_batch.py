@@ -19,7 +19,7 @@ def forward_does_not_change_its_batch(wrapper: WrapperSubject, case: Batch) -> N
 
     Why: a batch is scored by several metrics, logged, cached and used again in the next evaluation.
     Usual cause: labels are popped, shifted in place, or a field such as `decoder_input_ids` is added.
-    Fix: pytest_evalcheck.fixes.split_labels, pytest_evalcheck.fixes.shifted
+    Fix: pytest_evalcheck.fixes.split_labels, pytest_evalcheck.fixes.shift_labels
     """
     for mode in wrapper.modes:
         batch = wrapper.batch(case.samples, mode, container=case.container)

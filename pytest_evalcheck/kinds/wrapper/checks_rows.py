@@ -18,7 +18,7 @@ def rows_are_independent(wrapper: WrapperSubject, case: SingleRow) -> None:
 
     Why: otherwise a score depends on the batch size, on shuffling, and on the rows that fill the last batch.
     Usual cause: normalisation or attention over the rows of a batch, or a model left in training mode.
-    Fix: normalise with stored statistics; evaluate under pytest_evalcheck.fixes.lent
+    Fix: normalise with stored statistics; evaluate under pytest_evalcheck.fixes.evaluating
     """
     # With one more column every row has some padding: only then can a blank row change how the others are masked.
     widths, count = wrapper.widths(case.samples, 1), len(case.samples)

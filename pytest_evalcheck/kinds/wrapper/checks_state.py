@@ -32,7 +32,7 @@ def evaluation_restores_the_state_of_model_and_process(wrapper: WrapperSubject, 
 
     Why: an evaluation in the middle of training must not change the training.
     Usual cause: `model.eval()` before and `model.train()` after, for frozen submodules too, or not after an error.
-    Fix: pytest_evalcheck.fixes.lent
+    Fix: pytest_evalcheck.fixes.evaluating
     """
     if wrapper.record.model is None:
         raise NotApplicable("the wrapper names no model")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from operator import methodcaller
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable
@@ -180,6 +180,8 @@ class LiveWrapper:
 @dataclass(frozen=True)
 class WrapperSubject(Subject):
     """The wrapper under test: creates new ones, and batches for them."""
+
+    kind: ClassVar[str] = "wrapper"
 
     build: Callable[[], Wrapper]
 

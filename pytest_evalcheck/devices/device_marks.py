@@ -1,0 +1,109 @@
+"""Which simulated device a tensor is on: a mark on its storage, which views, in-place operations and `.data` share.
+
+PyTorch keeps the Python object of a storage, with its attributes, for as long as the storage lives. A tensor without a
+storage of its own (sparse, functorch, wrapper subclasses) is where its parts are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+CPU = torch.device("cpu")
+MARK, PINNED = "_evalcheck_device", "_evalcheck_pinned"
+PLAIN_TENSOR_TYPES = (Tensor, torch.nn.Parameter, *((torch.nn.Buffer,) if hasattr(torch.nn, "Buffer") else ()))
+
+
+class SimulatedDevice:
+    """One device, for all simulations of a process: tensors are compared by its identity.
+
+    A tensor that outlives its simulation is on the device again in a later one that has it.
+    """
+
+    __slots__ = ("available", "torch_device", "type", "unsupported_dtypes")
+
+    def __init__(self, torch_device: torch.device, unsupported_dtypes: dict[torch.dtype, str]) -> None:
+        self.torch_device = torch_device
+        self.type: str = torch_device.type
+        self.unsupported_dtypes = unsupported_dtypes
+        self.available = False
+        """Whether the open simulation has it."""
+
+    def __repr__(self) -> str:
+        return str(self.torch_device)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> SimulatedDevice:
+        return self
+
+
+def simulated_device_of(tensor: Tensor) -> SimulatedDevice | None:
+    """The simulated device of a tensor, or None where it is on a real one."""
+    if _is_wrapper(tensor):
+        return simulated_device_of(_parts(tensor)[0])
+    try:
+        return getattr(tensor.untyped_storage(), MARK, None)
+    except (RuntimeError, NotImplementedError):
+        return next((simulated_device_of(part) for part in _parts(tensor)), None)
+
+
+def device_of(tensor: Tensor) -> torch.device:
+    """The simulated device of a tensor, or else its real one."""
+    device = simulated_device_of(tensor)
+    if device is not None:
+        return device.torch_device
+    with torch._C.DisableTorchFunction():
+        return tensor.device
+
+
+def first_simulated_device(value: Any) -> SimulatedDevice | None:
+    """The device of the first marked tensor in nested containers."""
+    if isinstance(value, Tensor):
+        return simulated_device_of(value)
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, (list, tuple)):
+        return None
+    return next((device for item in value if (device := first_simulated_device(item)) is not None), None)
+
+
+def mark(tensor: Tensor, device: SimulatedDevice | None) -> Tensor:
+    """Put a tensor that owns its memory on a device, or on the CPU (None). Returns the tensor."""
+    try:
+        storage = tensor.untyped_storage()
+    except (RuntimeError, NotImplementedError):
+        storage = None
+    if storage is not None and (type(tensor) in PLAIN_TENSOR_TYPES or not _parts(tensor)):
+        setattr(storage, MARK, device)
+    else:
+        for part in _parts(tensor):
+            mark(part, device)
+    return tensor
+
+
+def mark_pinned(tensor: Tensor) -> Tensor:
+    """Record that a CPU tensor is in pinned memory. Returns the tensor."""
+    setattr(tensor.untyped_storage(), PINNED, True)
+    return tensor
+
+
+def _is_wrapper(tensor: Tensor) -> bool:
+    return type(tensor) not in PLAIN_TENSOR_TYPES and hasattr(tensor, "__tensor_flatten__")
+
+
+def _parts(tensor: Tensor) -> list[Tensor]:
+    """The tensors that a tensor without a storage consists of. The first one determines the device."""
+    if _is_wrapper(tensor):
+        names, _ = tensor.__tensor_flatten__()
+        return [getattr(tensor, name) for name in names]
+    with torch._C.DisableTorchFunction():
+        if tensor.layout is torch.sparse_coo:
+            return [tensor._values(), tensor._indices()]
+        if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):
+            return [tensor.values(), tensor.crow_indices(), tensor.col_indices()]
+        if tensor.layout in (torch.sparse_csc, torch.sparse_bsc):
+            return [tensor.values(), tensor.ccol_indices(), tensor.row_indices()]
+        if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+            return [torch._C._functorch.get_unwrapped(tensor)]
+    return []

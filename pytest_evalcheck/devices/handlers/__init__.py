@@ -1,0 +1,1 @@
+"""What the function mode does with single functions of PyTorch."""

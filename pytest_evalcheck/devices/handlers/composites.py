@@ -1,0 +1,84 @@
+"""Handlers for functions that check devices, or read an argument, in C++, where every tensor is on the CPU."""
+# ruff: noqa: ARG001, D103  (all handlers have one signature, and are named after what they handle)
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pytest_evalcheck.devices.device_marks import device_of, mark, simulated_device_of
+from pytest_evalcheck.devices.state import ThreadState, handles
+
+
+@handles(torch.meshgrid)
+def meshgrid(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    tensors = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+    if len({device_of(item) for item in tensors if isinstance(item, Tensor)}) > 1:
+        raise RuntimeError("meshgrid expects all tensors to have the same device")
+    return func(*args, **kwargs)
+
+
+@handles(torch.linalg.matrix_rank)
+def matrix_rank(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    matrix = device_of(args[0] if args else kwargs["input"])
+    for name in ("atol", "rtol", "tol"):
+        tolerance = kwargs.get(name)
+        if isinstance(tolerance, Tensor) and device_of(tolerance) != matrix:
+            raise RuntimeError(
+                f"torch.linalg.matrix_rank: Expected {name} and input tensors to be on the same device, "
+                f"but got {name} on {device_of(tolerance)} and input on {matrix}"
+            )
+    return func(*args, **kwargs)
+
+
+@handles(torch.ctc_loss, torch.nn.functional.ctc_loss)
+def ctc_loss(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Lengths are read on the host, as PyTorch does where no mode is on: aten/src/ATen/native/LossCTC.cpp."""
+    arguments: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
+    for name in (2, 3, "input_lengths", "target_lengths"):
+        lengths = arguments.get(name)
+        if isinstance(lengths, Tensor):
+            state.record_read(lengths)
+            arguments[name] = Tensor.tolist(lengths)
+    return func(*(arguments[number] for number in range(len(args))), **{name: arguments[name] for name in kwargs})
+
+
+@handles(torch.inner, Tensor.inner)
+def inner(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    first, *others = [device_of(item) for item in (*args, *kwargs.values()) if isinstance(item, Tensor)]
+    for other in others:
+        if other.type != first.type:
+            raise RuntimeError(
+                f"Expected tensor to have {first.type} DeviceType, but got tensor with {other.type} DeviceType "
+                "(while checking arguments for inner())"
+            )
+    return func(*args, **kwargs)
+
+
+@handles(torch.tensor_split, Tensor.tensor_split)
+def tensor_split(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    for item in (*args[1:], *kwargs.values()):
+        if isinstance(item, Tensor) and (device := simulated_device_of(item)) is not None:
+            raise RuntimeError(f"tensor_split expected tensor_indices_or_sections to be on cpu, but it's on {device}")
+    return func(*args, **kwargs)
+
+
+@handles(torch._VF._pack_padded_sequence)
+def pack_padded_sequence(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """The lengths, and the counts in the result, are on the CPU."""
+    lengths = args[1]
+    if simulated_device_of(lengths) is not None:
+        raise RuntimeError(
+            f"'lengths' argument should be a 1D CPU int64 tensor, but got {lengths.dim()}D {device_of(lengths)} "
+            f"{lengths.type().split('.')[-1].removesuffix('Tensor')} tensor"
+        )
+    data, counts = func(*args, **kwargs)
+    return data, mark(counts, None)
+
+
+@handles(torch._VF._pad_packed_sequence)
+def pad_packed_sequence(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    data, lengths = func(*args, **kwargs)
+    return data, mark(lengths, None)

@@ -1,0 +1,1 @@
+"""The two modes of PyTorch that a simulation runs in."""

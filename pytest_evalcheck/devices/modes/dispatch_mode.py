@@ -1,0 +1,186 @@
+"""Below autograd, at every operator: raise what the device would raise, and mark the results."""
+# ruff: noqa: ARG001  (the functions for special plans have one signature)
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from pytest_evalcheck.devices.device_marks import (
+    MARK,
+    PLAIN_TENSOR_TYPES,
+    SimulatedDevice,
+    first_simulated_device,
+    mark,
+    simulated_device_of,
+)
+from pytest_evalcheck.devices.ledger import frames
+from pytest_evalcheck.devices.rules.device_checks import common_device, missing_kernel, row_devices
+from pytest_evalcheck.devices.rules.op_plans import PLANS, Plan, plan_for
+from pytest_evalcheck.devices.rules.unsupported_dtypes import require_dtype
+from pytest_evalcheck.devices.state import NO_TARGET, ThreadState
+
+_MIXED: Any = object()
+
+
+class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
+    """The lower mode of a simulation, for one thread."""
+
+    def __init__(self, state: ThreadState) -> None:
+        super().__init__()
+        self.state = state
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # nothing is compiled inside a simulation; the wrapper that this avoids costs 0.8 us per call
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        for kind in types:
+            if kind not in PLAIN_TENSOR_TYPES and hasattr(kind, "__tensor_flatten__"):
+                return NotImplemented  # a wrapper calls this again with its parts
+        state, kwargs = self.state, kwargs or {}
+        plan = PLANS.get(func) or plan_for(func)
+        if plan.special:
+            out = SPECIAL[plan.special](self, plan, func, args, kwargs)
+            if type(out) is Tensor:
+                state.last_device = simulated_device_of(out)
+            return out
+        device = _MIXED if plan.checks_always else _device_of_plain(args)
+        if device is _MIXED or (device is not None and not device.available):
+            device = common_device(state.simulation, plan, func, args, kwargs)
+        try:
+            out = func(*args, **kwargs)
+        except RuntimeError as error:
+            missing = None if device is None else missing_kernel(func, error)
+            if missing is None:
+                raise
+            raise missing from error
+        state.last_device = device
+        if device is None or (plan.has_device_argument and _is_elsewhere(kwargs)):
+            return out
+        if plan.syncs or (plan.syncs_on_mask and _has_mask(args[1])):
+            state.ledger.record_sync(device.torch_device)
+        return _mark_results(plan, out, device)
+
+
+def _device_of_plain(args: Any) -> Any:
+    """The device of all tensors in positional arguments, `_MIXED` where it takes `common_device` to find it."""
+    devices: list[SimulatedDevice | None] = []
+    try:
+        for arg in args:
+            kind = type(arg)
+            if kind is Tensor or kind is torch.nn.Parameter:
+                devices.append(getattr(arg.untyped_storage(), MARK, None))
+            elif kind is list:
+                devices += [simulated_device_of(item) for item in arg if isinstance(item, Tensor)]
+            elif isinstance(arg, Tensor):
+                return _MIXED
+    except (RuntimeError, NotImplementedError):  # no storage: sparse
+        return _MIXED
+    if not devices:
+        return None
+    return devices[0] if devices.count(devices[0]) == len(devices) else _MIXED
+
+
+def _has_mask(indices: list[Any]) -> bool:
+    return any(isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8) for index in indices)
+
+
+def _mark_results(plan: Plan, out: Any, device: SimulatedDevice) -> Any:
+    """Put the results of an operator on `device`. Raises TypeError for a dtype that it does not support."""
+    if plan.aliases:
+        return out
+    for item in out if type(out) in (tuple, list) else (out,):
+        if isinstance(item, Tensor):
+            require_dtype(item.dtype, device)
+            mark(item, device)
+    return out
+
+
+def _is_elsewhere(kwargs: dict[str, Any]) -> bool:
+    """Whether an operator has to put its result on a device that is not simulated, such as meta."""
+    device = kwargs.get("device")
+    return device is not None and device.type != "cpu"
+
+
+def _copy(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    pairs = [args[:2]] if isinstance(args[0], Tensor) else list(zip(args[0], args[1], strict=True))
+    out = func(*args, **kwargs)
+    non_blocking = bool(kwargs.get("non_blocking", args[2] if len(args) > 2 else False))
+    for target, source in pairs:
+        target_device, source_device = simulated_device_of(target), simulated_device_of(source)
+        if target_device is not source_device:
+            waits = target_device is None and not non_blocking
+            mode.state.record_transfer(target, source_device, target_device, waits=waits)
+    if not plan.aliases:
+        for item, (target, _) in zip([out] if isinstance(out, Tensor) else out, pairs, strict=True):
+            mark(item, simulated_device_of(target))
+    return out
+
+
+def _cast(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    target = mode.state.target
+    out = func(*args, **kwargs)
+    if _is_elsewhere(kwargs) or not isinstance(args[0], Tensor):
+        return out
+    device = simulated_device_of(args[0]) if target is NO_TARGET else target
+    require_dtype(out.dtype, device)
+    return out if device is None else mark(out, device)
+
+
+def _create(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """A tensor from nothing, or from data. A handler marks one that the user creates; PyTorch's own are marked here."""
+    out = func(*args, **kwargs)
+    if mode.state.creating or _is_elsewhere(kwargs) or simulated_device_of(out) is not None:
+        return out
+    device = _surrounding_device(mode.state)
+    is_number = plan.is_host_number and out.dim() == 0
+    if device is None or (is_number and out.dtype in device.unsupported_dtypes):
+        return out
+    require_dtype(out.dtype, device)
+    return mark(out, device)
+
+
+def _surrounding_device(state: ThreadState) -> SimulatedDevice | None:
+    """Where PyTorch puts a tensor from nothing: with the arguments of the PyTorch function that now runs.
+
+    In a backward pass that is where the gradient is by now, and not where the loss was.
+    """
+    if torch._C._current_graph_task_id() != -1:
+        return state.last_device
+    for frame in frames():
+        if frame.f_code.co_name == "__torch_function__" and frame.f_globals.get("__name__") == _FUNCTION_MODE:
+            return first_simulated_device((frame.f_locals.get("args"), frame.f_locals.get("kwargs")))
+    return None
+
+
+_FUNCTION_MODE = __name__.replace("dispatch_mode", "function_mode")
+
+
+def _compose(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """In inference mode a composite operator arrives whole. Decomposed, its parts arrive here."""
+    with mode:
+        return func.decompose(*args, **kwargs)
+
+
+def _foreach(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """A call with lists: each result is on the device of its row."""
+    devices = row_devices(mode.state.simulation, plan, func, args, kwargs)
+    out = func(*args, **kwargs)
+    if isinstance(out, (list, tuple)):
+        for item, device in zip(out, devices, strict=False):
+            if device is not None:
+                _mark_results(plan, item, device)
+    return out
+
+
+SPECIAL = {
+    "foreach": _foreach,
+    "copy": _copy,
+    "cast": _cast,
+    "create": _create,
+    "compose": _compose,
+}

@@ -1,0 +1,51 @@
+"""At PyTorch's Python API: handlers answer for the simulated device, and translate every request for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from pytest_evalcheck.devices.errors import CannotSimulate
+from pytest_evalcheck.devices.modes.dispatch_mode import SimulationDispatchMode
+from pytest_evalcheck.devices.rules.device_checks import require_generator
+from pytest_evalcheck.devices.state import ACTIVE, HANDLERS, Simulation, ThreadState
+
+
+class SimulationFunctionMode(TorchFunctionMode):  # type: ignore[misc]
+    """The upper mode of a simulation, for one thread."""
+
+    def __init__(self, state: ThreadState) -> None:
+        super().__init__()
+        self.state = state
+        state.function_mode = self
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if self.state.simulation.closed:
+            raise CannotSimulate("a thread that outlives its simulation", "join it inside the with block.")
+        handler = HANDLERS.get(func)
+        if handler is not None:
+            return handler(self.state, func, args, dict(kwargs) if kwargs else {})
+        if kwargs:
+            if kwargs.get("device") is not None or kwargs.get("pin_memory"):
+                return HANDLERS[torch.empty](self.state, func, args, dict(kwargs))
+            if kwargs.get("generator") is not None and args and isinstance(args[0], Tensor):
+                require_generator(kwargs["generator"], args[0])
+            return func(*args, **kwargs)
+        return func(*args)
+
+
+@contextmanager
+def enter_modes(simulation: Simulation) -> Iterator[None]:
+    """Run a block of one thread inside a simulation."""
+    state = ThreadState(simulation)
+    before, ACTIVE.state = ACTIVE.state, state
+    try:
+        with SimulationFunctionMode(state), SimulationDispatchMode(state):
+            yield
+    finally:
+        ACTIVE.state = before

@@ -1,0 +1,92 @@
+"""Storages report their simulated device, and are copied to it: for saving, loading, copying and pickling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing.reduction import ForkingPickler
+from typing import Any
+
+import torch
+import torch.multiprocessing  # registers how tensors are sent
+from torch import UntypedStorage as Storage
+
+from pytest_evalcheck.devices.device_marks import CPU, MARK, SimulatedDevice, device_of, simulated_device_of
+from pytest_evalcheck.devices.errors import CannotSimulate
+from pytest_evalcheck.devices.patches.patches import Patches
+from pytest_evalcheck.devices.state import ACTIVE
+
+_REAL_DEVICE = torch._C.StorageBase.device
+
+
+def install(patches: Patches) -> None:
+    """Patch the storage class and the pickler that sends tensors to other processes."""
+    patches.set(Storage, "device", property(_device))
+    patches.set(Storage, "to", _to)
+    patches.set(Storage, "cuda", lambda storage, device=None, non_blocking=False: _to(storage, device=_cuda(device)))  # noqa: ARG005  (PyTorch's)
+    patches.set(Storage, "mps", lambda storage: _to(storage, device="mps"))
+    patches.set(Storage, "cpu", lambda storage: _to(storage, device=CPU))
+    patches.set(Storage, "clone", lambda storage: _copy(storage, getattr(storage, MARK, None)))
+    reducers = dict(vars(ForkingPickler)["_extra_reducers"])
+    for kind in {torch.Tensor, torch.nn.Parameter} & reducers.keys():
+        reducers[kind] = _refuse_on_device(reducers[kind])
+    patches.set(ForkingPickler, "_extra_reducers", reducers)
+
+
+def _device(storage: Storage) -> torch.device:
+    device = getattr(storage, MARK, None)
+    return _REAL_DEVICE.__get__(storage) if device is None else device.torch_device
+
+
+def _cuda(device: Any) -> torch.device:
+    return torch.device("cuda", device) if device is None or isinstance(device, int) else torch.device(device)
+
+
+def _copy(storage: Storage, device: SimulatedDevice | None) -> Storage:
+    if _REAL_DEVICE.__get__(storage).type != "cpu":
+        return Storage(storage.nbytes(), device=_REAL_DEVICE.__get__(storage)).copy_(storage, False)
+    with _without_modes():  # the caller records whether this is a transfer
+        copy = Storage(storage.nbytes()).copy_(storage, False)
+    if device is not None:
+        setattr(copy, MARK, device)
+    return copy
+
+
+@contextmanager
+def _without_modes() -> Iterator[None]:
+    guard = torch._C._DisableTorchDispatch()  # in effect for as long as the object exists
+    try:
+        with torch._C.DisableTorchFunction():
+            yield
+    finally:
+        del guard
+
+
+def _to(storage: Storage, *, device: Any, non_blocking: bool = False) -> Storage:
+    state = ACTIVE.state
+    if state is None:
+        raise CannotSimulate("a move in this thread", "it does not belong to the simulation that is open.")
+    target, ours = state.simulation.find(device)
+    if not ours:
+        return torch._utils._to(storage, torch.device(device), non_blocking)
+    source = getattr(storage, MARK, None)
+    if source is target:
+        return storage
+    copy = _copy(storage, target)
+    if storage.nbytes():
+        with _without_modes():
+            sample = torch.empty(0, dtype=torch.uint8).set_(copy)
+            state.record_transfer(sample, source, target, waits=target is None)
+    return copy
+
+
+def _refuse_on_device(reduce: Any) -> Any:
+    def checked(tensor: torch.Tensor) -> Any:
+        if simulated_device_of(tensor) is not None:
+            raise CannotSimulate(
+                f"sending a tensor on {device_of(tensor)} to another process",
+                "the other process has no such device; send .cpu() of it.",
+            )
+        return reduce(tensor)
+
+    return checked

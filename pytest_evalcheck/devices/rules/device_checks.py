@@ -1,0 +1,151 @@
+"""On which device a call with tensors on several devices runs, or the error that PyTorch raises for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from pytest_evalcheck.devices.device_marks import (
+    SimulatedDevice,
+    device_of,
+    first_simulated_device,
+    simulated_device_of,
+)
+from pytest_evalcheck.devices.errors import CannotSimulate
+from pytest_evalcheck.devices.rules.op_plans import Plan
+from pytest_evalcheck.devices.state import Simulation
+
+_SAME = "Expected all tensors to be on the same device"
+_NAMES_ARGUMENT_FIRST = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 9)
+
+
+class _Argument(NamedTuple):
+    name: str
+    tensor: Tensor
+    written: bool
+    in_list: bool
+
+
+def common_device(
+    simulation: Simulation, plan: Plan, func: Any, args: Any, kwargs: dict[str, Any]
+) -> SimulatedDevice | None:
+    """The one device of a call; None is the CPU. Raises PyTorch's error where there is no such device."""
+    found = list(_tensor_arguments(simulation, func, args, kwargs))
+    if plan.indexed:
+        return _indexed(func, found)
+    if plan.no_kernel:
+        device = first_simulated_device([argument.tensor for argument in found])
+        if device is not None and device.type in plan.no_kernel:
+            raise NotImplementedError(
+                f"Could not run '{func.name()}' with arguments from the '{device.type.upper()}' backend. "
+                "This could be because the operator doesn't exist for this backend."
+            )
+    found = [argument for argument in found if argument.name not in plan.free]
+    if plan.mixed:
+        return first_simulated_device([argument.tensor for argument in found])
+    return _same_device(plan, func, found)
+
+
+def row_devices(
+    simulation: Simulation, plan: Plan, func: Any, args: Any, kwargs: dict[str, Any]
+) -> list[SimulatedDevice | None]:
+    """The device of each row of a call with lists: row 0 is the first tensor of all lists, and so on."""
+    lists: dict[str, list[_Argument]] = {}
+    single = []
+    for argument in _tensor_arguments(simulation, func, args, kwargs):
+        if argument.in_list:
+            lists.setdefault(argument.name, []).append(argument)
+        else:
+            single.append(argument)
+    return [_same_device(plan, func, [*row, *single]) for row in zip(*lists.values(), strict=False)]
+
+
+def _tensor_arguments(simulation: Simulation, func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[_Argument]:
+    for number, argument in enumerate(func._schema.arguments):
+        value = args[number] if number < len(args) else kwargs.get(argument.name)
+        written = argument.alias_info is not None and argument.alias_info.is_write
+        items = value if isinstance(value, (list, tuple)) else None
+        for item in (value,) if items is None else items:
+            if isinstance(item, Tensor):
+                simulation.require_available(item)
+                yield _Argument(argument.name, item, written, items is not None)
+
+
+def _same_device(plan: Plan, func: Any, arguments: list[_Argument]) -> SimulatedDevice | None:
+    """The general rule: CPU tensors without dimensions go with any device, unless they are written."""
+    common: SimulatedDevice | None = None
+    decisive: _Argument | None = None
+    for argument in arguments:
+        device = simulated_device_of(argument.tensor)
+        if device is None and argument.tensor.dim() == 0 and not argument.written and not plan.strict:
+            continue
+        if decisive is None:
+            common, decisive = device, argument
+        elif device is not common:
+            raise RuntimeError(_mismatch(plan, func, decisive, argument))
+    return common
+
+
+def _mismatch(plan: Plan, func: Any, first: _Argument, other: _Argument) -> str:
+    """TensorIterator names both devices; CUDA's generated wrappers name the argument too, in words that changed."""
+    device, other_device = device_of(first.tensor), device_of(other.tensor)
+    text = f"{_SAME}, but found at least two devices, {device} and {other_device}!"
+    if plan.pointwise or "cuda" not in (device.type, other_device.type):
+        return text
+    method = func._schema.name.replace("aten::", "wrapper_CUDA_")
+    if _NAMES_ARGUMENT_FIRST:
+        got = f"but got {other.name} is on {other_device}, different from other tensors on {device}"
+        return f"{_SAME}, {got} (when checking argument in method {method})"
+    return f"{text} (when checking argument for argument {other.name} in method {method})"
+
+
+def _indexed(func: Any, arguments: list[_Argument]) -> SimulatedDevice | None:
+    """The indexed tensor decides. An index to read may be on the CPU too, an index to write on any device.
+
+    Values and a mask are on the device of the indexed tensor; a value without dimensions may be on any.
+    """
+    first, *others = arguments
+    common, device = simulated_device_of(first.tensor), device_of(first.tensor)
+    for argument in others:
+        other = simulated_device_of(argument.tensor)
+        if other is common:
+            continue
+        if argument.name == "indices":
+            if other is not None and "_put" not in func._schema.name:
+                raise RuntimeError(
+                    f"indices should be either on cpu or on the same device as the indexed tensor ({device})"
+                )
+        elif argument.name == "mask":
+            raise RuntimeError(
+                "expected self and mask to be on the same device, "
+                f"but got mask on {device_of(argument.tensor)} and self on {device}"
+            )
+        elif argument.tensor.dim():
+            raise RuntimeError(f"{_SAME}, but found at least two devices, {device} and {device_of(argument.tensor)}!")
+    return common
+
+
+def require_generator(generator: Any, device: SimulatedDevice | Tensor | None) -> None:
+    """Raise unless a generator is on the kind of device that it draws for. ATen/core/Generator.h, check_generator."""
+    device = simulated_device_of(device) if isinstance(device, Tensor) else device
+    expected = "cpu" if device is None else device.type
+    if generator.device.type != expected:
+        raise RuntimeError(f"Expected a '{expected}' device type for generator but found '{generator.device.type}'")
+
+
+def missing_kernel(func: Any, error: Exception) -> CannotSimulate | None:
+    """The error to raise where the CPU does not have a kernel that the device may have; None for any other error."""
+    text = str(error)
+    halves = any(
+        f"not implemented for '{dtype}'" in text for dtype in ("Half", "BFloat16", "Float8_e4m3fn", "Float8_e5m2")
+    )
+    # A kernel that is named after the CPU has a twin on the device, which may support the dtype.
+    if halves or re.search(r'"\w*cpu\w*" not implemented for', text) or "with arguments from the 'CPU' backend" in text:
+        return CannotSimulate(
+            str(func), f"it runs on the CPU here, which has no kernel for it ({text.splitlines()[0][:120]})."
+        )
+    return None

@@ -1,0 +1,69 @@
+"""How the dispatch mode treats an operator: derived once from its schema and `op_overrides`."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import torch
+
+from pytest_evalcheck.devices.rules import op_overrides
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """How the dispatch mode treats one operator."""
+
+    special: str  # the name of the treatment that it needs; empty for the general rule
+    aliases: bool  # all results share memory with the arguments
+    checks_always: bool  # a look at the positional arguments does not determine the device
+    indexed: bool  # the first tensor is indexed by others
+    syncs: bool  # the host waits for the device
+    syncs_on_mask: bool  # the host waits where an index is a mask
+    strict: bool  # CPU tensors without dimensions are refused too
+    mixed: bool  # tensors on several devices are accepted
+    pointwise: bool  # the error text is TensorIterator's
+    is_host_number: bool  # a result without dimensions is a number of the host
+    has_device_argument: bool
+    free: frozenset[str]  # arguments that may be on any device
+    no_kernel: frozenset[str]  # kinds of device without a kernel
+
+
+PLANS: dict[Any, Plan] = {}
+
+
+def plan_for(func: Any) -> Plan:
+    """Make the plan of an operator, and store it in `PLANS`."""
+    name, full = func._schema.name, f"{func._schema.name}.{func._schema.overload_name}"
+    arguments = func._schema.arguments
+    tensors = [argument for argument in arguments if "Tensor" in str(argument.type)]
+    results = [result for result in func._schema.returns if "Tensor" in str(result.type)]
+    indexed = name in op_overrides.INDEXED
+    special = "" if indexed else _special(func, name, bool(tensors), bool(results))
+    plan = PLANS[func] = Plan(
+        special=special,
+        aliases=bool(func._schema.returns) and all(result.alias_info is not None for result in results),
+        checks_always=name in op_overrides.NO_KERNEL or any(argument.kwarg_only for argument in tensors),
+        indexed=indexed,
+        syncs=not op_overrides.SYNCS.isdisjoint((name, full)),
+        syncs_on_mask=name in op_overrides.SYNCS_ON_MASK,
+        strict=not op_overrides.STRICT.isdisjoint((name, full)),
+        mixed=name in op_overrides.MIXED,
+        pointwise=torch.Tag.pointwise in func.tags or special == "foreach",
+        is_host_number=name == "aten::scalar_tensor" or name in op_overrides.SPECIAL["create"],
+        has_device_argument=any(argument.name == "device" for argument in arguments),
+        free=frozenset((op_overrides.FREE.get(full) or op_overrides.FREE.get(name) or "").split()),
+        no_kernel=op_overrides.NO_KERNEL.get(name, frozenset()),
+    )
+    return plan
+
+
+def _special(func: Any, name: str, takes_tensors: bool, gives_tensors: bool) -> str:
+    for special, names in op_overrides.SPECIAL.items():
+        if name in names:
+            return special
+    if name.startswith(op_overrides.FOREACH):
+        return "foreach"
+    if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
+        return "compose"
+    return "create" if gives_tensors and not takes_tensors else ""

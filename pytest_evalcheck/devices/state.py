@@ -1,0 +1,174 @@
+"""What the modes, handlers and patches of a simulation share. It imports none of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pytest_evalcheck.devices.device_marks import CPU, SimulatedDevice, simulated_device_of
+from pytest_evalcheck.devices.errors import CannotSimulate
+from pytest_evalcheck.devices.ledger import Ledger
+from pytest_evalcheck.devices.rules.unsupported_dtypes import UNSUPPORTED_DTYPES
+
+KINDS = ("cuda", "mps")
+NO_TARGET: Any = object()
+"""The target of a thread in which no transfer runs."""
+_DEVICES: dict[torch.device, SimulatedDevice] = {}  # all that were ever simulated
+
+
+class _CurrentIndices(threading.local):
+    def __init__(self) -> None:
+        self.of_kind = dict.fromkeys(KINDS, 0)
+
+
+class Simulation:
+    """The devices of one `with simulate(...)`, and the ledger of what happens on them."""
+
+    def __init__(self, devices: list[torch.device]) -> None:
+        self.ledger = Ledger()
+        self.devices = {
+            device: _DEVICES.setdefault(device, SimulatedDevice(device, UNSUPPORTED_DTYPES[device.type]))
+            for device in devices
+        }
+        self.kinds = tuple(dict.fromkeys(device.type for device in devices))
+        self.forked = self.closed = False
+        self._current = _CurrentIndices()
+        self.set_available(True)
+
+    @property
+    def current(self) -> dict[str, int]:
+        """The index of the current device of each kind, in the thread that asks."""
+        return self._current.of_kind
+
+    def set_available(self, available: bool) -> None:
+        """Record whether this simulation is open."""
+        for device in self.devices.values():
+            device.available = available
+
+    def close(self) -> None:
+        """Make tensors recognisable as left over, and stop threads that still run inside."""
+        self.closed = True
+        self.set_available(False)
+
+    def names(self) -> str:
+        return ", ".join(map(str, self.devices))
+
+    def count(self, kind: str) -> int:
+        """How many devices of a kind there are."""
+        return sum(device.type == kind for device in self.devices)
+
+    def find(self, device: Any) -> tuple[SimulatedDevice | None, bool]:
+        """The simulated device that a user's `device` means (None is the CPU), and whether it is the CPU or simulated.
+
+        The second is False for devices that PyTorch itself has to handle, such as `meta`. Raises what PyTorch raises
+        for a device that this simulation does not have.
+        """
+        if isinstance(device, int) and not isinstance(device, bool):
+            device = torch.device(self.kinds[0], device)
+        elif not isinstance(device, torch.device):
+            device = torch.device(device)
+        kind = device.type
+        if kind not in KINDS:
+            return None, bool(kind == "cpu")
+        if kind not in self.kinds:
+            if kind == "cuda":
+                raise AssertionError("Torch not compiled with CUDA enabled")
+            raise RuntimeError("PyTorch is not linked with support for mps devices")
+        if self.forked:
+            self._refuse_fork(kind)
+        return self.devices[torch.device(kind, self.index_of(device))], True
+
+    def index_of(self, device: torch.device) -> int:
+        """The index of a device, the current one where none is given. Raises the driver's error for an unknown one."""
+        if device.index is None:
+            device = torch.device(device.type, self.current[device.type])
+        if device not in self.devices:
+            raise RuntimeError("CUDA error: invalid device ordinal")
+        return int(device.index)
+
+    def require_available(self, tensor: Tensor) -> None:
+        """Raise unless this simulation has the device of a tensor, which may come from an earlier simulation."""
+        device = simulated_device_of(tensor)
+        if device is None or device.available:
+            return
+        if self.forked:
+            self._refuse_fork(device.type)
+        raise CannotSimulate(
+            f"a tensor on {device}",
+            f"it was left by an earlier simulate({device.type!r}), and the one that is open has "
+            f"{self.names()}; move it with .cpu() before that one ends.",
+        )
+
+    def _refuse_fork(self, kind: str) -> None:
+        if kind == "cuda":
+            raise RuntimeError(
+                "Cannot re-initialize CUDA in forked subprocess. "
+                "To use CUDA with multiprocessing, you must use the 'spawn' start method"
+            )
+        raise CannotSimulate(f"{kind} in a forked process", "make device tensors in the process that simulates only.")
+
+
+class ThreadState:
+    """What the two modes of one thread and the handlers share."""
+
+    function_mode: AbstractContextManager[Any]
+    """The mode itself: a handler enters it again for Python code that PyTorch calls back."""
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.ledger = simulation.ledger
+        self.creating = False
+        """Whether a factory runs that the user called: its result is marked when it returns."""
+        self.target: Any = NO_TARGET
+        """Where the transfer that runs goes: a device, None for the CPU, or `NO_TARGET`."""
+        self.last_device: SimulatedDevice | None = None
+        """Where the last operator ran, which is where autograd makes a tensor from nothing."""
+
+    def record_transfer(
+        self, tensor: Tensor, source: SimulatedDevice | None, target: SimulatedDevice | None, *, waits: bool
+    ) -> None:
+        """Write a transfer into the ledger, and that the host waited for it."""
+        source_device = CPU if source is None else source.torch_device
+        self.ledger.record_transfer(tensor, source_device, CPU if target is None else target.torch_device)
+        if waits and tensor.numel():
+            self.ledger.record_sync(source_device)
+
+    def record_read(self, tensor: Tensor) -> None:
+        """Write into the ledger that the host waited to read a tensor, if it is on a device."""
+        device = simulated_device_of(tensor)
+        if device is not None:
+            self.ledger.record_sync(device.torch_device)
+
+
+class _Active(threading.local):
+    state: ThreadState | None = None
+
+
+ACTIVE = _Active()
+"""`ACTIVE.state` is the state of the thread that asks, or None outside of a simulation."""
+
+Handler = Callable[[ThreadState, Any, Any, dict[str, Any]], Any]
+HANDLERS: dict[Any, Handler] = {}
+
+
+def handles(*functions: Any, only_on_device: bool = False) -> Callable[[Handler], Handler]:
+    """Register a handler for PyTorch functions, or only for calls whose first argument is on a simulated device.
+
+    A getter such as `Tensor.device.__get__` is a new object each time, but compares and hashes equal.
+    """
+
+    def register(handler: Handler) -> Handler:
+        def handle_on_device(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+            if simulated_device_of(args[0]) is None:
+                return func(*args, **kwargs)
+            return handler(state, func, args, kwargs)
+
+        HANDLERS.update(dict.fromkeys(functions, handle_on_device if only_on_device else handler))
+        return handler
+
+    return register

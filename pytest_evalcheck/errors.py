@@ -1,0 +1,19 @@
+"""The error for what a user wrote wrong, and the nearest right word. Every layer may use this module."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class UsageError(Exception):
+    """A target, an option or a registration is not written as it should be.
+
+    The message says what was wrong, what was expected, and the nearest right thing.
+    """
+
+
+def nearest(word: str, words: Iterable[str], *, cutoff: float = 0.5) -> str:
+    """``; did you mean 'x'?``, or nothing when no word is near."""
+    matches = difflib.get_close_matches(word, list(words), n=1, cutoff=cutoff)
+    return f"; did you mean {matches[0]!r}?" if matches else ""

@@ -1,0 +1,28 @@
+"""The kind of scorers."""
+
+from __future__ import annotations
+
+from pytest_evalcheck.kinds.common.kind import KindSpec
+from pytest_evalcheck.kinds.scorer.subject import Scorer, ScorerSubject
+
+_ROOM = "pytest_evalcheck.kinds.scorer"
+_ADAPTERS = "pytest_evalcheck.adapters"
+
+SPEC = KindSpec(
+    name="scorer",
+    record=Scorer,
+    subject=ScorerSubject,
+    checks=(f"{_ROOM}.checks_documents", f"{_ROOM}.checks_parallel", f"{_ROOM}.checks_numbers"),
+    example="responses(max_repeats=3)",
+    expected="an ec.Scorer, or a filter or task of lm_eval, or a metric of Hugging Face evaluate",
+    methods=("score",),
+    complete_hint="It has score(): return `ec.Scorer(score=it.score)`, if that takes responses and documents.",
+    partial_hint="`ec.Scorer(score=...)`, or `ec.Scorer.of(function)` for a function that scores one document",
+    adapters={
+        "evaluate.module.CombinedEvaluations": f"{_ADAPTERS}.evaluate.scorer",
+        "evaluate.module.EvaluationModule": f"{_ADAPTERS}.evaluate.scorer",
+        "lm_eval.api.filter.Filter": f"{_ADAPTERS}.lm_eval.scorer",
+        "lm_eval.api.filter.FilterEnsemble": f"{_ADAPTERS}.lm_eval.scorer",
+        "lm_eval.api.task.ConfigurableTask": f"{_ADAPTERS}.lm_eval.scorer",
+    },
+)

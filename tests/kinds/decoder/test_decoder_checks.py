@@ -1,0 +1,190 @@
+"""How checks of decoders treat refusals, NaN, and decoders that only generate."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import pytest_evalcheck as ec
+from fixtures.gallery.decoders_correct import CAPACITY, Generating, Growing, Static
+from pytest_evalcheck.kinds.decoder.cases import ChunkedPrompts, even
+
+
+def run(record: Any, code: str, **keywords: Any) -> ec.Cell:
+    @ec.decoder(inputs=Growing.inputs, **keywords)
+    def made() -> Any:
+        return record()
+
+    (cell,) = ec.run(made, select=code, effort="quick").cells
+    return cell
+
+
+class RefusesChunks(Growing):
+    refuses: tuple[str, ...] = ("chunks",)
+
+    def step(self, ids: Tensor, cache: Any, mask: Tensor, positions: Tensor) -> Any:
+        if cache is not None and mask.shape[1] > ids.shape[1] > 1:
+            raise NotImplementedError("one token at a time")
+        return super().step(ids, cache, mask, positions)
+
+    def more(self) -> dict[str, Any]:
+        return {"refuses": self.refuses}
+
+
+class RefusesPadding(RefusesChunks):
+    refuses = ("padding",)
+
+    def step(self, ids: Tensor, cache: Any, mask: Tensor, positions: Tensor) -> Any:
+        if not bool(mask.all()):
+            raise ValueError("rows of unequal length")
+        return self.model(ids, mask, positions, cache)
+
+
+class RefusesSmallerBatches(RefusesChunks):
+    refuses = ("smaller batches",)
+
+    def make_cache(self, rows: int) -> Any:
+        self.rows = rows
+        return super().make_cache(rows)
+
+    def step(self, ids: Tensor, cache: Any, mask: Tensor, positions: Tensor) -> Any:
+        if cache is not None and len(ids) != self.rows:
+            raise ValueError(f"{len(ids)} rows, and a cache for {self.rows}")
+        return self.model(ids, mask, positions, cache)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "outcome"),
+    [
+        (RefusesChunks, "EC301", "kept"),  # one token at a time is left to be tried
+        (RefusesPadding, "EC306", "kept"),  # and rows of one length
+        (RefusesSmallerBatches, "EC302", "not applicable"),
+    ],
+)
+def test_a_refusal_fails_a_check_unless_it_is_declared(kind: Any, code: str, outcome: str) -> None:
+    cell = run(lambda: kind().record(), code)
+    assert cell.outcome == outcome, cell.screen
+    undeclared = type("Undeclared", (kind,), {"refuses": ()})
+    cell = run(lambda: undeclared().record(), code)
+    assert (cell.outcome, cell.cause) == ("broken", ""), cell.screen
+
+
+def test_chunks_that_are_refused_are_not_counted_as_tried() -> None:
+    cell = run(lambda: RefusesChunks().record(), "EC301")
+    assert cell.outcome == "kept"
+    assert cell.regimes["several tokens at a time"] == 0
+
+
+class OverflowsInDouble(Growing):
+    """Rows with padding are NaN in float64, as where a softmax in float32 meets a row that is masked."""
+
+    def step(self, ids: Tensor, cache: Any, mask: Tensor, positions: Tensor) -> Any:
+        logits = super().step(ids, cache, mask, positions)
+        single = self.model.head.weight.dtype == torch.float32
+        return logits if single or bool(mask.all()) else logits * float("nan")
+
+    def single(self) -> ec.Decoder:
+        made = type(self)()
+        made.model.float()
+        return made.record()
+
+    def more(self) -> dict[str, Any]:
+        return {"in_float32": self.single}
+
+
+class CountsPaddingInFloat32(OverflowsInDouble):
+    """The same, and in float32 the logits are wrong."""
+
+    def step(self, ids: Tensor, cache: Any, mask: Tensor, positions: Tensor) -> Any:
+        places = torch.arange(mask.shape[1] - ids.shape[1], mask.shape[1]).expand_as(ids)
+        return super().step(ids, cache, mask, places)
+
+
+def test_nan_is_tried_again_in_float32() -> None:
+    assert run(lambda: OverflowsInDouble().record(), "EC306").outcome == "kept"
+    wrong = run(lambda: CountsPaddingInFloat32().record(), "EC306")
+    assert (wrong.outcome, wrong.cause) == ("broken", "")
+    assert "padding on the" in wrong.reason
+
+
+class GeneratesOnly(Generating):
+    """A decoder that generates, and gives logits without a cache alone."""
+
+    def record(self) -> ec.Decoder:
+        def full(ids: Tensor, mask: Tensor, positions: Tensor) -> Any:
+            return self.model(ids, mask, positions)
+
+        operations = {"reset": lambda cache: cache.reset()}
+        return ec.Decoder(
+            self.model,
+            make_cache=self.make_cache,
+            full=full,
+            generate=self.generate,
+            capacity=CAPACITY,
+            operations=operations,
+        )
+
+
+def test_a_decoder_that_only_generates_is_checked_by_generation() -> None:
+    @ec.decoder(inputs=Growing.inputs)
+    def generates() -> Any:
+        return GeneratesOnly().record()
+
+    report = ec.run(generates, effort="quick")
+    assert not report.of("broken")
+    assert {cell.code for cell in report.of("not applicable")} == {"EC307"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "why"),
+    [
+        ({"operations": {}}, "EC304", "the cache offers no reset"),
+        ({"operations": {"reset": lambda cache: cache.reset()}}, "EC307", "the cache offers no operation on rows"),
+        ({}, "EC308", "the cache grows"),
+        ({}, "EC310", "it decodes by step alone"),
+        ({"sides": ()}, "EC306", "it takes no rows of unequal length"),
+        ({"max_rows": 1}, "EC303", "a cache takes no more rows"),
+        ({"max_rows": 1}, "EC302", "a cache takes no more than one row"),
+        ({"tensors": lambda cache: []}, "EC313", ""),
+    ],
+)
+def test_what_is_not_offered_is_not_applicable(changes: dict[str, Any], code: str, why: str) -> None:
+    made = Growing()
+    given = {"make_cache": made.make_cache, "step": made.step, "operations": made.operations}
+    cell = run(lambda: ec.Decoder(made.model, **{**given, **changes}), code)
+    assert (cell.outcome, cell.reason) == (("not applicable", why) if why else ("kept", "")), cell.screen
+
+
+def test_a_capacity_is_respected_by_all_other_checks() -> None:
+    class Small(Static):
+        def make_cache(self, rows: int) -> Any:
+            cache = super().make_cache(rows)
+            cache.keys, cache.values = cache.keys[:, :, :5], cache.values[:, :, :5]
+            return cache
+
+        def more(self) -> dict[str, Any]:
+            return {**super().more(), "capacity": 5}
+
+    @ec.decoder(inputs=Growing.inputs)
+    def small() -> Any:
+        return Small().record()
+
+    report = ec.run(small, effort="quick")
+    assert not report.of("broken"), report.of("broken")[0].screen
+
+
+def test_a_tolerance_is_the_targets_own() -> None:
+    class Rough(Growing):
+        def step(self, ids: Tensor, cache: Any, mask: Tensor, positions: Tensor) -> Any:
+            return super().step(ids, cache, mask, positions) + (0.01 if cache is not None else 0)
+
+    assert run(lambda: Rough().record(), "EC301").outcome == "broken"
+    assert run(lambda: Rough().record(), "EC301", tolerance=ec.Tolerance(atol=0.02)).outcome == "kept"
+
+
+def test_chunks_are_cut_with_their_rows() -> None:
+    assert even([[1, 2], [3]], 3) == [[1, 2, 1], [3, 3, 3]]
+    assert ChunkedPrompts(samples=[[1] * 6], chunks=[3, 2, 1]).sizes(4) == [3, 1]

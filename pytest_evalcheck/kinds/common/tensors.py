@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,6 +32,11 @@ def place(value: Arguments, device: str) -> Arguments:
 def cast_floats(value: Any, dtype: Any) -> Any:
     """The same with floating tensors in another dtype."""
     return each_tensor(value, lambda t: t.to(dtype) if t.is_floating_point() else t)
+
+
+def detached(value: Any) -> Any:
+    """A copy that shares no memory with the value."""
+    return copy.deepcopy(each_tensor(value, lambda t: t.detach().clone()))
 
 
 def overwrite(value: Any, noise: Any = None) -> None:

@@ -10,7 +10,7 @@ from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference
 from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.common.process_state import kept, same_random_numbers
 from pytest_evalcheck.kinds.common.subject import Rows
-from pytest_evalcheck.kinds.common.values import detached
+from pytest_evalcheck.kinds.common.tensors import detached
 from pytest_evalcheck.kinds.loop.data import LoopData
 from pytest_evalcheck.kinds.loop.subject import LiveLoop, LoopSubject
 from pytest_evalcheck.kinds.wrapper.model_state import ModelStateSnapshot, set_initial_modes

@@ -14,9 +14,7 @@ if TYPE_CHECKING:
     from pytest_evalcheck.expectations.failures import CheckFailure, expect, inconclusive
     from pytest_evalcheck.guard import unchanged
     from pytest_evalcheck.kinds.decoder.record import Decoder
-    from pytest_evalcheck.kinds.loop.data import LoopData
-    from pytest_evalcheck.kinds.loop.record import Loop
-    from pytest_evalcheck.kinds.loop.results import Evaluated
+    from pytest_evalcheck.kinds.loop.record import Evaluated, Loop, LoopData
     from pytest_evalcheck.kinds.metric.subject import Metric
     from pytest_evalcheck.kinds.scorer.subject import Runner, Scorer, Several
     from pytest_evalcheck.kinds.suite import Check, check
@@ -32,10 +30,10 @@ _HOMES = {
     "Cell": "reports.results",
     "Check": "kinds.suite",
     "Decoder": "kinds.decoder.record",
-    "Evaluated": "kinds.loop.results",
+    "Evaluated": "kinds.loop.record",
     "KnownFailure": "targets.target",
     "Loop": "kinds.loop.record",
-    "LoopData": "kinds.loop.data",
+    "LoopData": "kinds.loop.record",
     "Metric": "kinds.metric.subject",
     "Report": "reports.results",
     "Runner": "kinds.scorer.subject",

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_evalcheck.adapters.accelerate.ranks import join_group
-from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Loop
-from pytest_evalcheck.kinds.loop.reference_loop import lent
-from pytest_evalcheck.kinds.loop.results import Evaluated
+from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop, evaluating
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "batch_size": BATCH_SIZES,
@@ -54,7 +52,7 @@ class _Run:
         loader = DataLoader(samples, batch_size, num_workers=workers, collate_fn=source.collate)
         model, loader = accelerator.prepare(self.model, loader)
         gathered: list[Any] = []
-        with lent(self.model):
+        with evaluating(self.model):
             for ids, batch in loader:
                 gathered.append(accelerator.gather_for_metrics({"ids": ids, **self.step(model, batch)}))
         rows = {name: torch.cat([one[name] for one in gathered]) for name in gathered[0]}

@@ -8,8 +8,7 @@ from typing import Any
 
 from pytest_evalcheck.adapters.common import loader_order
 from pytest_evalcheck.adapters.common.training_limits import STEPS, outcome
-from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Loop
-from pytest_evalcheck.kinds.loop.results import Evaluated
+from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "batch_size": BATCH_SIZES,

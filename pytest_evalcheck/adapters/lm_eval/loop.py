@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_evalcheck.adapters.lm_eval.task import Run
-from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Loop
-from pytest_evalcheck.kinds.loop.results import Evaluated
+from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop
 
 OPTIONS: dict[str, tuple[Any, ...]] = {"batch_size": BATCH_SIZES, "logits_cache": (True, False)}
 """What may not change the numbers: batches, and whether requests that begin alike share a forward."""

@@ -10,11 +10,11 @@ from pytest_evalcheck.expectations.comparison import Raised, Tolerance, differen
 from pytest_evalcheck.expectations.failures import expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
+from pytest_evalcheck.kinds.common.tensor_search import find_tensors
 from pytest_evalcheck.kinds.decoder.cached_decoding import Conversation
 from pytest_evalcheck.kinds.decoder.calls import Calls, Ids
 from pytest_evalcheck.kinds.decoder.generation import greedy
 from pytest_evalcheck.kinds.decoder.record import Decoder
-from pytest_evalcheck.kinds.device.tensor_search import held
 
 NEW = 3
 """How many tokens are generated where their number is not the point."""
@@ -197,7 +197,7 @@ def _dense(tensor: Any) -> Iterator[Any]:
 
 
 def _held(cache: Any) -> list[Any]:
-    return list(held(cache).values())
+    return list(find_tensors(cache).values())
 
 
 def _has_nan(rows: Any) -> bool:

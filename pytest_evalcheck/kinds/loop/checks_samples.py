@@ -44,10 +44,10 @@ def every_sample_counts_exactly_once(loop: LoopSubject, case: Ranks) -> None:
     default = comparable(loop.evaluate(case.samples, batch_size=size))
     applies = loop.record.over_ranks is not None
     for config in ({"batch_size": size}, *loop.configs(size, workers=False)):
-        about = f"the samples counted, of {count} with {format_config(config)}"
+        about = f"{count} samples with {format_config(config)}"
         result = loop.evaluate(case.samples, **config)
         if isinstance(result, Raised):
-            expect(result).equals(default, about=about)
+            expect(result).equals(default, about=f"the result of {about}")
         elif result.records is not None:
             applies = True
             _expect_each_once(ids_of(result.records), count, about)
@@ -124,7 +124,7 @@ def a_retried_batch_counts_once(loop: LoopSubject, case: OutOfMemory) -> None:
             result = run.evaluate(loop.data(case.samples), batch_size=case.batch_size)
         when = f"after forward pass {index} ran out of memory{' twice in a row' * (failing.failed > 1)}"
         if isinstance(result, Evaluated) and result.records is not None:
-            _expect_each_once(ids_of(result.records), len(case.samples), f"the samples counted {when}")
+            _expect_each_once(ids_of(result.records), len(case.samples), f"{len(case.samples)} samples {when}")
         expect(comparable(result)).equals(comparable(expected), about=f"the result {when}")
 
 
@@ -134,21 +134,21 @@ def _expect_each_once(ids: list[int], count: int, about: str) -> None:
 
 
 def _expect_each_once_over_ranks(loop: LoopSubject, case: Ranks | ProcessRanks, ranks: int, results: Any) -> None:
-    about = f"of {len(case.samples)} sample{'s' * (len(case.samples) > 1)} over {ranks} ranks"
+    about = f"{len(case.samples)} sample{'s' * (len(case.samples) > 1)} over {ranks} ranks"
     single = loop.numbers(case.samples, batch_size=case.batch_size)
     if isinstance(results, Raised) or isinstance(single, Raised):
-        expect(results).equals(single, about=f"the numbers {about}")
+        expect(results).equals(single, about=f"the numbers of {about}")
         return
     for who, problems in miscounted_by_rank(results, len(case.samples)).items():
         ids = {rank: ids_of(result.records or ()) for rank, result in results.items()}
-        expect(ids).holds(not problems, about=f"{about}, the samples that {who} counted: {'; '.join(problems)}")
+        expect(ids).holds(not problems, about=f"{about}, as counted by {who}: {'; '.join(problems)}")
     for other in (1, ranks * case.batch_size):
         if difference(single, loop.numbers(case.samples, batch_size=other), loop.tolerance) is not None:
             inconclusive("the numbers depend on the batch size; ranks have smaller batches, and larger ones together")
             return
     for rank, result in results.items():
         if result.numbers:
-            expect(dict(result.numbers)).equals(single, about=f"the numbers {about}: rank {rank}")
+            expect(dict(result.numbers)).equals(single, about=f"the numbers of {about}: rank {rank}")
 
 
 def over_ranks(loop: LoopSubject, rows: Rows, ranks: int, batch_size: int) -> Any:

@@ -86,7 +86,7 @@ def evaluating_leaves_training_as_it_was(loop: LoopSubject, case: DuringTraining
 
 @check("EC510", examples=3)
 def an_evaluation_releases_its_tensors(loop: LoopSubject, case: Evaluation) -> None:
-    """After an evaluation no graph is alive and outputs of one batch at most, and another one adds no tensors.
+    """After an evaluation no graph stays alive, nor outputs of more than one batch; another one adds no tensors.
 
     Why: the tenth evaluation of a long run ends in an out-of-memory error that the first did not have.
     Usual cause: losses are summed up with their graphs, outputs are kept in a list, or every run adds metrics.

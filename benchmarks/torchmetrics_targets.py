@@ -15,7 +15,7 @@ from torchmetrics.classification import MulticlassAccuracy
 ONE, TWO = (0.1, 0.4, 0.3, 0.15, 0.05), (0.1, 0.3, 0.4, 0.15, 0.05)
 BLANK = (float("nan"), *ONE[1:])
 SCORES = universal((ONE, 1), (ONE, 2), (TWO, 2)) | {
-    "EC216": nan_is_an_answer(dict(samples=[(BLANK, 1)], batches=[[0]], poisoned=0, number=BLANK[0]))
+    "EC216": nan_is_an_answer(dict(samples=[(BLANK, 1)], batches=[[0]], corrupted=0, number=BLANK[0]))
 }
 MASK_1, MASK_2 = ((1, 1, 1),) * 2, ((2, 2, 2),) * 2
 MASKS = universal((MASK_1, MASK_1), (MASK_1, MASK_2), (MASK_2, MASK_2)) | {

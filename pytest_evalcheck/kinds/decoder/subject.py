@@ -12,7 +12,7 @@ from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.common.tensor_search import find_tensors
 from pytest_evalcheck.kinds.decoder.record import Decoder
-from pytest_evalcheck.strategies.padding import Side, padded
+from pytest_evalcheck.strategies.samples import Side, padded
 
 Ids = Sequence[Sequence[int]]
 """Rows of ids, of one length unless said otherwise."""

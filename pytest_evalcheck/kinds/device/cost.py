@@ -12,7 +12,7 @@ from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.common.tensors import each_tensor
 from pytest_evalcheck.kinds.device.cpu_reference import Subject, rebuild_on
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
-from pytest_evalcheck.kinds.wrapper.outputs import settled
+from pytest_evalcheck.kinds.wrapper.outputs import plain_copy
 from pytest_evalcheck.kinds.wrapper.subject import LiveWrapper
 
 MeasuredCost = tuple[str, dict[str, int]]
@@ -52,7 +52,7 @@ def _of_wrapper(subject: Any, rows: Rows) -> Iterator[MeasuredCost]:
         with subject.ledger.span() as span:
             outputs = live.forward(batch)
         yield "a forward", _counts(span)
-        for name, metric in live.scored().items() if live.record.update is not None else ():
+        for name, metric in live.metrics().items() if live.record.update is not None else ():
             live.feed(batch, outputs, metric)
             with subject.ledger.span() as span:
                 live.feed(batch, outputs, metric)
@@ -61,7 +61,7 @@ def _of_wrapper(subject: Any, rows: Rows) -> Iterator[MeasuredCost]:
         with subject.ledger.span() as span:
             outputs = live.forward(batch)
         if not isinstance(outputs, Raised):
-            yield "a forward of a batch on the CPU, of repeated transfers", _repeated(span, settled(batch))
+            yield "a forward of a batch on the CPU, of repeated transfers", _repeated(span, plain_copy(batch))
 
 
 def _counts(span: Any) -> dict[str, int]:

@@ -104,7 +104,7 @@ def score(subject: Subject, rows: Rows) -> Any:
     if isinstance(subject, MetricSubject):
         return subject.value([rows])
     live = LiveWrapper(subject.record, subject.device)
-    results = {mode: live.seen(subject.batch(rows, mode)) for mode in subject.modes}
+    results = {mode: live.evaluate(subject.batch(rows, mode)) for mode in subject.modes}
     errors = [result for result in results.values() if isinstance(result, Raised)]
     for result in results.values():
         errors += [] if isinstance(result, Raised) else [v for v in result.values() if isinstance(v, Raised)]

@@ -114,7 +114,7 @@ def _feed(live: LiveWrapper, device: str, batch: Any, outputs: Any, on_device: O
     """The values of metrics where outputs, batch and metric stay on the device or go to the CPU; or the error."""
     outputs = outputs if on_device[0] else move_to(outputs, "cpu")
     batch = batch if on_device[1] else move_to(batch, "cpu")
-    values = LiveWrapper(live.record, device if on_device[2] else "cpu").fed(batch, outputs)
+    values = LiveWrapper(live.record, device if on_device[2] else "cpu").metric_values(batch, outputs)
     return next((value for value in values.values() if isinstance(value, Raised)), _without_outputs(values))
 
 

@@ -73,7 +73,7 @@ def _model(reference: CpuReference, devices: tuple[str, ...]) -> Movable:
 
     def score(device: str) -> Any:
         live, subject = LiveWrapper(record, device), with_batches_on(on_cpu, device)
-        return {mode: live.seen(subject.batch(reference.rows, mode)) for mode in subject.modes}
+        return {mode: live.evaluate(subject.batch(reference.rows, mode)) for mode in subject.modes}
 
     return Movable(model, model.to, lambda: getattr(model, "device", None), score, devices)
 

@@ -208,21 +208,21 @@ class NonFinite:
         @st.composite
         def non_finite(draw: st.DrawFn) -> NonFinite:
             rows, size = draw(_sized(inputs, least=2, most=5))
-            index, number = draw(st.integers(0, len(rows) - 1)), draw(st.sampled_from(inputs.poisons))
+            index, number = draw(st.integers(0, len(rows) - 1)), draw(st.sampled_from(inputs.nonfinite))
             return cls._corrupt(inputs, rows, index, number, size)
 
         return non_finite()
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> NonFinite | None:
-        if not _enough(inputs, samples) or inputs.poisoned is None:
+        if not _enough(inputs, samples) or inputs.corrupted is None:
             return None
-        return cls._corrupt(inputs, samples, 0, inputs.poisons[0], _usual_size(samples))
+        return cls._corrupt(inputs, samples, 0, inputs.nonfinite[0], _usual_size(samples))
 
     @classmethod
     def _corrupt(cls, inputs: SampleStrategy, rows: Rows, index: int, number: float, size: int) -> NonFinite:
-        assert inputs.poisoned is not None
-        rows = [*rows[:index], inputs.poisoned(rows[index], number), *rows[index + 1 :]]
+        assert inputs.corrupted is not None
+        rows = [*rows[:index], inputs.corrupted(rows[index], number), *rows[index + 1 :]]
         return cls(samples=rows, corrupted=index, number=number, batch_size=size)
 
 

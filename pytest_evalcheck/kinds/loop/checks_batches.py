@@ -66,7 +66,7 @@ def workers_and_evaluator_order_do_not_change_the_numbers(loop: LoopSubject, cas
         expect(actual).equals(expected, about="the results of two evaluators in the other order")
 
 
-@check("EC508", needs=("poisoned",), regimes=("the first sample", "a later sample"))
+@check("EC508", needs=("corrupted",), regimes=("the first sample", "a later sample"))
 def non_finite_samples_are_reported(loop: LoopSubject, case: NonFinite) -> None:
     """A number that is NaN or infinite for one sample alone stays so for all samples, or an error or warning says why.
 

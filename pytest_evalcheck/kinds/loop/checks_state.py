@@ -17,7 +17,7 @@ from pytest_evalcheck.kinds.loop.cases import MODES, DuringTraining, Evaluation,
 from pytest_evalcheck.kinds.loop.memory import RetainedTensors
 from pytest_evalcheck.kinds.loop.record import LoopData
 from pytest_evalcheck.kinds.loop.subject import LoopRun, LoopSubject, comparable
-from pytest_evalcheck.kinds.wrapper.model_state import Borrowed, start
+from pytest_evalcheck.kinds.wrapper.model_state import ModelStateSnapshot, set_initial_modes
 
 
 @check("EC504", regimes=("as many samples", "fewer samples", "more samples"), examples=12)
@@ -118,7 +118,7 @@ def train(loop: LoopSubject, rows: Rows, modes: str, between: Callable[[LoopRun]
     run, times = loop.fresh(), 0
     assert run.record.train is not None
     if run.model is not None:
-        start(run.model, modes)
+        set_initial_modes(run.model, modes)
 
     def middle() -> None:
         nonlocal times
@@ -142,11 +142,11 @@ def disturb(loop: LoopSubject, data: LoopData, modes: str, batch_size: int) -> t
 
     run = loop.fresh()
     model = torch.nn.Module() if run.model is None else run.model
-    start(model, modes)
+    set_initial_modes(model, modes)
     with same_random_numbers():
-        before, optimizer = Borrowed(model), _state(run.record.optimizer)
+        before, optimizer = ModelStateSnapshot(model), _state(run.record.optimizer)
         result = run.evaluate(data, reseed=False, batch_size=batch_size)
-        changes = before.kept_back()
+        changes = before.differences()
     changed = difference(_state(run.record.optimizer), optimizer, EXACT, "the optimizer")
     return result, [*changes, *([str(changed)] if changed else []), *run.changes]
 

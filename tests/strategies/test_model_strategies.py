@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.reports.case_codec import is_plain
 from pytest_evalcheck.strategies import Padding, SampleStrategy
-from pytest_evalcheck.strategies.containers import CONTAINERS, contained
+from pytest_evalcheck.strategies.samples import CONTAINERS, to_container
 
 BOTH: Any = ("right", "left")
 ALL: dict[str, SampleStrategy] = {
@@ -196,7 +196,7 @@ ROWS = [((4, 5), 0), ((6,), 0)]
 )
 def test_containers_are_of_their_kind(container: str, kind: type) -> None:
     fields = es.causal_lm(vocab=9).collate(ROWS)
-    made = contained(fields, container)
+    made = to_container(fields, container)
     assert type(made) is kind
     if container == "nested":
         assert list(made) == ["inputs", "labels"]
@@ -208,7 +208,7 @@ def test_containers_are_of_their_kind(container: str, kind: type) -> None:
 
 def test_a_dataclass_has_the_fields_of_the_batch() -> None:
     fields = es.causal_lm(vocab=9).collate(ROWS)
-    made = contained(fields, "dataclass")
+    made = to_container(fields, "dataclass")
     assert [field.name for field in dataclasses.fields(made)] == list(fields)
     assert all(getattr(made, name) is value for name, value in fields.items())
 
@@ -216,14 +216,14 @@ def test_a_dataclass_has_the_fields_of_the_batch() -> None:
 def test_a_batch_encoding_is_one_of_transformers() -> None:
     transformers = pytest.importorskip("transformers")
     fields = es.causal_lm(vocab=9).collate(ROWS)
-    made = contained(fields, "BatchEncoding")
+    made = to_container(fields, "BatchEncoding")
     assert isinstance(made, transformers.BatchEncoding)
     assert all(made[name] is value for name, value in fields.items())
 
 
 def test_a_batch_that_is_no_dict_stays_what_it_is() -> None:
     batch = (torch.zeros(1), torch.zeros(1))
-    assert all(contained(batch, container) is batch for container in CONTAINERS)
+    assert all(to_container(batch, container) is batch for container in CONTAINERS)
 
 
 @pytest.mark.parametrize(

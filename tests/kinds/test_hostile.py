@@ -1,4 +1,4 @@
-"""Hostile targets: the cell says what they did, and the next one starts as if they had not."""
+"""Hostile targets: the cell reports what they did, and the next cell is not affected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fixtures.gallery.scorers_correct import Numbers
 from fixtures.gallery.table import target
 from fixtures.gallery.wrappers_correct import ImageClassifier
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 each = pytest.mark.parametrize(
     "specimen",
     [*HOSTILE, *HOSTILE_WRAPPERS, *HOSTILE_SCORERS, *HOSTILE_DECODERS, *HOSTILE_LOOPS],
@@ -54,7 +54,7 @@ def surroundings() -> dict[str, Any]:
 
 
 @each
-def test_the_cell_says_what_the_target_did(specimen: Hostile) -> None:
+def test_the_cell_reports_what_the_target_did(specimen: Hostile) -> None:
     (cell,) = ec.run(specimen.target, select=specimen.check).cells
     assert (cell.outcome, cell.cause) == ("broken", specimen.cause), cell.screen
     assert specimen.says in cell.reason
@@ -71,7 +71,7 @@ def test_the_next_cell_starts_clean(specimen: Hostile) -> None:
     assert report.count("kept") == 1, report.cells[0].screen
 
 
-def test_a_cause_that_checks_share_is_told_once(suite: Suite) -> None:
+def test_a_cause_that_checks_share_is_reported_once(suite: Suite) -> None:
     suite.write("from fixtures.gallery.hostile import leaks_a_seed")
     result = suite.run("--evalcheck-select=EC201,EC202,EC205", code=1)
     result.said("3 promises: 0 kept, 3 broken", "the same as in cutting_the_stream_does_not_change_the_value")
@@ -79,19 +79,19 @@ def test_a_cause_that_checks_share_is_told_once(suite: Suite) -> None:
     assert failures.count("EC201 cutting_the_stream") == 1
 
 
-def test_a_value_that_is_different_each_time_keeps_nothing() -> None:
+def test_a_value_that_is_different_each_time_passes_no_check() -> None:
     report = ec.run(hostile.answers_differently_each_time, select="EC201,EC205,EC208")
     assert [cell.outcome for cell in report.cells] == ["broken"] * 3
 
 
-def test_a_failure_that_does_not_come_back_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_that_is_not_repeatable_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hostile, "made_before", itertools.count())
     (cell,) = ec.run(hostile.is_wrong_once, select="EC201").cells
     assert cell.outcome == "broken"
     assert "the target is not deterministic" in cell.screen
 
 
-def test_what_a_wrapper_prints_is_no_broken_promise(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_a_wrapper_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
     assert not ec.run(prints).of("broken")
     assert "50%" in capsys.readouterr().err
 

@@ -11,8 +11,7 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.kinds.metric.cases import Gaps, Reordered, Shards, Stream
-from pytest_evalcheck.kinds.metric.cases_hostile import Ignored
+from pytest_evalcheck.kinds.metric.cases import EmptyBatches, Ignored, Reordered, Shards, Stream
 from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.reports.case_codec import is_plain
 from pytest_evalcheck.strategies import Arguments, Bulk, SampleStrategy
@@ -77,13 +76,13 @@ def test_what_is_derived_of_a_sample_is_a_sample(inputs: SampleStrategy) -> None
     @light
     @given(inputs.sample)
     def check(row: Any) -> None:
-        for change in (inputs.right, inputs.wrong, inputs.poisoned and (lambda r: inputs.poisoned(r, float("nan")))):
+        for change in (inputs.right, inputs.wrong, inputs.corrupted and (lambda r: inputs.corrupted(r, float("nan")))):
             if change:
                 changed = change(row)
                 assert is_plain(changed)
                 assert _lengths(Arguments.of(inputs.collate([row, changed]))) == {2}
-        if inputs.poisoned:
-            assert "nan" in repr(inputs.poisoned(row, float("nan")))
+        if inputs.corrupted:
+            assert "nan" in repr(inputs.corrupted(row, float("nan")))
 
     check()
 
@@ -158,8 +157,8 @@ def test_streams_shrink_to_one_sample_in_one_batch() -> None:
 @every_kind
 def test_plans_use_every_sample_once_and_in_order(inputs: SampleStrategy) -> None:
     @light
-    @given(Stream.strategy(inputs), Gaps.strategy(inputs), Shards.strategy(inputs))
-    def check(stream: Stream, gaps: Gaps, shards: Shards) -> None:
+    @given(Stream.strategy(inputs), EmptyBatches.strategy(inputs), Shards.strategy(inputs))
+    def check(stream: Stream, gaps: EmptyBatches, shards: Shards) -> None:
         for samples, plan in (
             (stream.samples, stream.batches),
             (gaps.samples, gaps.batches),

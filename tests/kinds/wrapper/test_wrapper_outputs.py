@@ -1,4 +1,4 @@
-"""What a forward gave: copies, what belongs to a row, what is seen through padding, and what is written into."""
+"""Outputs of a forward: copies, entries of rows, results with padding, and values that are overwritten."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.kinds.wrapper.outputs import (
     Opaque,
-    Padded,
+    PaddedOutputs,
     compare_shapes,
+    has_no_values,
     leaves,
-    nothing_in,
+    overwrite_outputs,
+    plain_copy,
     row,
     rowwise,
     scalars,
-    settled,
-    write_into,
 )
 
 
@@ -34,18 +34,23 @@ class Record:
     note: Any = None
 
 
-def test_settled_outputs_are_plain_and_their_own() -> None:
+def test_plain_copies_have_plain_containers_and_share_no_memory() -> None:
     tensor, array = torch.ones(2), np.ones(2)
     nest = {"a": (tensor, [array]), "b": Record(tensor, None), "c": "text", "d": object(), "e": iter(())}
-    found = settled(nest)
+    result = plain_copy(nest)
     tensor.zero_()
     array[:] = 0
-    assert found["a"][0].tolist() == [1, 1]
-    assert found["a"][1][0].tolist() == [1, 1]
-    assert found["b"]["logits"].tolist() == [1, 1]
-    assert (found["b"]["note"], found["c"], found["d"], found["e"]) == (None, "text", "a object", "a tuple_iterator")
-    assert isinstance(found["d"], Opaque)
-    assert [path for path, _ in leaves(found)] == [
+    assert result["a"][0].tolist() == [1, 1]
+    assert result["a"][1][0].tolist() == [1, 1]
+    assert result["b"]["logits"].tolist() == [1, 1]
+    assert (result["b"]["note"], result["c"], result["d"], result["e"]) == (
+        None,
+        "text",
+        "a object",
+        "a tuple_iterator",
+    )
+    assert isinstance(result["d"], Opaque)
+    assert [path for path, _ in leaves(result)] == [
         "outputs['a'][0]",
         "outputs['a'][1][0]",
         "outputs['b']['logits']",
@@ -55,12 +60,12 @@ def test_settled_outputs_are_plain_and_their_own() -> None:
     ]
 
 
-def test_nothing_is_in_objects_of_types_that_we_do_not_know() -> None:
-    assert nothing_in(settled({"a": object(), "b": [None]}))
-    assert not nothing_in(settled({"a": object(), "b": [0.5]}))
+def test_objects_of_unknown_types_have_no_values() -> None:
+    assert has_no_values(plain_copy({"a": object(), "b": [None]}))
+    assert not has_no_values(plain_copy({"a": object(), "b": [0.5]}))
 
 
-def test_rows_and_scalars_are_told_by_their_lengths() -> None:
+def test_rows_and_scalars_are_found_by_their_lengths() -> None:
     outputs = {
         "logits": torch.zeros(2, 3),
         "loss": torch.tensor(0.5),
@@ -75,10 +80,10 @@ def test_rows_and_scalars_are_told_by_their_lengths() -> None:
 
 
 def _writable(outputs: Any) -> list[Any]:
-    return [value.tolist() if hasattr(value, "tolist") else value for _, value in leaves(settled(outputs))]
+    return [value.tolist() if hasattr(value, "tolist") else value for _, value in leaves(plain_copy(outputs))]
 
 
-def test_all_outputs_are_written_into() -> None:
+def test_all_outputs_are_overwritten() -> None:
     with torch.inference_mode():
         inferred = torch.zeros(2)
     outputs = {
@@ -93,65 +98,65 @@ def test_all_outputs_are_written_into() -> None:
         "none": None,
     }
     before = _writable(outputs)
-    write_into(outputs)
+    overwrite_outputs(outputs)
     unchanged = [a for a, b in zip(before, _writable(outputs), strict=True) if a == b]
     assert unchanged == [[[], [], []]]
 
 
-def _padded(logits: Any, *, widths: tuple[int, ...] = (2,), side: str = "right", **more: Any) -> Padded:
-    return Padded(rows={"logits": torch.as_tensor(logits), **more}, batch={}, widths=widths, side=side)
+def _padded(logits: Any, *, widths: tuple[int, ...] = (2,), side: str = "right", **more: Any) -> PaddedOutputs:
+    return PaddedOutputs(rows={"logits": torch.as_tensor(logits), **more}, batch={}, widths=widths, side=side)
 
 
-def test_a_row_is_seen_at_its_own_positions() -> None:
+def test_a_row_keeps_only_its_own_positions() -> None:
     least = _padded([[1, 2], [3, 0]])
     right = _padded([[1, 2, 0, 0], [3, 0, 0, 0]], widths=(4,))
     left = _padded([[0, 0, 1, 2], [0, 0, 0, 3]], widths=(4,), side="left")
-    for place, (length, own) in enumerate([(2, [1, 2]), (1, [3])]):
-        for seen, beside in ((least, right), (right, least), (left, least)):
-            assert seen.own(place, (length,), beside)["logits"].tolist() == own
+    for index, (length, expected) in enumerate([(2, [1, 2]), (1, [3])]):
+        for outputs, other in ((least, right), (right, least), (left, least)):
+            assert outputs.unpadded(index, (length,), other)["logits"].tolist() == expected
 
 
-def test_what_is_as_long_as_a_row_by_chance_stays_whole() -> None:
+def test_a_size_that_is_equal_by_coincidence_is_not_cut() -> None:
     least = _padded([[1, 2], [3, 0]], sentence=torch.tensor([[5, 6], [7, 8]]), bias=torch.tensor([9, 9]))
     more = _padded([[1, 2, 0], [3, 0, 0], [0, 0, 0]], widths=(3,), sentence=torch.tensor([[5, 6], [7, 8], [0, 0]]))
-    for seen, beside in ((least, more), (more, least)):
-        own = seen.own(1, (1,), beside)
-        assert sorted(own) == ["logits", "sentence"]
-        assert (own["logits"].tolist(), own["sentence"].tolist()) == ([3], [7, 8])
+    for outputs, other in ((least, more), (more, least)):
+        unpadded = outputs.unpadded(1, (1,), other)
+        assert sorted(unpadded) == ["logits", "sentence"]
+        assert (unpadded["logits"].tolist(), unpadded["sentence"].tolist()) == ([3], [7, 8])
 
 
-def test_an_output_without_positions_stays_whole() -> None:
-    assert _padded([[1, 2]]).own(0, None, _padded([[1, 2]], widths=(4,)))["logits"].tolist() == [1, 2]
+def test_an_output_without_positions_is_not_cut() -> None:
+    assert _padded([[1, 2]]).unpadded(0, None, _padded([[1, 2]], widths=(4,)))["logits"].tolist() == [1, 2]
 
 
 @pytest.mark.parametrize("made", [LanguageModel, Tagger])
-def test_what_is_seen_through_padding_is_what_is_seen_without(made: Any) -> None:
+def test_results_with_padding_are_equal_to_those_without(made: Any) -> None:
     wrapper = subject(made)
     samples: list[Any] = [((1, 2, 3), 1), ((4,), 0)] if made is LanguageModel else [((1, 2), (0, None)), ((3,), (2,))]
-    least = wrapper.through_padding(samples, "")
-    more = wrapper.through_padding(samples, "", extra=2, blank=True)
-    assert isinstance(least, Padded)
-    assert isinstance(more, Padded)
+    least = wrapper.padded_outputs(samples, "")
+    more = wrapper.padded_outputs(samples, "", extra=2, blank=True)
+    assert isinstance(least, PaddedOutputs)
+    assert isinstance(more, PaddedOutputs)
     assert more.widths == (least.widths[0] + 2,)
     assert [len(value) for value in more.rows.values()] == [3] * len(more.rows)
-    own, wide = (wrapper.unpadded(samples, *pair) for pair in ((least, more), (more, least)))
-    assert [len(one["outputs['logits']"]) for one in own["rows"]] == [len(sample[0]) for sample in samples]
-    for a, b in zip(own["rows"], wide["rows"], strict=True):
+    unpadded, wide = (wrapper.unpadded(samples, *pair) for pair in ((least, more), (more, least)))
+    assert [len(values["outputs['logits']"]) for values in unpadded["rows"]] == [len(sample[0]) for sample in samples]
+    for a, b in zip(unpadded["rows"], wide["rows"], strict=True):
         torch.testing.assert_close(a, b)
-    assert {"outputs['loss']", "cross entropy", "accuracy"} == set(own) - {"rows"}
+    assert {"outputs['loss']", "cross entropy", "accuracy"} == set(unpadded) - {"rows"}
 
 
-def test_an_error_is_seen_through_padding() -> None:
+def test_an_error_with_padding_is_the_result() -> None:
     wrapper = subject(Tagger, forward=lambda batch: 1 / 0)
-    found = wrapper.through_padding([((1,), (0,))], "")
-    assert isinstance(found, Raised)
+    result = wrapper.padded_outputs([((1,), (0,))], "")
+    assert isinstance(result, Raised)
     fine = _padded([[1, 2]])
-    assert wrapper.unpadded([], found, fine) is found
-    assert wrapper.unpadded([], fine, found) == {}
+    assert wrapper.unpadded([], result, fine) is result
+    assert wrapper.unpadded([], fine, result) == {}
 
 
 @pytest.mark.parametrize(
-    ("many", "one", "said"),
+    ("many", "one", "actual"),
     [
         (torch.zeros(2, 3), torch.zeros(3), "a tensor of shape (3,)"),
         (torch.zeros(2), torch.zeros(()), "a tensor of shape ()"),
@@ -161,10 +166,10 @@ def test_an_error_is_seen_through_padding() -> None:
         ({"a": torch.zeros(2), "b": torch.zeros(2)}, {"a": torch.zeros(1)}, "outputs['a']"),
     ],
 )
-def test_a_batch_of_one_of_another_shape_is_told(many: Any, one: Any, said: str) -> None:
+def test_a_batch_of_one_of_another_shape_is_reported(many: Any, one: Any, actual: str) -> None:
     with pytest.raises(CheckFailure) as caught:
         compare_shapes(many, one, 2, "outputs")
-    assert caught.value.actual == said
+    assert caught.value.actual == actual
 
 
 @pytest.mark.parametrize(

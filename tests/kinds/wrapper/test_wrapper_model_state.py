@@ -1,4 +1,4 @@
-"""What an evaluation borrows and has to give back, and the batches that it has to refuse."""
+"""The state that an evaluation must restore, and the batches that it must reject."""
 
 from __future__ import annotations
 
@@ -12,10 +12,15 @@ from wrapper_subjects import IMAGES, subject
 
 from fixtures.gallery.wrappers_correct import EvaluatesByItself, ScoresLabels
 from pytest_evalcheck.kinds.common.malformed import spoiled, without
-from pytest_evalcheck.kinds.wrapper.model_state import EVALUATES, STARTS, Borrowed, start
+from pytest_evalcheck.kinds.wrapper.model_state import (
+    ALL_EVALUATE,
+    INITIAL_MODES,
+    ModelStateSnapshot,
+    set_initial_modes,
+)
 
 
-def test_batches_are_spoiled_in_every_field() -> None:
+def test_every_field_of_a_batch_is_corrupted() -> None:
     good = {"x": torch.zeros(3, 2), "labels": torch.tensor([1, 2, 0])}
     made = {(bad.field, bad.fault): bad.batch for bad in spoiled(good, "labels")}
     assert list(made) == [
@@ -36,10 +41,10 @@ def test_batches_are_spoiled_in_every_field() -> None:
 def test_labels_that_are_not_needed_may_be_anything() -> None:
     bare = subject(update=None)
     good = bare.fresh().scores(bare.batch(IMAGES))
-    assert {bad.fault for bad in bare.spoiled(IMAGES, "", good)} == {"missing"}
+    assert {bad.fault for bad in bare.malformed(IMAGES, "", good)} == {"missing"}
     wrapper = subject(ScoresLabels)
     good = wrapper.fresh().scores(wrapper.batch(IMAGES))
-    assert len(wrapper.spoiled(IMAGES, "", good)) == 4
+    assert len(wrapper.malformed(IMAGES, "", good)) == 4
 
 
 CHANGES = {
@@ -59,44 +64,44 @@ CHANGES = {
 
 
 @pytest.mark.parametrize(("line", "change"), CHANGES.items(), ids=CHANGES)
-def test_what_is_not_given_back_is_named(line: str, change: Any) -> None:
+def test_every_difference_is_named(line: str, change: Any) -> None:
     model = nn.Sequential(nn.Linear(2, 2), nn.BatchNorm1d(2), nn.Dropout(), nn.Linear(2, 1))
-    start(model, EVALUATES)
-    before = Borrowed(model)
-    assert before.kept_back() == []
+    set_initial_modes(model, ALL_EVALUATE)
+    before = ModelStateSnapshot(model)
+    assert before.differences() == []
     change(model)
-    assert before.kept_back() == [line]
+    assert before.differences() == [line]
 
 
-def test_what_layers_do_in_training_is_not_held_against_an_evaluation() -> None:
+def test_changes_of_layers_in_training_mode_are_not_reported() -> None:
     model = nn.Sequential(nn.BatchNorm1d(2), nn.Dropout())
-    start(model, "every submodule trains")
-    before = Borrowed(model, values=False)
+    set_initial_modes(model, "every submodule trains")
+    before = ModelStateSnapshot(model, values=False)
     model(torch.ones(2, 2))
-    assert before.kept_back() == []
+    assert before.differences() == []
 
 
 @pytest.mark.parametrize(
     ("name", "training"),
     [
-        (EVALUATES, [False, False, False]),
+        (ALL_EVALUATE, [False, False, False]),
         ("every submodule trains", [True, True, True]),
         ("some submodules are frozen", [True, False, True]),
     ],
 )
-def test_starts_set_every_mode_and_a_gradient(name: str, training: list[bool]) -> None:
-    assert name in STARTS
+def test_initial_modes_set_every_mode_and_a_gradient(name: str, training: list[bool]) -> None:
+    assert name in INITIAL_MODES
     model = nn.Sequential(nn.Linear(1, 1), nn.Linear(1, 1).requires_grad_(False))
-    start(model, name)
+    set_initial_modes(model, name)
     assert [module.training for module in model.modules()] == training
     assert [parameter.grad is not None for parameter in model.parameters()] == [True, True, False, False]
 
 
-def test_a_wrapper_that_evaluates_by_itself_gives_everything_back() -> None:
+def test_a_wrapper_that_sets_its_own_mode_restores_everything() -> None:
     wrapper = subject(EvaluatesByItself)
     live = wrapper.fresh()
-    for name in STARTS:
-        start(live.record.model, name)
-        before = Borrowed(live.record.model)
+    for name in INITIAL_MODES:
+        set_initial_modes(live.record.model, name)
+        before = ModelStateSnapshot(live.record.model)
         live.record.forward(wrapper.batch(IMAGES))
-        assert before.kept_back() == []
+        assert before.differences() == []

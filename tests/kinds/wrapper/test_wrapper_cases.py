@@ -1,4 +1,4 @@
-"""Cases of batches: what is drawn, how small it shrinks, and what is made of given samples."""
+"""Cases of batches: which are drawn, how small they shrink, and the canonical case of given samples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis.errors import NoSuchExample
 
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.kinds.wrapper.cases import Batch, Padded, Pair, Rowwise
+from pytest_evalcheck.kinds.wrapper.cases import Batch, Padded, SingleRow, TwoBatches
 from pytest_evalcheck.strategies import SampleStrategy
 
 PADDED = es.causal_lm(vocab=9, sides=("right", "left"))
@@ -45,41 +45,41 @@ def test_a_batch_has_the_rows_that_its_samples_need() -> None:
 
 
 @both
-def test_a_row_is_found_in_all_its_company(inputs: SampleStrategy) -> None:
+def test_a_row_is_in_all_its_batches(inputs: SampleStrategy) -> None:
     @light
-    @given(Rowwise.strategy(inputs))
-    def check(case: Rowwise) -> None:
+    @given(SingleRow.strategy(inputs))
+    def check(case: SingleRow) -> None:
         blank = inputs.padding.blank if inputs.padding else None
         own = case.samples[case.row]
         assert sorted(case.order) == list(range(len(case.samples)))
-        company = case.company(blank)
-        assert all(rows[place] == own for rows, place in company.values())
-        assert company["alone"] == ([own], 0)
+        batches = case.batches(blank)
+        assert all(rows[index] == own for rows, index in batches.values())
+        assert batches["alone"] == ([own], 0)
         if inputs.padding:
             assert case.blanks in (1, 2)
-            rows, _ = company[f"beside {case.blanks} blank rows"]
+            rows, _ = batches[f"beside {case.blanks} blank rows"]
             assert rows == [*case.samples, *[blank] * case.blanks]
         else:
-            assert list(company) == ["alone", "in another order"]
+            assert list(batches) == ["alone", "in another order"]
 
     check()
 
 
-def test_blank_rows_are_put_only_where_there_are_some() -> None:
+def test_blank_rows_are_drawn_only_where_samples_have_one() -> None:
     assert NO_BLANK.padding is not None
-    assert not minimal(Rowwise.strategy(NO_BLANK)).blanks
+    assert not minimal(SingleRow.strategy(NO_BLANK)).blanks
     assert not minimal(Padded.strategy(NO_BLANK)).blank
-    assert minimal(Rowwise.strategy(PADDED)).blanks == 1
+    assert minimal(SingleRow.strategy(PADDED)).blanks == 1
     assert minimal(Padded.strategy(PADDED), lambda case: case.blank).blank
 
 
-def test_rows_are_reordered_and_told_as_a_regime() -> None:
-    drawn, told = Rowwise.strategy(IMAGES), {"one row of many", "rows in another order"}
-    assert minimal(drawn, lambda case: case.order == [1, 0]).regimes == told
+def test_another_order_of_rows_is_a_regime() -> None:
+    drawn, both_regimes = SingleRow.strategy(IMAGES), {"one row of many", "rows in another order"}
+    assert minimal(drawn, lambda case: case.order == [1, 0]).regimes == both_regimes
     assert minimal(drawn, lambda case: case.order == [0, 1]).regimes == {"one row of many"}
 
 
-def test_padding_is_more_and_on_every_side_that_the_model_can_take() -> None:
+def test_padding_is_added_on_every_side_that_the_model_supports() -> None:
     @light
     @given(Padded.strategy(PADDED))
     def check(case: Padded) -> None:
@@ -97,18 +97,18 @@ def test_padding_is_more_and_on_every_side_that_the_model_can_take() -> None:
 @both
 def test_two_batches_share_no_row_and_leave_none_out(inputs: SampleStrategy) -> None:
     @light
-    @given(Pair.strategy(inputs))
-    def check(case: Pair) -> None:
+    @given(TwoBatches.strategy(inputs))
+    def check(case: TwoBatches) -> None:
         assert [*case.first, *case.second] == list(range(len(case.samples)))
         assert case.before
         assert case.after
         assert [*case.before, *case.after] == case.samples
         assert len(case.as_many_before) == len(case.after)
-        assert all(one in case.before for one in case.as_many_before)
+        assert all(row in case.before for row in case.as_many_before)
         assert case.as_many_before[: len(case.before)] == case.before[: len(case.after)]
 
     check()
-    drawn = Pair.strategy(inputs)
+    drawn = TwoBatches.strategy(inputs)
     for regime in ("batches of one size", "batches of unequal sizes"):
         case = minimal(drawn, lambda case, regime=regime: regime in case.regimes)
         assert (len(case.before) == len(case.after)) == (regime == "batches of one size")
@@ -117,22 +117,22 @@ def test_two_batches_share_no_row_and_leave_none_out(inputs: SampleStrategy) -> 
 def test_cases_of_given_samples() -> None:
     rows = [((1, 2), 0), ((3,), 0), ((4, 5, 6), 1)]
     assert Batch.of(PADDED, rows) == Batch(samples=rows, container="dict")
-    rowwise = Rowwise.of(PADDED, rows)
-    assert rowwise == Rowwise(samples=rows, row=2, order=[2, 1, 0], blanks=1)
+    rowwise = SingleRow.of(PADDED, rows)
+    assert rowwise == SingleRow(samples=rows, row=2, order=[2, 1, 0], blanks=1)
     padded = Padded.of(PADDED, rows)
     assert padded == Padded(samples=rows, side="left", extra=2, blank=True)
-    pair = Pair.of(PADDED, rows)
-    assert pair == Pair(samples=rows, first=[0], second=[1, 2])
+    pair = TwoBatches.of(PADDED, rows)
+    assert pair == TwoBatches(samples=rows, first=[0], second=[1, 2])
 
 
-@pytest.mark.parametrize("kind", [Batch, Rowwise, Padded, Pair])
+@pytest.mark.parametrize("kind", [Batch, SingleRow, Padded, TwoBatches])
 def test_there_is_no_case_of_no_samples(kind: Any) -> None:
     assert kind.of(PADDED, []) is None
 
 
 def test_there_is_no_case_of_samples_that_lack_what_it_needs() -> None:
-    one = [((0.0, 0.0), 1)]
-    assert Rowwise.of(IMAGES, one) is None
-    assert Pair.of(IMAGES, one) is None
-    assert Padded.of(IMAGES, one) is None
-    assert Rowwise.of(IMAGES, one * 2) == Rowwise(samples=one * 2, row=1, order=[1, 0], blanks=0)
+    row = [((0.0, 0.0), 1)]
+    assert SingleRow.of(IMAGES, row) is None
+    assert TwoBatches.of(IMAGES, row) is None
+    assert Padded.of(IMAGES, row) is None
+    assert SingleRow.of(IMAGES, row * 2) == SingleRow(samples=row * 2, row=1, order=[1, 0], blanks=0)

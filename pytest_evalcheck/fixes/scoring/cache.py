@@ -9,15 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_evalcheck.fixes.scoring.codec import dumps, loads
+from pytest_evalcheck.fixes.scoring.errors import needed
 from pytest_evalcheck.fixes.scoring.fingerprint import fingerprint
-from pytest_evalcheck.fixes.scoring.needs import needed
+from pytest_evalcheck.fixes.scoring.pickling import dumps, loads
 
 if TYPE_CHECKING:
-    from pytest_evalcheck.fixes.scoring.work import Chunk, Piece
     from pytest_evalcheck.fixes.scoring.worker import Outcome
 
-# Part of every key: scores of a release that seeds or packs differently are not found.
+# Part of every key: scores of a release that seeds or pickles differently are not found.
 FORMAT = 1
 
 
@@ -89,7 +88,6 @@ class Lookup:
         depends_on: Mapping[str, Any],
     ) -> None:
         self._cache = cache
-        self.known = 0
         self._prefix = b""
         if cache is not None:
             self._hash = needed("joblib").hash
@@ -104,19 +102,13 @@ class Lookup:
     def _hashed(self, value: Any) -> str:
         return fingerprint(value) if callable(value) else str(self._hash(value))
 
-    def fill(self, chunk: Chunk) -> Sequence[int]:
-        """Put what is known into a chunk, and return the places of the documents that have to be scored."""
-        count = len(chunk.documents)
-        chunk.results = [None] * count
+    def find(self, documents: Sequence[Any]) -> tuple[list[bytes], dict[int, Any]]:
+        """Return the keys of documents, and the known scores by place."""
         if self._cache is None:
-            return range(count)
-        chunk.keys = [self._key(document) for document in chunk.documents]
-        found = self._cache.get([key for key in chunk.keys if key])
-        for place, key in enumerate(chunk.keys):
-            if key in found:
-                chunk.results[place] = found[key]
-                self.known += 1
-        return [place for place, key in enumerate(chunk.keys) if key not in found]
+            return [], {}
+        keys = [self._key(document) for document in documents]
+        found = self._cache.get([key for key in keys if key])
+        return keys, {place: found[key] for place, key in enumerate(keys) if key in found}
 
     def _key(self, document: Any) -> bytes:
         try:
@@ -125,12 +117,8 @@ class Lookup:
             return b""
         return hashlib.blake2b(self._prefix + content.encode(), digest_size=20).digest()
 
-    def keep(self, piece: Piece, outcome: Outcome) -> None:
-        """Keep the scores of a piece, but no failure, and nothing that hangs on draws that nobody seeded."""
-        if self._cache is not None and not outcome.drew:
-            scored = {
-                piece.chunk.keys[position]: score
-                for place, (position, score) in enumerate(zip(piece.places, outcome.scores, strict=True))
-                if place not in outcome.failures and piece.chunk.keys[position]
-            }
-            self._cache.put(scored)
+    def keep(self, keys: Sequence[bytes], outcome: Outcome) -> None:
+        """Store scores, but no failures."""
+        if self._cache is not None:
+            scores = enumerate(zip(keys, outcome.scores, strict=True))
+            self._cache.put({key: score for place, (key, score) in scores if key and place not in outcome.failures})

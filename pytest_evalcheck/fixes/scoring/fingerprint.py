@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pytest_evalcheck.fixes.scoring.needs import needed
+from pytest_evalcheck.fixes.scoring.errors import needed
 
 
 def fingerprint(function: Callable[..., Any]) -> str:

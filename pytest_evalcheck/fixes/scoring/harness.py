@@ -27,8 +27,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_evalcheck.fixes.scoring.api import Scores, score_documents
-from pytest_evalcheck.fixes.scoring.errors import identified
-from pytest_evalcheck.fixes.scoring.needs import needed
+from pytest_evalcheck.fixes.scoring.errors import identified, needed
 from pytest_evalcheck.fixes.scoring.options import RunReport
 
 logger = logging.getLogger(__name__)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import os
 from collections.abc import Callable, Iterable, Mapping
+from types import SimpleNamespace
 from typing import Any, Literal
 
+from pytest_evalcheck.fixes.scoring.backends import BACKENDS, JOBLIB_NAMES
 from pytest_evalcheck.fixes.scoring.cache import ScoreCache
 from pytest_evalcheck.fixes.scoring.errors import DocumentError, ScoringError
-from pytest_evalcheck.fixes.scoring.options import Options, RunReport
+from pytest_evalcheck.fixes.scoring.scheduler import RunReport
 from pytest_evalcheck.fixes.scoring.stream import ScoreStream
 
 
@@ -24,12 +27,12 @@ class Scores(list[Any]):
         super().__init__(scores)
         self.report = report
         self.errors = [score for score in self if isinstance(score, DocumentError)] if report.failed else []
-        self.nan = [index for index, score in enumerate(self) if score != score or _has_nan(score)]
+        self.nan = [index for index, score in enumerate(self) if _has_nan(score)]
 
 
 def _has_nan(score: Any) -> bool:
     if isinstance(score, Mapping):
-        return any(map(_has_nan, score.values()))
+        return any(isinstance(each, float) and math.isnan(each) for each in score.values())
     return isinstance(score, float) and math.isnan(score)
 
 
@@ -103,20 +106,51 @@ def stream_scores(
     * ``cache``: a file for scores, found again by the source of the function (see ``fingerprint``), the document,
       the seed and ``depends_on``: name there the model, the version of the task, and what else cannot be seen.
     * ``document_id``: the key of a document's id, or a function that returns it, for error messages.
-    * ``guard``: fail a document that the function modified, at the cost of pickling it twice.
+    * ``guard``: fail a document that the function wrote into, at the cost of pickling it twice.
     * ``progress``: True for a bar (tqdm), or a function that is called with the number of newly finished documents.
 
     >>> list(stream_scores(abs, iter([-1, 2, -3])))
     [1, 2, 3]
     """
-    options = Options(**{name: value for name, value in locals().items() if name not in ("score", "documents")})
+    options = SimpleNamespace(**locals())
     if not callable(score):
         raise TypeError(f"score: expected a function of a document, got {type(score).__name__}")
     if isinstance(documents, (str, bytes, Mapping)):
-        raise TypeError(
-            f"documents: expected an iterable of documents, got one {type(documents).__name__}; "
-            "put a single document into a list"
-        )
+        kind = type(documents).__name__
+        raise TypeError(f"documents: expected an iterable of documents, got one {kind}; put one document into a list")
     if not isinstance(documents, Iterable) and not hasattr(documents, "__getitem__"):
         raise TypeError(f"documents: expected an iterable of documents, got {type(documents).__name__}")
+    if backend not in BACKENDS:
+        near = difflib.get_close_matches(str(backend), [*BACKENDS, *JOBLIB_NAMES], n=1)
+        hint = f"; did you mean {JOBLIB_NAMES.get(near[0], near[0])!r}?" if near else ""
+        raise ValueError(f"backend: expected one of {', '.join(map(repr, BACKENDS))}, got {backend!r}{hint}")
+    for name, (expected, right) in _EXPECTED.items():
+        value = getattr(options, name)
+        if not right(value):
+            kinds = (int, float, str)
+            raise (ValueError if isinstance(value, kinds) else TypeError)(f"{name}: expected {expected}, got {value!r}")
     return ScoreStream(score, documents, options)
+
+
+def _whole(value: Any, least: float = -math.inf) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+# What every keyword expects, and whether a value is that.
+_EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "n_jobs": (
+        "a whole number of workers, or -1 for all cores",
+        lambda value: value is None or (_whole(value) and value != 0),
+    ),
+    "timeout": (
+        "a number of seconds above 0, or None",
+        lambda value: value is None or (isinstance(value, (int, float)) and value is not True and value > 0),
+    ),
+    "errors": ("one of 'raise', 'record'", lambda value: value in ("raise", "record")),
+    "seed": ("a whole number, or None", lambda value: value is None or _whole(value)),
+    "chunk": ('"auto" or a number of documents, 1 or more', lambda value: value == "auto" or _whole(value, 1)),
+    "window": ("a number of documents, 1 or more", lambda value: value is None or _whole(value, 1)),
+    "cache": ("a path or a ScoreCache", lambda value: isinstance(value, (type(None), str, os.PathLike, ScoreCache))),
+    "depends_on": ("a mapping of names to values", lambda value: isinstance(value, (type(None), Mapping))),
+    "document_id": ("a key or a function of a document", lambda value: isinstance(value, str) or callable(value)),
+}

@@ -5,20 +5,22 @@ from __future__ import annotations
 import multiprocessing
 import os
 import sys
-import threading
 import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache, partial
+from threading import current_thread
 from typing import Any
 
 from pytest_evalcheck.fixes.scoring.errors import SetupError, needed
-from pytest_evalcheck.fixes.scoring.options import AUTO, DASK, PROCESSES, RAY, SERIAL, THREADS
 
+AUTO, SERIAL, THREADS, PROCESSES, DASK, RAY, CONTEXT = "auto", "serial", "threads", "processes", "dask", "ray", "joblib"
+BACKENDS = (AUTO, SERIAL, THREADS, PROCESSES, DASK, RAY, CONTEXT)
+# The names and the classes of joblib.
+JOBLIB_NAMES = {"sequential": SERIAL, "threading": THREADS, "loky": PROCESSES}
 # What submits a call and returns its future, and what ends the workers; its argument says whether they are idle.
 Started = tuple[Callable[..., Any], Callable[[bool], Any]]
-# Classes of joblib's backends.
-_JOBLIB = {
+_JOBLIB_CLASSES = {
     "SequentialBackend": SERIAL,
     "ThreadingBackend": THREADS,
     "LokyBackend": PROCESSES,
@@ -43,9 +45,21 @@ def in_context() -> str:
     """Return the backend that ``joblib.parallel_config`` chose; processes, where it chose none."""
     active = type(needed("joblib.parallel").get_active_backend()[0])
     for base in active.__mro__:
-        if base.__name__ in _JOBLIB:
-            return _JOBLIB[base.__name__]
-    raise SetupError(f"backend: joblib's {active.__name__} is not supported; expected one of {', '.join(_JOBLIB)}")
+        if base.__name__ in _JOBLIB_CLASSES:
+            return _JOBLIB_CLASSES[base.__name__]
+    raise SetupError(
+        f"backend: joblib's {active.__name__} is not supported; expected one of {', '.join(_JOBLIB_CLASSES)}"
+    )
+
+
+def refuse_timeout(backend: str) -> None:
+    """Raise where no document could be stopped: a thread cannot be stopped from outside."""
+    if backend in (SERIAL, THREADS, DASK):
+        where = {SERIAL: "in this process", THREADS: "in threads", DASK: "in the threads of Dask's workers"}[backend]
+        raise ValueError(
+            f'timeout: documents are scored {where} with backend="{backend}", where nothing can stop one for good; use '
+            'backend="processes" or "ray", or give the score function a limit of its own'
+        )
 
 
 def worker_count(n_jobs: int | None, backend: str, *, context: bool) -> int:
@@ -57,22 +71,19 @@ def worker_count(n_jobs: int | None, backend: str, *, context: bool) -> int:
     if n_jobs is not None and n_jobs > 0:
         return n_jobs
     if backend == DASK:
-        cores = sum(_dask_client().nthreads().values())
+        cores = int(sum(_dask_client().nthreads().values()))
     elif backend == RAY:
         cores = int(_ray().cluster_resources().get("CPU", 1))
     else:
-        cores = needed("joblib").cpu_count()
+        cores = int(needed("joblib").cpu_count())
     return max(1, cores + 1 + (-1 if n_jobs is None else n_jobs))
 
 
 def nested() -> bool:
     """Return whether this is a worker already, which starts no processes."""
-    process = multiprocessing.current_process()
-    if process.daemon or type(process).__name__ == "LokyProcess":
+    process, joblib = multiprocessing.current_process(), sys.modules.get("joblib")
+    if process.daemon or type(process).__name__ == "LokyProcess" or current_thread().name.startswith("scoring-"):
         return True
-    if threading.current_thread().name.startswith("scoring-"):
-        return True
-    joblib = sys.modules.get("joblib")
     if joblib is None:
         return False
     with joblib.parallel_config(backend="loky"), warnings.catch_warnings():
@@ -83,8 +94,13 @@ def nested() -> bool:
 def opener(backend: str, jobs: int) -> Callable[[], Started]:
     """Return a function that starts workers; SetupError where there is no cluster."""
     if backend == DASK:
-        return partial(_dask, _dask_client())
+        client = _dask_client()
+        return lambda: (partial(client.submit, pure=False), _leave)
     return partial({THREADS: _threads, PROCESSES: _processes, RAY: _ray_tasks}[backend], jobs)
+
+
+def _leave(_idle: bool) -> None:
+    """Leave a cluster running."""
 
 
 def _threads(jobs: int) -> Started:
@@ -115,25 +131,20 @@ def _processes(jobs: int) -> Started:
 def _limit_threads(jobs: int) -> None:
     """Share the cores among the workers: NumPy, torch and joblib take all of them by default."""
     share = str(max(1, needed("joblib").cpu_count() // jobs))
-    for name in ("OMP", "OPENBLAS", "MKL", "BLIS", "NUMEXPR", "NUMBA"):
-        os.environ.setdefault(f"{name}_NUM_THREADS", share)
-    os.environ.setdefault("VECLIB_MAXIMUM_THREADS", share)
+    for name in ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMEXPR_NUM", "VECLIB_MAXIMUM"):
+        os.environ.setdefault(f"{name}_THREADS", share)
     os.environ.setdefault("LOKY_MAX_CPU_COUNT", share)
 
 
 def _dask_client() -> Any:
     parallel = sys.modules.get("joblib.parallel")
-    active = parallel.get_active_backend()[0] if parallel is not None else None
+    active: Any = parallel.get_active_backend()[0] if parallel is not None else None
     if type(active).__name__ == "DaskDistributedBackend":
         return active.client
     try:
         return needed("distributed").get_client()
     except ValueError as error:
         raise SetupError('backend="dask": there is no client; create a distributed.Client first') from error
-
-
-def _dask(client: Any) -> Started:
-    return partial(client.submit, pure=False), lambda idle: None
 
 
 def _ray() -> Any:
@@ -143,7 +154,7 @@ def _ray() -> Any:
     return ray
 
 
-def _ray_tasks(jobs: int) -> Started:
+def _ray_tasks(_jobs: int) -> Started:
     ray = _ray()
     remote = lru_cache(maxsize=1)(ray.remote(max_retries=0))
 
@@ -153,4 +164,4 @@ def _ray_tasks(jobs: int) -> Started:
         future.cancel = partial(ray.cancel, reference, force=True)  # type: ignore[method-assign]
         return future
 
-    return submit, lambda idle: None
+    return submit, _leave

@@ -81,13 +81,13 @@ class Lookup:
 
     def __init__(
         self,
-        cache: ScoreCache | None,
+        cache: ScoreCache | str | os.PathLike[str] | None,
         *,
         score: Callable[..., Any],
         seed: int | None,
         depends_on: Mapping[str, Any],
     ) -> None:
-        self._cache = cache
+        self._cache = ScoreCache(cache) if isinstance(cache, (str, os.PathLike)) else cache
         self._prefix = b""
         if cache is not None:
             self._hash = needed("joblib").hash

@@ -14,11 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_evalcheck.fixes.scoring.backends import is_loss, opener
+from pytest_evalcheck.fixes.scoring.backends import DASK, PROCESSES, THREADS, is_loss, opener
 from pytest_evalcheck.fixes.scoring.errors import DIED, TIMEOUT, Failure, SetupError
-from pytest_evalcheck.fixes.scoring.options import DASK, PROCESSES, THREADS, RunReport
 from pytest_evalcheck.fixes.scoring.pickling import dumps, dumps_function, loads, unsendable
-from pytest_evalcheck.fixes.scoring.scheduler import Scheduler, Task
+from pytest_evalcheck.fixes.scoring.scheduler import RunReport, Scheduler, Task
 from pytest_evalcheck.fixes.scoring.worker import ENTRY, AdaptiveGroup, Job, Outcome, score_packed, score_some
 
 # A document whose worker died is tried once more beside others, then by itself. Dask has tried again before.
@@ -30,7 +29,8 @@ MOST_IDLE_DEATHS = 3
 class Pool:
     """The workers of one run: threads, or processes here or on a cluster."""
 
-    def __init__(self, job: Job, backend: str, report: RunReport) -> None:
+    def __init__(self, job: Job, report: RunReport) -> None:
+        backend = report.backend
         self._threads = backend == THREADS
         if not self._threads:
             dumps_function(job.score, job)  # a function that cannot be sent is refused before workers start

@@ -10,8 +10,6 @@ from typing import Any
 
 from pytest_evalcheck.fixes.scoring.errors import needed
 
-States = dict[str, Any]
-
 
 def document_seed(seed: int, document: Any) -> int:
     """Return the seed of a document, of 64 bits: the same for equal documents, in every process.
@@ -25,70 +23,54 @@ def document_seed(seed: int, document: Any) -> int:
     try:
         content = json.dumps(document, sort_keys=True)
     except (TypeError, ValueError, RecursionError):
-        hashed = needed("joblib").hash
+        joblib = needed("joblib")
         try:
-            content = str(hashed(document))
+            content = str(joblib.hash(document))
         except Exception:  # joblib pickles, and a document may raise anything then
             content = type(document).__qualname__
     digest = hashlib.blake2b(f"{seed}:{content}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big")
 
 
-def imported() -> list[str]:
-    """Name the libraries with global generators that are imported; another thread may still be importing one."""
-    ready = {"numpy.random": "get_state", "torch": "default_generator"}
-    return [name for name, attribute in ready.items() if hasattr(sys.modules.get(name), attribute)]
-
-
-def states() -> States:
-    """Return the states of the global generators of Python and of the imported libraries."""
-    found: States = {"random": random.getstate()}
-    for name in imported():
-        module = sys.modules[name]
-        if name == "torch":
-            found[name] = [module.get_rng_state(), *(each.get_rng_state_all() for each in _accelerators(module))]
-        else:
-            found[name] = module.get_state()
+def generators() -> dict[str, tuple[Any, Any, Any]]:
+    """Return for every global generator in use the functions that get its state, set it, and seed it with 64 bits."""
+    found: dict[str, tuple[Any, Any, Any]] = {"random": (random.getstate, random.setstate, random.seed)}
+    numpy: Any = sys.modules.get("numpy.random")
+    torch: Any = sys.modules.get("torch")
+    if hasattr(numpy, "get_state"):  # else it is not imported, or another thread is importing it right now
+        found["numpy"] = numpy.get_state, numpy.set_state, lambda seed: numpy.seed(seed >> 32)
+    if hasattr(torch, "default_generator"):
+        # torch.manual_seed formats a stack for each unused device, which takes longer than most documents.
+        found["torch"] = torch.get_rng_state, torch.set_rng_state, _halved(torch.default_generator.manual_seed)
+        for device in (torch.cuda, torch.xpu):
+            if device.is_initialized():
+                functions = device.get_rng_state_all, device.set_rng_state_all, _halved(device.manual_seed_all)
+                found[device.__name__] = functions
     return found
 
 
-def restore(before: States) -> None:
-    """Set the states that `states` returned; a library that was imported since then keeps its own."""
-    random.setstate(before["random"])
-    for name in before.keys() - {"random"}:
-        module = sys.modules[name]
-        if name == "torch":
-            module.set_rng_state(before[name][0])
-            for device, state in zip(_accelerators(module), before[name][1:], strict=False):
-                device.set_rng_state_all(state)
-        else:
-            module.set_state(before[name])
+def _halved(function: Any) -> Any:
+    return lambda seed: function(seed >> 1)
 
 
-def seed_all(number: int) -> None:
-    """Seed the global generators with a number of 64 bits."""
-    random.seed(number)
-    for name in imported():
-        module = sys.modules[name]
-        if name == "torch":
-            # torch.manual_seed formats a stack for each unused device, which takes longer than most documents.
-            for generator in (module.default_generator, *_accelerators(module)):
-                getattr(generator, "manual_seed_all", generator.manual_seed)(number >> 1)
-        else:
-            module.seed(number >> 32)
+def states() -> dict[str, Any]:
+    """Return the states of all global generators in use."""
+    return {name: get() for name, (get, _, _) in generators().items()}
+
+
+def restore(before: dict[str, Any]) -> None:
+    """Set the states that `states` returned; a generator that came into use since then keeps its own."""
+    for name, (_, set_state, _) in generators().items():
+        if name in before:
+            set_state(before[name])
 
 
 def same(one: Any, other: Any) -> bool:
     """Compare two results of `states`; a library that was imported in between makes a difference."""
     if isinstance(one, dict):
         return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
-    if isinstance(one, list):
+    if isinstance(one, (list, tuple)) and not isinstance(one[-1], int):  # not the 625 numbers of Python's own
         return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, tuple) and hasattr(one[1], "tobytes"):  # numpy's
-        return bool(one[1].tobytes() == other[1].tobytes() and one[2:] == other[2:])
+    if hasattr(one, "tobytes"):
+        return bool(one.tobytes() == other.tobytes())
     return bool(one.equal(other) if hasattr(one, "equal") else one == other)
-
-
-def _accelerators(torch: Any) -> list[Any]:
-    # A query would start a device that is not in use.
-    return [each for each in (torch.cuda, torch.xpu) if each.is_available() and each.is_initialized()]

@@ -1,22 +1,21 @@
-"""A run: documents in, scores out, in order."""
+"""A run: where it takes place, and its scores as an iterator."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_evalcheck.fixes.scoring.backends import in_context, nested, worker_count
+from pytest_evalcheck.fixes.scoring import backends
+from pytest_evalcheck.fixes.scoring.backends import AUTO, CONTEXT, DASK, PROCESSES, RAY, SERIAL, THREADS
 from pytest_evalcheck.fixes.scoring.cache import Lookup
 from pytest_evalcheck.fixes.scoring.errors import DocumentError, SetupError, needed
-from pytest_evalcheck.fixes.scoring.options import AUTO, CONTEXT, DASK, PROCESSES, RAY, SERIAL, THREADS
-from pytest_evalcheck.fixes.scoring.options import Options, RunReport
 from pytest_evalcheck.fixes.scoring.pickling import dumps
 from pytest_evalcheck.fixes.scoring.pool import Pool
-from pytest_evalcheck.fixes.scoring.scheduler import Scheduler
+from pytest_evalcheck.fixes.scoring.scheduler import RunReport, Scheduler
 from pytest_evalcheck.fixes.scoring.worker import AdaptiveGroup, Job, score_some
 
 # Seconds of work in a task: in this process, where it bounds how long no score is seen; while it is decided whether
@@ -32,15 +31,15 @@ class ScoreStream:
     ``report`` describes the run so far. ``close()`` ends it early, and so does leaving a ``with`` block.
     """
 
-    def __init__(self, score: Callable[[Any], Any], documents: Iterable[Any], options: Options) -> None:
+    def __init__(self, score: Callable[[Any], Any], documents: Iterable[Any], options: Any) -> None:
         self._options = options
-        self._job = Job(score, seed=options.seed, timeout=options.timeout, guard=options.guard)
-        self.report = self._chosen()
+        self._job = Job(score, options.seed, options.timeout, options.guard)
+        self.report = _choose(options)
         # What cannot work is refused here, by the call, and not by the first score that is asked for.
         backend = self.report.backend
-        self._pool = None if backend in (SERIAL, AUTO) else Pool(self._job, backend, self.report)
-        lookup = Lookup(options.opened_cache(), score=score, seed=options.seed, depends_on=options.depends_on or {})
-        self._scheduler = Scheduler(documents, lookup, options, TRIAL if backend == AUTO else HERE)
+        self._pool = None if backend in (SERIAL, AUTO) else Pool(self._job, self.report)
+        lookup = Lookup(options.cache, score=score, seed=options.seed, depends_on=options.depends_on or {})
+        self._scheduler = Scheduler(documents, lookup, options, self.report, TRIAL if backend == AUTO else HERE)
         self._results = self._flat()
 
     def __iter__(self) -> Generator[Any, None, None]:
@@ -62,56 +61,24 @@ class ScoreStream:
     def _flat(self) -> Generator[Any, None, None]:
         with closing(self.blocks()) as blocks:
             for block in blocks:
-                if not self.report.failed or self._options.errors == "record":
-                    yield from block
-                    continue
                 for result in block:
-                    if isinstance(result, DocumentError):
+                    if isinstance(result, DocumentError) and self._options.errors == "raise":
                         raise result
                     yield result
 
     def blocks(self) -> Generator[list[Any], None, None]:
         """Yield the scores in blocks, in order, as they are complete."""
-        started, report, scheduler = time.perf_counter(), self.report, self._scheduler
+        started, progress = time.perf_counter(), self._options.progress
         with ExitStack() as stack:
-            progress = self._options.progress
             if progress is True:
-                bar = needed("tqdm.auto").tqdm(total=scheduler.total, unit="doc", desc="scoring")
+                bar = needed("tqdm.auto").tqdm(total=self._scheduler.total, unit="doc", desc="scoring")
                 progress = stack.enter_context(closing(bar)).update
             for block in stack.enter_context(closing(self._scored())):
-                report.documents += len(block)
-                report.failed, report.cached, report.computed = scheduler.failed, scheduler.cached, scheduler.computed
-                report.seconds = time.perf_counter() - started
-                if callable(progress):
+                self.report.documents += len(block)
+                self.report.seconds = time.perf_counter() - started
+                if progress:
                     progress(len(block))
                 yield block
-
-    def _chosen(self) -> RunReport:
-        """Choose a backend, as far as that is possible before a document was measured."""
-        options, backend, context = self._options, self._options.backend, self._options.backend == CONTEXT
-        if backend == CONTEXT or (backend == AUTO and "joblib" in sys.modules):
-            active = in_context()
-            # Threads have to be asked for: not every score function is safe in them.
-            if context or active in (DASK, RAY):
-                context, backend = True, active
-        if options.timeout is not None and backend == AUTO:
-            backend = PROCESSES
-        options.check_timeout(backend)
-        if backend == SERIAL:
-            return RunReport(SERIAL, why="it was asked for")
-        if backend in (AUTO, PROCESSES) and nested():
-            if options.timeout is not None:
-                raise SetupError("timeout: needs processes, and within a worker none can be started")
-            return RunReport(SERIAL, why="within a worker no processes are started")
-        try:
-            jobs = worker_count(options.n_jobs, backend, context=context)
-        except ModuleNotFoundError as error:
-            if backend != AUTO:
-                raise
-            return RunReport(SERIAL, why=str(error))
-        if jobs == 1 and backend in (AUTO, THREADS):
-            return RunReport(SERIAL, why="one worker was asked for, or there is one core")
-        return RunReport(backend, jobs, "" if backend == AUTO else "it was asked for")
 
     def _scored(self) -> Generator[list[Any], None, None]:
         if self._pool is None:
@@ -122,7 +89,7 @@ class ScoreStream:
 
     def _here(self) -> Generator[list[Any], None, None]:
         """Score in this process; with "auto", until it is clear that workers would be faster."""
-        scheduler, report, group, estimate = self._scheduler, self.report, AdaptiveGroup(), _Estimate()
+        scheduler, report, group, estimate = self._scheduler, self.report, AdaptiveGroup(), Estimate()
         while not scheduler.finished:
             if task := scheduler.next_task():
                 outcome = score_some(self._job, group, task.documents)
@@ -130,54 +97,77 @@ class ScoreStream:
                 estimate.add(task.documents, outcome.seconds)
             yield from filter(None, [scheduler.emit()])
             if report.backend == AUTO and estimate.workers_pay(scheduler, report.n_jobs):
+                report.backend, report.why = PROCESSES, str(estimate)
                 try:
-                    self._pool = Pool(self._job, PROCESSES, report)
-                except (SetupError, ModuleNotFoundError) as error:
-                    report.backend, report.n_jobs, report.why = SERIAL, 1, str(error)
-                else:
-                    report.backend, report.why = PROCESSES, str(estimate)
+                    self._pool = Pool(self._job, report)
                     return
+                except SetupError as error:
+                    report.backend, report.n_jobs, report.why = SERIAL, 1, str(error)
         if report.backend == AUTO:
             report.backend, report.n_jobs, report.why = SERIAL, 1, str(estimate)
 
 
-class _Estimate:
-    """What a document takes, and what sending it takes, measured on the first documents."""
+def _choose(options: Any) -> RunReport:
+    """Choose a backend, as far as that is possible before a document was measured."""
+    backend, context = options.backend, options.backend == CONTEXT
+    if context or (backend == AUTO and "joblib" in sys.modules):
+        active = backends.in_context()
+        # Threads have to be asked for: not every score function is safe in them.
+        if context or active in (DASK, RAY):
+            context, backend = True, active
+    if options.timeout is not None:
+        backend = PROCESSES if backend == AUTO else backend
+        backends.refuse_timeout(backend)
+    if backend in (AUTO, PROCESSES) and backends.nested():
+        if options.timeout is not None:
+            raise SetupError("timeout: needs processes, and within a worker none can be started")
+        return RunReport(SERIAL, why="within a worker no processes are started")
+    try:
+        jobs = 1 if backend == SERIAL else backends.worker_count(options.n_jobs, backend, context=context)
+    except ModuleNotFoundError as error:
+        if backend != AUTO:
+            raise
+        return RunReport(SERIAL, why=str(error))
+    if jobs == 1 and backend in (AUTO, THREADS):
+        return RunReport(SERIAL, why="one worker was asked for, or there is one core")
+    return RunReport(backend, jobs, "" if backend == AUTO else "it was asked for")
 
-    def __init__(self) -> None:
-        # The minimum of some tasks counts, as whatever else the machine does only makes a document seem slower.
-        self._costs: deque[float] = deque(maxlen=3)
-        self._latest = self._sending = 0.0
-        self._looks = 0
+
+@dataclass
+class Estimate:
+    """Seconds that documents take, and that sending one takes, measured on the first documents."""
+
+    costs: list[float] = field(default_factory=list)
+    latest: float = 0.0
+    sending: float | None = None
 
     def add(self, documents: Sequence[Any], seconds: float) -> None:
         """Learn from a task."""
-        self._looks += 1
-        self._latest = seconds / len(documents)
+        self.latest = seconds / len(documents)
         if seconds >= TRIAL / 2:
-            self._costs.append(self._latest)
-        if self._looks <= 3:
-            sample, started = documents[:100], time.perf_counter()
+            # The minimum counts, as whatever else the machine does only makes a document seem slower.
+            self.costs = [*self.costs[-2:], self.latest]
+        if self.sending is None:
+            started = time.perf_counter()
             try:
-                for document in sample:
-                    dumps(document)
-                self._sending = 2 * (time.perf_counter() - started) / len(sample)
+                dumps(documents[0])
+                self.sending = 2 * (time.perf_counter() - started)
             except Exception:
-                self._sending = float("inf")
+                self.sending = float("inf")
 
     def workers_pay(self, scheduler: Scheduler, jobs: int) -> bool:
         """Compare the rest in this process with the rest in workers; an unknown rest is taken as what was read."""
-        if not self._costs:
+        if not self.costs or self.sending is None:
             return False
         rest = scheduler.read if scheduler.total is None else scheduler.total - scheduler.read
-        here = rest * min(self._costs)
-        away = START + (here + rest * self._sending) / jobs
+        here = rest * min(self.costs)
+        away = START + (here + rest * self.sending) / jobs
         # The first task may include an import: one task is enough only where that would not change the answer.
-        enough = len(self._costs) > 1 or (scheduler.total is not None and here - away > 3 * START)
+        enough = len(self.costs) > 1 or (scheduler.total is not None and here - away > 3 * START)
         return enough and away < 0.9 * here
 
     def __str__(self) -> str:
-        if self._sending == float("inf"):
+        if self.sending == float("inf"):
             return "documents cannot be pickled"
-        cost = min(self._costs, default=self._latest)
-        return f"a document takes {1e6 * cost:.3g} us, and {1e6 * self._sending:.3g} us to send"
+        cost = min(self.costs, default=self.latest)
+        return f"a document takes {1e6 * cost:.3g} us, and {1e6 * (self.sending or 0):.3g} us to send"

@@ -7,7 +7,6 @@ import mmap
 import os
 import signal
 import struct
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -22,8 +21,6 @@ from pytest_evalcheck.fixes.scoring.pickling import dumps, loads, sendable, unse
 
 # Seconds after which a group of unseeded documents is checked for random draws.
 GROUP = 0.05
-# A document that takes this long, in seconds, always gets a seed: that costs less than 1 % of it.
-SLOW = 0.02
 # Seconds after its time limit at which a document that does not react ends together with its process.
 GRACE = 1.0
 # A heartbeat: the index of the document that is being scored, or -1, and the time at which it began.
@@ -46,10 +43,9 @@ class Job:
 
 @dataclass
 class AdaptiveGroup:
-    """What is known of a score function: one that is fast and draws nothing needs no seed for each document."""
+    """Whether a score function draws random numbers: one that does not is scored in groups, without seeds."""
 
-    draws: bool = False
-    fast: bool = False
+    draws: bool | None = None
 
 
 @dataclass
@@ -125,7 +121,7 @@ def score_some(
     documents: Sequence[Any],
     *,
     read: Callable[[Any], Any] = lambda document: document,
-    begin: Callable[[int], Any] = lambda place: None,
+    begin: Callable[[int], Any] = lambda _: None,
 ) -> Outcome:
     """Score documents one after another; ``begin`` is called with the place of each before it is scored."""
     started = time.perf_counter()
@@ -150,65 +146,48 @@ def score_some(
             except BaseException as error:
                 outcome.fail(failure_of(error))
 
-        if job.seed is None or job.threads or _shares_its_process():
+        if job.seed is None or job.threads:
             before = None if job.seed is None else seeding.states()
             while len(scores) < len(documents):
                 score_next()
             outcome.drew = before is not None and not seeding.same(before, seeding.states())
         else:
             stack.callback(seeding.restore, seeding.states())
-            while len(scores) < len(documents):
-                if group.fast and not group.draws:
-                    _score_group(group, outcome, len(documents), score_next)
-                else:
-                    begin(len(scores))  # a document may end this process when it is unpickled for its seed
-                    _score_seeded(group, outcome, _seed(job.seed, read, documents[len(scores)]), score_next)
+            while (done := len(scores)) < len(documents):
+                if group.draws is False:
+                    group.draws = _score_group(outcome, len(documents), score_next)
+                    continue
+                begin(done)  # a document may end this process when it is unpickled
+                try:
+                    seed = seeding.document_seed(job.seed, read(documents[done]))
+                except _NoScore:  # reported when it is scored
+                    seed = job.seed
+                group.draws = _score_seeded(outcome, seed, group, score_next)
     outcome.seconds = time.perf_counter() - started
     return outcome
 
 
-def _score_group(group: AdaptiveGroup, outcome: Outcome, count: int, score_next: Callable[[], None]) -> None:
+def _score_group(outcome: Outcome, count: int, score_next: Callable[[], None]) -> bool:
     """Score some documents without seeds, as seeding takes longer than many a document; drop them if one drew."""
-    before, done, started = seeding.states(), len(outcome.scores), time.perf_counter()
-    seconds = 0.0
-    while len(outcome.scores) < count and seconds < GROUP:
+    before, done, ends = seeding.states(), len(outcome.scores), time.perf_counter() + GROUP
+    while len(outcome.scores) < count and time.perf_counter() < ends:
         score_next()
-        seconds = time.perf_counter() - started
-    group.fast = seconds < SLOW * (len(outcome.scores) - done)
-    if not seeding.same(before, seeding.states()):
-        group.draws = True
+    drew = not seeding.same(before, seeding.states())
+    if drew:
         outcome.truncate(done)
+    return drew
 
 
-def _score_seeded(group: AdaptiveGroup, outcome: Outcome, seed: int, score_next: Callable[[], None]) -> None:
-    libraries, done = seeding.imported(), len(outcome.scores)
-    seeding.seed_all(seed)
+def _score_seeded(outcome: Outcome, seed: int, group: AdaptiveGroup, score_next: Callable[[], None]) -> bool | None:
+    generators, done = seeding.generators(), len(outcome.scores)
+    for _, _, seed_generator in generators.values():
+        seed_generator(seed)
     before = None if group.draws else seeding.states()
-    started = time.perf_counter()
     score_next()
-    group.fast = time.perf_counter() - started < SLOW
-    if seeding.imported() != libraries:
-        outcome.truncate(done)  # it may have drawn from a library that was not seeded yet
-    elif before is not None:
-        group.draws = not seeding.same(before, seeding.states())
-
-
-def _seed(seed: int, read: Callable[[Any], Any], document: Any) -> int:
-    try:
-        return seeding.document_seed(seed, read(document))
-    except _NoScore:  # reported when it is scored
-        return seed
-
-
-def _shares_its_process() -> bool:
-    """Return whether other threads of this process score too, as in a worker of Dask with several threads."""
-    distributed = sys.modules.get("distributed")
-    if distributed is None or threading.current_thread() is threading.main_thread():
-        return False
-    try:
-        return bool(distributed.get_worker().state.nthreads > 1)
-    except (AttributeError, ValueError):  # not in a worker of Dask
-        return False
+    if seeding.generators().keys() != generators.keys():
+        outcome.truncate(done)  # it may have drawn from a library that it imported, which had no seed
+        return group.draws
+    return before is None or not seeding.same(before, seeding.states())
 
 
 @contextmanager
@@ -257,44 +236,38 @@ def _limited(score: Score, seconds: float) -> Iterator[Score]:
 
 
 def _guarded(score: Score) -> Score:
-    """Fail documents that the score function modified."""
+    """Fail documents that the score function wrote into."""
 
-    def check(before: bytes, document: Any) -> None:
-        if dumps(document) != before:
-            where = _changed_keys(loads(before), document)
-            raise _NoScore(Failure(CHANGED, "DocumentChanged", f"the score function wrote into its document{where}"))
-
-    def guarded(document: Any) -> Any:
+    def packed(document: Any) -> bytes:
         try:
-            before = dumps(document)
+            return dumps(document)
         except Exception as error:
             raise _NoScore(unsendable("guard=True compares pickles, and the document", error)) from None
+
+    def guarded(document: Any) -> Any:
+        before, value, raised = packed(document), None, None
         try:
             value = score(document)
-        except Exception:
-            check(before, document)
-            raise
-        check(before, document)
+        except Exception as error:
+            raised = error
+        if packed(document) != before:
+            old = loads(before)
+            both = old.keys() | document.keys() if isinstance(old, dict) and isinstance(document, dict) else ()
+            keys = [repr(key) for key in both if packed(old.get(key, ...)) != packed(document.get(key, ...))]
+            where = f": {', '.join(sorted(keys))}" if keys else ""
+            raise _NoScore(Failure(CHANGED, "DocumentChanged", f"the score function wrote into its document{where}"))
+        if raised is not None:
+            raise raised
         return value
 
     return guarded
-
-
-def _changed_keys(before: Any, after: Any) -> str:
-    if not (isinstance(before, dict) and isinstance(after, dict)):
-        return ""
-    def packed(document: dict[Any, Any], key: Any) -> bytes:
-        return dumps(document[key]) if key in document else b""
-
-    keys = [repr(key) for key in {**before, **after} if packed(before, key) != packed(after, key)]
-    return f": {', '.join(keys) or 'the order of its keys'}"
 
 
 @contextmanager
 def heartbeat(folder: str) -> Iterator[Callable[[int], Any]]:
     """Give the function that notes which document is being scored, in a file that survives this process."""
     if not os.path.isdir(folder):  # in a worker on another machine
-        yield lambda index: None
+        yield lambda _: None
         return
     with open(os.path.join(folder, f"{os.getpid()}-{threading.get_ident()}"), "wb+") as file:
         file.write(ENTRY.pack(-1, 0.0))

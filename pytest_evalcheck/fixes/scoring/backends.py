@@ -91,6 +91,11 @@ def nested() -> bool:
         return int(joblib.effective_n_jobs(2)) < 2
 
 
+def in_threads(backend: str) -> bool:
+    """Return whether several threads of one process score: their global generators cannot be seeded by document."""
+    return backend == THREADS or (backend == DASK and max(_dask_client().nthreads().values(), default=1) > 1)
+
+
 def opener(backend: str, jobs: int) -> Callable[[], Started]:
     """Return a function that starts workers; SetupError where there is no cluster."""
     if backend == DASK:

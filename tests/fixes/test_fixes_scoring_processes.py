@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import sqlite3
@@ -193,3 +194,85 @@ def members(session):
         if int(fields[3]) == session and fields[0] != "Z":
             found.append(int(path.parent.name))
     return found
+
+
+def test_workers_that_are_killed_at_any_time_lose_no_document():
+    documents = [{"n": number, "seconds": 0.01} for number in range(150)]
+    scores = []
+    for number, score in enumerate(stream_scores(cases.leaving, documents, backend="processes", n_jobs=2, chunk=5)):
+        scores.append(score)
+        if number in (20, 80):
+            os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+    assert scores == list(range(150))
+
+
+def test_idle_workers_that_are_killed_between_two_runs_are_replaced():
+    pids = set(away(cases.process, cases.numbered(40)))
+    assert pids & set(away(cases.process, cases.numbered(40))), "workers are used again"
+    for child in multiprocessing.active_children():
+        os.kill(child.pid, signal.SIGKILL)
+    again = away(cases.process, cases.numbered(40))
+    assert not again.errors
+    assert not pids & set(again)
+
+
+def test_workers_that_die_before_they_score_are_an_error_of_the_run():
+    with pytest.raises(SetupError, match="workers ended 5 times in a row before they scored anything"):
+        away(EndsWorkers(), cases.numbered(3))
+
+
+class EndsWorkers:
+    """Ends the process that unpickles it."""
+
+    def __call__(self, document):
+        return document
+
+    def __reduce__(self):
+        return os._exit, (3,)
+
+
+def test_two_streams_at_a_time_do_not_disturb_each_other():
+    streams = [stream_scores(each, cases.numbered(200), backend="processes", n_jobs=2) for each in (cases.doubled, len)]
+    for number, pair in enumerate(zip(*streams, strict=True)):
+        assert pair == (2 * number, 2)
+
+
+def test_within_a_worker_no_processes_are_started():
+    def inner(document):
+        report = score_documents(cases.doubled, cases.numbered(3), backend="processes", n_jobs=2).report
+        return report.backend, report.why
+
+    assert set(away(inner, cases.numbered(4))) == {("serial", "within a worker no processes are started")}
+
+
+def test_documents_ahead_are_bounded_by_the_window():
+    read, taken = [], 0
+
+    def documents():
+        for each in cases.numbered(300):
+            read.append(each)
+            yield each
+
+    for _ in stream_scores(cases.doubled, documents(), backend="processes", n_jobs=2, window=12, chunk=3):
+        taken += 1
+        assert len(read) - taken <= 24, "the window, and the block whose scores are being taken"
+    assert taken == 300
+
+
+SCRIPT = """
+import os
+from pytest_evalcheck.fixes.scoring import score_documents
+class Answer:
+    def __init__(self, number): self.number = number
+def score(document): return document.number, os.getpid() != {pid}
+print(score_documents(score, [Answer(1), Answer(2)], backend="processes", n_jobs=2), flush=True)
+"""
+
+
+def test_a_script_without_a_main_guard_can_score_what_it_defines(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT.format(pid=0))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    run = subprocess.run(
+        [sys.executable, tmp_path / "script.py"], env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert (run.stdout, run.stderr) == ("[(1, True), (2, True)]\n", "")

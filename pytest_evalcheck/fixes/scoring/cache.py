@@ -25,8 +25,8 @@ _DIGEST = 16
 class ScoreCache:
     """A file of scores. Failures are not stored: they are scored again.
 
-    Scores are pickled: open only files that you trust. A checksum finds damage, and no more than that. Several processes
-    may use one file at a time.
+    Scores are pickled: open only files that you trust. A checksum finds damage, and no more than that. Several
+    processes may use one file at a time.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

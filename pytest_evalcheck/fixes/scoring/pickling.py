@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -80,18 +81,17 @@ def _unpicklable(value: Any, where: str, depth: int) -> Iterator[str]:
 
 def _parts(value: Any) -> dict[str, Any]:
     if isinstance(value, partial):
-        named = {f"argument {name!r}": each for name, each in value.keywords.items()}
-        return {"function": value.func, **{f"argument {n}": each for n, each in enumerate(value.args)}, **named}
-    if hasattr(value, "__func__"):
-        return {"object": value.__self__}
-    if hasattr(value, "__code__"):
-        code = value.__code__
-        used = {f"global {name!r}": value.__globals__[name] for name in code.co_names if name in value.__globals__}
-        cells = zip(code.co_freevars, value.__closure__ or (), strict=True)
-        return {**used, **{f"variable {name!r}": cell.cell_contents for name, cell in cells}}
+        return {
+            "function": value.func,
+            **{f"argument {name!r}": each for name, each in [*enumerate(value.args), *value.keywords.items()]},
+        }
+    if inspect.isfunction(value):
+        used = inspect.getclosurevars(value)
+        return {f"variable {name!r}": each for name, each in {**used.globals, **used.nonlocals}.items()}
     if isinstance(value, Mapping):
         return {f"item {key!r}": each for key, each in value.items()}
-    return {f"attribute {name!r}": each for name, each in getattr(value, "__dict__", {}).items()}
+    parts = {f"attribute {name!r}": each for name, each in getattr(value, "__dict__", {}).items()}
+    return {"object": value.__self__} if inspect.ismethod(value) else parts
 
 
 def _describe(value: Any) -> str:

@@ -23,7 +23,7 @@ from pytest_evalcheck.fixes.scoring.worker import ENTRY, AdaptiveGroup, Job, Out
 # A document whose worker died is tried once more beside others, then by itself. Dask has tried again before.
 MOST_DEATHS = {DASK: 1}
 # Workers that end so often in a row without having begun a document do so for a reason of their own.
-MOST_IDLE_DEATHS = 3
+MOST_IDLE_DEATHS = 5
 
 
 class Pool:

@@ -2,7 +2,7 @@
 
     python benchmarks/scoring.py [--rounds 5] [--jobs 2] [--only times|work|memory|numbers] [--load 200,] [--smoke]
 
-`--smoke` runs everything once with a few documents, in seconds: it shows that the benchmark works, and measures nothing.
+`--smoke` runs everything once with a few documents, in seconds: it shows that the benchmark works, and no more.
 
 Every way scores the same documents in turn, so that all of them meet the same load; printed is the best round of each,
 and how many times as fast as the loop it is. Workers of all pools are started before. The pools of the standard

@@ -216,6 +216,13 @@ def test_idle_workers_that_are_killed_between_two_runs_are_replaced():
     assert not pids & set(again)
 
 
+def test_idle_workers_end_after_a_while(monkeypatch):
+    monkeypatch.setattr("pytest_evalcheck.fixes.scoring.backends.IDLE_SECONDS", 0.2)
+    pids = set(away(cases.process, cases.numbered(4), n_jobs=3))
+    wait_for(lambda: not pids & {child.pid for child in multiprocessing.active_children()})
+    assert away(cases.doubled, cases.numbered(3), n_jobs=3) == [0, 2, 4]
+
+
 def test_workers_that_die_before_they_score_are_an_error_of_the_run():
     with pytest.raises(SetupError, match="workers ended 5 times in a row before they scored anything"):
         away(EndsWorkers(), cases.numbered(3))

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache, partial
-from threading import current_thread
+from threading import Timer, current_thread
 from typing import Any
 
 from pytest_evalcheck.fixes.scoring.errors import SetupError, needed
@@ -30,8 +30,9 @@ _JOBLIB_CLASSES = {
 # Errors that mean that a worker ended, by name, as no library is imported for them: of pebble, Dask and Ray.
 _LOSSES = {"ProcessExpired", "BrokenProcessPool", "KilledWorker", "WorkerCrashedError", "NodeDiedError"}
 _LOSSES |= {"RayActorError", "OutOfMemoryError"}
-# Of processes that have nothing to do, for the next run: starting them takes longer than many a run.
-_IDLE: dict[int, Any] = {}
+# Processes that have nothing to do stay so many seconds for the next run: starting them takes longer than many a run.
+IDLE_SECONDS = 300.0
+_IDLE: dict[int, tuple[Any, Timer]] = {}
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_IDLE.clear)
 
@@ -114,23 +115,35 @@ def _threads(jobs: int) -> Started:
 
 
 def _processes(jobs: int) -> Started:
-    pool = _IDLE.pop(jobs, None)
+    pool, timer = _IDLE.pop(jobs, (None, None))
+    if timer is not None:
+        timer.cancel()
     if pool is None or not pool.active:
         # A process of loky, unlike one of multiprocessing, does not run the main module of this one again.
         context = needed("joblib.externals.loky.backend.context").get_context("loky")
         pool = needed("pebble").ProcessPool(jobs, initializer=_limit_threads, initargs=(jobs,), context=context)
 
     def close(idle: bool) -> None:
-        others = [_IDLE.pop(each) for each in list(_IDLE)]
+        for other in list(_IDLE):
+            _release(other)
+        timer = Timer(IDLE_SECONDS, _release, [jobs])
+        timer.daemon = True
+        _IDLE[jobs] = pool, timer
         if idle and pool.active:
-            _IDLE[jobs] = pool
+            timer.start()
         else:
-            others.append(pool)
-        for each in others:
-            each.stop()
-            each.join()
+            _release(jobs)
 
     return lambda function, *arguments: pool.schedule(function, args=arguments), close
+
+
+def _release(jobs: int) -> None:
+    """End the idle processes of pools of ``jobs`` workers."""
+    pool, timer = _IDLE.pop(jobs, (None, None))
+    if pool is not None and timer is not None:
+        timer.cancel()
+        pool.stop()
+        pool.join()
 
 
 def _limit_threads(jobs: int) -> None:

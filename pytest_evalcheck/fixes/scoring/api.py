@@ -31,9 +31,9 @@ class Scores(list[Any]):
 
 
 def _has_nan(score: Any) -> bool:
-    if isinstance(score, Mapping):
-        return any(isinstance(each, float) and math.isnan(each) for each in score.values())
-    return isinstance(score, float) and math.isnan(score)
+    if isinstance(score, float):  # first, as it is the faster question
+        return math.isnan(score)
+    return isinstance(score, Mapping) and any(isinstance(each, float) and math.isnan(each) for each in score.values())
 
 
 def score_documents(

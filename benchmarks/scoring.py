@@ -13,9 +13,9 @@ Beside the times, the processor time of all processes of each way, each in a run
 workers: what it costs beyond the documents themselves, whatever else the machine does.
 
 Goals, on two cores: 1.8 times the loop for 2,000 documents of 2 ms and for 50 of 200 ms, within 5 % of the best of the
-others; for 200,000 of a few microseconds at most 3 us each beyond the loop. The peak of memory while 1,000,000 small documents
-stream is within 20 % of that of 10,000. Several numbers from one computation take as many computations as documents,
-where a filter for each of k numbers takes k times as many.
+others; for 200,000 of a few microseconds at most 3 us each beyond the loop. The peak of memory while 1,000,000 small
+documents stream is within 20 % of that of 10,000. Several numbers from one computation take as many computations as
+documents, where a filter for each of k numbers takes k times as many.
 """
 
 from __future__ import annotations

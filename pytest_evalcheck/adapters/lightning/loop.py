@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from pytest_evalcheck.adapters.common.loops import TRAINING_STEPS, loader_order, training_outcome, with_ids
-from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop
+from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop, LoopData
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "batch_size": BATCH_SIZES,
@@ -121,27 +121,14 @@ class _Run:
 
         with _quiet():
             self._fitting = trainer = _trainer([Between()], max_steps=TRAINING_STEPS, limit_val_batches=1.0)
-            loader = _loader(_Repeated(data, 2 * TRAINING_STEPS), 2, shuffle=True)
+            # The samples repeat until there are as many as the steps need.
+            samples = (list(data) * 2 * TRAINING_STEPS)[: 2 * TRAINING_STEPS]
+            loader = _loader(LoopData(samples, data.collate), 2, shuffle=True)
             try:
                 trainer.fit(self.module, loader, val_dataloaders=_loader(data, 2))
             finally:
                 self._fitting = None
         return training_outcome(losses, self.module)
-
-
-class _Repeated:
-    """A data set with the samples of another, repeated until there are ``count``."""
-
-    def __init__(self, data: Any, count: int) -> None:
-        self._data, self._count, self.collate = data, count, data.collate
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, index: int) -> Any:
-        if not 0 <= index < self._count:
-            raise IndexError(index)
-        return self._data[index % len(self._data)]
 
 
 def _loader(data: Any, batch_size: int, *, iterable: bool = False, workers: int = 0, shuffle: bool = False) -> Any:

@@ -7,6 +7,7 @@ from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconc
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.loop.cases import SIZES, Evaluation, NonFinite, TwoDatasets
 from pytest_evalcheck.kinds.loop.subject import (
+    BATCH_SIZE,
     LoopSubject,
     all_nan,
     comparable,
@@ -26,7 +27,8 @@ def the_batch_size_does_not_change_the_numbers(loop: LoopSubject, case: Evaluati
     Usual cause: batch means are averaged with equal weights, but the last batch is smaller or has fewer tokens.
     Fix: pytest_evalcheck.fixes.loops.LossMean
     """
-    loop.require_option("batch_size")
+    if BATCH_SIZE not in loop.offered:
+        raise NotApplicable(f"evaluate() has no option {BATCH_SIZE!r}")
     smallest, count = loop.nearest_batch_size(1), len(case.samples)
     expected = loop.numbers(case.samples, batch_size=smallest)
     about = f"the numbers of {count} samples at batch size"

@@ -256,39 +256,29 @@ class ReferenceLoop:
             collate_fn=data.collate,
             generator=torch.Generator(),
         )
-        with evaluating(self.model):
-            return self._total(map(self._score, loader))
-
-    def exact(self, data: LoopData) -> Numbers:
-        """The same one sample at a time, in float64."""
-        import torch
-
-        double = ReferenceLoop(copy.deepcopy(self.model).double(), self.scores, self.forward)
-        with evaluating(double.model):
-            batches = (cast_floats(data.collate([row]), torch.float64) for row in data)
-            return dict(double._total(map(double._score, batches)).numbers)
-
-    def _score(self, batch: Any) -> dict[str, tuple[list[float], list[float]]]:
-        """For each score the sums and the counts of the samples of a batch."""
-        outputs = self.forward(self.model, batch)
-        scores = {}
-        for name, score in self.scores.items():
-            result = score(outputs, batch)
-            sums, counts = result if isinstance(result, tuple) else (result, [1.0] * len(result))
-            scores[name] = ([float(value) for value in sums], [float(value) for value in counts])
-        return scores
-
-    def _total(self, batches: Iterable[Mapping[str, tuple[list[float], list[float]]]]) -> Evaluated:
         records: list[dict[str, float]] = []
         sums, counts = dict.fromkeys(self.scores, 0.0), dict.fromkeys(self.scores, 0.0)
-        for scores in batches:
-            for name, (added, counted) in scores.items():
-                sums[name] += sum(added)
-                counts[name] += sum(counted)
-            columns = {name: [a / c if c else 0.0 for a, c in zip(*pair, strict=True)] for name, pair in scores.items()}
-            records += [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        with evaluating(self.model):
+            for batch in loader:
+                outputs, columns = self.forward(self.model, batch), {}
+                for name, score in self.scores.items():
+                    result = score(outputs, batch)
+                    pair = result if isinstance(result, tuple) else (result, [1.0] * len(result))
+                    added, counted = ([float(value) for value in column] for column in pair)
+                    sums[name] += sum(added)
+                    counts[name] += sum(counted)
+                    columns[name] = [a / c if c else 0.0 for a, c in zip(added, counted, strict=True)]
+                records += [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
         numbers = {name: sums[name] / counts[name] if counts[name] else float("nan") for name in sums}
         return Evaluated(numbers, list(enumerate(records)))
+
+    def exact(self, data: LoopData) -> Numbers:
+        """The same numbers one sample at a time, in float64."""
+        import torch
+
+        double = replace(self, model=copy.deepcopy(self.model).double())
+        doubled = replace(data, collate=lambda rows: cast_floats(data.collate(rows), torch.float64))
+        return dict(double.evaluate(doubled, batch_size=1).numbers)
 
 
 @contextmanager

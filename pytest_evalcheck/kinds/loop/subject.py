@@ -95,15 +95,6 @@ class LoopSubject(Subject):
         """A new loop."""
         return LoopRun(self.build(), self.nearest_batch_size)
 
-    def require_option(self, name: str) -> None:
-        """Check that the loop offers an option.
-
-        Raises:
-            NotApplicable: where it does not.
-        """
-        if name not in self.offered:
-            raise NotApplicable(f"evaluate() has no option {name!r}")
-
     def nearest_batch_size(self, wanted: int) -> int | None:
         """Of the batch sizes that the loop names the nearest to a wanted one; None where it offers none."""
         if BATCH_SIZE not in self.offered:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import pytest_evalcheck as ec
-from fixtures.gallery.loops_correct import Rows, Told, Trained
+from fixtures.gallery.loops_correct import Recorded, Rows, Trained
 from pytest_evalcheck import strategies as es
 
 INPUTS = es.tabular(features=2, classes=3)
@@ -50,10 +50,10 @@ def test_an_empty_data_set_may_be_refused_or_have_no_records() -> None:
     def evaluate(data: ec.LoopData, batch_size: int = 2) -> Any:
         if not len(data):
             return ec.Evaluated({}, [])
-        return Told().evaluate(data, batch_size)
+        return Recorded().evaluate(data, batch_size)
 
     assert cell(lambda: ec.Loop(evaluate=evaluate), "EC502").outcome == "kept"
-    assert cell(lambda: ec.Loop(evaluate=Told().evaluate), "EC502").outcome == "kept"
+    assert cell(lambda: ec.Loop(evaluate=Recorded().evaluate), "EC502").outcome == "kept"
 
 
 def test_training_that_differs_every_time_is_inconclusive() -> None:

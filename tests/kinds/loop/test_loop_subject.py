@@ -12,7 +12,7 @@ import torch
 from torch.utils.data import DataLoader
 
 import pytest_evalcheck as ec
-from fixtures.gallery.loops_correct import Net, Rows, Told, Trained
+from fixtures.gallery.loops_correct import Net, Recorded, Rows, Trained
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable
@@ -143,8 +143,7 @@ def test_only_options_that_are_offered_are_set() -> None:
 
     loop = subject(ec.Loop(evaluate=evaluate))
     assert loop.numbers(ROWS, batch_size=2) == {"n": 3}
-    with pytest.raises(NotApplicable, match="no option 'batch_size'"):
-        loop.require_option("batch_size")
+    assert loop.nearest_batch_size(2) is None
     tried = loop.configs(2, workers=True)
     assert {"batch_size": 2, "workers": 2, "iterable": True} in tried
     assert {"batch_size": 2, "prefetch": 4, "workers": 1} in tried
@@ -241,7 +240,7 @@ def test_miscounts_by_rank() -> None:
 
 
 def test_results_of_ranks() -> None:
-    loop = subject(Told().record())
+    loop = subject(Recorded().record())
     reports = over_ranks(loop, ROWS, 2, 2)
     assert [comparable(one) for one in reports.values()] == [comparable(reports[0])] * 2
     silent = subject(ec.Loop(evaluate=lambda data: {"n": 3}, over_ranks=lambda data, ranks: [{"n": 3}, None]))

@@ -41,16 +41,17 @@ def {name}(device):
 _GALLERY = """\
 from fixtures.gallery.table import SPECIMENS
 
-for index, specimen in enumerate(SPECIMENS[:{first}]):
-    globals()[f"planted_{{index}}"] = specimen.bug
-    globals()[f"correct_{{specimen.twin.name}}"] = specimen.twin
+for index, specimen in enumerate(SPECIMENS):
+    if specimen.code.startswith("{code}"):
+        globals()[f"planted_{{index}}"] = specimen.bug
+        globals()[f"correct_{{specimen.twin.name}}"] = specimen.twin
 del specimen
 """
 
 
-def gallery(first: int | None = None) -> str:
-    """Both sides of every pair, or of the first: ``planted_0``, ``correct_MeanSquaredError``, ``planted_1``, ..."""
-    return _GALLERY.format(first="" if first is None else first)
+def gallery(code: str = "EC") -> str:
+    """Both sides of every pair, or of one check: ``planted_0``, ``correct_MeanSquaredError``, ``planted_1``, ..."""
+    return _GALLERY.format(code=code)
 
 
 def one_configuration() -> str:

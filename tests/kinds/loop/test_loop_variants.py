@@ -1,4 +1,4 @@
-"""EC520 and EC521: what they hold, what they leave alone, and what they say of a target that cannot be tried."""
+"""EC520 and EC521: what they report, what they accept, and their errors for a target that cannot be tried."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
+from pytest_evalcheck.kinds.loop import checks_variants
+from pytest_evalcheck.kinds.loop.cases import UnselectedSamples, unselected
 
 VALUES = es.samples(
     st.integers(0, 9), collate=list, name="values", bulk=lambda wanted: [i % 10 for i in range(wanted.rows)]
@@ -75,7 +77,7 @@ class TestTheSameNumbers:
         assert found.outcome == "kept", found.screen
 
     @pytest.mark.parametrize(
-        ("variants", "said"),
+        ("variants", "message"),
         [
             (variant({"shift": 1e-2}), "the numbers of 'fast'"),
             (variant({"shift": 0.1}, within=1e-2), "the numbers of 'fast'"),
@@ -84,20 +86,20 @@ class TestTheSameNumbers:
             (variant({"without": 3}), "the numbers of 'fast'"),
             (variant({"without": 0}, within=10.0), "the samples that 'fast' counts"),
             (variant({"twice": 0}, within=10.0), "the samples that 'fast' counts"),
-            (variant({"fails": True}), "what 'fast' gives"),
+            (variant({"fails": True}), "the result of 'fast'"),
             (variant({"field": "hits"}), "the numbers of 'fast'"),
         ],
     )
-    def test_what_is_not_is_told(self, variants: Any, said: str) -> None:
+    def test_a_difference_beyond_it_is_broken(self, variants: Any, message: str) -> None:
         found = cell("EC520", variants)
         assert (found.outcome, found.cause) == ("broken", ""), found.screen
-        assert said in found.screen
+        assert message in found.screen
 
     def test_samples_that_are_left_out_are_named(self) -> None:
         assert "left out: 0" in cell("EC520", variant({"without": 0}, within=10.0)).screen
 
     def test_a_number_that_jumps_is_explained(self) -> None:
-        assert "held by budget=" in cell("EC520", variant({"lost": 1}, within=1e-2)).screen
+        assert "needs budget=" in cell("EC520", variant({"lost": 1}, within=1e-2)).screen
 
     def test_a_sum_that_goes_wrong_in_a_hundred_steps_is_seen(self) -> None:
         def evaluate(data: Any, batch_size: int = 2, stops: int = 10**9) -> dict[str, float]:
@@ -108,7 +110,7 @@ class TestTheSameNumbers:
         assert cell("EC520", variant({"stops": 100}), made=made).outcome == "broken"
         assert cell("EC520", variant({"stops": 1000}), made=made).outcome == "kept"
 
-    def test_what_a_variant_predicts_may_change_where_it_declares_a_tolerance(self) -> None:
+    def test_predictions_may_change_where_a_variant_declares_a_tolerance(self) -> None:
         def evaluate(data: Any, other: int = 0) -> ec.Evaluated:
             return ec.Evaluated({"loss": 1.0}, [(place, {"loss": 1.0, "predicted": other}) for place in data.ids])
 
@@ -133,13 +135,13 @@ class TestTheBudget:
         assert "for example sample 0: 0" in found.screen
         assert found.variants[1]["verdict"] == "beyond"
 
-    def test_a_loss_that_cannot_be_told_is_neither(self) -> None:
+    def test_a_loss_that_is_undecided_is_neither(self) -> None:
         found = cell("EC521", variant({"lost": 1}, budget=0.11, number="accuracy"))
         assert found.outcome == "not applicable"
-        assert "too few samples to say: 'fast' loses +0.1016 a sample" in found.reason
+        assert "too few samples to say: 'fast' loses +0.1016 per sample" in found.reason
         assert found.variants[1]["verdict"] == "undecided"
 
-    def test_one_that_cannot_be_told_does_not_hide_one_that_is_broken(self) -> None:
+    def test_an_undecided_variant_does_not_hide_a_broken_one(self) -> None:
         near = ec.Variant({"lost": 1}, budget=0.11, number="accuracy")
         far = ec.Variant({"lost": 5}, budget=0.11, number="accuracy")
         assert cell("EC521", {"near": near, "far": far}).outcome == "broken"
@@ -158,7 +160,7 @@ class TestTheBudget:
         assert found.outcome == "broken"
         assert "where label is 0" in found.reason
 
-    def test_losing_may_mean_to_rise(self) -> None:
+    def test_a_rise_may_be_a_loss(self) -> None:
         rises = {"number": "loss", "less_is_better": True}
         assert cell("EC521", variant({"shift": 0.5}, budget=0.2, **rises)).outcome == "broken"
         found = cell("EC521", variant({"shift": 0.1}, budget=0.2, **rises))
@@ -166,7 +168,7 @@ class TestTheBudget:
         assert found.variants[1]["change"] == pytest.approx(0.1)
         assert cell("EC521", variant({"shift": -0.5}, budget=0.2, **rises)).outcome == "kept"
 
-    def test_examples_of_the_target_are_samples_that_nobody_searched_for(self) -> None:
+    def test_examples_of_the_target_are_unselected_samples(self) -> None:
         # Of the value 0, which is lost, there are but few; the examples are all of it.
         inputs = es.samples(st.integers(0, 9), collate=list, name="values", bulk=lambda wanted: [5] * wanted.rows)
         lossy = variant({"lost": 1}, budget=0.1, number="accuracy")
@@ -174,7 +176,7 @@ class TestTheBudget:
         assert cell("EC521", lossy, inputs=inputs, examples=[[0] * 40]).outcome == "broken"
 
     @pytest.mark.parametrize(
-        ("variants", "said"),
+        ("variants", "message"),
         [
             (variant({"lost": 1}, budget=0.5), "number=, one of both"),
             (variant({"lost": 1}, budget=0.5, number="acuracy"), "the field 'acuracy'"),
@@ -182,12 +184,12 @@ class TestTheBudget:
             (variant({"kind": lambda right: "?"}, budget=0.5, number="accuracy"), "a number for every sample"),
         ],
     )
-    def test_a_budget_about_nothing_is_a_fault(self, variants: Any, said: str) -> None:
+    def test_a_budget_without_its_number_is_an_error(self, variants: Any, message: str) -> None:
         found = cell("EC521", variants)
         assert found.outcome == "broken"
-        assert said in found.screen
+        assert message in found.screen
 
-    def test_scores_that_are_not_finite_are_told(self) -> None:
+    def test_scores_that_are_not_finite_are_reported(self) -> None:
         found = cell("EC521", variant({"kind": lambda right: float("nan")}, budget=0.5, number="accuracy"))
         assert "gives no finite 'accuracy' of the samples [0, 1, 2" in found.screen
 
@@ -202,23 +204,23 @@ class TestDeclared:
     def test_without_variants_neither_applies(self) -> None:
         assert {cell(code).reason for code in ("EC520", "EC521")} == {"the target names no variants"}
 
-    def test_each_is_about_its_own(self) -> None:
+    def test_each_check_takes_its_own_variants(self) -> None:
         assert cell("EC521", variant({"lost": 1})).reason == "no variant declares a budget"
         assert cell("EC520", variant({"lost": 1}, budget=1.0)).reason == "all variants declare a budget alone"
 
-    def test_a_keyword_that_evaluate_does_not_take_is_a_fault(self) -> None:
+    def test_a_keyword_that_evaluate_does_not_take_is_an_error(self) -> None:
         found = cell("EC520", variant({"batchsize": 3}))
         assert found.cause == "variants"
         assert "unexpected keyword argument 'batchsize'" in found.screen
         assert "batch_size" in found.screen
 
-    def test_the_record_may_bring_its_own(self) -> None:
+    def test_the_record_may_have_variants(self) -> None:
         found = cell("EC520", made=lambda: ec.Loop(evaluate=evaluate, variants={"own": {"shift": 1.0}}))
         assert "'own'" in found.reason
         wrong = cell("EC520", made=lambda: ec.Loop(evaluate=evaluate, variants={"own": 3}))
         assert "variants['own']: 3" in wrong.screen
 
-    def test_a_batch_size_is_given_as_it_is(self) -> None:
+    def test_a_batch_size_of_a_variant_is_not_rounded(self) -> None:
         seen = []
 
         def evaluate(data: Any, batch_size: int = 2) -> dict[str, float]:
@@ -246,7 +248,7 @@ class TestMeasured:
         assert 0 < found.variants[1]["drift"] < 1e-8
         json.dumps(found.as_json(), allow_nan=False)
 
-    def test_it_is_measured_once_and_where_it_is_judged(self) -> None:
+    def test_a_variant_is_measured_once_and_where_it_is_judged(self) -> None:
         calls: list[int] = []
 
         def counted(data: Any, batch_size: int = 2, lost: int = 0) -> ec.Evaluated:
@@ -266,8 +268,6 @@ class TestMeasured:
         assert [row["name"] for row in found.variants] == ["plain", "good"]
 
     def test_a_slow_loop_is_measured_on_few_samples(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        from pytest_evalcheck.kinds.loop import cost
-
         now = [0.0]
 
         class Clock:
@@ -279,7 +279,7 @@ class TestMeasured:
             now[0] += 0.01 * len(data)
             return {"count": float(len(data))}
 
-        monkeypatch.setattr(cost, "time", Clock)
+        monkeypatch.setattr(checks_variants, "time", Clock)
         found = cell("EC520", variant({"batch_size": 5}), made=lambda: ec.Loop(evaluate=slow))
         assert {row["samples"] for row in found.variants} == {32}
 
@@ -291,9 +291,31 @@ class TestMeasured:
         assert (again.outcome, again.variants) == ("broken", ())
         assert found.variants
 
-    def test_it_travels_with_the_cell(self, tmp_path: Path) -> None:
+    def test_costs_are_part_of_the_report(self, tmp_path: Path) -> None:
         from pytest_evalcheck.reports.json import load, write
 
         found = cell("EC521", variant({"lost": 1}, budget=0.2, number="accuracy"))
         write(ec.Report([found]), tmp_path / "report.json")
         assert load(tmp_path / "report.json") == ec.Report([found])
+
+
+class TestUnselected:
+    def test_the_same_samples_whatever_the_seed(self) -> None:
+        rows = unselected(es.tabular(features=3, classes=4), 64)
+        assert rows == unselected(es.tabular(features=3, classes=4), 64)
+        assert rows != unselected(es.tabular(features=3, classes=4), 64, seed=1)
+        assert len(rows) == len(set(rows)) >= 32
+
+    def test_a_distribution_takes_precedence(self) -> None:
+        inputs = es.tabular(features=1, classes=1).but(bulk=lambda wanted: [(0, (1.0,))] * wanted.rows)
+        assert unselected(inputs, 5) == [(0, (1.0,))] * 5
+
+    def test_few_different_samples_are_all_there_is(self) -> None:
+        assert sorted(unselected(es.samples(st.integers(0, 3), collate=list), 200)) == [0, 1, 2, 3]
+
+    def test_an_example_with_few_samples_is_not_used(self) -> None:
+        inputs = es.tabular(features=1, classes=2)
+        assert UnselectedSamples.of(inputs, [(0, (1.0,))] * 19) is None
+        case = UnselectedSamples.of(inputs, [(0, (1.0,))] * 20)
+        assert case is not None
+        assert case.of_inputs(inputs) == [(0, (1.0,))] * 20

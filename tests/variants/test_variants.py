@@ -1,4 +1,4 @@
-"""Variants as they are declared, the interval of what they lose, and how they are measured."""
+"""Variants as they are declared, the interval of their losses, and how they are measured."""
 
 from __future__ import annotations
 
@@ -11,31 +11,30 @@ import torch
 import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Tolerance
-from pytest_evalcheck.kinds.loop.cases_many import Many, many
 from pytest_evalcheck.variants import measurement, read
 from pytest_evalcheck.variants.measurement import peak_memory, side_by_side
-from pytest_evalcheck.variants.paired_difference import loss, needed, score_interval
+from pytest_evalcheck.variants.paired_difference import loss, samples_needed, score_interval
 
 
 class TestDeclared:
-    def test_a_number_is_both_tolerances(self) -> None:
+    def test_a_float_is_both_tolerances(self) -> None:
         assert ec.Variant({"a": 1}, within=0.5).tolerance == Tolerance(rtol=0.5, atol=0.5)
         assert ec.Variant({"a": 1}, within=Tolerance(rtol=0.1)).tolerance == Tolerance(rtol=0.1)
         assert ec.Variant({"a": 1}).tolerance is None
 
-    def test_what_declares_nothing_changes_nothing(self) -> None:
+    def test_a_variant_without_declarations_is_lossless(self) -> None:
         assert ec.Variant({"a": 1}).lossless
         assert not ec.Variant({"a": 1}, within=0.0).lossless
         assert not ec.Variant({"a": 1}, budget=0.0).lossless
 
-    def test_the_configuration_is_its_own(self) -> None:
+    def test_the_configuration_is_copied(self) -> None:
         config = {"batch_size": 4}
         made = ec.Variant(config)
         config["batch_size"] = 5
         assert made.config == {"batch_size": 4}
 
     @pytest.mark.parametrize(
-        ("config", "more", "said"),
+        ("config", "more", "message"),
         [
             (3, {}, "expected keywords of evaluate"),
             ({1: 2}, {}, "expected keywords of evaluate"),
@@ -51,12 +50,12 @@ class TestDeclared:
             ({"a": 1}, {"budget": 0.1, "number": 3}, "number=3"),
         ],
     )
-    def test_what_says_nothing_is_refused(self, config: Any, more: dict[str, Any], said: str) -> None:
-        with pytest.raises((TypeError, ValueError), match=said):
+    def test_invalid_fields_are_refused(self, config: Any, more: dict[str, Any], message: str) -> None:
+        with pytest.raises((TypeError, ValueError), match=message):
             ec.Variant(config, **more)
 
     @pytest.mark.parametrize(
-        ("given", "said"),
+        ("declared", "message"),
         [
             ([1], "expected them by name"),
             ({"": {"a": 1}}, "the name ''"),
@@ -66,13 +65,13 @@ class TestDeclared:
             ({"x": {"batch_size": 3, "within": 1}}, "did you mean ec.Variant({'batch_size': 3}, within=...)?"),
         ],
     )
-    def test_a_problem_is_told_and_not_raised(self, given: Any, said: str) -> None:
+    def test_a_problem_is_collected_and_not_raised(self, declared: Any, message: str) -> None:
         problems: list[str] = []
-        assert read(given, problems) == {}
+        assert read(declared, problems) == {}
         assert len(problems) == 1
-        assert said in problems[0]
+        assert message in problems[0]
 
-    def test_a_target_tells_them(self) -> None:
+    def test_a_target_lists_the_problems(self) -> None:
         target = ec.loop(inputs=es.tabular(features=2, classes=2), variants={"a": {"b": 1}, "c": 4})(lambda: None)
         assert list(target.options["variants"]) == ["a"]
         assert any("variants['c']" in problem for problem in target.problems)
@@ -108,11 +107,11 @@ class TestLoss:
         assert found.verdict(0.2) == "within"
 
     @pytest.mark.parametrize("budget", [0.01, 0.02, 0.1])
-    def test_so_many_samples_are_needed(self, budget: float) -> None:
-        enough = needed(budget)
+    def test_the_number_of_samples_needed_is_exact(self, budget: float) -> None:
+        enough = samples_needed(budget)
         assert loss([1] * enough, [1] * enough).verdict(budget) == "within"
         assert loss([1] * (enough - 2), [1] * (enough - 2)).verdict(budget) == "undecided"
-        assert needed(0) == 0
+        assert samples_needed(0) == 0
 
     def test_a_loss_on_one_side_is_seen(self) -> None:
         plain, variant = [1] * 100, [0] * 8 + [1] * 92
@@ -129,7 +128,7 @@ class TestLoss:
         assert found.low < found.mean < found.high
         assert found.high - found.low < 0.01
         assert found.verdict(0.0) == "beyond"
-        assert "bootstrap" in found.grounds
+        assert "bootstrap" in found.basis
 
     def test_the_bootstrap_covers_the_truth_as_often_as_it_says(self) -> None:
         generator = torch.Generator().manual_seed(3)
@@ -153,11 +152,11 @@ class TestLoss:
 class TestMeasuring:
     def test_memory_is_exact_and_of_the_peak(self) -> None:
         def allocate(floats: int) -> Any:
-            def way() -> None:
+            def call() -> None:
                 for _ in range(3):
                     torch.empty(floats)
 
-            return way
+            return call
 
         assert [peak_memory(allocate(count)) for count in (1024, 2048, 1024)] == [4096, 8192, 4096]
 
@@ -170,18 +169,18 @@ class TestMeasuring:
         with profile(profile_memory=True):
             assert peak_memory(lambda: torch.empty(8)) is None
 
-    def test_every_way_has_as_many_turns(self) -> None:
+    def test_every_call_has_as_many_turns(self) -> None:
         turns: list[str] = []
         found = side_by_side({"a": lambda: turns.append("a"), "b": lambda: turns.append("b")}, seconds=0.01)
         assert turns.count("a") == turns.count("b") == found["a"].rounds + 2
         assert found["a"].rounds >= 3
 
-    def test_the_median_of_the_rounds_is_what_a_way_costs(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_cost_of_a_call_is_the_median_of_its_rounds(self, monkeypatch: pytest.MonkeyPatch) -> None:
         clock = Clock()
         monkeypatch.setattr(measurement, "time", clock)
         late = iter([0.0, 0.0, 0.0, 90.0, *[0.0] * 99])  # a machine that stands still for once
-        ways = {"once": lambda: clock.pass_by(1.0), "often": lambda: clock.pass_by(8.0 + next(late))}
-        found = side_by_side(ways, seconds=100.0)
+        calls = {"once": lambda: clock.pass_by(1.0), "often": lambda: clock.pass_by(8.0 + next(late))}
+        found = side_by_side(calls, seconds=100.0)
         assert (found["once"].seconds, found["often"].seconds) == (1.0, 8.0)
 
 
@@ -193,27 +192,3 @@ class Clock:
 
     def pass_by(self, seconds: float) -> None:
         self.now += seconds
-
-
-class TestMany:
-    def test_the_same_samples_whatever_the_seed(self) -> None:
-        rows = many(es.tabular(features=3, classes=4), 64)
-        assert rows == many(es.tabular(features=3, classes=4), 64)
-        assert rows != many(es.tabular(features=3, classes=4), 64, seed=1)
-        assert len(rows) == len(set(rows)) >= 32
-
-    def test_a_distribution_is_asked_first(self) -> None:
-        inputs = es.tabular(features=1, classes=1).but(bulk=lambda wanted: [(0, (1.0,))] * wanted.rows)
-        assert many(inputs, 5) == [(0, (1.0,))] * 5
-
-    def test_few_different_samples_are_all_there_is(self) -> None:
-        from hypothesis import strategies as st
-
-        assert sorted(many(es.samples(st.integers(0, 3), collate=list), 200)) == [0, 1, 2, 3]
-
-    def test_a_few_examples_are_about_something_else(self) -> None:
-        inputs = es.tabular(features=1, classes=2)
-        assert Many.of(inputs, [(0, (1.0,))] * 19) is None
-        case = Many.of(inputs, [(0, (1.0,))] * 20)
-        assert case is not None
-        assert case.of_inputs(inputs) == [(0, (1.0,))] * 20

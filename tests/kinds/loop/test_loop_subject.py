@@ -1,4 +1,4 @@
-"""What checks of loops are given: data sets, numbers, records, reports of ranks, and what is watched."""
+"""What checks of loops use: data sets, numbers, records, results of ranks, and the watches on memory."""
 
 from __future__ import annotations
 
@@ -12,18 +12,26 @@ import torch
 from torch.utils.data import DataLoader
 
 import pytest_evalcheck as ec
-from fixtures.gallery.loops_correct import Net, Rows, Told, Trained
+from fixtures.gallery.loops_correct import Net, Recorded, Rows, Trained
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.calling import TargetError
 from pytest_evalcheck.kinds.common.process_state import same_random_numbers
-from pytest_evalcheck.kinds.loop.data import SampleError
-from pytest_evalcheck.kinds.loop.memory import Forwards, Held
-from pytest_evalcheck.kinds.loop.ranks import miscounted, over_ranks
-from pytest_evalcheck.kinds.loop.results import nonfinite, plainly, read, repeated, reported, undefined
-from pytest_evalcheck.kinds.loop.subject import LoopSubject, told
-from pytest_evalcheck.kinds.loop.training import disturbed, trained
+from pytest_evalcheck.kinds.loop.checks_samples import miscounted_by_rank, over_ranks
+from pytest_evalcheck.kinds.loop.checks_state import disturb, train
+from pytest_evalcheck.kinds.loop.memory import OutOfMemoryInjector, RetainedTensors
+from pytest_evalcheck.kinds.loop.record import SampleError
+from pytest_evalcheck.kinds.loop.subject import (
+    LoopSubject,
+    all_nan,
+    comparable,
+    counts_non_finite,
+    miscounted,
+    non_finite,
+    read_result,
+    records_of,
+)
 
 INPUTS = es.tabular(features=2, classes=3)
 ROWS = [(0, (0.0, 1.0)), (1, (2.0, -1.0)), (2, (0.5, 0.5))]
@@ -64,7 +72,7 @@ def test_a_stream_gives_every_sample_once(workers: int) -> None:
         len(data().stream())
 
 
-def test_a_sample_that_cannot_be_read() -> None:
+def test_a_sample_that_cannot_be_read_result() -> None:
     failing = data().failing(-1)
     assert failing[:2] == ROWS[:2]
     with pytest.raises(SampleError, match="sample 2 of 3 cannot be read"):
@@ -73,60 +81,60 @@ def test_a_sample_that_cannot_be_read() -> None:
 
 
 def test_numbers_become_plain() -> None:
-    made = read({"loss": torch.tensor(0.5), "hits": np.int64(2), "nan": np.float32("nan")})
-    assert (made.numbers["loss"], made.numbers["hits"], nonfinite(made.numbers)) == (0.5, 2, ["nan"])
-    assert read(ec.Evaluated({"n": 1}, iter([(np.int64(0), {"label": 1})]))).records == [(0, {"label": 1})]
-    assert read({}, some=False).numbers == {}
+    made = read_result({"loss": torch.tensor(0.5), "hits": np.int64(2), "nan": np.float32("nan")})
+    assert (made.numbers["loss"], made.numbers["hits"], non_finite(made.numbers)) == (0.5, 2, ["nan"])
+    assert read_result(ec.Evaluated({"n": 1}, iter([(np.int64(0), {"label": 1})]))).records == [(0, {"label": 1})]
+    assert read_result({}, some=False).numbers == {}
 
 
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (None, "gave no numbers by name"),
-        ([0.5], "gave no numbers by name"),
-        ({}, "gave no numbers"),
-        ({"task": "mmlu"}, "gave no number as 'task'"),
-        ({"losses": torch.zeros(2)}, "gave no number as 'losses'"),
-        ({"z": 1j}, "gave no number as 'z'"),
+        (None, "returned no numbers by name"),
+        ([0.5], "returned no numbers by name"),
+        ({}, "returned no numbers"),
+        ({"task": "mmlu"}, "returned no number as 'task'"),
+        ({"losses": torch.zeros(2)}, "returned no number as 'losses'"),
+        ({"z": 1j}, "returned no number as 'z'"),
         ({None: 1.0}, "names a number None"),
-        (ec.Evaluated({"n": 1}, "records"), "gave no list of records"),  # type: ignore[arg-type]
-        (ec.Evaluated({"n": 1}, [0]), "gave a record that is none"),  # type: ignore[list-item]
-        (ec.Evaluated({"n": 1}, [(True, {})]), "gave a record without an id"),
-        (ec.Evaluated({"n": 1}, [(0.0, {})]), "gave a record without an id"),  # type: ignore[list-item]
+        (ec.Evaluated({"n": 1}, "records"), "returned no list of records"),  # type: ignore[arg-type]
+        (ec.Evaluated({"n": 1}, [0]), "returned an invalid record"),  # type: ignore[list-item]
+        (ec.Evaluated({"n": 1}, [(True, {})]), "returned a record without an id"),
+        (ec.Evaluated({"n": 1}, [(0.0, {})]), "returned a record without an id"),  # type: ignore[list-item]
     ],
 )
-def test_what_is_no_evaluation_is_told(made: Any, message: str) -> None:
+def test_an_invalid_result_is_reported(made: Any, message: str) -> None:
     with pytest.raises(TargetError, match=message):
-        read(made)
+        read_result(made)
 
 
-def test_samples_that_count_not_once_are_named() -> None:
-    assert repeated([0, 1, 2], 3) == []
-    assert repeated([0, 0, 0, 4], 3) == [
+def test_samples_that_are_miscounted_are_named() -> None:
+    assert miscounted([0, 1, 2], 3) == []
+    assert miscounted([0, 0, 0, 4], 3) == [
         "never counted: 1, 2",
         "counted more than once: 0 (3 times)",
         "no id of the data: 4",
     ]
-    assert repeated([], 12) == ["never counted: 0, 1, 2, 3, 4, 5, 6, 7 and 4 more"]
+    assert miscounted([], 12) == ["never counted: 0, 1, 2, 3, 4, 5, 6, 7 and 4 more"]
 
 
-def test_numbers_that_say_nothing_or_tell_what_was_left_out() -> None:
-    assert undefined({"loss": float("nan")})
-    assert undefined({"loss": float("nan"), "hits": 0.0}) is None
-    assert reported({"loss": 0.5, "nan_samples": 1})
-    assert not reported({"loss": 0.5, "nan_samples": 0})
-    assert not reported({"finance": 1.0, "info": 2.0})
+def test_numbers_that_are_all_nan_or_count_what_was_left_out() -> None:
+    assert all_nan({"loss": float("nan")})
+    assert all_nan({"loss": float("nan"), "hits": 0.0}) is None
+    assert counts_non_finite({"loss": 0.5, "nan_samples": 1})
+    assert not counts_non_finite({"loss": 0.5, "nan_samples": 0})
+    assert not counts_non_finite({"finance": 1.0, "info": 2.0})
 
 
 def test_records_are_compared_by_id() -> None:
     turned = ec.Evaluated({"n": 2}, [(1, {"label": 1}), (0, {"label": 0})])
-    assert plainly(turned) == {"numbers": {"n": 2}, "records": [(0, {"label": 0}), (1, {"label": 1})]}
-    assert plainly(ec.Evaluated({"n": 2})) == {"n": 2}
-    with pytest.raises(NotApplicable, match="gives no records"):
-        told(ec.Evaluated({"n": 2}))
+    assert comparable(turned) == {"numbers": {"n": 2}, "records": [(0, {"label": 0}), (1, {"label": 1})]}
+    assert comparable(ec.Evaluated({"n": 2})) == {"n": 2}
+    with pytest.raises(NotApplicable, match="returns no records"):
+        records_of(ec.Evaluated({"n": 2}))
 
 
-def test_only_options_that_are_offered_are_given() -> None:
+def test_only_options_that_are_offered_are_set() -> None:
     seen: list[dict[str, Any]] = []
 
     def evaluate(data: Any, workers: int = 0, prefetch: Any = None, iterable: bool = False) -> Any:
@@ -135,12 +143,11 @@ def test_only_options_that_are_offered_are_given() -> None:
 
     loop = subject(ec.Loop(evaluate=evaluate))
     assert loop.numbers(ROWS, batch_size=2) == {"n": 3}
-    with pytest.raises(NotApplicable, match="no option 'batch_size'"):
-        loop.option("batch_size")
-    tried = loop.ways(2, workers=True)
+    assert loop.nearest_batch_size(2) is None
+    tried = loop.configs(2, workers=True)
     assert {"batch_size": 2, "workers": 2, "iterable": True} in tried
     assert {"batch_size": 2, "prefetch": 4, "workers": 1} in tried
-    assert loop.ways(2, workers=False) == [{"batch_size": 2, "iterable": True}]
+    assert loop.configs(2, workers=False) == [{"batch_size": 2, "iterable": True}]
     assert seen == [{"workers": 0, "prefetch": None, "iterable": False}]
 
 
@@ -152,10 +159,10 @@ def test_options_of_your_own() -> None:
         return {"n": len(data)}
 
     loop = subject(ec.Loop(evaluate=evaluate, options={"batch_size": (4, 8), "backend": ("eager", "sdpa")}))
-    assert [loop.size(wanted) for wanted in (1, 5, 64)] == [4, 4, 8]
+    assert [loop.nearest_batch_size(wanted) for wanted in (1, 5, 64)] == [4, 4, 8]
     loop.numbers(ROWS, batch_size=7)
     assert sizes == [8]
-    assert loop.ways(4, workers=False) == [{"batch_size": 4, "backend": "sdpa"}]
+    assert loop.configs(4, workers=False) == [{"batch_size": 4, "backend": "sdpa"}]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +178,7 @@ def test_options_of_your_own() -> None:
     ],
     ids=str,
 )
-def test_a_record_that_is_none_is_told_when_it_is_made(wrong: Any) -> None:
+def test_an_invalid_record_is_refused_at_construction(wrong: Any) -> None:
     with pytest.raises(TypeError, match=next(iter(wrong))):
         ec.Loop(**{"evaluate": lambda data: {"n": 0}, **wrong})
 
@@ -184,7 +191,7 @@ def test_an_error_is_a_result_and_the_process_stays_as_it_was() -> None:
     live = subject(ec.Loop(evaluate=evaluate)).fresh()
     assert isinstance(live.evaluate(data()), Raised)
     assert torch.is_grad_enabled()
-    assert live.left == ["the grad mode: True became False"]
+    assert live.changes == ["the grad mode: True became False"]
 
 
 def test_exact_numbers_come_from_the_loop_or_the_reference() -> None:
@@ -194,7 +201,7 @@ def test_exact_numbers_come_from_the_loop_or_the_reference() -> None:
     }
     loop = subject()
     assert loop.exact(ROWS) == pytest.approx(loop.numbers(ROWS, batch_size=1), rel=1e-5)
-    with pytest.raises(TargetError, match="exact numbers raised an error"):
+    with pytest.raises(TargetError, match="computing the exact numbers raised an error"):
         subject(ec.Loop(evaluate=lambda data: {"n": 3}, exact=lambda data: 1 / 0)).exact(ROWS)
 
 
@@ -217,23 +224,25 @@ def test_the_loop_of_a_bare_module() -> None:
         ec.Loop.of(model)
 
 
-def test_what_ranks_count() -> None:
+def test_miscounts_by_rank() -> None:
     def report(*ids: int) -> ec.Evaluated:
         return ec.Evaluated({"n": len(ids)}, [(one, {}) for one in ids])
 
-    assert miscounted({0: report(0, 1, 2), 1: report(0, 1, 2)}, 3) == {}
-    assert miscounted({0: report(0, 2), 1: report(1)}, 3) == {}
-    assert miscounted({0: report(0, 1), 1: ec.Evaluated({"n": 2})}, 3) == {"the ranks together": ["never counted: 2"]}
-    assert miscounted({0: report(0, 1, 2, 0), 1: report(0, 1, 2, 0)}, 3) == {
+    assert miscounted_by_rank({0: report(0, 1, 2), 1: report(0, 1, 2)}, 3) == {}
+    assert miscounted_by_rank({0: report(0, 2), 1: report(1)}, 3) == {}
+    assert miscounted_by_rank({0: report(0, 1), 1: ec.Evaluated({"n": 2})}, 3) == {
+        "the ranks together": ["never counted: 2"]
+    }
+    assert miscounted_by_rank({0: report(0, 1, 2, 0), 1: report(0, 1, 2, 0)}, 3) == {
         "rank 0": ["counted more than once: 0 (2 times)"],
         "rank 1": ["counted more than once: 0 (2 times)"],
     }
 
 
-def test_reports_of_ranks() -> None:
-    loop = subject(Told().record())
+def test_results_of_ranks() -> None:
+    loop = subject(Recorded().record())
     reports = over_ranks(loop, ROWS, 2, 2)
-    assert [plainly(one) for one in reports.values()] == [plainly(reports[0])] * 2
+    assert [comparable(one) for one in reports.values()] == [comparable(reports[0])] * 2
     silent = subject(ec.Loop(evaluate=lambda data: {"n": 3}, over_ranks=lambda data, ranks: [{"n": 3}, None]))
     assert list(over_ranks(silent, ROWS, 2, 2)) == [0]
     nobody = subject(ec.Loop(evaluate=lambda data: {"n": 3}, over_ranks=lambda data, ranks: [None] * ranks))
@@ -244,23 +253,23 @@ def test_reports_of_ranks() -> None:
 def test_training_and_what_disturbs_it() -> None:
     loop = LoopSubject(build=training, inputs=INPUTS)
     modes = "every submodule trains"
-    quiet, again = trained(loop, ROWS, modes, repr), trained(loop, ROWS, modes, repr)
+    quiet, again = train(loop, ROWS, modes, repr), train(loop, ROWS, modes, repr)
     assert quiet["losses"] == again["losses"]
-    noisy = trained(loop, ROWS, modes, lambda live: torch.rand(1))
+    noisy = train(loop, ROWS, modes, lambda live: torch.rand(1))
     assert noisy["losses"] != quiet["losses"]
-    made, changes = disturbed(loop, data(), modes, 2)
+    made, changes = disturb(loop, data(), modes, 2)
     assert (changes, len(made.numbers)) == ([], 2)
 
 
-def test_memory_runs_out_in_the_passes_that_are_asked_for() -> None:
+def test_memory_runs_out_in_the_chosen_passes() -> None:
     model = torch.nn.Linear(2, 1)
-    counting = Forwards()
-    with counting.of(model):
+    counting = OutOfMemoryInjector()
+    with counting.watch(model):
         for rows in (2, 1, 3):
             model(torch.zeros(rows, 2))
-    assert counting.several == 2
-    failing = Forwards(at=1)
-    with failing.of(model):
+    assert counting.passes == 2
+    failing = OutOfMemoryInjector(at=1)
+    with failing.watch(model):
         model(torch.zeros(2, 2))
         model(torch.zeros(1, 2))
         with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory"):
@@ -269,42 +278,42 @@ def test_memory_runs_out_in_the_passes_that_are_asked_for() -> None:
     model(torch.zeros(2, 2))
 
 
-def test_what_is_held_is_seen_and_what_is_not_is_not() -> None:
+def test_retained_tensors_are_counted() -> None:
     model = torch.nn.Linear(2, 1)
-    held, kept = Held(), []
-    with held.of(model):
+    retained, kept = RetainedTensors(), []
+    with retained.watch(model):
         kept += [model(torch.zeros(1, 2)), model(torch.zeros(1, 2))]
-    assert (held.graphs() > 0, held.outputs(model)) == (True, 2)
+    assert (retained.saved_for_backward() > 0, retained.passes_with_outputs(model)) == (True, 2)
     kept.clear()
     gc.collect()
-    assert (held.graphs(), held.outputs(model)) == (0, 0)
-    with Held().of(None):
+    assert (retained.saved_for_backward(), retained.passes_with_outputs(model)) == (0, 0)
+    with RetainedTensors().watch(None):
         pass
 
 
 def test_tensors_that_grow() -> None:
     kept: list[torch.Tensor] = []
-    with Held() as held:
-        assert held.growing(lambda: kept.append(torch.zeros(1)))
-        assert held.growing(lambda: torch.zeros(1)) == []
+    with RetainedTensors() as retained:
+        assert retained.growing(lambda: kept.append(torch.zeros(1)))
+        assert retained.growing(lambda: torch.zeros(1)) == []
 
 
-def test_only_what_is_new_is_looked_through_until_something_seems_to_be_held() -> None:
+def test_only_new_objects_are_collected_until_something_seems_to_be_retained() -> None:
     class Node:
         pass
 
     model, old = torch.nn.Linear(2, 1), Node()
     old.itself = old
-    with Held() as held:
+    with RetainedTensors() as retained:
         assert gc.get_freeze_count()
-        with held.of(model):
+        with retained.watch(model):
             old.outputs = [model(torch.zeros(1, 2)), model(torch.zeros(1, 2))]
         del old  # garbage that is older than this, and holds what is new
-        assert (held.outputs(model), held.graphs()) == (0, 0)
+        assert (retained.passes_with_outputs(model), retained.saved_for_backward()) == (0, 0)
         assert not gc.get_freeze_count()
     gc.freeze()
     try:
-        with Held():
+        with RetainedTensors():
             pass
         assert gc.get_freeze_count()  # somebody else's
     finally:

@@ -1,4 +1,4 @@
-"""What checks of loops say where a loop lacks something, and what they must not take for a fault."""
+"""Checks of loops where a loop lacks something, and correct loops that they must not report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import pytest_evalcheck as ec
-from fixtures.gallery.loops_correct import Rows, Told, Trained
+from fixtures.gallery.loops_correct import Recorded, Rows, Trained
 from pytest_evalcheck import strategies as es
 
 INPUTS = es.tabular(features=2, classes=3)
@@ -32,12 +32,12 @@ def cell(record: Any, code: str, **keywords: Any) -> ec.Cell:
     ("code", "reason"),
     [
         ("EC501", "evaluate() has no option 'batch_size'"),
-        ("EC502", "gives no records and no evaluation over ranks"),
-        ("EC503", "gives no records"),
-        ("EC506", "no option about workers and no evaluators"),
+        ("EC502", "returns no records and does not evaluate over ranks"),
+        ("EC503", "returns no records"),
+        ("EC506", "no option for workers and no evaluators"),
         ("EC507", "does not retry a batch"),
         ("EC508", "no number is NaN or infinite for the sample alone"),
-        ("EC509", "names no numbers that claim the same"),
+        ("EC509", "names no numbers that measure the same"),
         ("EC511", "does not evaluate over processes"),
     ],
 )
@@ -50,13 +50,13 @@ def test_an_empty_data_set_may_be_refused_or_have_no_records() -> None:
     def evaluate(data: ec.LoopData, batch_size: int = 2) -> Any:
         if not len(data):
             return ec.Evaluated({}, [])
-        return Told().evaluate(data, batch_size)
+        return Recorded().evaluate(data, batch_size)
 
     assert cell(lambda: ec.Loop(evaluate=evaluate), "EC502").outcome == "kept"
-    assert cell(lambda: ec.Loop(evaluate=Told().evaluate), "EC502").outcome == "kept"
+    assert cell(lambda: ec.Loop(evaluate=Recorded().evaluate), "EC502").outcome == "kept"
 
 
-def test_training_that_differs_every_time_says_nothing() -> None:
+def test_training_that_differs_every_time_is_inconclusive() -> None:
     made = itertools.count()
 
     def record() -> ec.Loop:
@@ -95,17 +95,17 @@ def test_outputs_of_the_last_batch_may_stay() -> None:
     assert cell(lambda: Shows().record(), "EC510").outcome == "kept"
 
 
-@pytest.mark.parametrize("said", ["a warning", "an error", "a number"])
-def test_a_sample_that_is_not_finite_may_be_told_in_other_ways(said: str) -> None:
+@pytest.mark.parametrize("by", ["a warning", "an error", "a number"])
+def test_a_sample_that_is_not_finite_may_be_reported_in_other_ways(by: str) -> None:
     class Tells(Rows):
         def averaged(self, found: Any) -> Any:
             losses = torch.cat([one["losses"] for one in found])
             bad = int(losses.isnan().sum())
-            if bad and said == "a warning":
+            if bad and by == "a warning":
                 warnings.warn(f"{bad} losses are NaN", stacklevel=1)
-            if bad and said == "an error":
+            if bad and by == "an error":
                 raise FloatingPointError("NaN")
-            return {"loss": losses.nanmean(), "non_finite": bad if said == "a number" else 0}
+            return {"loss": losses.nanmean(), "non_finite": bad if by == "a number" else 0}
 
     def record() -> ec.Loop:
         made = Tells()
@@ -122,12 +122,12 @@ def test_numbers_of_ranks_are_left_alone_where_they_depend_on_the_batch_size() -
         return [{"rows": ranks * batch_size}] * ranks
 
     made = target(lambda: ec.Loop(evaluate=evaluate, over_ranks=over_ranks))
-    told, left = ec.run(made, select="EC501,EC502").cells
-    assert told.outcome == "broken"
-    assert left.reason.startswith("the numbers depend on the batch size"), left.screen
+    broken, skipped = ec.run(made, select="EC501,EC502").cells
+    assert broken.outcome == "broken"
+    assert skipped.reason.startswith("the numbers depend on the batch size"), skipped.screen
 
 
-def test_wrong_keywords_are_told_where_the_target_is_collected() -> None:
+def test_wrong_keywords_are_reported_at_collection() -> None:
     assert not target(Rows, variants={"batches of 4": {"batch_size": 4}}).problems
     (problem,) = target(Rows, variants=[4]).problems
     assert problem.startswith("variants=[4]")

@@ -40,7 +40,7 @@ def test_a_variant_that_differs_is_named_with_both_values() -> None:
     assert found.agree(within=1.0) == evaluate(SAMPLES)
 
 
-def test_an_error_of_a_variant_is_its_own() -> None:
+def test_an_error_of_a_variant_is_reported_for_that_variant() -> None:
     found = variants(evaluate, SAMPLES, {"typo": {"shft": 0.5}, "by 4": {"batch_size": 4}})
     with pytest.raises(CheckFailure, match="'typo' raised an error") as raised:
         found.agree()
@@ -54,7 +54,7 @@ def test_an_error_of_the_plain_one_is_raised() -> None:
         variants(lambda samples, **config: 1 / 0, SAMPLES, {"a": {"b": 1}})
 
 
-def test_a_budget_is_held_by_pairs_and_the_rest_by_the_tolerance() -> None:
+def test_a_budget_is_judged_by_pairs_and_the_rest_by_the_tolerance() -> None:
     budget = {"budget": 0.1, "number": "right"}
     assert variants(evaluate, SAMPLES, {"a": ec.Variant({"wrong": 2, "shift": 1.0}, **budget)}).agree()
     with pytest.raises(CheckFailure, match="loses more than its budget"):
@@ -67,23 +67,23 @@ def test_a_budget_is_held_by_pairs_and_the_rest_by_the_tolerance() -> None:
 
 
 def test_records_are_paired_by_id() -> None:
-    def told(samples: Any, backwards: bool = False, lost: int = 0) -> ec.Evaluated:
+    def recorded(samples: Any, backwards: bool = False, lost: int = 0) -> ec.Evaluated:
         records = [(place, {"right": float(place >= lost)}) for place in range(len(samples))]
         return ec.Evaluated({"right": 1 - lost / len(samples)}, records[::-1] if backwards else records)
 
-    found = variants(told, SAMPLES, {"backwards": {"backwards": True}})
+    found = variants(recorded, SAMPLES, {"backwards": {"backwards": True}})
     assert found.agree() is found["plain"].value
-    lost = variants(told, SAMPLES, {"a": {"lost": 30, "backwards": True}}).loss("a", "right")
+    lost = variants(recorded, SAMPLES, {"a": {"lost": 30, "backwards": True}}).loss("a", "right")
     assert (lost.worse, lost.better, lost.mean) == (30, 0, pytest.approx(0.3))
 
 
-def test_tensors_of_scores_can_be_lost() -> None:
+def test_scores_may_be_a_tensor() -> None:
     found = variants(lambda samples, shift=0.0: torch.ones(len(samples)) - shift, SAMPLES, {"a": {"shift": 0.25}})
     assert found.loss("a").mean == pytest.approx(0.25)
     assert found.loss("a", less_is_better=True).mean == pytest.approx(-0.25)
 
 
-def test_the_table_has_a_line_a_configuration() -> None:
+def test_the_table_has_a_line_per_configuration() -> None:
     found = variants(evaluate, SAMPLES, {"by 4": {"batch_size": 4}, "far": {"shift": 0.5}}, seconds=0.01)
     head, *lines = found.table().splitlines()
     assert head.split() == ["samples/s", "speed-up", "memory", "difference"]
@@ -93,7 +93,7 @@ def test_the_table_has_a_line_a_configuration() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("arguments", "message"),
     [
         ((3, SAMPLES, {"a": {"b": 1}}), "evaluate is 3"),
         ((evaluate, iter(SAMPLES), {"a": {"b": 1}}), "without a length"),
@@ -104,12 +104,12 @@ def test_the_table_has_a_line_a_configuration() -> None:
         ((lambda samples: None, SAMPLES, {"a": {"b": 1}}), "returned None"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(given: Any, said: str) -> None:
-    with pytest.raises((TypeError, ValueError), match=said):
-        variants(*given)
+def test_what_cannot_be_compared_is_refused(arguments: Any, message: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=message):
+        variants(*arguments)
 
 
-def test_scores_that_are_not_there_are_asked_for() -> None:
+def test_missing_scores_are_an_error() -> None:
     found = variants(evaluate, SAMPLES, {"a": {"wrong": 1}})
     with pytest.raises(TypeError, match="expected a list as 'rigth' of 100 scores"):
         found.loss("a", "rigth")
@@ -118,7 +118,7 @@ def test_scores_that_are_not_there_are_asked_for() -> None:
 
 
 def test_the_example_of_the_documentation_runs(suite: Suite) -> None:
-    text = (Path(__file__).parent.parent / "docs" / "variants.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "variants.md").read_text(encoding="utf-8")
     (example,) = [
         body for body in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S) if "# test_faster.py" in body
     ]

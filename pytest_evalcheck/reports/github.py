@@ -137,6 +137,10 @@ def _entry(text: str, cells: groups.Cells, naming: groups.Naming) -> str:
     return "\n".join([f"- {text}", *(f"  - {prose(entry)}" for entry in naming.where(cells))])
 
 
+def _transfer(text: str) -> str:
+    return f"{'  ' if text.startswith(' ') else ''}- {prose(text)}"
+
+
 def _failure(cell: Cell) -> str:
     """One failure, folded: the promise, the comparison, the smallest input, and the command that replays it."""
     failure = cell.failure
@@ -153,7 +157,7 @@ def _failure(cell: Cell) -> str:
     if failure.case is not None:
         parts += ["Smallest input:", fenced("\n".join(format_case(failure)), "python")]
     if failure.transfers:
-        parts += ["Between devices:", "\n".join(f"- {prose(text)}" for text in shown_transfers(failure))]
+        parts += ["Between devices:", "\n".join(_transfer(text) for text in shown_transfers(failure))]
     advice = {} if failure.untestable else {"Usual cause": failure.usual_cause, "Fix": failure.fix}
     notes = {**advice, "Target": failure.location}
     parts.append("\n".join(f"- {name}: {prose(text)}" for name, text in notes.items() if text))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 
 import jinja2
@@ -11,7 +9,7 @@ import jinja2
 from pytest_evalcheck.reports import groups, variants, write_file
 from pytest_evalcheck.reports.failure_text import format_case, shown_transfers
 from pytest_evalcheck.reports.json import versions
-from pytest_evalcheck.reports.results import OUTCOMES, Cell, Outcome, Report, plural
+from pytest_evalcheck.reports.results import OUTCOMES, Outcome, Report, plural
 from pytest_evalcheck.reports.text import body, clip, line, references
 
 SYMBOLS: dict[Outcome, str] = dict(zip(OUTCOMES, ("·", "✗", "!", "-", "?"), strict=True))
@@ -55,15 +53,4 @@ def _template() -> jinja2.Template:
     environment.filters["line"] = lambda text: clip(line(text), _MAX_LINE)
     environment.filters["block"] = lambda text: body(text, _MAX_BLOCK)
     environment.filters["references"] = lambda text: list(references(clip(line(text), _MAX_LINE)))
-    environment.filters["distinct"] = _distinct
     return environment.get_template("page.html.j2")
-
-
-def _distinct(cells: Iterable[Cell]) -> list[Cell]:
-    """One cell per failure: cells with one cause often have the same."""
-    advice = dict.fromkeys(("promise", "usual_cause", "fix", "location", "reproduce"), "")
-    first: dict[str, Cell] = {}
-    for cell in cells:
-        if cell.failure:
-            first.setdefault(repr(replace(cell.failure, **advice)), cell)
-    return list(first.values())

@@ -68,7 +68,7 @@ def small() -> Report:
                     promise="The value does not depend on the number of shards.",
                     usual_cause="an average of averages",
                     fix="pytest_evalcheck.fixes.WeightedMean",
-                    transfers=("sim:cuda -> cpu: 1 transfer, 4 bytes",),
+                    transfers=("cuda:0 -> cpu: 1 transfer, 4 bytes", "  lm.py:7: item: cuda:0 -> cpu, 1 time, 4 bytes"),
                     traceback="Traceback (most recent call last):\n  ZeroDivisionError",
                     location="evalcheck_lm.py:12",
                     reproduce=replay,

@@ -92,7 +92,8 @@ shards=[[0], []]
 
 Between devices:
 
-- sim&#58;cuda -&#62; cpu&#58; 1 transfer, 4 bytes
+- cuda&#58;0 -&#62; cpu&#58; 1 transfer, 4 bytes
+  - lm.py&#58;7&#58; item&#58; cuda&#58;0 -&#62; cpu, 1 time, 4 bytes
 
 - Usual cause: an average of averages
 - Fix: pytest&#95;evalcheck.fixes.WeightedMean

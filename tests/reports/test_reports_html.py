@@ -77,7 +77,10 @@ def test_every_failure_is_shown_and_is_one_step_from_its_cell():
         "The value does not depend on the number of shards. what was found the value after merging the shards "
         "expected0.5 actual0.25 at [0] and 2 more numbers smallest input"
     ) in words
-    assert "between devices sim:cuda -> cpu: 1 transfer, 4 bytes usual cause" in words
+    assert (
+        "between devices cuda:0 -> cpu: 1 transfer, 4 bytes lm.py:7: item: cuda:0 -> cpu, 1 time, 4 bytes usual cause"
+        in words
+    )
     assert "usual causean average of averages fixpytest_evalcheck.fixes.WeightedMean targetevalcheck_lm.py:12" in words
     assert page.pres[1:] == [
         'samples=[(0, float("inf"))]\nshards=[[0], []]',
@@ -93,7 +96,7 @@ def test_a_target_that_could_not_be_tried_has_no_usual_cause():
     assert "the check&#39;s" not in page
 
 
-def test_cells_with_one_failure_show_it_once():
+def test_cells_with_one_cause_show_one_failure():
     page = render(Report([cell(f"a.py::m{n}", outcome="broken", cause="leak", failure=failure()) for n in range(9)]))
     assert page.count('<article class="failure">') == 1
     assert "EC201: a.py::* (9)" in page

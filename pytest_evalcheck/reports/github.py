@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_evalcheck.reports import ReportError, groups
-from pytest_evalcheck.reports.failure_text import format_case, shown_transfers
+from pytest_evalcheck.reports import ReportError, failure_text, groups
 from pytest_evalcheck.reports.results import OUTCOMES, Cell, Outcome, Report, plural
 from pytest_evalcheck.reports.text import body, clip, line, references
 
@@ -148,19 +147,17 @@ def _failure(cell: Cell) -> str:
     parts = [f"<details><summary>The failure: {code(place)}</summary>"]
     if failure is None:
         return "\n\n".join([*parts, prose(cell.reason) or "no reason was given", "</details>"])
-    verb = "could not be tried on" if failure.untestable else "is not kept by"
-    parts.append(f"**{prose(groups.promise(cell))}** {verb} {code(cell.target)} on {code(cell.device)}")
+    where = f"{code(cell.target)} on {code(cell.device)}"
+    parts.append(f"**{prose(groups.promise(cell))}** {failure_text.verdict(failure)} {where}")
     parts += [prose(failure.promise), prose(failure.about)]
     if failure.expected or failure.actual:
         parts.append(f"- expected: {code(failure.expected)}\n- actual: {code(failure.actual)}")
     parts.append(fenced(failure.detail) if failure.detail else "")
     if failure.case is not None:
-        parts += ["Smallest input:", fenced("\n".join(format_case(failure)), "python")]
+        parts += ["Smallest input:", fenced("\n".join(failure_text.format_case(failure)), "python")]
     if failure.transfers:
-        parts += ["Between devices:", "\n".join(_transfer(text) for text in shown_transfers(failure))]
-    advice = {} if failure.untestable else {"Usual cause": failure.usual_cause, "Fix": failure.fix}
-    notes = {**advice, "Target": failure.location}
-    parts.append("\n".join(f"- {name}: {prose(text)}" for name, text in notes.items() if text))
+        parts += ["Between devices:", "\n".join(_transfer(text) for text in failure_text.shown_transfers(failure))]
+    parts.append("\n".join(f"- {name}: {prose(text)}" for name, text in failure_text.notes(failure).items()))
     parts.append(fenced(failure.reproduce, "sh") if failure.reproduce else "")
     parts.append(fenced(failure.traceback) if failure.traceback else "")
     return "\n\n".join([*filter(None, parts), "</details>"])

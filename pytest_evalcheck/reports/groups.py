@@ -6,14 +6,13 @@ Cells of a distributed or shuffled run arrive in any order. All groups are sorte
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 from pytest_evalcheck.reports.results import Cell, Outcome, Report
 from pytest_evalcheck.reports.text import line
 
-K = TypeVar("K", bound=Hashable)
 Cells = tuple[Cell, ...]
 
 _WORST_LAST: tuple[Outcome, ...] = ("not applicable", "kept", "not run", "known", "broken")
@@ -51,12 +50,12 @@ def ordered(cells: Iterable[Cell]) -> Cells:
     return tuple(sorted(cells, key=lambda cell: (split(cell.target), cell.device, cell.code)))
 
 
-def grouped(cells: Iterable[Cell], key: Callable[[Cell], K]) -> dict[K, Cells]:
-    """Sorted cells by ``key``, the largest group first."""
-    groups: dict[K, list[Cell]] = {}
+def grouped(cells: Iterable[Cell], key: Callable[[Cell], tuple[Any, ...]]) -> list[Cells]:
+    """Sorted cells with one ``key`` as a group, the largest group first."""
+    groups: dict[tuple[Any, ...], list[Cell]] = {}
     for cell in ordered(cells):
         groups.setdefault(key(cell), []).append(cell)
-    return {k: tuple(groups[k]) for k in sorted(groups, key=lambda k: -len(groups[k]))}
+    return sorted(map(tuple, groups.values()), key=len, reverse=True)
 
 
 def sections(report: Report) -> tuple[Section, ...]:
@@ -88,13 +87,12 @@ def _rows(cells: list[Cell], naming: Naming) -> Iterator[Row]:
 
 def by_cause(report: Report) -> list[Cells]:
     """The broken cells, those of one root cause together."""
-    groups = grouped(report.of("broken"), lambda cell: (cell.cause,) if cell.cause else (cell.target, cell.code))
-    return list(groups.values())
+    return grouped(report.of("broken"), lambda cell: (cell.cause,) if cell.cause else (cell.target, cell.code))
 
 
 def by_reason(cells: Iterable[Cell]) -> list[Cells]:
     """Cells of one reason and one upstream report together."""
-    return list(grouped(cells, lambda cell: (cell.reason, cell.see)).values())
+    return grouped(cells, lambda cell: (cell.reason, cell.see))
 
 
 def unreached(report: Report) -> list[Cells]:
@@ -102,9 +100,11 @@ def unreached(report: Report) -> list[Cells]:
 
     A failure ends the search, so what a broken or known cell did not reach says nothing.
     """
-    cells = (cell for cell in report.of("kept") if cell.unreached)
-    groups = grouped(cells, lambda cell: (cell.code, cell.check, cell.unreached))
-    return [groups[key] for key in sorted(groups)]
+
+    def key(cell: Cell) -> tuple[Any, ...]:
+        return cell.code, cell.check, cell.unreached
+
+    return sorted(grouped((cell for cell in report.of("kept") if cell.unreached), key), key=lambda cells: key(cells[0]))
 
 
 def lists(report: Report) -> dict[str, list[Cells]]:

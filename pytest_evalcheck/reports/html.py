@@ -6,8 +6,7 @@ from pathlib import Path
 
 import jinja2
 
-from pytest_evalcheck.reports import groups, variants, write_file
-from pytest_evalcheck.reports.failure_text import format_case, shown_transfers
+from pytest_evalcheck.reports import failure_text, groups, variants, write_file
 from pytest_evalcheck.reports.json import versions
 from pytest_evalcheck.reports.results import OUTCOMES, Outcome, Report, plural
 from pytest_evalcheck.reports.text import body, clip, line, references
@@ -42,8 +41,7 @@ def render(report: Report) -> str:
         headings=variants.HEADINGS,
         groups=groups,
         plural=plural,
-        case_lines=lambda failure: "\n".join(format_case(failure)),
-        transfers=shown_transfers,
+        failure_text=failure_text,
     )
 
 

@@ -45,7 +45,7 @@ class Failure:
     def as_json(self) -> dict[str, Any]:
         """The failure as JSON types; `case` keeps tuples, bytes and non-finite numbers by tags."""
         case = None if self.case is None else {name: to_plain_json(value) for name, value in self.case.items()}
-        return {**_stored(self), "transfers": list(self.transfers), "case": case}
+        return {**vars(self), "transfers": list(self.transfers), "case": case}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Failure:
@@ -127,7 +127,7 @@ class Cell:
             "variants": [dict(row) for row in self.variants],
             "failure": self.failure.as_json() if self.failure else None,
         }
-        return {**_stored(self), **plain, "unreached": list(self.unreached)}
+        return {**vars(self), **plain, "unreached": list(self.unreached)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Cell:
@@ -141,10 +141,6 @@ class Cell:
         failure = own.get("failure")
         own["failure"] = Failure.from_json(failure) if failure is not None else None
         return cls(**{**own, "variants": tuple(dict(row) for row in data.get("variants", ()))})
-
-
-def _stored(value: Cell | Failure) -> dict[str, Any]:
-    return {f.name: getattr(value, f.name) for f in fields(value)}
 
 
 def _known(cls: type, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -95,9 +95,9 @@ Between devices:
 - cuda&#58;0 -&#62; cpu&#58; 1 transfer, 4 bytes
   - lm.py&#58;7&#58; item&#58; cuda&#58;0 -&#62; cpu, 1 time, 4 bytes
 
-- Usual cause: an average of averages
-- Fix: pytest&#95;evalcheck.fixes.WeightedMean
-- Target: evalcheck&#95;lm.py&#58;12
+- usual cause: an average of averages
+- fix: pytest&#95;evalcheck.fixes.WeightedMean
+- target: evalcheck&#95;lm.py&#58;12
 
 ```sh
 pytest --evalcheck 'evalcheck_lm.py::accuracy::merging_shards[cpu]' --evalcheck-replay=AAEC

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from report_samples import cell, failure, failures, reports, small, thorough
 
+from pytest_evalcheck.reports.case_codec import case_literal
 from pytest_evalcheck.reports.groups import sections
 from pytest_evalcheck.reports.html import render, write
 from pytest_evalcheck.reports.results import Report
@@ -116,6 +117,7 @@ def test_every_text_of_a_failure_is_on_the_page(broken):
     shown = [broken.about, broken.expected, broken.actual, broken.detail, broken.promise, broken.location]
     shown += [broken.reproduce, broken.traceback, *broken.transfers]
     shown += [] if broken.untestable else [broken.usual_cause, broken.fix]
+    shown += case_literal(broken.case) if broken.case else []
     assert all("".join(plain(text).split()) in words for text in shown)
 
 

@@ -65,15 +65,13 @@ def check_writable(path: Path) -> None:
             raise ReportError(f"{problem}: it is a folder; name a file, such as {str(path / 'evalcheck.json')!r}.")
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_file():
-            with path.open("ab"):
-                pass
+            path.open("ab").close()
         elif path.exists():  # a pipe, whose opening could wait for a reader
             if not os.access(path, os.W_OK):
                 raise PermissionError("no permission to write there")
         else:
             new = Path(os.path.realpath(path))
-            with new.open("xb"):
-                pass
+            new.touch(exist_ok=False)
             new.unlink()
     except FileExistsError as error:
         raise ReportError(f"{problem}: {error.filename!r} is a file, not a folder.") from error

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+import pytest_evalcheck
+from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.reports.json import load
 from pytest_evalcheck.reports.results import OUTCOMES, Cell, Report
 
@@ -157,8 +159,19 @@ class Result:
         return self
 
 
+@pytest.fixture(scope="session")
+def _public_modules() -> None:
+    """Load public names and checks before pytester takes note of what is loaded.
+
+    Pytester unloads what a run in this process imported first; a second import would create other classes.
+    """
+    for name in pytest_evalcheck.__all__:
+        getattr(pytest_evalcheck, name)
+    shipped()
+
+
 @pytest.fixture
-def evalcheck_project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+def evalcheck_project(_public_modules: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project in a folder of its own, whose runs draw the same cases every time."""
     monkeypatch.setenv("PYTEST_ADDOPTS", "--hypothesis-seed=1")
     monkeypatch.delenv("CI", raising=False)  # there pytest prints the first lines of failures twice

@@ -26,8 +26,8 @@ import evalcheck_variants_transformers
 from hypothesis import settings
 
 import pytest_evalcheck as ec
-from pytest_evalcheck.kinds.loop.cases_many import many
-from pytest_evalcheck.kinds.loop.data import LoopData
+from pytest_evalcheck.kinds.loop.cases import unselected
+from pytest_evalcheck.kinds.loop.record import LoopData
 
 TARGETS = {
     "the tutorial's loop": evalcheck_loops_plain.of_the_tutorial,
@@ -38,7 +38,7 @@ TARGETS = {
 
 def once(target: Any, samples: int) -> float:
     """The processor seconds of one plain evaluation."""
-    rows = many(target.inputs, 4 * samples)
+    rows = unselected(target.inputs, 4 * samples)
     data = LoopData((rows * samples)[:samples], target.inputs.collate)
     evaluate = target.factory().evaluate
     evaluate(data)

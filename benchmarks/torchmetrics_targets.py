@@ -15,7 +15,7 @@ from torchmetrics.classification import MulticlassAccuracy
 ONE, TWO = (0.1, 0.4, 0.3, 0.15, 0.05), (0.1, 0.3, 0.4, 0.15, 0.05)
 BLANK = (float("nan"), *ONE[1:])
 SCORES = universal((ONE, 1), (ONE, 2), (TWO, 2)) | {
-    "EC216": nan_is_an_answer(dict(samples=[(BLANK, 1)], batches=[[0]], poisoned=0, number=BLANK[0]))
+    "EC216": nan_is_an_answer(dict(samples=[(BLANK, 1)], batches=[[0]], corrupted=0, number=BLANK[0]))
 }
 MASK_1, MASK_2 = ((1, 1, 1),) * 2, ((2, 2, 2),) * 2
 MASKS = universal((MASK_1, MASK_1), (MASK_1, MASK_2), (MASK_2, MASK_2)) | {
@@ -41,16 +41,17 @@ def {name}(device):
 _GALLERY = """\
 from fixtures.gallery.table import SPECIMENS
 
-for index, specimen in enumerate(SPECIMENS[:{first}]):
-    globals()[f"planted_{{index}}"] = specimen.bug
-    globals()[f"correct_{{specimen.twin.name}}"] = specimen.twin
+for index, specimen in enumerate(SPECIMENS):
+    if specimen.code.startswith("{code}"):
+        globals()[f"planted_{{index}}"] = specimen.bug
+        globals()[f"correct_{{specimen.twin.name}}"] = specimen.twin
 del specimen
 """
 
 
-def gallery(first: int | None = None) -> str:
-    """Both sides of every pair, or of the first: ``planted_0``, ``correct_MeanSquaredError``, ``planted_1``, ..."""
-    return _GALLERY.format(first="" if first is None else first)
+def gallery(code: str = "EC") -> str:
+    """Both sides of every pair, or of one check: ``planted_0``, ``correct_MeanSquaredError``, ``planted_1``, ..."""
+    return _GALLERY.format(code=code)
 
 
 def one_configuration() -> str:

@@ -23,7 +23,7 @@ from _encoder import KEYS, Encoder, pretrained
 from _sentences import SENTENCES
 from _variants import Classifier, in_dtype, quantised
 
-from pytest_evalcheck.kinds.loop.data import LoopData
+from pytest_evalcheck.kinds.loop.record import LoopData
 from pytest_evalcheck.reports.variants import pace, size, times
 from pytest_evalcheck.variants.measurement import side_by_side
 from pytest_evalcheck.variants.paired_difference import loss

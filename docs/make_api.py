@@ -253,8 +253,8 @@ def page() -> str:
     lines = [
         "# API",
         "",
-        "Every public name, from its docstring and signature. `python docs/make_api.py` writes this page; a test compares",
-        "it with the code. [stability.md](stability.md) says what stays the same. Pages and examples use",
+        "Every public name, from its docstring and signature. `python docs/make_api.py` writes this page; a test",
+        "compares it with the code. [stability.md](stability.md) says what stays the same. Pages and examples use",
         "`import pytest_evalcheck as ec` and `from pytest_evalcheck import strategies as es`.",
         "",
         *section("pytest_evalcheck", "pytest_evalcheck"),

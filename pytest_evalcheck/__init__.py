@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from pytest_evalcheck.kinds.common.kind import KindSpec as KindSpec
     from pytest_evalcheck.kinds.common.subject import Subject as Subject
     from pytest_evalcheck.kinds.decoder.record import Decoder as Decoder
-    from pytest_evalcheck.kinds.loop.data import LoopData as LoopData
+    from pytest_evalcheck.kinds.loop.record import Evaluated as Evaluated
     from pytest_evalcheck.kinds.loop.record import Loop as Loop
-    from pytest_evalcheck.kinds.loop.results import Evaluated as Evaluated
+    from pytest_evalcheck.kinds.loop.record import LoopData as LoopData
     from pytest_evalcheck.kinds.metric.subject import Metric as Metric
     from pytest_evalcheck.kinds.registry import register as register
     from pytest_evalcheck.kinds.scorer.subject import Runner as Runner
@@ -58,9 +58,7 @@ _MODULES = {
     "kinds.common.kind": ("Adapter", "KindOption", "KindSpec"),
     "kinds.common.subject": ("Subject",),
     "kinds.decoder.record": ("Decoder",),
-    "kinds.loop.data": ("LoopData",),
-    "kinds.loop.record": ("Loop",),
-    "kinds.loop.results": ("Evaluated",),
+    "kinds.loop.record": ("Evaluated", "Loop", "LoopData"),
     "kinds.metric.subject": ("Metric",),
     "kinds.registry": ("register",),
     "kinds.scorer.subject": ("Runner", "Scorer", "Several"),

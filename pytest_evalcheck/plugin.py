@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pytest_evalcheck.devices import Ledger
     from pytest_evalcheck.guard import Guard
-    from pytest_evalcheck.integration.batchings import Streams
+    from pytest_evalcheck.integration.batchings import Batchings
     from pytest_evalcheck.variants.runs import Variants
 
 _SIMULATED = "simulated: runs on a simulated accelerator"
@@ -165,11 +165,11 @@ def evalcheck_unchanged() -> Iterator[Callable[..., Guard]]:
 
 
 @pytest.fixture
-def evalcheck_streams() -> Callable[..., Streams]:
-    """One data set cut in hostile ways, as loaders: ``evalcheck_streams(dataset, collate_fn).agree(evaluate)``."""
-    from pytest_evalcheck.integration.batchings import streams
+def evalcheck_batchings() -> Callable[..., Batchings]:
+    """One data set in several batchings, as loaders: ``evalcheck_batchings(dataset, collate_fn).agree(evaluate)``."""
+    from pytest_evalcheck.integration.batchings import batchings
 
-    return streams
+    return batchings
 
 
 @pytest.fixture

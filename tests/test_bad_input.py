@@ -31,7 +31,7 @@ ALL_KEPT = "1 target, 1 promise: 1 kept"
         (
             "inputs=numbers, not_applicable={'reset_gives_back_a_metric': 'x'}",
             "(device)",
-            ["did you mean 'reset_gives_back_a_new_metric'?"],
+            ["did you mean 'reset_restores_the_initial_state'?"],
         ),
         ("inputs=numbers, known_failures={'EC201': 'a reason'}", "(device)", ['expected ec.KnownFailure("why")']),
         ("inputs=numbers, not_applicable={'EC201': ''}", "(device)", ["not_applicable['EC201'] gives no reason"]),

@@ -8,7 +8,7 @@ from target_files import BROKEN, CORRECT, Suite
 
 def test_ids_read_file_target_check_device(suite: Suite) -> None:
     result = suite.write(CORRECT).run("--collect-only", "-q", code=0)
-    result.said("evalcheck_example.py::mean::reset_gives_back_a_new_metric[cpu]")
+    result.said("evalcheck_example.py::mean::reset_restores_the_initial_state[cpu]")
 
 
 def test_without_the_option_target_files_are_left_alone(suite: Suite) -> None:

@@ -156,7 +156,9 @@ class SampleStream:
                 got = tensor.layout if isinstance(tensor, Tensor) else type(tensor).__name__
                 raise TypeError(f"{name}: expected a dense tensor, got {got}; torch.as_tensor makes one")
             if not tensor.dim():
-                raise ValueError(f"{name}: expected a tensor of shape (n, ...), one row a sample, got one of shape ()")
+                raise ValueError(
+                    f"{name}: expected a tensor of shape (n, ...), one row per sample, got one of shape ()"
+                )
         lengths = {name: len(tensor) for name, tensor in batch.items()}
         if len(set(lengths.values())) > 1:
             raise ValueError(f"expected as many rows in every field, got {lengths}")

@@ -1,4 +1,4 @@
-"""One data set, cut into batches in hostile ways, as loaders for ordinary tests."""
+"""One data set in several batchings, as loaders for ordinary tests."""
 
 from __future__ import annotations
 
@@ -10,21 +10,23 @@ from typing import Any, NamedTuple
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference, show
 from pytest_evalcheck.expectations.failures import CheckFailure
 
+Plan = tuple[tuple[int, ...], ...]
+"""The indices of the samples of every batch."""
 WHOLE = "one batch"
 _PAIR = 2
+_REORDERED = ("reversed", "shuffled")
 
 
 @dataclass(frozen=True)
-class Stream:
-    """A data set in one cut."""
+class Batching:
+    """A data set in one batching."""
 
     name: str
-    batches: tuple[tuple[int, ...], ...]
-    """The plan: the indices of the samples of every batch."""
+    batches: Plan
     loader: Any = field(repr=False)
     """A ``torch.utils.data.DataLoader`` over the data set."""
     passes: int = 1
-    """How often `Streams.agree` evaluates it."""
+    """How often `Batchings.agree` evaluates it."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.loader)
@@ -34,31 +36,35 @@ class Stream:
 
 
 @dataclass(frozen=True)
-class Streams:
-    """A data set in several cuts, the first of them whole."""
+class Batchings:
+    """A data set in several batchings, the first of them one batch of all samples."""
 
-    all: tuple[Stream, ...]
-    left_out: Mapping[str, str]
-    """The cuts that were not made, and why."""
+    all: tuple[Batching, ...]
+    skipped: Mapping[str, str]
+    """By name, the reason for each batching that was not created."""
 
-    def __iter__(self) -> Iterator[Stream]:
+    def __iter__(self) -> Iterator[Batching]:
         return iter(self.all)
 
     def __len__(self) -> int:
         return len(self.all)
 
-    def __getitem__(self, name: str) -> Stream:
-        for stream in self.all:
-            if stream.name == name:
-                return stream
-        why = f"; it was left out: {self.left_out[name]}" if name in self.left_out else ""
-        raise KeyError(f"no stream {name!r}{why}; there are {', '.join(stream.name for stream in self.all)}")
+    def __getitem__(self, name: str) -> Batching:
+        for batching in self.all:
+            if batching.name == name:
+                return batching
+        why = f"; it was skipped: {self.skipped[name]}" if name in self.skipped else ""
+        raise KeyError(f"no batching {name!r}{why}; there are {', '.join(batching.name for batching in self.all)}")
 
     def agree(self, evaluate: Callable[[Any], Any], *, tolerance: Tolerance | None = None) -> Any:
-        """Hold that ``evaluate(loader)`` gives on every stream the value of the whole, and return that.
+        """Compare the value of ``evaluate(loader)`` for every batching with that for one batch, and return the latter.
 
-        Raises `CheckFailure` with the stream, its plan and both values; a stream on which alone ``evaluate`` raises is
-        one too. What it raises on all of them is raised as it is.
+        An error that ``evaluate`` raises for every batching is raised unchanged.
+
+        Raises:
+            CheckFailure: with the batching, its batches and both values, where they differ, or where ``evaluate``
+                raises for some batchings only, or does not read its loader.
+            TypeError: where ``evaluate`` is not callable or returns None, or ``tolerance`` is no `Tolerance`.
         """
         if not callable(evaluate):
             raise TypeError(
@@ -66,32 +72,34 @@ class Streams:
             )
         if tolerance is not None and not isinstance(tolerance, Tolerance):
             raise TypeError(f"tolerance={tolerance!r}; expected Tolerance(rtol=..., atol=...)")
-        tried = [
-            _Tried(stream, number, _value(evaluate, stream)) for stream in self.all for number in range(stream.passes)
-        ]
-        reference = next((one for one in tried if not isinstance(one.value, Raised)), None)
+        results = [_Result(b, number, _value(evaluate, b)) for b in self.all for number in range(b.passes)]
+        reference = next((result for result in results if not isinstance(result.value, Raised)), None)
         if reference is None:
-            raise tried[0].value.error
+            raise results[0].value.error
         tolerance = tolerance or Tolerance()
-        broken = [one for one in tried if difference(one.value, reference.value, tolerance) is not None]
+        broken = [result for result in results if difference(result.value, reference.value, tolerance) is not None]
         if broken:
-            raise _violation(broken, reference, tolerance)
+            raise _failure(broken, reference, tolerance)
         return reference.value
 
 
-class _Tried(NamedTuple):
-    stream: Stream
+class _Result(NamedTuple):
+    batching: Batching
     number: int
     value: Any
 
 
-def streams(
+def batchings(
     dataset: Any, collate_fn: Callable[[Sequence[Any]], Any] | None = None, *, order_matters: bool = False
-) -> Streams:
-    """One data set as loaders that cut it in hostile ways.
+) -> Batchings:
+    """One data set as loaders with adversarial batches: of one sample, uneven, empty, reordered, cached.
 
     ``dataset`` is map-style: ``dataset[i]`` for ``i`` below ``len(dataset)``, which may be a list. ``collate_fn`` is
-    the loader's. With ``order_matters`` the samples stay in order: for an evaluation that returns one result a sample.
+    that of the loader. With ``order_matters`` the samples stay in order: for an evaluation with one result per sample.
+
+    Raises:
+        TypeError: where ``dataset`` is not map-style, or ``collate_fn`` is not callable.
+        ValueError: where ``dataset`` is empty.
     """
     count = _length(dataset)
     if collate_fn is not None and not callable(collate_fn):
@@ -99,71 +107,70 @@ def streams(
     from torch.utils.data import DataLoader, default_collate
 
     collate = default_collate if collate_fn is None else collate_fn
-    made: dict[str, Stream] = {}
-    left_out: dict[str, str] = {}
+    created: dict[Plan, Batching] = {}
+    skipped: dict[str, str] = {}
     for name, plan in _plans(count).items():
-        twin = next((stream.name for stream in made.values() if stream.batches == plan), None)
-        if twin is not None:
-            left_out[name] = f"with {_samples(count)} it is {twin!r}"
-        elif order_matters and name in _MOVED:
-            left_out[name] = "order_matters=True"
+        if plan in created:
+            samples = "one sample" if count == 1 else f"{count} samples"
+            skipped[name] = f"with {samples} it is {created[plan].name!r}"
+        elif order_matters and name in _REORDERED:
+            skipped[name] = "order_matters=True"
         elif () in plan and (refusal := _refusal(collate)):
-            left_out[name] = f"collate_fn does not take an empty batch: {refusal}"
+            skipped[name] = f"collate_fn does not take an empty batch: {refusal}"
         else:
-            made[name] = Stream(name, plan, DataLoader(dataset, batch_sampler=_Plan(plan), collate_fn=collate))
-    plan = _sized(range(count), [_PAIR] * count)
-    cached = DataLoader(_Cached(dataset, collate), batch_size=None, sampler=_Plan(plan), collate_fn=_as_it_is)
-    made["cached batches"] = Stream("cached batches", plan, cached, passes=2)
-    return Streams(tuple(made.values()), left_out)
+            loader = DataLoader(dataset, batch_sampler=_BatchSampler(plan), collate_fn=collate)
+            created[plan] = Batching(name, plan, loader)
+    plan = _split(range(count), [_PAIR] * count)
+    cached = DataLoader(
+        _CachedBatches(dataset, collate), batch_size=None, sampler=_BatchSampler(plan), collate_fn=_unchanged
+    )
+    return Batchings((*created.values(), Batching("cached batches", plan, cached, passes=2)), skipped)
 
 
-_MOVED = ("reversed", "shuffled")
-
-
-def _plans(count: int) -> dict[str, tuple[tuple[int, ...], ...]]:
+def _plans(count: int) -> dict[str, Plan]:
     order = list(range(count))
-    mixed = random.Random(count).sample(order, count)
+    shuffled = random.Random(count).sample(order, count)
     size = next((size for size in range(2, count) if count % size == 1), 1)
     half = count // 2
     growing = list(range(1, count + 1))
     return {
         WHOLE: (tuple(order),),
-        "batches of one": _sized(order, [1] * count),
-        "last batch of one": _sized(order, [size] * count),
-        "uneven batches": _sized(order, growing),
+        "batches of one": _split(order, [1] * count),
+        "last batch of one": _split(order, [size] * count),
+        "uneven batches": _split(order, growing),
         "large batch first": (tuple(order[:-1]), tuple(order[-1:])) if count > 1 else ((0,),),
         "empty batch between": (tuple(order[:half]), (), tuple(order[half:])) if half else ((), (0,)),
-        "reversed": _sized(order[::-1], [_PAIR] * count),
-        "shuffled": _sized(mixed, growing),
+        "reversed": _split(order[::-1], [_PAIR] * count),
+        "shuffled": _split(shuffled, growing),
     }
 
 
-def _sized(order: Sequence[int], sizes: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    plan, start = [], 0
+def _split(order: Sequence[int], sizes: Sequence[int]) -> Plan:
+    batches, start = [], 0
     for size in sizes:
         if start >= len(order):
             break
-        plan.append(tuple(order[start : start + size]))
+        batches.append(tuple(order[start : start + size]))
         start += size
-    return tuple(plan)
+    return tuple(batches)
 
 
-class _Plan:
-    """A sampler of whole batches, which knows how often it was read."""
+class _BatchSampler:
+    """A sampler of whole batches that counts how often it was read."""
 
-    def __init__(self, batches: tuple[tuple[int, ...], ...]) -> None:
-        self._batches, self.read = batches, 0
+    def __init__(self, batches: Plan) -> None:
+        self._batches, self.reads = batches, 0
 
     def __iter__(self) -> Iterator[list[int]]:
-        self.read += 1
+        self.reads += 1
         return iter([list(batch) for batch in self._batches])
 
     def __len__(self) -> int:
         return len(self._batches)
 
 
-class _Cached:
-    """The data set, read by batches that are made once."""
+class _CachedBatches:
+    """The data set by batches; each is collated once and returned again."""
 
     def __init__(self, dataset: Any, collate: Callable[[Sequence[Any]], Any]) -> None:
         self._dataset, self._collate = dataset, collate
@@ -179,47 +186,47 @@ class _Cached:
         return len(self._dataset)
 
 
-def _as_it_is(batch: Any) -> Any:
+def _unchanged(batch: Any) -> Any:
     return batch
 
 
-def _value(evaluate: Callable[[Any], Any], stream: Stream) -> Any:
-    plan = stream.loader.batch_sampler or stream.loader.sampler
-    before = plan.read
+def _value(evaluate: Callable[[Any], Any], batching: Batching) -> Any:
+    sampler = batching.loader.batch_sampler or batching.loader.sampler
+    before = sampler.reads
     try:
-        value = evaluate(stream.loader)
+        value = evaluate(batching.loader)
     except Exception as error:
         return Raised(error, "evaluate")
     if value is None:
-        raise TypeError("evaluate returned None; expected the value that it worked out")
-    if plan.read == before:
+        raise TypeError("evaluate returned None; expected the value that it computed")
+    if sampler.reads == before:
         raise CheckFailure(
             "evaluate did not read its loader",
-            expected=f"a value of {stream.name!r}",
+            expected=f"a value of {batching.name!r}",
             actual=f"{show(value)}, without it",
         )
     return value
 
 
-def _violation(broken: list[_Tried], reference: _Tried, tolerance: Tolerance) -> CheckFailure:
-    stream, number, value = broken[0]
-    over = f"{stream.name!r}{', the second time' if number else ''}"
-    found = difference(value, reference.value, tolerance)
-    assert found is not None
-    names = list(dict.fromkeys(tried.stream.name for tried in broken))
-    detail = [f"batches={show([list(batch) for batch in stream.batches])}"]
+def _failure(broken: list[_Result], reference: _Result, tolerance: Tolerance) -> CheckFailure:
+    batching, number, value = broken[0]
+    over = f"{batching.name!r}{', the second time' if number else ''}"
+    line = difference(value, reference.value, tolerance)
+    assert line is not None
+    names = list(dict.fromkeys(result.batching.name for result in broken))
+    detail = [f"batches={show([list(batch) for batch in batching.batches])}"]
     detail += [f"also over {', '.join(map(repr, names[1:]))}"] if names[1:] else []
-    if set(names) <= set(_MOVED):
-        detail.append("for results of one a sample, order_matters=True keeps the samples in order")
+    if set(names) <= set(_REORDERED):
+        detail.append("for one result per sample, order_matters=True keeps the samples in order")
     about = f"evaluate raised over {over}" if isinstance(value, Raised) else f"the value over {over}"
-    made = CheckFailure(
-        about + (f" at {found.path}" if found.path else ""),
-        expected=f"{found.expected}, as over {reference.stream.name!r}",
-        actual=found.actual + (f" (and {found.more} more)" if found.more else ""),
+    failure = CheckFailure(
+        about + (f" at {line.path}" if line.path else ""),
+        expected=f"{line.expected}, as over {reference.batching.name!r}",
+        actual=line.actual + (f" (and {line.more} more)" if line.more else ""),
         detail="\n".join(detail),
     )
-    made.__cause__ = value.error if isinstance(value, Raised) else None
-    return made
+    failure.__cause__ = value.error if isinstance(value, Raised) else None
+    return failure
 
 
 def _refusal(collate: Callable[[Sequence[Any]], Any]) -> str:
@@ -235,17 +242,12 @@ def _length(dataset: Any) -> int:
 
     what = f"dataset is of type {type(dataset).__name__}"
     expected = "expected dataset[i] and len(dataset), such as list(dataset)"
-    unfit = (Mapping, str, bytes, IterableDataset)
-    if isinstance(dataset, unfit) or not hasattr(dataset, "__getitem__"):
-        raise TypeError(f"{what}, which cannot be cut again and again; {expected}")
+    if isinstance(dataset, (Mapping, str, bytes, IterableDataset)) or not hasattr(dataset, "__getitem__"):
+        raise TypeError(f"{what}, which cannot be indexed by sample; {expected}")
     try:
         count = len(dataset)
     except TypeError as error:
         raise TypeError(f"{what} without a length; {expected}") from error
     if count == 0:
-        raise ValueError("the data set is empty; expected at least one sample, of which batches can be made")
+        raise ValueError("the data set is empty; expected at least one sample")
     return count
-
-
-def _samples(count: int) -> str:
-    return "one sample" if count == 1 else f"{count} samples"

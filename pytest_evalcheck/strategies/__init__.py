@@ -1,8 +1,7 @@
-"""What Hypothesis draws: samples for the authors of targets, cases for the authors of checks."""
+"""Strategies of samples, for the authors of targets."""
 
 from pytest_evalcheck.strategies.classification import binary, multiclass, multilabel, segmentation
-from pytest_evalcheck.strategies.decoding import prompts
-from pytest_evalcheck.strategies.language import retrieval, text_pairs, tokens
+from pytest_evalcheck.strategies.language import prompts, retrieval, text_pairs, tokens
 from pytest_evalcheck.strategies.models import (
     causal_lm,
     images,
@@ -12,11 +11,9 @@ from pytest_evalcheck.strategies.models import (
     sequence_to_sequence,
     token_classification,
 )
-from pytest_evalcheck.strategies.numbers import clusters, regression, values
-from pytest_evalcheck.strategies.padding import Padding
-from pytest_evalcheck.strategies.samples import Arguments, Bulk, SampleStrategy, grid, samples
+from pytest_evalcheck.strategies.numbers import clusters, regression, tabular, values
+from pytest_evalcheck.strategies.samples import Arguments, Bulk, Padding, SampleStrategy, grid, samples
 from pytest_evalcheck.strategies.scoring import choices, loglikelihoods, responses
-from pytest_evalcheck.strategies.tabular import tabular
 
 __all__ = [
     "Arguments",

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.strategies.samples import Bulk, Sample, SampleStrategy
+from pytest_evalcheck.strategies.samples import Bulk, Sample, SampleStrategy, float_tensor, integer_tensor
 
 Form = Literal["labels", "probabilities", "logits"]
+_SPANS: dict[str, tuple[float, float]] = {
+    "labels": (0, 1),
+    "probabilities": (0.0625, 0.9375),
+    "logits": (-3.0625, 2.9375),
+}
+"""The prediction that is most negative and the one that is most positive."""
 
 
 def binary(*, of: Form = "probabilities", ignore_index: int | None = None) -> SampleStrategy:
     """``(prediction, label)`` with labels 0 and 1; collated to ``preds`` (N,) and ``target`` (N,) int64.
 
-    ``of`` says what a prediction is: a label, the probability of class 1, or its logit. Probabilities lie
-    between the quarters so that no prediction stands on the usual threshold of 0.5.
+    ``of`` is the form of a prediction: a label, the probability of class 1, or its logit. No probability is equal to
+    the usual threshold of 0.5.
     """
     _check_form(of)
-    span = {"labels": (0, 1), "probabilities": (0.0625, 0.9375), "logits": (-3.0625, 2.9375)}[of]
+    span = _SPANS[of]
     prediction = st.integers(0, 1) if of == "labels" else st.integers(0, 7).map(_between(*span, 8))
 
     def predict(label: int) -> Any:
@@ -43,17 +50,14 @@ def binary(*, of: Form = "probabilities", ignore_index: int | None = None) -> Sa
         wrong=lambda row: (predict(1 - row[1]), row[1]),
         contrast=((predict(0), 0), (predict(1), 1)) * 2,
         ignored=None if ignore_index is None else st.tuples(prediction, st.just(ignore_index)),
-        poisoned=None if of == "labels" else lambda row, bad: (bad, row[1]),
-        bulk=None if of == "labels" else bulk,
-        unit=1.0 if of == "probabilities" else 0.0,
-        integers=of == "labels",
+        **_of_form(of, corrupted=lambda row, bad: (bad, row[1]), bulk=bulk),
     )
 
 
 def multiclass(*, classes: int, of: Form = "labels", ignore_index: int | None = None) -> SampleStrategy:
     """``(prediction, label)`` with labels below ``classes``; ``preds`` (N,) or (N, C), ``target`` (N,) int64.
 
-    Scores of one sample are all different: a tie has no right answer.
+    The scores of one sample are distinct: a tie has no right answer.
     """
     _check_form(of)
     _check_classes(classes)
@@ -84,10 +88,7 @@ def multiclass(*, classes: int, of: Form = "labels", ignore_index: int | None = 
         wrong=lambda row: (predict((row[1] + 1) % classes), row[1]),
         contrast=tuple((predict(c), c) for c in range(classes)) * 2,
         ignored=None if ignore_index is None else st.tuples(prediction, st.just(ignore_index)),
-        poisoned=None if of == "labels" else lambda row, bad: ((bad, *row[0][1:]), row[1]),
-        bulk=None if of == "labels" else bulk,
-        unit=1.0 if of == "probabilities" else 0.0,
-        integers=of == "labels",
+        **_of_form(of, corrupted=lambda row, bad: ((bad, *row[0][1:]), row[1]), bulk=bulk),
     )
 
 
@@ -95,9 +96,9 @@ def multilabel(*, labels: int, of: Form = "probabilities", ignore_index: int | N
     """``(predictions, labels)``, each of length L with labels 0 and 1; ``preds`` and ``target`` (N, L)."""
     _check_form(of)
     _check_classes(labels, "labels")
-    span = {"labels": (0, 1), "probabilities": (0.0625, 0.9375), "logits": (-3.0625, 2.9375)}[of]
-    one = st.integers(0, 1) if of == "labels" else st.integers(0, 7).map(_between(*span, 8))
-    prediction, truth = st.tuples(*[one] * labels), st.tuples(*[st.integers(0, 1)] * labels)
+    span = _SPANS[of]
+    score = st.integers(0, 1) if of == "labels" else st.integers(0, 7).map(_between(*span, 8))
+    prediction, truth = st.tuples(*[score] * labels), st.tuples(*[st.integers(0, 1)] * labels)
 
     def bulk(size: Bulk) -> list[Sample]:
         rng = random.Random(size.seed)
@@ -119,10 +120,7 @@ def multilabel(*, labels: int, of: Form = "probabilities", ignore_index: int | N
         wrong=lambda row: answer(row, False),
         contrast=tuple((t, t) for t in mixed) * 2,
         ignored=None if ignore_index is None else st.tuples(prediction, st.just((ignore_index,) * labels)),
-        poisoned=None if of == "labels" else lambda row, bad: ((bad, *row[0][1:]), row[1]),
-        bulk=None if of == "labels" else bulk,
-        unit=1.0 if of == "probabilities" else 0.0,
-        integers=of == "labels",
+        **_of_form(of, corrupted=lambda row, bad: ((bad, *row[0][1:]), row[1]), bulk=bulk),
     )
 
 
@@ -156,12 +154,17 @@ def _tensors(
     pred_shape: tuple[int, ...] = (),
     target_shape: tuple[int, ...] = (),
 ) -> tuple[Any, Any]:
-    import torch
+    predictions = float_tensor if pred_float else integer_tensor
+    return (
+        predictions([row[0] for row in rows], len(rows), *pred_shape),
+        integer_tensor([row[1] for row in rows], len(rows), *target_shape),
+    )
 
-    dtype = torch.float32 if pred_float else torch.int64
-    preds = torch.tensor([row[0] for row in rows], dtype=dtype).reshape(len(rows), *pred_shape)
-    target = torch.tensor([row[1] for row in rows], dtype=torch.int64).reshape(len(rows), *target_shape)
-    return preds, target
+
+def _of_form(of: Form, *, corrupted: Any, bulk: Any) -> dict[str, Any]:
+    if of == "labels":
+        return {"integers": True}
+    return {"corrupted": corrupted, "bulk": bulk, "unit": 1.0 if of == "probabilities" else 0.0}
 
 
 def _between(low: float, high: float, steps: int) -> Any:
@@ -177,8 +180,6 @@ def _scores(ranks: Sequence[int], of: Form) -> tuple[float, ...]:
 
 
 def _softmax(logits: Sequence[float]) -> list[float]:
-    import math
-
     exps = [math.exp(x) for x in logits]
     return [x / sum(exps) for x in exps]
 

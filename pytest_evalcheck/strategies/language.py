@@ -1,4 +1,4 @@
-"""Samples of language: token logits with labels, pairs of texts, and retrieval."""
+"""Samples of language: token logits with labels, pairs of texts, retrieval, and prompts of decoders."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.strategies.samples import Bulk, Sample, SampleStrategy
+from pytest_evalcheck.strategies.samples import Bulk, Sample, SampleStrategy, float_tensor, integer_tensor
 
 
 def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) -> SampleStrategy:
@@ -22,7 +22,7 @@ def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) 
     if ignore_index is not None:
         sample = sample.filter(lambda s: any(t != ignore_index for t in s[1]))
 
-    def aimed(labels: Sequence[int], shift: int) -> Sample:
+    def predicted(labels: Sequence[int], shift: int) -> Sample:
         def scores(label: int) -> tuple[float, ...]:
             winner = 0 if label == ignore_index else (label + shift) % vocab
             return tuple(vocab / 2 if v == winner else ((v - winner) % vocab) / 4 for v in range(vocab))
@@ -30,10 +30,8 @@ def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) 
         return tuple(scores(label) for label in labels), tuple(labels)
 
     def collate(rows: Sequence[Sample]) -> tuple[Any, Any]:
-        import torch
-
-        logits = torch.tensor([r[0] for r in rows], dtype=torch.float32).reshape(len(rows), length, vocab)
-        return logits, torch.tensor([r[1] for r in rows], dtype=torch.int64).reshape(len(rows), length)
+        logits = float_tensor([r[0] for r in rows], len(rows), length, vocab)
+        return logits, integer_tensor([r[1] for r in rows], len(rows), length)
 
     def bulk(size: Bulk) -> list[Sample]:
         rng = random.Random(size.seed)
@@ -45,11 +43,10 @@ def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) 
             for _ in range(size.rows)
         ]
 
-    def poisoned(sample: Sample, bad: float) -> Sample:
+    def corrupted(sample: Sample, bad: float) -> Sample:
         logits, labels = sample
         position = next(i for i, label in enumerate(labels) if label != ignore_index)
-        spoilt = (bad, *logits[position][1:])
-        return (*logits[:position], spoilt, *logits[position + 1 :]), labels
+        return (*logits[:position], (bad, *logits[position][1:]), *logits[position + 1 :]), labels
 
     ramp = [tuple((s + t) % vocab for t in range(length)) for s in range(vocab)]
     blank = st.just((ignore_index,) * length)
@@ -57,11 +54,11 @@ def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) 
         name="tokens",
         sample=sample,
         collate=collate,
-        right=lambda s: aimed(s[1], 0),
-        wrong=lambda s: aimed(s[1], 1),
-        contrast=tuple(aimed(labels, 0) for labels in ramp),
+        right=lambda s: predicted(s[1], 0),
+        wrong=lambda s: predicted(s[1], 1),
+        contrast=tuple(predicted(labels, 0) for labels in ramp),
         ignored=None if ignore_index is None else st.tuples(st.tuples(*[row] * length), blank),
-        poisoned=poisoned,
+        corrupted=corrupted,
         bulk=bulk,
     )
 
@@ -96,19 +93,17 @@ def text_pairs(*, references: int | None = None, min_words: int = 1, max_words: 
 
 
 def retrieval(*, queries: int = 2) -> SampleStrategy:
-    """``(score, relevant, query)``: one candidate of a query; ``preds``, ``target``, ``indexes`` (N,).
+    """``(score, relevant, query)``: one candidate for a query; ``preds``, ``target``, ``indexes`` (N,).
 
     The scores of one case are distinct: a tie has no right order.
     """
     score = st.integers(1, 63).map(lambda i: i / 64)
 
     def collate(rows: Sequence[Sample]) -> dict[str, Any]:
-        import torch
-
         return {
-            "preds": torch.tensor([r[0] for r in rows], dtype=torch.float32),
-            "target": torch.tensor([r[1] for r in rows], dtype=torch.int64),
-            "indexes": torch.tensor([r[2] for r in rows], dtype=torch.int64),
+            "preds": float_tensor([r[0] for r in rows]),
+            "target": integer_tensor([r[1] for r in rows]),
+            "indexes": integer_tensor([r[2] for r in rows]),
         }
 
     return SampleStrategy(
@@ -119,5 +114,29 @@ def retrieval(*, queries: int = 2) -> SampleStrategy:
         right=lambda s: (0.9 if s[1] else 0.1, *s[1:]),
         wrong=lambda s: (0.1 if s[1] else 0.9, *s[1:]),
         contrast=((0.9, 1, 0), (0.2, 0, 0), (0.8, 1, 1), (0.1, 0, 1), (0.15, 0, 0), (0.12, 0, 1)),
-        poisoned=lambda s, bad: (bad, *s[1:]),
+        corrupted=lambda s, bad: (bad, *s[1:]),
+    )
+
+
+def prompts(*, vocab: int, min_length: int = 1, max_length: int = 12, special: Sequence[int] = (0,)) -> SampleStrategy:
+    """Lists of ids below ``vocab``, of unequal length and without the ``special`` ones; collated as lists.
+
+    Half of them are long, so that windows are exceeded. The prompts of one case are distinct. Special are the ids
+    that a model treats as more than tokens: padding, beginning, end.
+    """
+    ids = sorted(set(range(vocab)) - set(special))
+    if len(ids) < 2 or not 1 <= min_length <= max_length:
+        raise ValueError(
+            f"vocab={vocab}, special={tuple(special)}, min_length={min_length}, max_length={max_length}; "
+            "expected at least two ids that are not special, and 1 <= min_length <= max_length"
+        )
+    token, long = st.sampled_from(ids), max(min_length, 2 * max_length // 3)
+    return SampleStrategy(
+        name="prompts",
+        sample=st.one_of(
+            st.lists(token, min_size=min_length, max_size=max_length),
+            st.lists(token, min_size=long, max_size=max_length),
+        ),
+        collate=lambda rows: [list(row) for row in rows],
+        distinct=tuple,  # equal rows cannot show which row a result belongs to
     )

@@ -11,8 +11,15 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.strategies.padding import Padding, Side, padded
-from pytest_evalcheck.strategies.samples import Sample, SampleStrategy
+from pytest_evalcheck.strategies.samples import (
+    Padding,
+    Sample,
+    SampleStrategy,
+    Side,
+    float_tensor,
+    integer_tensor,
+    padded,
+)
 
 _MAPPINGS = ("dict", "UserDict")
 _PAD = 0
@@ -27,11 +34,11 @@ def causal_lm(
     position_ids: bool = False,
     containers: tuple[str, ...] = _MAPPINGS,
 ) -> SampleStrategy:
-    """``(ids, prompt)``: the labels of an id are the id itself, but for the first ``prompt``, which are ignored.
+    """``(ids, prompt)``: the label of an id is the id itself; those of the first ``prompt`` ids are ignored.
 
     ``input_ids``, ``attention_mask`` and ``labels`` (N, T); with ``position_ids`` these too, counted from the first
-    real token, as a model with absolute positions needs them to be padded on the left. Where it may be, ``prompt`` is
-    at least 1: the first label has no token before it, and would be predicted from padding.
+    real token, which a model with absolute positions needs for padding on the left. With padding on the left ``prompt``
+    is at least 1 where there are two ids: the first label has no token before it and would be predicted from padding.
     """
     ids, least = _ids(vocab, max_length), int("left" in sides)
     sample = ids.flatmap(lambda row: st.tuples(st.just(row), st.integers(least, max(least, len(row) - 1))))
@@ -100,7 +107,7 @@ def sequence_classification(
     """
 
     def collate(rows: Sequence[Sample], side: Side, widths: tuple[int, ...]) -> dict[str, Any]:
-        labels = _tensor([ignore_index if row[1] is None else row[1] for row in rows])
+        labels = integer_tensor([ignore_index if row[1] is None else row[1] for row in rows])
         return {**_tokens([row[0] for row in rows], side, widths[0]), "labels": labels}
 
     padding = Padding(
@@ -121,7 +128,7 @@ def multiple_choice(
     def collate(rows: Sequence[Sample], side: Side, widths: tuple[int, ...]) -> dict[str, Any]:
         flat = _tokens([ids for row in rows for ids in row[0]], side, widths[0])
         folded = {name: value.reshape(len(rows), choices, widths[0]) for name, value in flat.items()}
-        return {**folded, "labels": _tensor([row[1] for row in rows])}
+        return {**folded, "labels": integer_tensor([row[1] for row in rows])}
 
     padding = Padding(widths=lambda rows: (_longest(ids for row in rows for ids in row[0]),), collate=collate)
     sample = st.tuples(st.tuples(*[_ids(vocab, max_length)] * choices), st.integers(0, choices - 1))
@@ -134,8 +141,8 @@ def sequence_to_sequence(
     """``(source, target)`` ids: ``input_ids`` and ``attention_mask`` (N, S), ``labels`` (N, T)."""
 
     def collate(rows: Sequence[Sample], side: Side, widths: tuple[int, ...]) -> dict[str, Any]:
-        labels = [padded(row[1], side, widths[1], ignore_index) for row in rows]
-        return {**_tokens([row[0] for row in rows], side, widths[0]), "labels": _tensor(labels, len(rows), widths[1])}
+        labels = integer_tensor([padded(row[1], side, widths[1], ignore_index) for row in rows], len(rows), widths[1])
+        return {**_tokens([row[0] for row in rows], side, widths[0]), "labels": labels}
 
     padding = Padding(
         widths=lambda rows: (_longest(row[0] for row in rows), _longest(row[1] for row in rows)),
@@ -158,16 +165,14 @@ def images(
     pixel = st.integers(-4, 4).map(lambda i: i / 4)
 
     def collate(rows: Sequence[Sample]) -> dict[str, Any]:
-        import torch
-
-        pixels = torch.tensor([row[0] for row in rows], dtype=torch.float32).reshape(len(rows), *shape)
-        return {"pixel_values": pixels, "labels": _tensor([row[1] for row in rows])}
+        pixels = float_tensor([row[0] for row in rows], len(rows), *shape)
+        return {"pixel_values": pixels, "labels": integer_tensor([row[1] for row in rows])}
 
     return SampleStrategy(
         name="images",
         sample=st.tuples(st.tuples(*[pixel] * size), st.integers(0, classes - 1)),
         collate=collate,
-        poisoned=lambda row, bad: ((bad, *row[0][1:]), row[1]),
+        corrupted=lambda row, bad: ((bad, *row[0][1:]), row[1]),
         containers=containers,
     )
 
@@ -189,7 +194,7 @@ def _per_token(
             batch["position_ids"] = (batch["attention_mask"].cumsum(-1) - 1).clamp(min=0)
         marked = [[ignore_index if label is None else label for label in labels(row)] for row in rows]
         lines = [padded(line, side, widths[0], ignore_index) for line in marked]
-        return {**batch, "labels": _tensor(lines, len(rows), widths[0])}
+        return {**batch, "labels": integer_tensor(lines, len(rows), widths[0])}
 
     padding = Padding(
         widths=lambda rows: (_longest(row[0] for row in rows),),
@@ -223,13 +228,6 @@ def _longest(rows: Any) -> int:
 
 def _tokens(rows: Sequence[Sequence[int]], side: Side, width: int) -> dict[str, Any]:
     return {
-        "input_ids": _tensor([padded(row, side, width, _PAD) for row in rows], len(rows), width),
-        "attention_mask": _tensor([padded([1] * len(row), side, width, 0) for row in rows], len(rows), width),
+        "input_ids": integer_tensor([padded(row, side, width, _PAD) for row in rows], len(rows), width),
+        "attention_mask": integer_tensor([padded([1] * len(row), side, width, 0) for row in rows], len(rows), width),
     }
-
-
-def _tensor(values: Any, *shape: int) -> Any:
-    import torch
-
-    made = torch.tensor(values, dtype=torch.int64)
-    return made.reshape(*shape) if shape else made

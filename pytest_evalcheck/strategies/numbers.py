@@ -1,4 +1,4 @@
-"""Samples of numbers: regression pairs, values with weights, cluster labels."""
+"""Samples of numbers: regression pairs, values with weights, cluster labels, rows of a table."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.strategies.samples import Bulk, Sample, SampleStrategy, grid
+from pytest_evalcheck.strategies.samples import Bulk, Sample, SampleStrategy, float_tensor, grid, integer_tensor
+
+_NONFINITE = (float("nan"), float("inf"), float("-inf"))
 
 
 def regression(*, outputs: int | None = None, positive: bool = False, min_samples: int = 1) -> SampleStrategy:
@@ -16,12 +18,12 @@ def regression(*, outputs: int | None = None, positive: bool = False, min_sample
     ``positive`` keeps both above zero, for errors of logarithms and ratios.
     """
     number = grid(0.125, 4) if positive else grid(-4, 4)
-    one = number if outputs is None else st.tuples(*[number] * outputs)
+    row = number if outputs is None else st.tuples(*[number] * outputs)
     shape = () if outputs is None else (outputs,)
 
-    def each(row: Sample, change: Any) -> Sample:
-        prediction = change(row[1]) if outputs is None else tuple(change(t) for t in row[1])
-        return prediction, row[1]
+    def predicted(sample: Sample, change: Any) -> Sample:
+        prediction = change(sample[1]) if outputs is None else tuple(change(t) for t in sample[1])
+        return prediction, sample[1]
 
     def spread(value: float) -> Any:
         return value if outputs is None else tuple(value + 0.5 * d for d in range(outputs))
@@ -40,14 +42,14 @@ def regression(*, outputs: int | None = None, positive: bool = False, min_sample
 
     return SampleStrategy(
         name="regression",
-        sample=st.tuples(one, one),
+        sample=st.tuples(row, row),
         collate=lambda rows: _floats(rows, 2, shape),
         min_samples=min_samples,
-        right=lambda row: each(row, lambda t: t),
-        wrong=lambda row: each(row, lambda t: 5.5 - t),
+        right=lambda sample: predicted(sample, lambda t: t),
+        wrong=lambda sample: predicted(sample, lambda t: 5.5 - t),
         contrast=tuple((spread(v), spread(v)) for v in (0.5, 1.0, 2.0, 2.5)),
-        poisoned=lambda row, bad: (bad if outputs is None else (bad, *row[0][1:]), row[1]),
-        poisons=(float("nan"), float("inf"), float("-inf")),
+        corrupted=lambda row, bad: (bad if outputs is None else (bad, *row[0][1:]), row[1]),
+        nonfinite=_NONFINITE,
         bulk=bulk,
         integers=True,
     )
@@ -73,11 +75,11 @@ def values(*, weighted: bool = False, nonnegative: bool = False) -> SampleStrate
         sample=st.tuples(number, st.sampled_from([0.5, 1.0, 2.0])) if weighted else number,
         collate=lambda rows: _floats(rows, 2, ()) if weighted else _floats([(row,) for row in rows], 1, ()),
         right=lambda row: row,
-        # Shifted and spread: some metrics of values do not see the one, some not the other.
+        # Shifted and spread: some metrics of values ignore a shift, others ignore a spread.
         wrong=lambda row: change(row, 2 * (row[0] if weighted else row) + 1.5),
         contrast=((0.5, 1.0), (1.0, 2.0), (2.5, 1.0)) if weighted else (0.5, 1.0, 2.5),
-        poisoned=change,
-        poisons=(float("nan"), float("inf"), float("-inf")),
+        corrupted=change,
+        nonfinite=_NONFINITE,
         bulk=bulk,
         integers=True,
     )
@@ -87,16 +89,11 @@ def clusters(*, count: int = 3) -> SampleStrategy:
     """``(predicted cluster, true cluster)``; ``preds`` and ``target`` (N,) int64."""
     label = st.integers(0, count - 1)
 
-    def collate(rows: Any) -> Any:
-        import torch
-
-        return tuple(torch.tensor([row[i] for row in rows], dtype=torch.int64) for i in range(2))
-
     return SampleStrategy(
         name="clusters",
         sample=st.tuples(label, label),
-        collate=collate,
-        # The names of clusters mean nothing, so a wrong clustering is one that tells nothing: a single cluster.
+        collate=lambda rows: tuple(integer_tensor([row[i] for row in rows]) for i in range(2)),
+        # The names of clusters are arbitrary, so the worst clustering is one without information: a single cluster.
         right=lambda row: (row[1], row[1]),
         wrong=lambda row: (0, row[1]),
         contrast=tuple((c, c) for c in range(count)) * 2,
@@ -104,9 +101,24 @@ def clusters(*, count: int = 3) -> SampleStrategy:
     )
 
 
-def _floats(rows: Any, columns: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
-    import torch
+def tabular(*, features: int, classes: int) -> SampleStrategy:
+    """``(label, (x1, ..., xf))``, collated to ``{"x": float32 (N, features), "labels": int64 (N,)}``.
 
-    return tuple(
-        torch.tensor([row[i] for row in rows], dtype=torch.float32).reshape(len(rows), *shape) for i in range(columns)
+    Features are eighths between -3 and 3 and shrink to 0. A corrupted sample has a NaN as its first feature.
+    """
+    for name, count in (("features", features), ("classes", classes)):
+        if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            raise ValueError(f"{name}={count!r}; expected a number of at least 1")
+    return SampleStrategy(
+        name="tabular",
+        sample=st.tuples(st.integers(0, classes - 1), st.tuples(*[grid(-3.0, 3.0)] * features)),
+        collate=lambda rows: {
+            "x": float_tensor([row for _, row in rows], len(rows), features),
+            "labels": integer_tensor([label for label, _ in rows]),
+        },
+        corrupted=lambda row, bad: (row[0], (bad, *row[1][1:])),
     )
+
+
+def _floats(rows: Any, columns: int, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    return tuple(float_tensor([row[i] for row in rows], len(rows), *shape) for i in range(columns))

@@ -1,77 +1,78 @@
-"""What one sample is, and how samples become a batch.
+"""What one sample is, and how samples become a batch: collated, padded and in a container.
 
-A `SampleStrategy` is all that the author of a target writes about data. Everything hostile (cuts, shards,
-permutations, empty batches, ignored rows, malformed batches, other dtypes) is derived from it.
+A `SampleStrategy` is all that the author of a target writes about data. The checks derive everything adversarial
+(splits, shards, permutations, empty batches, ignored rows, malformed batches, other dtypes) from it.
 """
 
 from __future__ import annotations
 
+import difflib
+from collections import OrderedDict, UserDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, make_dataclass, replace
+from functools import cache
+from typing import Any, Literal
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.strategies.containers import check_containers
-from pytest_evalcheck.strategies.padding import Padding
-
 Sample = Any
 """One row as plain Python: numbers, strings, None, and tuples, lists or dicts of them."""
+Side = Literal["right", "left"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SampleStrategy:
     """A strategy of one sample and its collate, with what else is known about such samples.
 
-    Only ``name``, ``sample`` and ``collate`` are needed. Each of the others opens promises that could not be
-    checked without it; where it is None those promises are reported as not applicable.
+    Only ``name``, ``sample`` and ``collate`` are required. Each of the other fields enables checks that need it; where
+    it is None those checks are reported as not applicable.
     """
 
     name: str
     sample: st.SearchStrategy[Sample]
     collate: Callable[[Sequence[Sample]], Any]
-    """Samples to what ``update`` eats: a tuple of its positional arguments, or a dict of keyword arguments; for a
-    scorer to ``(responses, documents)``. Tensors are made on the CPU. It is also asked for the empty batch,
-    ``collate([])``."""
+    """From samples to the arguments of ``update``: a tuple of its positional arguments, or a dict of keyword arguments;
+    for a scorer ``(responses, documents)``. Tensors are created on the CPU. The empty batch, ``collate([])``, is
+    collated too."""
     min_samples: int = 1
     """The fewest samples for which the value is defined, e.g. 2 for a correlation."""
     distinct: Callable[[Sample], Hashable] | None = None
     """What may not occur twice in one case, e.g. the score of a candidate: a tie has no right order."""
     ignored: st.SearchStrategy[Sample] | None = None
-    """Samples that must count for nothing, e.g. with the label ``ignore_index``."""
+    """Samples that must not count, e.g. with the label ``ignore_index``."""
     right: Callable[[Sample], Sample] | None = None
-    """The same sample, predicted perfectly."""
+    """The same sample with a perfect prediction."""
     wrong: Callable[[Sample], Sample] | None = None
-    """The same sample, predicted as wrongly as can be."""
+    """The same sample with the worst prediction."""
     contrast: tuple[Sample, ...] = ()
-    """Samples on which right and wrong predictions must be told apart, e.g. some of every class."""
-    poisoned: Callable[[Sample, float], Sample] | None = None
+    """Samples for which right and wrong predictions must have different values, e.g. some of every class."""
+    corrupted: Callable[[Sample, float], Sample] | None = None
     """The same sample with a number replaced by the given non-finite one."""
-    poisons: tuple[float, ...] = (float("nan"),)
+    nonfinite: tuple[float, ...] = (float("nan"),)
     """The non-finite numbers that are not legitimate input: minus infinity is a common masked logit."""
     bulk: Callable[[Bulk], Sequence[Sample]] | None = None
     """Many samples from a seed and the parameters of a distribution."""
     unit: float = 0.0
-    """The size of numbers that are bounded, such as 1 for probabilities: rounding one of them moves a difference
-    of two by that much, however small the difference is. 0 where the size is the data's own."""
+    """The size of numbers that are bounded, such as 1 for probabilities: rounding one of them changes a difference
+    of two by that much, however small the difference is. 0 where the data has no such bound."""
     integers: bool = False
     """Whether the numbers of a sample may also arrive as integer tensors (uint8 images, int32 counts)."""
     padding: Padding | None = None
     """How samples of unequal length are padded."""
     containers: tuple[str, ...] = ("dict",)
-    """What else a dict of fields may come in (`pytest_evalcheck.strategies.containers`)."""
+    """The containers in which a dict of fields may arrive, names of `CONTAINERS`."""
     labels: str = "labels"
     """The field of a batch that holds the labels."""
     odd: st.SearchStrategy[Sample] | None = None
-    """Samples with a response that is empty, None or missing, as models give them."""
+    """Samples with a response that is empty, None or missing, as models return them."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.sample, st.SearchStrategy):
             raise TypeError(f"{self.name}: sample must be a Hypothesis strategy, got {self.sample!r}")
-        check_containers(self.containers)
+        _check_containers(self.containers)
 
     def rows(self, *, min_size: int = 0, max_size: int = 6) -> st.SearchStrategy[list[Sample]]:
-        """Lists of samples: any, constant (one sample again and again), or of few kinds (absent classes)."""
+        """Lists of samples: any, constant (one sample repeated), or of few kinds (absent classes)."""
         if self.distinct is not None:
             return st.lists(self.sample, min_size=min_size, max_size=max(min_size, max_size), unique_by=self.distinct)
         return _lists(self.sample, min_size, max_size)
@@ -83,7 +84,7 @@ class SampleStrategy:
 
 @dataclass(frozen=True, kw_only=True)
 class Bulk:
-    """Many samples as a seed and the parameters of a distribution, where size and precision are the point."""
+    """Many samples as a seed and the parameters of a distribution, for checks of size and precision."""
 
     seed: int
     rows: int
@@ -102,7 +103,11 @@ class Arguments:
 
     @classmethod
     def of(cls, collated: Any) -> Arguments:
-        """From what a collate returned: a tuple, a dict, or arguments already."""
+        """From what a collate returned: a tuple, a dict, or arguments already.
+
+        Raises:
+            TypeError: where it is something else.
+        """
         if isinstance(collated, Arguments):
             return collated
         if isinstance(collated, tuple):
@@ -113,6 +118,74 @@ class Arguments:
             f"collate returned {type(collated).__name__}; expected a tuple of the positional arguments of "
             "update, or a dict of its keyword arguments. For a single argument return `(batch,)`."
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Padding:
+    """How samples of unequal length are collated, to widths and with padding on a side that the checks choose."""
+
+    widths: Callable[[Sequence[Sample]], tuple[int, ...]]
+    """The smallest widths that hold these samples, one for each length that a sample has: (source, target) for a
+    sequence-to-sequence model."""
+    collate: Callable[[Sequence[Sample], Side, tuple[int, ...]], Any]
+    """The batch of the samples at these widths."""
+    sides: tuple[Side, ...] = ("right",)
+    """The sides that the model supports. On the left, absolute positions need ``position_ids``."""
+    lengths: Callable[[Sample], tuple[int, ...]] | None = None
+    """How many positions of outputs belong to the sample, one number for each width; None where a sample has one
+    output."""
+    blank: Sample = None
+    """A sample of padding only, whose labels are ignored; None where there is no such sample."""
+
+    def least(self, samples: Sequence[Sample]) -> Any:
+        """The batch of the samples with no more padding than they need, on the first side."""
+        return self.collate(samples, self.sides[0], self.widths(samples))
+
+
+def padded(row: Sequence[Any], side: Side, width: int, fill: Any) -> list[Any]:
+    """One row at a width."""
+    space = [fill] * (width - len(row))
+    return [*row, *space] if side == "right" else [*space, *row]
+
+
+def _batch_encoding(fields: Mapping[str, Any]) -> Any:
+    from transformers import BatchEncoding
+
+    return BatchEncoding(dict(fields))
+
+
+_dataclass = cache(lambda names: make_dataclass("Batch", names))
+
+CONTAINERS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "dict": dict,
+    "OrderedDict": OrderedDict,
+    "UserDict": lambda fields: UserDict(dict(fields)),
+    "BatchEncoding": _batch_encoding,
+    "dataclass": lambda fields: _dataclass(tuple(fields))(**fields),
+    "tuple": lambda fields: tuple(fields.values()),
+    "list": lambda fields: list(fields.values()),
+    "nested": lambda fields: {
+        "inputs": {name: value for name, value in fields.items() if name != "labels"},
+        **({"labels": fields["labels"]} if "labels" in fields else {}),
+    },
+}
+"""The mappings and records that loaders of real libraries return, by name: from the fields of a batch to the batch.
+``nested`` is ``{"inputs": {...}, "labels": ...}``."""
+
+
+def to_container(batch: Any, container: str) -> Any:
+    """The fields of a batch in another container; a batch that is no dict is returned as it is."""
+    return CONTAINERS[container](batch) if isinstance(batch, dict) else batch
+
+
+def _check_containers(containers: tuple[str, ...]) -> None:
+    if isinstance(containers, str) or not containers:
+        raise ValueError(f"containers={containers!r}; expected a tuple of {', '.join(CONTAINERS)}")
+    for name in containers:
+        if name not in CONTAINERS:
+            near = difflib.get_close_matches(str(name), CONTAINERS, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise ValueError(f"container {name!r} is none of {', '.join(CONTAINERS)}{hint}")
 
 
 def samples(
@@ -136,7 +209,7 @@ def samples(
 @st.composite
 def _lists(draw: st.DrawFn, sample: st.SearchStrategy[Sample], min_size: int, max_size: int) -> list[Sample]:
     most = max(min_size, max_size)
-    # Half of them with three or more: no cut of fewer is uneven, and there are not many cases.
+    # Half of them with three or more: fewer cannot be split unevenly, and there are not many cases.
     size = st.one_of(st.integers(min_size, most), st.integers(min(most, max(min_size, 3)), most))
     if draw(st.integers(0, 3)) < 3:  # any samples, the form that shrinks best, three times of four
         count = draw(size)
@@ -146,9 +219,22 @@ def _lists(draw: st.DrawFn, sample: st.SearchStrategy[Sample], min_size: int, ma
     return [draw(st.sampled_from(kinds)) for _ in range(count)]
 
 
-_GRID = 8
-
-
-def grid(low: float, high: float, *, step: int = _GRID) -> st.SearchStrategy[float]:
+def grid(low: float, high: float, *, step: int = 8) -> st.SearchStrategy[float]:
     """Floats on a grid of ``1/step``, exact in every floating dtype, so that no tie or rounding is accidental."""
     return st.integers(round(low * step), round(high * step)).map(lambda i: i / step)
+
+
+def integer_tensor(values: Any, *shape: int) -> Any:
+    """An int64 tensor, of a shape that an empty list does not have."""
+    import torch
+
+    tensor = torch.tensor(values, dtype=torch.int64)
+    return tensor.reshape(*shape) if shape else tensor
+
+
+def float_tensor(values: Any, *shape: int) -> Any:
+    """A float32 tensor, of a shape that an empty list does not have."""
+    import torch
+
+    tensor = torch.tensor(values, dtype=torch.float32)
+    return tensor.reshape(*shape) if shape else tensor

@@ -23,7 +23,7 @@ def responses(
     """``(document, responses)``: ``{"question": ..., "answer": ...}`` and a list of texts; collated to two lists.
 
     A response is ``template`` with one of ``answers``, the right one more often than another. The questions of one
-    case are different. Odd responses are an empty text, blanks, None, and, where repeats vary, none at all.
+    case are distinct. Odd responses are an empty text, blanks, None, and, where repeats vary, none at all.
     """
     if "{}" not in template or not answers or not 1 <= min_repeats <= max_repeats:
         raise ValueError(
@@ -36,22 +36,22 @@ def responses(
     odd = repeated(st.one_of(st.sampled_from(["", "  ", None]), text))
     missing: st.SearchStrategy[list[Any]] = st.just([])
 
-    def aimed(sample: Sample, right: bool) -> Sample:
-        asked, given = sample
-        chosen = asked["answer"] if right else next((a for a in answers if a != asked["answer"]), "none")
-        return asked, [template.format(chosen)] * len(given)
+    def predicted(sample: Sample, right: bool) -> Sample:
+        document, texts = sample
+        chosen = document["answer"] if right else next((a for a in answers if a != document["answer"]), "none")
+        return document, [template.format(chosen)] * len(texts)
 
-    def answered(asked: Any, given: Sequence[str | None]) -> Sample:
-        return asked, [template.format(asked["answer"]) if one is None else one for one in given]
+    def filled(document: Any, texts: Sequence[str | None]) -> Sample:
+        return document, [template.format(document["answer"]) if text is None else text for text in texts]
 
     return SampleStrategy(
         name="responses",
-        # Half of them are right: of wrong ones alone most scores are zero, whatever the scorer does.
-        sample=st.builds(answered, document, repeated(st.one_of(st.none(), text))),
+        # Half of them are right: with wrong ones only, most scores would be zero whatever the scorer does.
+        sample=st.builds(filled, document, repeated(st.one_of(st.none(), text))),
         collate=_collate,
         distinct=lambda sample: sample[0]["question"],
-        right=lambda sample: aimed(sample, True),
-        wrong=lambda sample: aimed(sample, False),
+        right=lambda sample: predicted(sample, True),
+        wrong=lambda sample: predicted(sample, False),
         contrast=tuple(
             ({"question": f"q{i}", "answer": answer}, [template.format(answer)] * min_repeats)
             for i, answer in enumerate(answers)
@@ -61,43 +61,43 @@ def responses(
 
 
 def choices(*, count: int = 3) -> SampleStrategy:
-    """``(document, responses)``: a question with ``count`` choices, and of each its log-likelihood and greediness.
+    """``(document, responses)``: a question with ``count`` choices, and the log-likelihood and greediness of each.
 
     The document is ``{"question": ..., "choices": [...], "answer": index}``; a response is ``(logprob, is_greedy)``.
-    Log-likelihoods of one document are different: a tie has no right order.
+    The log-likelihoods of one document are distinct: a tie has no right order.
     """
-    names = [f"choice {place}" + "." * place for place in range(count)]
-    logprobs = st.permutations([-(place + 1) / 2 for place in range(count)])
+    names = [f"choice {i}" + "." * i for i in range(count)]
+    logprobs = st.permutations([-(i + 1) / 2 for i in range(count)])
     document = st.builds(
         lambda question, answer: {"question": question, "choices": names, "answer": answer},
         _question(),
         st.integers(0, count - 1),
     )
 
-    def aimed(sample: Sample, right: bool) -> Sample:
-        asked, given = sample
-        best = asked["answer"] if right else (asked["answer"] + 1) % len(given)
-        return asked, [(-0.5 if place == best else -40.0 - place, place == best) for place in range(len(given))]
+    def predicted(sample: Sample, right: bool) -> Sample:
+        document, responses = sample
+        best = document["answer"] if right else (document["answer"] + 1) % len(responses)
+        return document, [(-0.5 if i == best else -40.0 - i, i == best) for i in range(len(responses))]
 
     plain = ({"question": "q0", "choices": names, "answer": 0}, [(-1.0, False)] * count)
     return SampleStrategy(
         name="choices",
-        sample=st.tuples(document, logprobs.map(lambda found: [(value, False) for value in found])),
+        sample=st.tuples(document, logprobs.map(lambda values: [(value, False) for value in values])),
         collate=_collate,
         distinct=lambda sample: sample[0]["question"],
-        right=lambda sample: aimed(sample, True),
-        wrong=lambda sample: aimed(sample, False),
+        right=lambda sample: predicted(sample, True),
+        wrong=lambda sample: predicted(sample, False),
         contrast=tuple(({**plain[0], "question": f"q{i}", "answer": i}, plain[1]) for i in range(count)),
     )
 
 
 def loglikelihoods() -> SampleStrategy:
-    """``(document, responses)``: a text to be continued, and of the continuation ``(logprob, is_greedy)``."""
+    """``(document, responses)``: a text to continue, and ``(logprob, is_greedy)`` of the continuation."""
     document = st.builds(lambda question: {"question": question, "answer": question[::-1]}, _question())
     response = st.tuples(st.integers(1, 16).map(lambda i: -i / 8), st.booleans())
     return SampleStrategy(
         name="log-likelihoods",
-        sample=st.tuples(document, response.map(lambda one: [one])),
+        sample=st.tuples(document, response.map(lambda response: [response])),
         collate=_collate,
         distinct=lambda sample: sample[0]["question"],
         right=lambda sample: (sample[0], [(-0.125, True)]),
@@ -111,4 +111,4 @@ def _question() -> st.SearchStrategy[str]:
 
 
 def _collate(rows: Sequence[Sample]) -> tuple[list[Any], list[Any]]:
-    return [list(given) for _, given in rows], [dict(document) for document, _ in rows]
+    return [list(responses) for _, responses in rows], [dict(document) for document, _ in rows]

@@ -1,4 +1,4 @@
-"""Named configurations of an evaluation, and what each of them promises about its numbers."""
+"""Named configurations of an evaluation, and how far the numbers of each may differ from the plain one."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from pytest_evalcheck.expectations.comparison import Tolerance, show
 
 @dataclass(frozen=True)
 class Variant:
-    """A configuration of the same evaluation, which may be faster, and how far its numbers may move.
+    """A configuration of the same evaluation, which may be faster, and how far its numbers may differ.
 
     >>> Variant({"dtype": "bf16"}, within=1e-2, budget=0.02, number="accuracy").tolerance
     Tolerance(rtol=0.01, atol=0.01)
 
     Raises:
         TypeError: when a field is of another type.
-        ValueError: when a field has a value that says nothing.
+        ValueError: when a field has a value without meaning.
     """
 
     config: Mapping[str, Any]
-    """What ``evaluate`` is called with beside the data."""
+    """The keywords of ``evaluate``."""
     within: Tolerance | float | None = field(default=None, kw_only=True)
-    """How far its numbers may lie from the plain ones; a float is the relative tolerance and the absolute one. Without
-    it they may lie as far as other results of the target may."""
+    """How far its numbers may differ from the plain ones; a float is both the relative and the absolute tolerance.
+    None: the tolerance of the target."""
     budget: float | None = field(default=None, kw_only=True)
-    """How much of ``number`` it may lose, as an average over the samples: 0.02 is two points of an accuracy. That
-    number is then held by the budget, sample by sample, and not by ``within``."""
+    """How much of ``number`` it may lose, as an average over the samples: 0.02 is two points of an accuracy. The
+    budget then judges that number, sample by sample, and not ``within``."""
     number: str | None = field(default=None, kw_only=True)
-    """What the budget is about: a field of the records, which is a number for every sample. Needed where numbers and
-    records have more than one name in common."""
+    """The number that the budget limits: a field of the records with a number for every sample. Needed where numbers
+    and records have more than one name in common."""
     less_is_better: bool = field(default=False, kw_only=True)
-    """Whether losing means to rise, as of a loss."""
+    """Whether a higher number is a loss, as of a cross entropy."""
     by: str | None = field(default=None, kw_only=True)
-    """A field of the records, such as the label: the budget then holds within every group of samples that share it."""
+    """A field of the records, such as the label: the budget then limits every group of samples that share it."""
     why: str = field(default="", kw_only=True)
-    """What it is for, for the reader."""
+    """Its purpose, for the reader."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.config, Mapping) or not all(isinstance(name, str) for name in self.config):
@@ -48,15 +48,14 @@ class Variant:
         if self.within is not None and not isinstance(self.within, Tolerance) and not _at_least_0(self.within):
             raise ValueError(f"within={self.within!r}; expected a number of at least 0, or ec.Tolerance(rtol=, atol=)")
         if self.budget is not None and not _at_least_0(self.budget):
-            raise ValueError(f"budget={self.budget!r}; expected how much may be lost, a finite number of at least 0")
+            raise ValueError(f"budget={self.budget!r}; expected the loss allowed, a finite number of at least 0")
         for name in ("number", "by"):
             text = getattr(self, name)
             if text is not None and not (isinstance(text, str) and text):
                 raise TypeError(f"{name}={text!r}; expected the name of a field of the records")
-            if text is not None and self.budget is None:
-                raise ValueError(f"{name}={text!r} says what a budget is about; expected budget= beside it")
-        if self.less_is_better and self.budget is None:
-            raise ValueError("less_is_better=True says what a budget is about; expected budget= beside it")
+        for name in ("number", "by", "less_is_better"):
+            if getattr(self, name) and self.budget is None:
+                raise ValueError(f"{name}={getattr(self, name)!r} describes a budget; expected budget= as well")
         object.__setattr__(self, "config", dict(self.config))
 
     @property
@@ -76,41 +75,38 @@ def _at_least_0(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
-def read(given: Any, problems: list[str]) -> dict[str, Variant]:
-    """Variants by name, from `Variant` or from a mapping of keywords; what is wrong with them is added to ``problems``.
+def read(variants: Any, problems: list[str]) -> dict[str, Variant]:
+    """Variants by name, from `Variant` or from mappings of keywords; errors in them are added to ``problems``.
 
     >>> read({"batch of 4": {"batch_size": 4}, "int8": Variant({"int8": True}, budget=0.01)}, [])["batch of 4"].config
     {'batch_size': 4}
     """
-    if given is None:
+    if variants is None:
         return {}
-    if not isinstance(given, Mapping):
-        problems.append(
-            f"variants={show(given)}; expected them by name, such as {{'batches of 4': {{'batch_size': 4}}}}"
-        )
+    if not isinstance(variants, Mapping):
+        example = "{'batches of 4': {'batch_size': 4}}"
+        problems.append(f"variants={show(variants)}; expected them by name, such as {example}")
         return {}
-    found: dict[str, Variant] = {}
-    for name, entry in given.items():
+    result: dict[str, Variant] = {}
+    for name, entry in variants.items():
         if not isinstance(name, str) or not name.strip() or name == PLAIN:
             problems.append(f"variants has the name {name!r}; expected a text of your own, but not {PLAIN!r}")
             continue
         try:
-            found[name] = entry if isinstance(entry, Variant) else Variant(_keywords(entry))
+            result[name] = entry if isinstance(entry, Variant) else Variant(_keywords(entry))
         except (TypeError, ValueError) as error:
             problems.append(f"variants[{name!r}]: {error}")
-    return found
+    return result
 
 
 PLAIN = "plain"
-"""What the configuration is called that all variants are held against."""
+"""The name of the configuration that all variants are compared with."""
 _DECLARATIONS = ("within", "budget", "number", "less_is_better", "by", "why")
 
 
 def _keywords(entry: Any) -> Any:
     if not isinstance(entry, Mapping):
-        raise TypeError(
-            f"{show(entry)}; expected ec.Variant({{...}}, within=...) or the keywords of evaluate as a mapping"
-        )
+        raise TypeError(f"{show(entry)}; expected ec.Variant({{...}}, within=...) or a mapping of keywords of evaluate")
     declared = [name for name in entry if name in _DECLARATIONS]
     if declared:
         rest = {name: value for name, value in entry.items() if name not in _DECLARATIONS}

@@ -1,7 +1,7 @@
-"""How fast several ways to do the same are, and how much memory each takes, side by side in one process.
+"""Speed and memory of several functions with the same result, measured in turns in one process.
 
-Only ratios of one run say anything: they are taken of medians over rounds in which every way has its turn, so that what
-slows the machine for a while slows them all.
+Only ratios within one run are meaningful: they compare medians over rounds in which every function has its turn, so
+that a load that slows the machine for a while slows them all.
 """
 
 from __future__ import annotations
@@ -19,41 +19,41 @@ _MOST_ROUNDS = 25
 
 @dataclass(frozen=True)
 class Cost:
-    """What one way costs."""
+    """The cost of one function."""
 
     seconds: float
     """The median over the rounds."""
     memory: int | None
-    """The most bytes that were allocated at one time beyond what was before it; None where that cannot be told."""
+    """The peak of allocated bytes beyond those from before the call; None where it cannot be measured."""
     rounds: int
 
 
-def side_by_side(ways: Mapping[str, Callable[[], Any]], *, seconds: float, device: str = "cpu") -> dict[str, Cost]:
-    """The cost of each way by name. All of them take about ``seconds``, but have three rounds whatever it takes.
+def side_by_side(calls: Mapping[str, Callable[[], Any]], *, seconds: float, device: str = "cpu") -> dict[str, Cost]:
+    """The cost of each function by name, measured for about ``seconds`` in all, but in at least three rounds.
 
-    Every way is called once before, since a first call may compile or import, and once to watch its memory: watching
-    takes time. What a way raises is raised.
+    Every function is called once before, since a first call may compile or import, and once to measure its memory,
+    which takes time. Its errors are raised.
     """
     memory = {}
-    for name, way in ways.items():
-        way()
-        memory[name] = peak_memory(way, device)
-    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for name, call in calls.items():
+        call()
+        memory[name] = peak_memory(call, device)
+    times: dict[str, list[float]] = {name: [] for name in calls}
     rounds, elapsed = 0, 0.0
     while rounds < LEAST_ROUNDS or (rounds < _MOST_ROUNDS and elapsed * (rounds + 1) / rounds < seconds):
-        for name in sorted(ways, reverse=bool(rounds % 2)):
-            taken[name].append(_timed(ways[name], device))
+        for name in sorted(calls, reverse=bool(rounds % 2)):
+            times[name].append(_timed(calls[name], device))
         rounds += 1
-        elapsed = sum(map(sum, taken.values()))
-    return {name: Cost(median(times), memory[name], rounds) for name, times in taken.items()}
+        elapsed = sum(map(sum, times.values()))
+    return {name: Cost(median(seconds), memory[name], rounds) for name, seconds in times.items()}
 
 
-def peak_memory(way: Callable[[], Any], device: str = "cpu") -> int | None:
-    """The most bytes of tensors that were alive at one time while ``way`` ran, without those from before.
+def peak_memory(call: Callable[[], Any], device: str = "cpu") -> int | None:
+    """The peak of bytes in tensors while ``call`` runs, without those from before; None where it cannot be measured.
 
-    On CUDA its allocator tells. On the CPU torch's profiler does, which sees every allocation and release of torch's
-    allocator: the figure is exact and the same in every run, where the size of the process comes in pages, includes
-    what malloc keeps for later, and must be caught at its peak. It sees no other process, nor what numpy allocates.
+    On CUDA the allocator counts. On the CPU torch's profiler sees every allocation and release of torch's allocator:
+    the figure is exact and the same in every run. The size of the process would come in pages, include the reserve of
+    malloc, and need sampling at its peak. Other processes and allocations by numpy are not counted.
     """
     import torch
 
@@ -61,7 +61,7 @@ def peak_memory(way: Callable[[], Any], device: str = "cpu") -> int | None:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()
-        way()
+        call()
         torch.cuda.synchronize()
         return max(0, int(torch.cuda.max_memory_allocated() - before))
     try:
@@ -69,17 +69,17 @@ def peak_memory(way: Callable[[], Any], device: str = "cpu") -> int | None:
         from torch.autograd import profiler_legacy as legacy
 
         legacy._enable_profiler_legacy(legacy.profile(profile_memory=True).config())
-    except (ImportError, AttributeError, RuntimeError):  # another release of torch, or a profiler that runs already
+    except (ImportError, AttributeError, RuntimeError):  # another release of torch, or a profiler that is running
         return None
     try:
-        way()
+        call()
     finally:
         threads = legacy._disable_profiler_legacy()
     return _highest(threads)
 
 
 def _highest(threads: Any) -> int:
-    """Of lists of profiler records, one a thread, the highest sum of what they allocate, in the order of time."""
+    """The highest running sum of allocations in the profiler records of all threads, in the order of time."""
     records = [record for thread in threads for record in thread]
     start = next((record for record in records if record.name() == "__start_profile"), None)
     changes = [record for record in records if record.kind() == "memory_alloc"]
@@ -92,12 +92,12 @@ def _highest(threads: Any) -> int:
     return highest
 
 
-def _timed(way: Callable[[], Any], device: str) -> float:
+def _timed(call: Callable[[], Any], device: str) -> float:
     collecting = gc.isenabled()
-    gc.disable()  # a collection falls on whom it falls
+    gc.disable()  # a collection would be timed with whichever call it interrupts
     try:
         started = time.perf_counter()
-        way()
+        call()
         if device.startswith("cuda"):
             import torch
 

@@ -1,7 +1,7 @@
-"""How much one configuration loses against another on the same samples, with a confidence interval.
+"""The loss of one configuration compared with another on the same samples, with a confidence interval.
 
-Two averages hide what pairs show: that the losses are all on one side, or all on some samples. Nothing here is random:
-the same scores give the same interval.
+Pairs show what two averages hide: losses that are all on one side, or all on some samples. Nothing here is random: the
+same scores give the same interval.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from typing import Literal
 CONFIDENCE = 0.95
 Verdict = Literal["within", "beyond", "undecided"]
 
-_LEAST = 20
-"""Of fewer scores that are not 0 or 1 a bootstrap gives intervals that are too narrow."""
+_FEWEST = 20
+"""With fewer scores other than 0 and 1 a bootstrap gives intervals that are too narrow."""
 _RESAMPLES = 10_000
 _SEED = 0
 
 
 @dataclass(frozen=True)
 class Loss:
-    """What the variant loses a sample: the mean of the paired differences, and the interval that it lies in."""
+    """The loss of a variant per sample: the mean of the paired differences, and its confidence interval."""
 
     mean: float
     low: float
@@ -36,33 +36,34 @@ class Loss:
 
     def verdict(self, budget: float) -> Verdict:
         """Whether the loss is shown to be within a budget, beyond it, or neither."""
-        slack = 1e-9 * max(1.0, abs(budget))  # of a budget of 0.1 a tenth of the samples is no more
+        slack = 1e-9 * max(1.0, abs(budget))  # a tenth of the samples is within a budget of 0.1
         if self.high <= budget + slack:
             return "within"
         return "beyond" if self.low > budget + slack else "undecided"
 
     def __str__(self) -> str:
-        return f"{self.mean:+.4g} a sample, {self.low:+.4g} to {self.high:+.4g}"
+        return f"{self.mean:+.4g} per sample, {self.low:+.4g} to {self.high:+.4g}"
 
     @property
-    def grounds(self) -> str:
-        """What the interval rests on."""
+    def basis(self) -> str:
+        """The method and the counts behind the interval."""
         return f"{self.method}: {self.samples} samples, {self.worse} worse, {self.better} better"
 
 
 def loss(plain: Sequence[float], variant: Sequence[float], *, confidence: float = CONFIDENCE) -> Loss:
-    """What ``variant[i]`` lacks to ``plain[i]`` on average, with a two-sided interval.
+    """The mean of ``plain[i] - variant[i]``, with a two-sided interval.
 
     Scores of 0 and 1 (right or wrong) get Tango's score interval for the difference of paired proportions (T. Tango,
-    Statistics in Medicine 17, 1998, 891-908): it takes the discordant pairs alone, and is not empty where there are
+    Statistics in Medicine 17, 1998, 891-908): it uses the discordant pairs alone, and is not empty where there are
     none. Other scores get a paired bootstrap of the mean difference, bias-corrected and accelerated (B. Efron and
-    R. Tibshirani, An Introduction to the Bootstrap, 1993, chapter 14), with a fixed seed; fewer than 20 say nothing.
+    R. Tibshirani, An Introduction to the Bootstrap, 1993, chapter 14), with a fixed seed; of fewer than 20 scores the
+    interval is infinite.
 
     Raises:
-        ValueError: when there are no scores, not as many of both, or one is NaN or infinite.
+        ValueError: when there are no scores, a different number of each, or one is NaN or infinite.
     """
     if len(plain) != len(variant) or not plain:
-        raise ValueError(f"{len(plain)} and {len(variant)} scores; expected as many of both, and some")
+        raise ValueError(f"{len(plain)} and {len(variant)} scores; expected the same number of both, at least one")
     if not all(map(math.isfinite, (*plain, *variant))):
         raise ValueError("a score is NaN or infinite; expected finite ones")
     differences = [float(a) - float(b) for a, b in zip(plain, variant, strict=True)]
@@ -73,7 +74,7 @@ def loss(plain: Sequence[float], variant: Sequence[float], *, confidence: float 
         low, high = score_interval(worse, better, count, confidence)
     else:
         method = f"{100 * confidence:.4g} % paired bootstrap"
-        low, high = _bootstrap(differences, confidence) if count >= _LEAST else (-math.inf, math.inf)
+        low, high = _bootstrap(differences, confidence) if count >= _FEWEST else (-math.inf, math.inf)
     return Loss(math.fsum(differences) / count, low, high, count, worse, better, method)
 
 
@@ -86,8 +87,8 @@ def score_interval(worse: int, better: int, count: int, confidence: float = CONF
     return lower, upper
 
 
-def needed(budget: float, confidence: float = CONFIDENCE) -> int:
-    """How many samples of 0 or 1 show a loss to be within a budget where no pair differs; 0 where none would do."""
+def samples_needed(budget: float, confidence: float = CONFIDENCE) -> int:
+    """The number of scores of 0 or 1 that show a loss within a budget where no pair differs; 0 where no number does."""
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     return math.ceil(z * z * (1 - budget) / budget) if 0 < budget < 1 else 0
 
@@ -96,7 +97,7 @@ def _score(worse: int, better: int, count: int, delta: float) -> float:
     """The score statistic of the hypothesis that the loss is ``delta``: it falls from above 0 to below 0."""
     a, c = 2 * count, -better * delta * (1 - delta)
     b = (2 * count + better - worse) * delta - worse - better
-    other = (math.sqrt(max(0.0, b * b - 4 * a * c)) - b) / (2 * a)  # the likeliest rate of pairs that are better
+    other = (math.sqrt(max(0.0, b * b - 4 * a * c)) - b) / (2 * a)  # the most likely rate of better pairs
     variance = count * (2 * other + delta * (1 - delta))
     gap = worse - better - count * delta
     if variance <= 0:
@@ -122,7 +123,7 @@ def _bootstrap(differences: Sequence[float], confidence: float) -> tuple[float, 
     at_once = max(1, 2_000_000 // count)
     sizes = [at_once] * (_RESAMPLES // at_once) + [_RESAMPLES % at_once]
     drawn = [torch.randint(count, (size, count), generator=generator, device="cpu") for size in sizes if size]
-    means = torch.cat([values[places].mean(dim=1) for places in drawn]).sort().values
+    means = torch.cat([values[indices].mean(dim=1) for indices in drawn]).sort().values
     below = (means < mean).double().mean() + (means == mean).double().mean() / 2
     normal = NormalDist()
     bias = normal.inv_cdf(min(max(float(below), 1 / _RESAMPLES), 1 - 1 / _RESAMPLES))
@@ -131,6 +132,6 @@ def _bootstrap(differences: Sequence[float], confidence: float) -> tuple[float, 
     ends = []
     for share in ((1 - confidence) / 2, (1 + confidence) / 2):
         z = bias + normal.inv_cdf(share)
-        place = normal.cdf(bias + z / (1 - skew * z))
-        ends.append(float(means[min(_RESAMPLES - 1, max(0, round(place * _RESAMPLES)))]))
+        quantile = normal.cdf(bias + z / (1 - skew * z))
+        ends.append(float(means[min(_RESAMPLES - 1, max(0, round(quantile * _RESAMPLES)))]))
     return ends[0], ends[1]

@@ -12,23 +12,23 @@ from pytest_evalcheck.expectations.comparison import Raised, Tolerance, differen
 from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.variants import PLAIN, Variant, read
 from pytest_evalcheck.variants.measurement import Cost, side_by_side
-from pytest_evalcheck.variants.paired_difference import Loss, loss, needed
+from pytest_evalcheck.variants.paired_difference import Loss, loss, samples_needed
 
 
 @dataclass(frozen=True)
 class Run:
-    """One configuration, and what it gave."""
+    """One configuration and its result."""
 
     name: str
     variant: Variant | None
     """None for the plain one."""
     value: Any
-    """What ``evaluate`` returned; of a variant that raised an error, that error."""
+    """The result of ``evaluate``; of a variant that raised an error, that error."""
 
 
 @dataclass(frozen=True)
 class Variants:
-    """What an evaluation gives in several configurations, the plain one first."""
+    """The results of an evaluation in several configurations, the plain one first."""
 
     all: tuple[Run, ...]
     evaluate: Callable[..., Any]
@@ -48,29 +48,28 @@ class Variants:
         raise KeyError(f"no configuration {name!r}; there are {', '.join(run.name for run in self.all)}")
 
     def agree(self, *, within: Tolerance | float | None = None) -> Any:
-        """Hold that every variant gives the value of the plain configuration, and return that.
+        """Check that every variant gives the value of the plain configuration, and return that value.
 
-        ``within`` is for variants that declare no tolerance of their own; a float is the relative tolerance and the
-        absolute one. A variant with a budget may lose that much of its scores, sample by sample, and the rest of its
-        value is held where it declares a tolerance too. A budget that the samples cannot decide is not kept: raise
-        their number.
+        ``within`` is for variants that declare no tolerance of their own; a float is both the relative and the absolute
+        tolerance. A variant with a budget may lose that much of its scores, sample by sample, and the rest of its value
+        is compared where it declares a tolerance too. A budget that the samples cannot decide fails: use more samples.
 
         Raises:
             CheckFailure: with the variant, both values and all other variants that differ.
         """
         usual = Variant({"": None}, within=within).tolerance or Tolerance()
-        broken = [made for run in self.all[1:] if (made := self._violation(run, usual)) is not None]
-        if not broken:
+        failures = [failure for run in self.all[1:] if (failure := self._failure(run, usual)) is not None]
+        if not failures:
             return self.all[0].value
-        first, *others = broken
+        first, *others = failures
         if others:
-            first.detail = "\n".join(filter(None, [first.detail, *(f"also {one.headline}" for one in others)]))
+            first.detail = "\n".join(filter(None, [first.detail, *(f"also {other.headline}" for other in others)]))
         raise first
 
     def loss(self, name: str, number: str | None = None, *, less_is_better: bool = False) -> Loss:
-        """How much a variant loses a sample, with a 95 % interval: `pytest_evalcheck.variants.paired_difference.loss`.
+        """The loss of a variant per sample, with a 95 % interval: `pytest_evalcheck.variants.paired_difference.loss`.
 
-        The value must be a list of scores, one a sample, or a mapping with such a list as ``number``; or have records,
+        The value must be a list with a score per sample, or a mapping with such a list as ``number``; or have records,
         as `pytest_evalcheck.Evaluated` has, with a field ``number``.
 
         Raises:
@@ -79,21 +78,19 @@ class Variants:
         run, count = self[name], len(self.samples)
         if isinstance(run.value, Raised):
             raise run.value.error
-        first, second = (_scores(one, number, count) for one in (self.all[0], run))
+        first, second = (_scores(item, number, count) for item in (self.all[0], run))
         return loss(second, first) if less_is_better else loss(first, second)
 
     @cached_property
     def costs(self) -> dict[str, Cost]:
-        """By name what each configuration costs, measured in turns; those that raised an error are left out."""
-        working = {run.name: run for run in self.all if not isinstance(run.value, Raised)}
-        ways = {
-            name: partial(self.evaluate, self.samples, **({} if run.variant is None else run.variant.config))
-            for name, run in working.items()
-        }
-        return side_by_side(ways, seconds=self.seconds)
+        """By name the cost of each configuration, measured in turns; those that raised an error are left out."""
+        working = [run for run in self.all if not isinstance(run.value, Raised)]
+        configs = {run.name: {} if run.variant is None else run.variant.config for run in working}
+        calls = {name: partial(self.evaluate, self.samples, **config) for name, config in configs.items()}
+        return side_by_side(calls, seconds=self.seconds)
 
     def table(self) -> str:
-        """Samples a second, speed-up, peak memory and difference of each configuration, as text to print."""
+        """Samples per second, speed-up, peak memory and difference of each configuration, as text to print."""
         rows = [("", "samples/s", "speed-up", "memory", "difference")]
         base = self.costs[PLAIN]
         for run in self.all:
@@ -101,12 +98,10 @@ class Variants:
             if cost is None:
                 rows.append((run.name, "-", "-", "-", str(run.value)))
                 continue
-            speed, memory = (
-                len(self.samples) / cost.seconds,
-                "-" if cost.memory is None else f"{cost.memory / 1024:.1f} KiB",
-            )
-            rows.append((run.name, f"{speed:,.4g}", f"{base.seconds / cost.seconds:.2f}x", memory, self._moved(run)))
-        widths = [max(len(row[place]) for row in rows) for place in range(4)]
+            speed, speedup = f"{len(self.samples) / cost.seconds:,.4g}", f"{base.seconds / cost.seconds:.2f}x"
+            memory = "-" if cost.memory is None else f"{cost.memory / 1024:.1f} KiB"
+            rows.append((run.name, speed, speedup, memory, self._change(run)))
+        widths = [max(len(row[i]) for row in rows) for i in range(4)]
         return "\n".join(
             "  ".join([row[0].ljust(widths[0]), *(row[i].rjust(widths[i]) for i in (1, 2, 3)), row[4]]).rstrip()
             for row in rows
@@ -115,47 +110,45 @@ class Variants:
     def __str__(self) -> str:
         return self.table()
 
-    def _violation(self, run: Run, usual: Tolerance) -> CheckFailure | None:
-        variant, expected = run.variant, self.all[0].value
+    def _failure(self, run: Run, usual: Tolerance) -> CheckFailure | None:
+        variant, actual, expected = run.variant, run.value, self.all[0].value
         assert variant is not None
-        seen = run.value
-        if isinstance(seen, Raised):
-            made = CheckFailure(f"{run.name!r} raised an error", expected="a value, as of 'plain'", actual=str(seen))
-            made.__cause__ = seen.error
-            return made
+        if isinstance(actual, Raised):
+            about = f"{run.name!r} raised an error"
+            failure = CheckFailure(about, expected="a value, as of 'plain'", actual=str(actual))
+            failure.__cause__ = actual.error
+            return failure
         if variant.budget is not None:
-            over = self._overspent(run, variant)
+            over = self._over_budget(run, variant)
             if over is not None or variant.within is None:
                 return over
-            seen, expected = (_without(one, variant.number) for one in (seen, expected))
-        found = difference(_compared(seen), _compared(expected), variant.tolerance or usual)
+            actual, expected = (_without(value, variant.number) for value in (actual, expected))
+        found = difference(_parts(actual), _parts(expected), variant.tolerance or usual)
         if found is None:
             return None
         at = f" at {found.path}" if found.path else ""
         more = f" (and {found.more} more)" if found.more else ""
         return CheckFailure(f"the value of {run.name!r}{at}", expected=found.expected, actual=found.actual + more)
 
-    def _overspent(self, run: Run, variant: Variant) -> CheckFailure | None:
+    def _over_budget(self, run: Run, variant: Variant) -> CheckFailure | None:
         lost = self.loss(run.name, variant.number, less_is_better=variant.less_is_better)
         assert variant.budget is not None
         verdict = lost.verdict(variant.budget)
         if verdict == "within":
             return None
-        said = {"beyond": "loses more than its budget", "undecided": "may lose more than its budget"}[verdict]
-        least = needed(variant.budget)
-        hint = f"\nat least {least} samples can tell, where none differs" if verdict == "undecided" and least else ""
-        expected = f"a loss of at most {variant.budget:g} a sample"
-        return CheckFailure(f"{run.name!r} {said}", expected=expected, actual=str(lost), detail=lost.grounds + hint)
+        loses = {"beyond": "loses more than its budget", "undecided": "may lose more than its budget"}[verdict]
+        least = samples_needed(variant.budget)
+        hint = f"\nat least {least} samples decide it, where none differs" if verdict == "undecided" and least else ""
+        expected = f"a loss of at most {variant.budget:g} per sample"
+        return CheckFailure(f"{run.name!r} {loses}", expected=expected, actual=str(lost), detail=lost.basis + hint)
 
-    def _moved(self, run: Run) -> str:
+    def _change(self, run: Run) -> str:
         if run.variant is None:
             return ""
-        found = difference(_compared(run.value), _compared(self.all[0].value), Tolerance(0.0, 0.0))
-        return (
-            "none"
-            if found is None
-            else f"{found.actual} for {found.expected}" + (f" at {found.path}" if found.path else "")
-        )
+        found = difference(_parts(run.value), _parts(self.all[0].value), Tolerance(0.0, 0.0))
+        if found is None:
+            return "none"
+        return f"{found.actual} for {found.expected}" + (f" at {found.path}" if found.path else "")
 
 
 def variants(
@@ -165,7 +158,7 @@ def variants(
     *,
     seconds: float = 1.0,
 ) -> Variants:
-    """Run ``evaluate(samples, **config)`` in every configuration, and first of all without any keyword.
+    """Run ``evaluate(samples, **config)`` in every configuration, and first without any keyword.
 
     ``samples`` is anything with a length that can be read again: a list, a data set, a tensor. ``configurations`` are
     by name a `Variant` or the keywords of ``evaluate``. Nothing is timed before `Variants.table` or `Variants.costs`
@@ -176,13 +169,9 @@ def variants(
         ValueError: when there is no sample or no configuration.
     """
     if not callable(evaluate):
-        raise TypeError(
-            f"evaluate is {show(evaluate)}; expected a function of samples and the keywords of a configuration"
-        )
+        raise TypeError(f"evaluate is {show(evaluate)}; expected a function of samples and keywords of a configuration")
     if not hasattr(samples, "__len__"):
-        raise TypeError(
-            f"samples are of type {type(samples).__name__}, without a length; expected a list or a data set"
-        )
+        raise TypeError(f"samples of type {type(samples).__name__}, without a length; expected a list or a data set")
     if len(samples) == 0:
         raise ValueError("there are no samples; expected at least one, on which configurations can differ")
     if not (isinstance(seconds, (int, float)) and 0 < seconds < math.inf):
@@ -192,12 +181,11 @@ def variants(
     if problems:
         raise TypeError("; ".join(problems))
     if not named:
-        raise ValueError(
-            "there are no configurations; expected some by name, such as {'batches of 4': {'batch_size': 4}}"
-        )
+        example = "{'batches of 4': {'batch_size': 4}}"
+        raise ValueError(f"there are no configurations; expected some by name, such as {example}")
     value = evaluate(samples)
     if value is None:
-        raise TypeError("evaluate returned None; expected the value that it worked out")
+        raise TypeError("evaluate returned None; expected the value that it computed")
     runs = [Run(PLAIN, None, value)]
     for name, variant in named.items():
         try:
@@ -207,46 +195,43 @@ def variants(
     return Variants(tuple(runs), evaluate, samples, seconds)
 
 
-def _compared(value: Any) -> Any:
-    """A value in parts that can be compared: of numbers with records both, the records in the order of their ids."""
+def _parts(value: Any) -> Any:
+    """A value in parts that can be compared: numbers, and records in the order of their ids, where it has both."""
     numbers, records = getattr(value, "numbers", None), getattr(value, "records", None)
     if not isinstance(numbers, Mapping):
         return value
-    parts = {"numbers": dict(numbers)}
-    return (
-        parts if records is None else {**parts, "records": [(place, dict(entry)) for place, entry in _sorted(records)]}
-    )
+    parts: dict[str, Any] = {"numbers": dict(numbers)}
+    if records is not None:
+        parts["records"] = [(i, dict(fields)) for i, fields in _sorted(records)]
+    return parts
 
 
 def _without(value: Any, number: str | None) -> Any:
-    parts = _compared(value)
+    """The parts of a value that a budget for ``number`` does not judge."""
+    parts = _parts(value)
     if not isinstance(parts, Mapping) or number is None:
         return {} if number is None else parts
-    kept = {key: part for key, part in parts.items() if key != number}
-    if isinstance(kept.get("numbers"), Mapping) and not isinstance(value, Mapping):
-        kept["numbers"] = {key: part for key, part in kept["numbers"].items() if key != number}
-        kept.pop("records", None)  # what became of each sample is the budget's
-    return kept
+    rest = {key: part for key, part in parts.items() if key != number}
+    if isinstance(rest.get("numbers"), Mapping) and not isinstance(value, Mapping):
+        rest["numbers"] = {key: part for key, part in rest["numbers"].items() if key != number}
+        rest.pop("records", None)  # the budget judges each sample
+    return rest
 
 
 def _scores(run: Run, number: str | None, count: int) -> list[float]:
-    value, records = run.value, getattr(run.value, "records", None)
+    scores, records = run.value, getattr(run.value, "records", None)
     if records is not None and number is not None:
-        found: Any = [entry.get(number) for _, entry in _sorted(records)]
-    elif isinstance(value, Mapping):
-        found = value.get(number) if number is not None else None
-    else:
-        found = value
-    found = plain(found)
-    found = found.tolist() if hasattr(found, "tolist") else found
-    right = isinstance(found, Sequence) and not isinstance(found, (str, bytes)) and len(found) == count
-    if not right or not all(isinstance(one, (int, float)) for one in found):
-        what = "a list" if number is None else f"a list as {number!r}"
-        raise TypeError(
-            f"{run.name!r} gave {show(value)}; expected {what} of {count} scores, one a sample, to tell what it loses"
-        )
-    return [float(one) for one in found]
+        scores = [fields.get(number) for _, fields in _sorted(records)]
+    elif isinstance(scores, Mapping):
+        scores = scores.get(number) if number is not None else None
+    scores = plain(scores)
+    scores = scores.tolist() if hasattr(scores, "tolist") else scores
+    listed = isinstance(scores, Sequence) and not isinstance(scores, (str, bytes)) and len(scores) == count
+    if not listed or not all(isinstance(score, (int, float)) for score in scores):
+        expected = f"a list{'' if number is None else f' as {number!r}'} of {count} scores, one per sample"
+        raise TypeError(f"{run.name!r} returned {show(run.value)}; expected {expected}, to compute its loss")
+    return [float(score) for score in scores]
 
 
 def _sorted(records: Any) -> list[Any]:
-    return sorted(records, key=lambda one: one[0])
+    return sorted(records, key=lambda record: record[0])

@@ -175,7 +175,7 @@ def test_a_pipeline_alone_becomes_a_loop_whatever_its_inputs_come_in(source):
 
 
 def test_hits_are_outputs_that_are_the_answer():
-    scored = transformers_pipeline_loop.scored
+    scored = transformers_pipeline_loop.default_score
     entities = [{"entity": "A", "score": 0.5}, {"entity": "B", "score": 1.0}]
     assert scored(entities, ("A", "B")) == {"hit": 1.0, "score": 0.75}
     assert scored(entities, "B") == {"hit": 0.0, "score": 0.75}

@@ -191,7 +191,7 @@ def test_without_a_known_order_ids_are_sorted_where_they_can_be():
         (
             lambda: PredictionsById().add([0], x=torch.tensor(1.0)),
             ValueError,
-            r"x: expected one row a sample.*is it a mean",
+            r"x: expected one row per sample.*is it a mean",
         ),
         (lambda: PredictionsById().add([0, 1], x=torch.ones(3)), ValueError, "x: expected 2 rows, one per id, got 3"),
         (lambda: PredictionsById().add([0], x={"a": 1}), TypeError, "x: expected a tensor.*got dict"),
@@ -442,7 +442,7 @@ def test_steps_without_losses_and_without_anything_but_ids():
     ("found", "error", "text"),
     [
         (3.0, TypeError, "step: expected it to return a StepResult, got float"),
-        (StepResult([0], torch.tensor(1.0)), ValueError, r"losses and items: expected one number a sample"),
+        (StepResult([0], torch.tensor(1.0)), ValueError, r"losses and items: expected one number per sample"),
         (StepResult([0], torch.ones(1), torch.ones(2)), ValueError, r"got \(1,\) and \(2,\)"),
         (
             StepResult([0], fields={"_x": [1]}),

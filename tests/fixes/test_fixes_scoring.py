@@ -271,8 +271,8 @@ def test_seeds_follow_content():
         ({"n_jobs": 1.5}, "n_jobs: expected a whole number"),
         ({"errors": "ignore"}, "expected one of 'raise', 'record'"),
         ({"chunk": "big"}, '"auto" or a number of documents'),
-        ({"chunk": 0}, "chunk: expected 1 or more"),
-        ({"window": -1}, "window: expected 1 or more"),
+        ({"chunk": 0}, "chunk: expected .* 1 or more, got 0"),
+        ({"window": -1}, "window: expected .* 1 or more, got -1"),
         ({"seed": "x"}, "seed: expected a whole number"),
         ({"timeout": -1}, "above 0"),
         ({"timeout": 1, "backend": "threads"}, "nothing can stop one"),
@@ -338,6 +338,11 @@ def test_a_bar_is_shown(capsys):
 
 
 def test_a_missing_library_is_named(monkeypatch):
-    monkeypatch.setitem(sys.modules, "joblib", None)
-    with pytest.raises(ModuleNotFoundError, match="joblib is needed for this and is not installed: pip install joblib"):
-        score_documents(cases.doubled, cases.numbered(2), backend="threads", n_jobs=2)
+    monkeypatch.setitem(sys.modules, "pebble", None)
+    message = r"pebble is needed for this and is not installed: pip install 'pytest-evalcheck\[scoring\]'"
+    with pytest.raises(ModuleNotFoundError, match=message):
+        score_documents(cases.doubled, cases.numbered(2), backend="processes", n_jobs=2)
+    scores = score_documents(cases.doubled, cases.numbered(2), n_jobs=2)
+    assert (scores, scores.report.backend) == ([0, 2], "serial")
+    assert "pip install 'pytest-evalcheck[scoring]'" in scores.report.why
+    assert score_documents(cases.doubled, cases.numbered(2), backend="threads", n_jobs=2) == [0, 2]

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import sqlite3
+import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 import scoring_cases as cases
@@ -131,8 +135,101 @@ def test_another_file_is_refused(tmp_path):
 
 def test_a_cache_survives_its_own_release_only(cache, monkeypatch):
     assert (computed(cache), computed(cache)) == (10, 0)
-    monkeypatch.setattr("pytest_evalcheck.fixes.scoring.cache.FORMAT", 2)
+    monkeypatch.setattr("pytest_evalcheck.fixes.scoring.cache.FORMAT", 3)
     assert computed(cache) == 10
     with sqlite3.connect(cache.path) as file:
         assert file.execute("SELECT COUNT(*) FROM scores").fetchone() == (20,)
     file.close()
+
+
+@pytest.mark.parametrize(
+    ("first", "other"),
+    [
+        ("import re\nWORD = re.compile('a')", "import re\nWORD = re.compile('b')"),
+        ("import numpy\nWORD = numpy.array([1])", "import numpy\nWORD = numpy.array([2])"),
+        ("class Config:\n    limit = 1\nWORD = Config()", "class Config:\n    limit = 2\nWORD = Config()"),
+        (
+            "from types import SimpleNamespace\nWORD = SimpleNamespace(a=1)",
+            "from types import SimpleNamespace\nWORD = SimpleNamespace(a=2)",
+        ),
+        ("from os.path import join as WORD", "from os.path import split as WORD"),
+    ],
+    ids=["regex", "array", "class", "namespace", "import"],
+)
+def test_values_of_the_module_are_in_the_fingerprint(first, other, tmp_path):
+    score = "\ndef score(document):\n    return WORD, document\n"
+    same, changed = (fingerprint(written(tmp_path, each + score).score) for each in (first, other))
+    assert fingerprint(written(tmp_path, first + score).score) == same != changed
+
+
+SCORER = """
+LIMIT = 1
+
+def helper(document):
+    return document + 1
+
+class Helper:
+    def help(self, document):
+        return document + 2
+
+class Base:
+    def inherited(self, document):
+        return document + 3
+
+class Scorer(Base):
+    def __init__(self):
+        self.helper = Helper()
+
+    def __call__(self, document):
+        return helper(document) + self.inherited(document) + self.helper.help(document) + LIMIT
+"""
+
+
+@pytest.mark.parametrize("edit", ["+ 1", "+ 2", "+ 3", "LIMIT = 1"])
+def test_what_a_callable_object_uses_is_in_the_fingerprint(edit, tmp_path):
+    same, changed = (
+        fingerprint(written(tmp_path, each).Scorer()) for each in (SCORER, SCORER.replace(edit, edit[:-1] + "7"))
+    )
+    assert fingerprint(written(tmp_path, SCORER).Scorer()) == same != changed
+
+
+def test_a_value_of_the_module_that_cannot_be_hashed_is_left_out(tmp_path):
+    module = written(
+        tmp_path, "import threading\nLOCK = threading.Lock()\ndef score(d):\n    with LOCK:\n        return d\n"
+    )
+    assert fingerprint(module.score) == fingerprint(module.score)
+
+
+def written(folder, source):
+    """A module from a file, whose source can be read; a new file each time, as sources are cached by path."""
+    place = Path(tempfile.mkdtemp(dir=folder))
+    (place / "scorer.py").write_text(source)
+    spec = importlib.util.spec_from_file_location("scorer", place / "scorer.py")
+    module = sys.modules["scorer"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_score_that_was_changed_or_moved_is_scored_again(cache):
+    assert computed(cache) == 10
+    cache.close()
+    with sqlite3.connect(cache.path) as file:
+        (one, first), (two, second) = file.execute("SELECT key, score FROM scores LIMIT 2").fetchall()
+        file.executemany("UPDATE scores SET score = ? WHERE key = ?", [(second, one), (first, two)])
+        (three,) = file.execute("SELECT key FROM scores WHERE key NOT IN (?, ?)", (one, two)).fetchone()
+        file.execute("UPDATE scores SET score = ? WHERE key = ?", (b"\x80\x04K\x07.", three))
+    file.close()
+    again = score_documents(cases.doubled, cases.numbered(10), cache=cache, backend="serial")
+    assert (again, again.report.computed) == ([2 * number for number in range(10)], 3)
+    assert computed(cache) == 0
+
+
+def test_a_damaged_file_is_named(cache):
+    assert computed(cache, documents=cases.numbered(3000)) == 3000
+    cache.close()
+    content = bytearray(cache.path.read_bytes())
+    content[4096:] = b"\xa5" * (len(content) - 4096)
+    cache.path.write_bytes(content)
+    for use in (lambda: computed(cache), lambda: len(cache), lambda: cache.put({b"key": 1})):
+        with pytest.raises(ValueError, match=r"scores is not a file of scores, or is damaged .*; delete it, or name"):
+            use()

@@ -13,8 +13,8 @@ from pytest_evalcheck.reports.results import OUTCOMES, Cell, Report
 NAMES = {
     "EC201": "cutting_a_stream_does_not_change_the_value",
     "EC203": "merging_shards_gives_the_value_of_the_whole",
-    "EC204": "reset_gives_back_a_new_metric",
-    "EC210": "a_rejected_batch_leaves_the_state_as_it_was",
+    "EC204": "reset_restores_the_initial_state",
+    "EC210": "a_rejected_batch_does_not_change_the_state",
 }
 
 

@@ -2,44 +2,57 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_evalcheck.adapters.accelerate.ranks import join_group
-from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Loop
-from pytest_evalcheck.kinds.loop.reference_loop import lent
-from pytest_evalcheck.kinds.loop.results import Evaluated
+from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop, evaluating
 
-OPTIONS: dict[str, tuple[Any, ...]] = {
-    "batch_size": BATCH_SIZES,
-    "iterable": (False, True),
-    "workers": (0, 2),
-}
-"""What may not change the numbers."""
+OPTIONS: dict[str, tuple[Any, ...]] = {"batch_size": BATCH_SIZES, "iterable": (False, True), "workers": (0, 2)}
+"""Options that must not change the numbers."""
 
 Step = Callable[[Any, Any], Mapping[str, Any]]
 Finish = Callable[[Mapping[str, Any]], Mapping[str, Any]]
 
 
-def loop(make: Callable[[], Any], model: Any, step: Step, finish: Finish, **fields: Any) -> Loop:
+def loop(create: Callable[[], Any], model: Any, step: Step, finish: Finish, **fields: Any) -> Loop:
     """The record of a loop around a model.
 
     Args:
-        make: a function that gives an `Accelerator`, called once a rank: it is the one that the loop prepares with.
+        create: a function that returns an `Accelerator`, called once per rank: the loop prepares with it.
         model: a ``torch.nn.Module``.
-        step: ``step(model, batch)`` gives tensors by name, each with a row a sample (or as many as there are beams).
+        step: ``step(model, batch)`` returns tensors by name, each with a row per sample (or as many as there are
+            beams).
         finish: from all gathered rows by name, joined into one tensor each, to numbers by name.
-        fields: of `Loop`, beside or instead of these.
+        fields: of `Loop`, added to these or instead of them.
     """
-    run = _Run(make, model, step, finish)
-    plain = {"options": OPTIONS, "model": model, "on_rank": run.on_rank}
-    return Loop(evaluate=run, **{**plain, **fields})
+    run = _Run(create, model, step, finish)
+    known = {"options": OPTIONS, "model": model, "on_rank": run.on_rank}
+    return Loop(evaluate=run, **{**known, **fields})
+
+
+def join_group() -> None:
+    """Let accelerate use the ``torch.distributed`` group of this process, whatever it used before.
+
+    An `Accelerator` that is created afterwards belongs to this rank. The process must end with its group: the
+    environment variables that a launcher would set stay.
+    """
+    import torch.distributed as dist
+    from accelerate.state import AcceleratorState, GradientState, PartialState
+
+    rank = str(dist.get_rank())
+    os.environ.update(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE=str(dist.get_world_size()))
+    # accelerate asks for them, though the group exists already.
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", "29500")
+    for state in (AcceleratorState, GradientState, PartialState):
+        state._reset_state()
 
 
 @dataclass(frozen=True)
 class _Run:
-    make: Callable[[], Any]
+    create: Callable[[], Any]
     model: Any
     step: Step
     finish: Finish
@@ -48,47 +61,41 @@ class _Run:
         import torch
         from torch.utils.data import DataLoader
 
-        accelerator = self.make()
-        source = _Numbered(data.stream(ids=True) if iterable else data, data.collate, iterable)
-        samples = source.items if iterable else source
-        loader = DataLoader(samples, batch_size, num_workers=workers, collate_fn=source.collate)
+        accelerator, samples = self.create(), _WithIds(data)
+        dataset = data.stream(ids=True) if iterable else samples
+        loader = DataLoader(dataset, batch_size, num_workers=workers, collate_fn=samples.collate)
         model, loader = accelerator.prepare(self.model, loader)
         gathered: list[Any] = []
-        with lent(self.model):
+        with evaluating(self.model):
             for ids, batch in loader:
                 gathered.append(accelerator.gather_for_metrics({"ids": ids, **self.step(model, batch)}))
-        rows = {name: torch.cat([one[name] for one in gathered]) for name in gathered[0]}
+        rows = {name: torch.cat([tensors[name] for tensors in gathered]) for name in gathered[0]}
         ids = rows.pop("ids").tolist()
-        return Evaluated(self.finish(rows), _records(ids, rows))
+        # Several answers per sample cannot be assigned to samples: only fields with a row each become records.
+        fields = {name: tensor.tolist() for name, tensor in rows.items() if len(tensor) == len(ids)}
+        records = [(i, {name: values[row] for name, values in fields.items()}) for row, i in enumerate(ids)]
+        return Evaluated(self.finish(rows), records)
 
     def on_rank(self, data: Any, batch_size: int = 2) -> Evaluated:
-        """What this rank of a ``torch.distributed`` group reports."""
+        """The result of this rank of a ``torch.distributed`` group."""
         join_group()
         return self(data, batch_size)
 
 
 @dataclass(frozen=True)
-class _Numbered:
-    """Samples with their ids, and the collate of both."""
+class _WithIds:
+    """A data set of ``(id, sample)``."""
 
-    items: Any
-    rows: Callable[[list[Any]], Any]
-    given: bool
+    data: Any
 
     def __len__(self) -> int:
-        return len(self.items)
+        return len(self.data)
 
-    def __getitem__(self, place: int) -> Any:
-        return place, self.items[place]
+    def __getitem__(self, index: int) -> Any:
+        return index, self.data[index]
 
-    def collate(self, numbered: list[Any]) -> tuple[Any, Any]:
+    def collate(self, rows: list[Any]) -> tuple[Any, Any]:
         """The ids of some samples, and their batch."""
         import torch
 
-        return torch.tensor([one for one, _ in numbered]), self.rows([sample for _, sample in numbered])
-
-
-def _records(ids: list[int], rows: Mapping[str, Any]) -> list[tuple[int, dict[str, Any]]]:
-    """The ids with those fields that have a row each: several answers a sample are not told apart."""
-    fields = {name: each.tolist() for name, each in rows.items() if len(each) == len(ids)}
-    return [(one, {name: each[place] for name, each in fields.items()}) for place, one in enumerate(ids)]
+        return torch.tensor([i for i, _ in rows]), self.data.collate([sample for _, sample in rows])

@@ -6,17 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from pytest_evalcheck.adapters.common import loader_order
-from pytest_evalcheck.adapters.common.training_limits import STEPS, outcome
-from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Loop
-from pytest_evalcheck.kinds.loop.results import Evaluated
+from pytest_evalcheck.adapters.common.loops import TRAINING_STEPS, split_records, training_outcome
+from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "batch_size": BATCH_SIZES,
     "microbatch": (None, 1, 2, 3),
     "workers": (0, 2),
 }
-"""What may not change the numbers: the loader, and in which parts a batch goes through the model."""
+"""Options that must not change the numbers: of the loader, and the size of the parts of a batch."""
 LABEL = "drawn"
 
 
@@ -28,19 +26,19 @@ def record(trainer: Any) -> Loop:
 def loop(trainer: Any, *, retries: bool = False, **fields: Any) -> Loop:
     """The record of a `Trainer`: it evaluates what is drawn, collated by the collate of the target's inputs.
 
-    Records are the rows of what ``eval_forward`` gave, where that is a tensor with a row a sample; else there are none.
-    It has no training: `Trainer.fit` ends for good, so that a target gives one with ``train=...`` (`training`). Name
-    the module inside with ``model=...``: Composer calls the ``forward`` of its own, which no hook sees.
+    Records are the rows of what ``eval_forward`` returned, where that is a tensor with a row per sample; else there are
+    none. It has no training: `Trainer.fit` cannot continue after its end, so a target passes ``train=...``
+    (`training`). Name the module inside with ``model=...``: Composer calls its own ``forward``, which no hook sees.
 
     Args:
         trainer: a `Trainer` of any model with metrics.
-        retries: whether evaluators have automatic micro-batches, which Composer refuses on the CPU: it is set behind
-            its back.
-        fields: of `Loop`, beside or instead of what is known of a `Trainer`.
+        retries: whether evaluators have automatic micro-batches, which Composer refuses on the CPU: the adapter sets
+            them past that check.
+        fields: of `Loop`, added to those of a `Trainer` or instead of them.
     """
     run = _Run(trainer, retries)
-    plain = {"evaluators": run.evaluators, "options": OPTIONS, "model": trainer.state.model, "source": trainer}
-    return Loop(evaluate=run.evaluate, retries=retries, **{**plain, **fields})
+    known = {"evaluators": run.evaluators, "options": OPTIONS, "model": trainer.state.model, "source": trainer}
+    return Loop(evaluate=run.evaluate, retries=retries, **{**known, **fields})
 
 
 class _Run:
@@ -64,20 +62,20 @@ class _Run:
         ]
         with self._automatic(evaluators) if self.retries else nullcontext(), _outputs(self.trainer) as outputs:
             self.trainer.eval(eval_dataloader=evaluators)
-        records = loader_order.apart(self._rows(outputs), [len(sets[name]) for name in names])
+        records = split_records(self._rows(outputs), [len(sets[name]) for name in names])
         computed = self.trainer.state.eval_metrics
-        numbers = [{key: one.compute().item() for key, one in computed[name].items()} for name in names]
+        numbers = [{key: metric.compute().item() for key, metric in computed[name].items()} for name in names]
         return dict(zip(names, map(Evaluated, numbers, records), strict=True))
 
     def _rows(self, outputs: Sequence[Any]) -> list[dict[str, Any]] | None:
-        """The rows of all outputs; None where there are none, or where some were made again."""
-        if self.retries or not outputs or not all(map(_has_rows, outputs)):
+        """The rows of all outputs; None where there are none, or where some may be repeated."""
+        if self.retries or not outputs or not all(getattr(o, "ndim", 0) > 0 and hasattr(o, "tolist") for o in outputs):
             return None
-        return [{"output": row} for one in outputs for row in one.tolist()]
+        return [{"output": row} for output in outputs for row in output.tolist()]
 
     @contextmanager
     def _automatic(self, evaluators: Sequence[Any]) -> Iterator[None]:
-        """With micro-batches that are halved when memory runs out: what Composer sets before it checks for a GPU."""
+        """With micro-batches that are halved when memory runs out, as Composer sets before it checks for a GPU."""
         from composer.core import Callback
 
         class Automatic(Callback):  # type: ignore[misc]
@@ -94,11 +92,12 @@ class _Run:
             self.trainer.state.callbacks.remove(callback)
 
 
-def training(make: Callable[..., Any], seed: int = 0) -> Callable[[Any, Callable[[], None]], dict[str, Any]]:
-    """What trains in a `Loop`; ``make(train_dataloader=, max_duration=, callbacks=, seed=)`` gives a `Trainer`."""
+def training(create: Callable[..., Any], seed: int = 0) -> Callable[[Any, Callable[[], None]], dict[str, Any]]:
+    """``train`` of a `Loop`; ``create(train_dataloader=, max_duration=, callbacks=, seed=)`` returns a `Trainer`."""
 
     def train(data: Any, between: Callable[[], None]) -> dict[str, Any]:
         from composer.core import Callback
+        from torch.utils.data import DataLoader
 
         losses: list[float] = []
 
@@ -106,17 +105,15 @@ def training(make: Callable[..., Any], seed: int = 0) -> Callable[[Any, Callable
             def batch_end(self, state: Any, logger: Any) -> None:
                 del logger
                 losses.append(float(state.loss.detach()))
-                if len(losses) == STEPS // 2:
+                if len(losses) == TRAINING_STEPS // 2:
                     between()
 
-        trainer = make(
-            train_dataloader=_shuffled(data),
-            max_duration=f"{STEPS}ba",
-            callbacks=[Between()],
-            seed=seed,
-        )
+        # Every sample twice, so that there are as many as full batches of two need.
+        loader = DataLoader(list(data) * 2, 2, shuffle=True, collate_fn=data.collate)
+        duration = f"{TRAINING_STEPS}ba"
+        trainer = create(train_dataloader=loader, max_duration=duration, callbacks=[Between()], seed=seed)
         trainer.fit()
-        return outcome(losses, trainer.state.model)
+        return training_outcome(losses, trainer.state.model)
 
     return train
 
@@ -127,30 +124,19 @@ def _loader(data: Any, *, batch_size: int = 2, workers: int = 0) -> Any:
     return DataLoader(data, batch_size, num_workers=workers, collate_fn=data.collate)
 
 
-def _shuffled(data: Any) -> Any:
-    """Twice the samples, so that there are as many as full batches of two need."""
-    from torch.utils.data import DataLoader
-
-    return DataLoader(list(data) * 2, 2, shuffle=True, collate_fn=data.collate)
-
-
-def _has_rows(value: Any) -> bool:
-    return getattr(value, "ndim", 0) > 0 and hasattr(value, "tolist")
-
-
 @contextmanager
 def _outputs(trainer: Any) -> Iterator[list[Any]]:
-    """What ``eval_forward`` gives, as it comes."""
+    """The outputs of ``eval_forward``, as they come."""
     model = trainer._original_model
-    seen: list[Any] = []
-    plain = model.eval_forward
+    outputs: list[Any] = []
+    forward = model.eval_forward
 
-    def noting(*arguments: Any, **named: Any) -> Any:
-        seen.append(plain(*arguments, **named))
-        return seen[-1]
+    def recording(*args: Any, **kwargs: Any) -> Any:
+        outputs.append(forward(*args, **kwargs))
+        return outputs[-1]
 
-    model.eval_forward = noting
+    model.eval_forward = recording
     try:
-        yield seen
+        yield outputs
     finally:
         del model.eval_forward

@@ -8,10 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from pytest_evalcheck.adapters.common import loader_order
-from pytest_evalcheck.adapters.common.training_limits import STEPS, outcome
-from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Loop
-from pytest_evalcheck.kinds.loop.results import Evaluated
+from pytest_evalcheck.adapters.common.loops import TRAINING_STEPS, loader_order, training_outcome, with_ids
+from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop, LoopData
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "batch_size": BATCH_SIZES,
@@ -19,7 +17,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "workers": (0, 2),
     "inference_mode": (True, False),
 }
-"""What may not change the numbers: the loader, and what gradients are turned off with."""
+"""Options that must not change the numbers: of the loader, and how gradients are disabled."""
 
 
 def record(module: Any) -> Loop:
@@ -27,62 +25,65 @@ def record(module: Any) -> Loop:
     return loop(module)
 
 
-def loop(module: Any, way: Literal["validate", "test"] = "validate", **fields: Any) -> Loop:
+def loop(module: Any, method: Literal["validate", "test"] = "validate", **fields: Any) -> Loop:
     """The record of a module, which is evaluated by a new `Trainer` every time.
 
-    The numbers are those that are logged. Records are the rows of what ``validation_step`` or ``test_step`` returns,
-    as a tensor with a row a sample, or a mapping of such tensors; where it returns anything else there are none.
-    Several loaders are evaluated at once where the step takes a ``dataloader_idx``.
+    The numbers are those that are logged. Records are the rows of the result of ``validation_step`` or ``test_step``,
+    a tensor with a row per sample, or a mapping of such tensors; for any other result there are none. Several loaders
+    are evaluated at once where the step takes a ``dataloader_idx``.
 
     Args:
         module: any `LightningModule`. It is trained where it has a ``training_step``.
-        way: which method of the `Trainer` is the loop.
-        fields: of `Loop`, beside or instead of what is known of a module.
+        method: which method of the `Trainer` is the loop.
+        fields: of `Loop`, added to those of a module or instead of them.
     """
-    run = _Run(module, way)
-    trains = run.trains() and way == "validate"
-    known: dict[str, Any] = {"train": run.train} if trains else {}
+    run = _Run(module, method)
+    known: dict[str, Any] = {"options": OPTIONS, "model": module, "source": module}
+    if method == "validate" and run.trains():
+        known["train"] = run.train
     if run.takes_several():
         known["evaluators"] = run.evaluators
-    plain = {"options": OPTIONS, "model": module, "source": module, **known}
-    return Loop(evaluate=run.evaluate, **{**plain, **fields})
+    return Loop(evaluate=run.evaluate, **{**known, **fields})
 
 
 class _Run:
-    def __init__(self, module: Any, way: str) -> None:
-        self.module, self.way = module, way
+    def __init__(self, module: Any, method: str) -> None:
+        self.module, self.method = module, method
         self._fitting: Any = None
 
     def evaluate(self, data: Any, batch_size: int = 2, inference_mode: bool = True, **loading: Any) -> Evaluated:
         """The numbers that are logged of these samples, and records of them."""
         loader = _loader(data, batch_size, **loading)
-        found = self._within(loader) if self._fitting is not None else self._run([loader], inference_mode)[0]
-        rows = None if found.records is None else [row for _, row in found.records]
-        places = loader_order.order(len(data), batch_size, **loading)
-        return found if rows is None else Evaluated(found.numbers, loader_order.placed(rows, places))
+        result = self._within_fit(loader) if self._fitting is not None else self._run([loader], inference_mode)[0]
+        if result.records is None:
+            return result
+        rows = [row for _, row in result.records]
+        return Evaluated(result.numbers, with_ids(rows, loader_order(len(data), batch_size, **loading)))
 
     def evaluators(self, sets: Mapping[str, Any], order: Sequence[str] = (), batch_size: int = 2) -> dict[str, Any]:
         """The same of several data sets, in one run over their loaders in this order."""
         names = list(order or sets)
-        found = self._run([_loader(sets[name], batch_size) for name in names], True)
-        return dict(zip(names, found, strict=True))
+        results = self._run([_loader(sets[name], batch_size) for name in names], True)
+        return dict(zip(names, results, strict=True))
 
     def _run(self, loaders: list[Any], inference_mode: bool) -> list[Evaluated]:
-        noted = _noted(self.way, loaders)
+        recorder = _recorder(self.method, loaders)
         with _quiet():
-            trainer = _trainer([noted], inference_mode=inference_mode)
-            logged = getattr(trainer, self.way)(self.module, loaders, verbose=False)
-        plain = [{_own(name, place): value for name, value in one.items()} for place, one in enumerate(logged)]
-        numbers = plain if len(loaders) > 1 else logged
-        return [Evaluated(*one) for one in zip(numbers, noted.records(), strict=True)]
+            trainer = _trainer([recorder], inference_mode=inference_mode)
+            numbers = getattr(trainer, self.method)(self.module, loaders, verbose=False)
+        if len(loaders) > 1:
+            suffixes = [f"/dataloader_idx_{i}" for i in range(len(loaders))]
+            pairs = zip(numbers, suffixes, strict=True)
+            numbers = [{name.removesuffix(end): value for name, value in own.items()} for own, end in pairs]
+        return list(map(Evaluated, numbers, recorder.records()))
 
-    def _within(self, loader: Any) -> Evaluated:
+    def _within_fit(self, loader: Any) -> Evaluated:
         """As ``fit`` validates between two steps, with this loader."""
         trainer = self._fitting
-        noted, validation = _noted("validate", [loader]), trainer.fit_loop.epoch_loop.val_loop
+        recorder, validation = _recorder("validate", [loader]), trainer.fit_loop.epoch_loop.val_loop
         source, before = validation._data_source, validation._data_source.instance
         source.instance, validation._combined_loader = loader, None
-        trainer.callbacks.append(noted)
+        trainer.callbacks.append(recorder)
         first = trainer._logger_connector._first_loop_iter
         trainer.validating = True
         try:
@@ -90,56 +91,44 @@ class _Run:
         finally:
             trainer.training = True
             trainer._logger_connector._first_loop_iter = first
-            trainer.callbacks.remove(noted)
-            source.instance, validation._combined_loader = before, None  # which it sets up anew
+            trainer.callbacks.remove(recorder)
+            source.instance, validation._combined_loader = before, None  # which it sets up again
         numbers = {name: value.item() for name, value in trainer.callback_metrics.items()}
-        return Evaluated({name: value for name, value in numbers.items() if name in noted.logged}, noted.records()[0])
+        logged = {name: value for name, value in numbers.items() if name in recorder.logged}
+        return Evaluated(logged, recorder.records()[0])
 
     def takes_several(self) -> bool:
-        """Whether the step is told from which of several loaders a batch is."""
-        step = getattr(self.module, {"validate": "validation_step", "test": "test_step"}[self.way])
+        """Whether the step takes the index of the loader of a batch."""
+        step = getattr(self.module, {"validate": "validation_step", "test": "test_step"}[self.method])
         return "dataloader_idx" in inspect.signature(step).parameters
 
     def trains(self) -> bool:
         """Whether the module has a training of its own."""
         from lightning_utilities.core.overrides import is_overridden
 
-        cls = next(each for each in type(self.module).__mro__ if each.__name__ == "LightningModule")
+        cls = next(base for base in type(self.module).__mro__ if base.__name__ == "LightningModule")
         return all(is_overridden(name, self.module, cls) for name in ("training_step", "configure_optimizers"))
 
     def train(self, data: Any, between: Callable[[], None]) -> dict[str, Any]:
-        """The loss of every step and the parameters at the end, as ``fit`` makes them."""
+        """The loss of every step of ``fit`` and the parameters at the end."""
         losses: list[float] = []
 
         class Between(_callback()):  # type: ignore[misc]
-            def on_train_batch_end(self, _trainer: Any, _module: Any, outputs: Any, _batch: Any, place: int) -> None:
+            def on_train_batch_end(self, _trainer: Any, _module: Any, outputs: Any, _batch: Any, index: int) -> None:
                 losses.append(float(outputs["loss"] if isinstance(outputs, Mapping) else outputs))
-                if place + 1 == STEPS // 2:
+                if index + 1 == TRAINING_STEPS // 2:
                     between()
 
         with _quiet():
-            self._fitting = trainer = _trainer([Between()], max_steps=STEPS, limit_val_batches=1.0)
-            loader = _loader(_Repeated(data, 2 * STEPS), 2, shuffle=True)
+            self._fitting = trainer = _trainer([Between()], max_steps=TRAINING_STEPS, limit_val_batches=1.0)
+            # The samples repeat until there are as many as the steps need.
+            samples = (list(data) * 2 * TRAINING_STEPS)[: 2 * TRAINING_STEPS]
+            loader = _loader(LoopData(samples, data.collate), 2, shuffle=True)
             try:
                 trainer.fit(self.module, loader, val_dataloaders=_loader(data, 2))
             finally:
                 self._fitting = None
-        return outcome(losses, self.module)
-
-
-class _Repeated:
-    """The samples of a data set again and again, so that there are as many."""
-
-    def __init__(self, data: Any, count: int) -> None:
-        self._data, self._count, self.collate = data, count, data.collate
-
-    def __len__(self) -> int:
-        return self._count
-
-    def __getitem__(self, place: int) -> Any:
-        if not 0 <= place < self._count:
-            raise IndexError(place)
-        return self._data[place % len(self._data)]
+        return training_outcome(losses, self.module)
 
 
 def _loader(data: Any, batch_size: int, *, iterable: bool = False, workers: int = 0, shuffle: bool = False) -> Any:
@@ -150,7 +139,7 @@ def _loader(data: Any, batch_size: int, *, iterable: bool = False, workers: int 
 
 
 def _callback() -> Any:
-    """The class of callbacks of the Lightning that is there, which has two names."""
+    """The class of callbacks of the installed Lightning, which has two names."""
     return _lightning().Callback
 
 
@@ -167,7 +156,7 @@ def _trainer(callbacks: list[Any], **options: Any) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without advice about loaders, and notes about accelerators."""
+    """Without its advice about loaders, and its messages about accelerators."""
     import logging
 
     loggers = [logging.getLogger(name) for name in ("lightning.pytorch", "pytorch_lightning")]
@@ -176,28 +165,24 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(logging.ERROR)
     try:
         with warnings.catch_warnings():
-            for text in (
-                ".*does not have many workers.*",
-                ".*smaller than the logging interval.*",
-                ".*`IterableDataset`.*",
-            ):
-                warnings.filterwarnings("ignore", message=text)
+            advice = "does not have many workers|smaller than the logging interval|`IterableDataset`"
+            warnings.filterwarnings("ignore", message=f".*({advice}).*")
             yield
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
 
 
-def _noted(way: str, loaders: list[Any]) -> Any:
-    """A callback that keeps what every step returned, and which numbers were logged."""
-    stage = {"validate": "validation", "test": "test"}[way]
+def _recorder(method: str, loaders: list[Any]) -> Any:
+    """A callback that records the result of every step, and the names of the numbers that were logged."""
+    stage = {"validate": "validation", "test": "test"}[method]
 
-    class Noted(_callback()):  # type: ignore[misc]
+    class Recorder(_callback()):  # type: ignore[misc]
         def __init__(self) -> None:
             self.rows: list[list[Any] | None] = [[] for _ in loaders]
             self.logged: set[str] = set()
 
-        def _end(self, _trainer: Any, _module: Any, outputs: Any, _batch: Any, _place: int, loader: int = 0) -> None:
+        def _end(self, _trainer: Any, _module: Any, outputs: Any, _batch: Any, _index: int, loader: int = 0) -> None:
             rows, before = _rows(outputs), self.rows[loader]
             self.rows[loader] = None if rows is None or before is None else before + rows
 
@@ -207,23 +192,19 @@ def _noted(way: str, loaders: list[Any]) -> Any:
         def records(self) -> list[Any]:
             return [None if rows is None else list(enumerate(rows)) for rows in self.rows]
 
-    setattr(Noted, f"on_{stage}_batch_end", Noted._end)
-    setattr(Noted, f"on_{stage}_epoch_end", Noted._epoch_end)
-    return Noted()
+    setattr(Recorder, f"on_{stage}_batch_end", Recorder._end)
+    setattr(Recorder, f"on_{stage}_epoch_end", Recorder._epoch_end)
+    return Recorder()
 
 
 def _rows(outputs: Any) -> list[dict[str, Any]] | None:
-    """The rows of the tensors that a step returned, or None where it returned no such thing."""
+    """The rows of the tensors that a step returned, or None where it returned anything else."""
     import torch
 
     fields = dict(outputs) if isinstance(outputs, Mapping) else {"prediction": outputs}
-    if not all(isinstance(each, torch.Tensor) and each.dim() for each in fields.values()):
+    if not all(isinstance(value, torch.Tensor) and value.dim() for value in fields.values()):
         return None
-    counts = {len(each) for each in fields.values()}
+    counts = {len(value) for value in fields.values()}
     if len(counts) != 1:
         return None
-    return [{name: each[row].tolist() for name, each in fields.items()} for row in range(counts.pop())]
-
-
-def _own(name: str, place: int) -> str:
-    return name.removesuffix(f"/dataloader_idx_{place}")
+    return [{name: value[row].tolist() for name, value in fields.items()} for row in range(counts.pop())]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from pytest_evalcheck.kinds.wrapper.outputs import settled
+from pytest_evalcheck.kinds.wrapper.outputs import plain_copy
 from pytest_evalcheck.kinds.wrapper.subject import Wrapper
 
 
@@ -19,7 +19,7 @@ def record(module: Any) -> Wrapper:
     def forward(batch: Any) -> Any:
         with _recorded(module) as logged:
             returned = module.validation_step(batch, 0)
-        values = {name: settled(value.compute() if _is_metric(value) else value) for name, value in logged.items()}
+        values = {name: plain_copy(value.compute() if _is_metric(value) else value) for name, value in logged.items()}
         for name, metric in module.named_modules():
             if name and _is_metric(metric):
                 metric.reset()  # as the end of an epoch does

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from pytest_evalcheck.kinds.decoder.record import Decoder, truncate_at_stop
-from pytest_evalcheck.strategies.padding import Side, padded
+from pytest_evalcheck.strategies.samples import Side, padded
 
 _CACHE_NAMES = ("past_key_values", "cache_params", "past_buckets_states", "state")
 """The names of the cache among the parameters of forwards and in their outputs."""

@@ -1,4 +1,4 @@
-"""transformers: the ``evaluate`` or the ``predict`` of a `Trainer`, and the training that surrounds them."""
+"""transformers: the ``evaluate`` or the ``predict`` of a `Trainer`, and its training."""
 
 from __future__ import annotations
 
@@ -7,11 +7,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pytest_evalcheck.adapters.accelerate.ranks import join_group
-from pytest_evalcheck.adapters.common import loader_order
-from pytest_evalcheck.adapters.common.training_limits import STEPS, outcome
-from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Loop
-from pytest_evalcheck.kinds.loop.results import Evaluated
+from pytest_evalcheck.adapters.accelerate.loop import join_group
+from pytest_evalcheck.adapters.common.loops import (
+    TRAINING_STEPS,
+    loader_order,
+    split_records,
+    training_outcome,
+    with_ids,
+)
+from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "batch_size": BATCH_SIZES,
@@ -21,7 +25,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "workers": (0, 2),
     "pin_memory": (True, False),
 }
-"""What may not change the numbers: settings of an evaluation, and whether the data set has a length."""
+"""Options that must not change the numbers: settings of an evaluation, and whether the data set has a length."""
 IGNORED = -100
 
 _SETTINGS = {
@@ -31,7 +35,7 @@ _SETTINGS = {
     "workers": "dataloader_num_workers",
     "pin_memory": "dataloader_pin_memory",
 }
-_OF_THE_RUN = ("_runtime", "_per_second", "_time", "epoch")
+_TIMINGS = ("_runtime", "_per_second", "_time", "epoch")
 
 
 def record(trainer: Any) -> Loop:
@@ -39,57 +43,62 @@ def record(trainer: Any) -> Loop:
     return loop(trainer)
 
 
-def loop(trainer: Any, way: Literal["evaluate", "predict"] = "evaluate", **fields: Any) -> Loop:
+def loop(trainer: Any, method: Literal["evaluate", "predict"] = "evaluate", **fields: Any) -> Loop:
     """The record of a `Trainer`: it evaluates what is drawn, collated by the collate of the target's inputs.
 
-    A record of a sample is its row of the predictions and of the labels, less what pads them; its id is its place, by
-    which ``predict`` gives them back. ``evaluate`` hands out predictions only to ``compute_metrics``: without that
-    there are no records. The names of the numbers have no prefix, and what tells of time is left out.
+    A record of a sample is its row of the predictions and of the labels without padding; its id is its index, in whose
+    order ``predict`` returns them. ``evaluate`` passes predictions to ``compute_metrics`` alone: without that there are
+    no records. The names of the numbers have no prefix, and timings are left out.
 
     Args:
         trainer: any `Trainer`; its data sets and its collator are replaced.
-        way: which of its methods is the loop.
-        fields: of `Loop`, beside or instead of what is known of a `Trainer`; ``options={...}`` names fewer of
-            `OPTIONS`, or any attributes of its arguments.
+        method: which of its methods is the loop.
+        fields: of `Loop`, added to those of a `Trainer` or instead of them; ``options={...}`` names fewer of `OPTIONS`,
+            or any attributes of its arguments.
     """
-    run = _Run(trainer, way)
-    known = {"evaluators": run.evaluators} if way == "evaluate" else {}
-    plain = {"train": run.train, "model": trainer.model, "source": trainer, "options": OPTIONS, "on_rank": run.on_rank}
-    return Loop(evaluate=run.evaluate, **{**plain, **known, **fields})
+    run = _Run(trainer, method)
+    known = {"train": run.train, "model": trainer.model, "source": trainer, "options": OPTIONS, "on_rank": run.on_rank}
+    if method == "evaluate":
+        known["evaluators"] = run.evaluators
+    return Loop(evaluate=run.evaluate, **{**known, **fields})
 
 
 @dataclass(frozen=True)
 class _Run:
     trainer: Any
-    way: str
+    method: str
 
     def evaluate(self, data: Any, batch_size: int = 2, iterable: bool = False, **settings: Any) -> Evaluated:
         """The numbers and records of these samples."""
         samples = data.stream() if iterable else data
-        places = loader_order.order(len(data), batch_size, iterable=iterable, workers=settings.get("workers", 0))
-        with self._as_asked(data, batch_size=batch_size, **settings), _calling(self.trainer), self._noted() as seen:
-            if self.way == "predict":
+        ids = loader_order(len(data), batch_size, iterable=iterable, workers=settings.get("workers", 0))
+        settings["batch_size"] = batch_size
+        with self._settings(data, **settings), _calling(self.trainer), self._outputs() as outputs:
+            if self.method == "predict":
                 output = self.trainer.predict(samples)
-                seen[:] = [(output.predictions, output.label_ids)]
-                return Evaluated(_numbers(output.metrics, "test_"), _records(seen, places))
-            return Evaluated(_numbers(self.trainer.evaluate(samples), "eval_"), _records(seen, places))
+                outputs[:] = [(output.predictions, output.label_ids)]
+                numbers = _numbers(output.metrics, "test_")
+            else:
+                numbers = _numbers(self.trainer.evaluate(samples), "eval_")
+        rows = _rows(outputs)
+        return Evaluated(numbers, None if rows is None else with_ids(rows, ids))
 
     def on_rank(self, data: Any, batch_size: int = 2) -> Evaluated:
-        """The same on a rank of the ``torch.distributed`` group of this process; each of them reports all samples."""
+        """The same on a rank of the ``torch.distributed`` group of this process; each rank reports all samples."""
         join_group()
         args = self.trainer.args
-        vars(args).pop("_setup_devices", None)  # what it found of one process
-        _ = args.device  # found anew, which resets what an Accelerator would hold already
+        vars(args).pop("_setup_devices", None)  # cached for one process
+        _ = args.device  # cached again, which resets the state that an Accelerator would share
         self.trainer.create_accelerator_and_postprocess()
         return self.evaluate(data, batch_size)
 
     def evaluators(self, sets: Mapping[str, Any], order: Sequence[str] = (), **settings: Any) -> dict[str, Evaluated]:
         """Those of several data sets, by name, as one call evaluates them in this order."""
         names = list(order or sets)
-        with self._as_asked(sets[names[0]], **settings), _calling(self.trainer), self._noted() as seen:
-            found = self.trainer.evaluate({name: sets[name] for name in names})
-        records = loader_order.apart(_rows(seen), [len(sets[name]) for name in names])
-        numbers = [_numbers(found, f"eval_{name}_", strictly=True) for name in names]
+        with self._settings(sets[names[0]], **settings), _calling(self.trainer), self._outputs() as outputs:
+            metrics = self.trainer.evaluate({name: sets[name] for name in names})
+        records = split_records(_rows(outputs), [len(sets[name]) for name in names])
+        numbers = [_numbers(metrics, f"eval_{name}_", strictly=True) for name in names]
         return dict(zip(names, map(Evaluated, numbers, records), strict=True))
 
     def train(self, data: Any, between: Callable[[], None]) -> dict[str, Any]:
@@ -100,7 +109,7 @@ class _Run:
 
         class HalfWay(TrainerCallback):  # type: ignore[misc]
             def on_step_end(self, _: Any, state: Any, control: Any, **__: Any) -> None:
-                control.should_evaluate = state.global_step == STEPS // 2
+                control.should_evaluate = state.global_step == TRAINING_STEPS // 2
 
             def on_log(self, *_: Any, logs: Any = None, **__: Any) -> None:
                 if "loss" in (logs or {}):
@@ -108,13 +117,15 @@ class _Run:
 
         trainer = self.trainer
         trainer.train_dataset = data
-        asked = {"max_steps": STEPS, "logging_steps": 1, "save_strategy": "no", "per_device_train_batch_size": 2}
-        with self._as_asked(data, **asked), _calling(trainer, HalfWay()), _instead_of_evaluate(trainer, between):
+        short = {"max_steps": TRAINING_STEPS, "per_device_train_batch_size": 2}
+        settings = {**short, "logging_steps": 1, "save_strategy": "no"}
+        with self._settings(data, **settings), _calling(trainer, HalfWay()), _instead_of_evaluate(trainer, between):
             trainer.train()
-        return outcome(losses, trainer.model)
+        return training_outcome(losses, trainer.model)
 
     @contextmanager
-    def _as_asked(self, data: Any, **settings: Any) -> Iterator[None]:
+    def _settings(self, data: Any, **settings: Any) -> Iterator[None]:
+        """With the collate of ``data`` and these arguments of the trainer."""
         trainer, args = self.trainer, self.trainer.args
         named = {_SETTINGS.get(name, name): value for name, value in settings.items()}
         unknown = [name for name in named if not hasattr(args, name)]
@@ -130,18 +141,18 @@ class _Run:
             trainer.data_collator = before[1]
 
     @contextmanager
-    def _noted(self) -> Iterator[list[tuple[Any, Any]]]:
-        """The predictions and labels that ``compute_metrics`` is given, as they come."""
-        seen: list[tuple[Any, Any]] = []
+    def _outputs(self) -> Iterator[list[tuple[Any, Any]]]:
+        """The predictions and labels that ``compute_metrics`` receives, as they come."""
+        outputs: list[tuple[Any, Any]] = []
         trainer, compute = self.trainer, self.trainer.compute_metrics
 
-        def noting(found: Any, *arguments: Any, **named: Any) -> Any:
-            seen.append((found.predictions, found.label_ids))
-            return compute(found, *arguments, **named)
+        def recording(output: Any, *args: Any, **kwargs: Any) -> Any:
+            outputs.append((output.predictions, output.label_ids))
+            return compute(output, *args, **kwargs)
 
-        trainer.compute_metrics = noting if compute is not None and self.way == "evaluate" else compute
+        trainer.compute_metrics = recording if compute is not None and self.method == "evaluate" else compute
         try:
-            yield seen
+            yield outputs
         finally:
             trainer.compute_metrics = compute
 
@@ -152,7 +163,7 @@ def _calling(trainer: Any, *more: Any) -> Iterator[None]:
     handler = trainer.callback_handler
     before = list(handler.callbacks)
     printers = {"PrinterCallback", "ProgressCallback", "NotebookProgressCallback"}
-    handler.callbacks = [each for each in before if type(each).__name__ not in printers] + list(more)
+    handler.callbacks = [item for item in before if type(item).__name__ not in printers] + list(more)
     try:
         yield
     finally:
@@ -161,11 +172,11 @@ def _calling(trainer: Any, *more: Any) -> Iterator[None]:
 
 @contextmanager
 def _instead_of_evaluate(trainer: Any, between: Callable[[], None]) -> Iterator[None]:
-    """While it trains, what calls ``evaluate`` calls ``between``, in which ``evaluate`` is itself."""
+    """While it trains, ``evaluate`` is replaced by ``between``, within which it is itself."""
 
     def called(*_: Any, **__: Any) -> dict[str, float]:
         del trainer.evaluate
-        trainer.control.should_evaluate = False  # what `evaluate` does, which between() need not call
+        trainer.control.should_evaluate = False  # as `evaluate` does, which between() need not call
         try:
             between()
         finally:
@@ -182,17 +193,12 @@ def _instead_of_evaluate(trainer: Any, between: Callable[[], None]) -> Iterator[
 def _numbers(metrics: Mapping[str, Any], prefix: str, *, strictly: bool = False) -> dict[str, Any]:
     """The metrics by their own names; ``strictly`` only those with this prefix."""
     named = {name: value for name, value in metrics.items() if name.startswith(prefix) or not strictly}
-    return {name.removeprefix(prefix): value for name, value in named.items() if not name.endswith(_OF_THE_RUN)}
+    return {name.removeprefix(prefix): value for name, value in named.items() if not name.endswith(_TIMINGS)}
 
 
-def _records(seen: Sequence[tuple[Any, Any]], places: Sequence[int]) -> list[tuple[int, dict[str, Any]]] | None:
-    """A record a row, or None where no predictions were seen."""
-    rows = _rows(seen)
-    return None if rows is None else loader_order.placed(rows, places)
-
-
-def _rows(seen: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]] | None:
-    parts = [part for predictions, labels in seen for part in _parts(predictions, labels)]
+def _rows(outputs: Sequence[tuple[Any, Any]]) -> list[dict[str, Any]] | None:
+    """The fields of every row, or None where there are no predictions."""
+    parts = [part for predictions, labels in outputs for part in _parts(predictions, labels)]
     if not parts:
         return None
     return [_row(*row) for predictions, labels in parts for row in zip(predictions, labels, strict=True)]
@@ -214,7 +220,7 @@ def _parts(predictions: Any, labels: Any) -> list[tuple[Any, Any]]:
 
 
 def _row(prediction: Any, label: Any) -> dict[str, Any]:
-    """One row of both, less the positions of which the label is ignored."""
+    """One row of both, without the positions whose label is ignored."""
     if label.ndim == 1 and prediction.ndim > 1 and len(prediction) >= len(label):
         counted = label != IGNORED
         prediction, label = prediction[: len(label)][counted], label[counted]

@@ -1,70 +1,63 @@
-"""transformers: a `pipeline` over a data set, and the mean of what its outputs are worth."""
+"""transformers: a `pipeline` over a data set, and the means of the scores of its outputs."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Loop
-from pytest_evalcheck.kinds.loop.results import Evaluated
+from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "batch_size": BATCH_SIZES,
     "source": ("data set", "list", "generator"),
     "workers": (0, 1, 2),
 }
-"""What may not change the outputs: batches, what holds the inputs, processes that prepare them."""
+"""Options that must not change the outputs: batches, the container of the inputs, processes that prepare them."""
+Score = Callable[[Any, Any], Mapping[str, float]]
 
 
 def record(pipe: Any) -> Loop:
-    """The record of a pipeline whose inputs and answers the collate of the target's inputs gives as two lists."""
+    """The record of a pipeline, for inputs and answers that the collate of the target's inputs returns as two lists."""
     return loop(pipe)
 
 
-def loop(
-    pipe: Any, worth: Callable[[Any, Any], Mapping[str, float]] | None = None, *, calling: Any = None, **fields: Any
-) -> Loop:
+def loop(pipe: Any, score: Score | None = None, *, call_options: Any = None, **fields: Any) -> Loop:
     """The record of a pipeline: it is called on the inputs of all samples, and its outputs keep their order.
 
     Args:
-        pipe: any pipeline. The collate of the target's inputs gives ``(inputs, answers)``, two lists.
-        worth: ``worth(output, answer)``, numbers by name, which are averaged over the samples: by default the mean of
-            all scores that are in the output (``score``), and whether its labels are the answer (``hit``; its first one
-            where the answer is no list).
-        calling: what every call of the pipeline is given, by name.
-        fields: of `Loop`, beside or instead of what is known of a pipeline.
+        pipe: any pipeline. The collate of the target's inputs returns ``(inputs, answers)``, two lists.
+        score: ``score(output, answer)`` returns numbers by name, which are averaged over the samples: by default those
+            of `default_score`.
+        call_options: keywords of every call of the pipeline.
+        fields: of `Loop`, added to those of a pipeline or instead of them.
     """
-    run = _Run(pipe, worth or scored, dict(calling or {}))
-    return Loop(**{"evaluate": run, "options": OPTIONS, "model": pipe.model, "source": pipe, **fields})
+    score = score or default_score
+
+    def evaluate(data: Any, batch_size: int = 2, source: str = "data set", workers: int = 0) -> Evaluated:
+        dataset = _inputs(data)
+        one_by_one = (dataset[i] for i in range(len(dataset)))
+        inputs = dataset if source == "data set" else one_by_one if source == "generator" else list(one_by_one)
+        outputs = list(pipe(inputs, batch_size=batch_size, num_workers=workers, **(call_options or {})))
+        answers = [data.collate([data[i]])[1][0] for i in range(min(len(outputs), len(data)))]
+        scores = [score(output, answer) for output, answer in zip(outputs, answers, strict=False)]
+        numbers = {name: math.fsum(row[name] for row in scores) / len(scores) for name in (scores[0] if scores else ())}
+        return Evaluated(numbers, [(i, {"output": plain(output)}) for i, output in enumerate(outputs)])
+
+    return Loop(**{"evaluate": evaluate, "options": OPTIONS, "model": pipe.model, "source": pipe, **fields})
 
 
-@dataclass(frozen=True)
-class _Run:
-    pipe: Any
-    worth: Callable[[Any, Any], Mapping[str, float]]
-    calling: dict[str, Any]
+def default_score(output: Any, answer: Any) -> dict[str, float]:
+    """The mean of all scores in an output, ``score``, and whether its labels are the answer, ``hit``.
 
-    def __call__(self, data: Any, batch_size: int = 2, source: str = "data set", workers: int = 0) -> Evaluated:
-        inputs = _inputs(data)
-        if source != "data set":
-            inputs = _one_by_one(inputs) if source == "generator" else list(_one_by_one(inputs))
-        outputs = list(self.pipe(inputs, batch_size=batch_size, num_workers=workers, **self.calling))
-        places = range(min(len(outputs), len(data)))
-        answers = [data.collate([data[place]])[1][0] for place in places]
-        worth = [self.worth(outputs[place], answers[place]) for place in places]
-        numbers = {name: math.fsum(one[name] for one in worth) / len(worth) for name in (worth[0] if worth else ())}
-        return Evaluated(numbers, [(place, {"output": plain(output)}) for place, output in enumerate(outputs)])
-
-
-def scored(output: Any, answer: Any) -> dict[str, float]:
-    """``score``: the mean of the scores in an output. ``hit``: whether its labels, or its first one, are the answer."""
+    Where the answer is not a list, it is compared with the first label alone.
+    """
     entries = output if isinstance(output, Sequence) else [output]
-    texts = [one.get("label", one.get("entity", one.get("entity_group", one.get("generated_text")))) for one in entries]
-    scores = [float(one["score"]) for one in entries if "score" in one]
-    found: Any = texts if isinstance(answer, (list, tuple)) else (texts or [None])[0]
-    hit = float(found == (list(answer) if isinstance(answer, tuple) else answer))
+    keys = ("label", "entity", "entity_group", "generated_text")
+    labels: list[Any] = [next((entry[key] for key in keys if key in entry), None) for entry in entries]
+    scores = [float(entry["score"]) for entry in entries if "score" in entry]
+    predicted = labels if isinstance(answer, (list, tuple)) else (labels or [None])[0]
+    hit = float(predicted == (list(answer) if isinstance(answer, tuple) else answer))
     return {"hit": hit, "score": math.fsum(scores) / max(1, len(scores))}
 
 
@@ -78,19 +71,14 @@ def plain(value: Any) -> Any:
 
 
 def _inputs(data: Any) -> Any:
-    """The inputs of a data set, as one that is read by place."""
+    """The inputs of a data set, as a map-style data set."""
     from torch.utils.data import Dataset
 
     class Inputs(Dataset):  # type: ignore[misc]
         def __len__(self) -> int:
             return len(data)
 
-        def __getitem__(self, place: int) -> Any:
-            return data.collate([data[place]])[0][0]
+        def __getitem__(self, index: int) -> Any:
+            return data.collate([data[index]])[0][0]
 
     return Inputs()
-
-
-def _one_by_one(inputs: Any) -> Iterator[Any]:
-    for place in range(len(inputs)):
-        yield inputs[place]

@@ -86,7 +86,7 @@ def _add(rows: PredictionsById, result: Any) -> None:
     items = torch.ones(losses.shape, dtype=torch.int64) if result.items is None else result.items
     if losses.dim() != 1 or items.shape != losses.shape:
         raise ValueError(
-            f"losses and items: expected one number a sample, of shape (n,), got {tuple(losses.shape)} and "
+            f"losses and items: expected one number per sample, of shape (n,), got {tuple(losses.shape)} and "
             f"{tuple(items.shape)}; sample_losses() returns such"
         )
     rows.add(result.ids, _losses=losses, _items=items, **result.fields)

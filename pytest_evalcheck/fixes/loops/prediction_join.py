@@ -123,10 +123,10 @@ class PredictionsById:
 def _check_rows(name: str, rows: Any, expected: int) -> None:
     if isinstance(rows, str | bytes | Mapping) or not hasattr(rows, "__len__") or not hasattr(rows, "__getitem__"):
         raise TypeError(
-            f"{name}: expected a tensor (n, ...) or a sequence, one row a sample, got {type(rows).__name__}"
+            f"{name}: expected a tensor (n, ...) or a sequence, one row per sample, got {type(rows).__name__}"
         )
     if isinstance(rows, Tensor) and not rows.dim():
-        raise ValueError(f"{name}: expected one row a sample, got a tensor of shape (); is it a mean of the batch?")
+        raise ValueError(f"{name}: expected one row per sample, got a tensor of shape (); is it a mean of the batch?")
     if len(rows) != expected:
         raise ValueError(f"{name}: expected {expected} rows, one per id, got {len(rows)}")
 

@@ -1,7 +1,7 @@
 """Scoring that is slow, made parallel: the same scores, in the same order, with every failure named (EC401 to EC408).
 
-`score_documents` gives a list, `stream_scores` an iterator. joblib does the work: in this process, in threads, in
-processes, or on a Dask or Ray cluster. `pytest_evalcheck.fixes.scoring.harness` brings both to lm-eval.
+`score_documents` gives a list, `stream_scores` an iterator. Documents are scored in this process, in threads, in
+processes (pebble), or on a Dask or Ray cluster. `pytest_evalcheck.fixes.scoring.harness` brings both to lm-eval.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pytest_evalcheck.fixes.scoring.api import Scores, score_documents, stream_s
 from pytest_evalcheck.fixes.scoring.cache import ScoreCache
 from pytest_evalcheck.fixes.scoring.errors import DocumentError, ScoringError, SetupError
 from pytest_evalcheck.fixes.scoring.numbers import Number, NumberError, Numbers, Summary, pass_at
-from pytest_evalcheck.fixes.scoring.options import RunReport
+from pytest_evalcheck.fixes.scoring.scheduler import RunReport
 from pytest_evalcheck.fixes.scoring.seeding import document_seed
 from pytest_evalcheck.fixes.scoring.stream import ScoreStream
 

@@ -1,189 +1,185 @@
-"""Where documents are scored: joblib's backends, by the names that our users know."""
+"""Where documents are scored: threads, pebble, Dask and Ray behind the same two functions."""
 
 from __future__ import annotations
 
-import difflib
-import threading
+import multiprocessing
+import os
+import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import lru_cache, partial
+from threading import Timer, current_thread
 from typing import Any
 
-from pytest_evalcheck.fixes.scoring.errors import SetupError
-from pytest_evalcheck.fixes.scoring.needs import needed
+from pytest_evalcheck.fixes.scoring.errors import SetupError, needed
 
 AUTO, SERIAL, THREADS, PROCESSES, DASK, RAY, CONTEXT = "auto", "serial", "threads", "processes", "dask", "ray", "joblib"
 BACKENDS = (AUTO, SERIAL, THREADS, PROCESSES, DASK, RAY, CONTEXT)
-# What joblib calls them, and the classes that it has for them.
-_NAMES = {SERIAL: "sequential", THREADS: "threading", PROCESSES: "loky", DASK: "dask", RAY: "ray"}
-_CLASSES = {
+# The names and the classes of joblib.
+JOBLIB_NAMES = {"sequential": SERIAL, "threading": THREADS, "loky": PROCESSES}
+# What submits a call and returns its future, and what ends the workers; its argument says whether they are idle.
+Started = tuple[Callable[..., Any], Callable[[bool], Any]]
+_JOBLIB_CLASSES = {
     "SequentialBackend": SERIAL,
     "ThreadingBackend": THREADS,
     "LokyBackend": PROCESSES,
     "DaskDistributedBackend": DASK,
     "RayBackend": RAY,
 }
-# Errors of joblib's backends that say that a worker ended, by the names of classes: three libraries, none imported.
-_LOSSES = {
-    "BrokenExecutor",  # concurrent.futures, and loky's BrokenProcessPool and TerminatedWorkerError below it
-    "KilledWorker",
-    "RayActorError",
-    "WorkerCrashedError",
-    "NodeDiedError",
-}
-
-
-def checked_backend(name: Any) -> str:
-    """Return the name of a backend that there is."""
-    if name not in BACKENDS:
-        near = difflib.get_close_matches(str(name), [*BACKENDS, *_NAMES.values()], n=1)
-        hint = f"; did you mean {_ours(near[0])!r}?" if near else ""
-        raise ValueError(f"backend: expected one of {', '.join(map(repr, BACKENDS))}, got {name!r}{hint}")
-    return str(name)
-
-
-def _ours(name: str) -> str:
-    return next((ours for ours, joblibs in _NAMES.items() if joblibs == name), name)
-
-
-def in_context() -> str:
-    """Return which backend ``joblib.parallel_config`` chose; processes, where nobody chose."""
-    active = type(needed("joblib.parallel").get_active_backend()[0])
-    for base in active.__mro__:
-        if base.__name__ in _CLASSES:
-            return _CLASSES[base.__name__]
-    raise SetupError(
-        f"backend: joblib's {active.__name__} is not supported, as it can lose documents without a word; "
-        f"expected one of {', '.join(_CLASSES)}"
-    )
-
-
-def jobs_of(n_jobs: int | None, backend: str, *, context: bool) -> int:
-    """Return the number of workers that joblib makes of ``n_jobs``: negative numbers count from the last core."""
-    joblib = needed("joblib")
-    if context:
-        return int(joblib.effective_n_jobs(n_jobs))
-    if backend in (DASK, RAY):
-        _register(backend)
-        try:
-            with joblib.parallel_config(backend=_NAMES[backend], n_jobs=-1):
-                return int(joblib.effective_n_jobs(-1 if n_jobs is None else n_jobs))
-        except ValueError as error:
-            raise SetupError(f"joblib cannot start its backend {backend!r}: {error}") from error
-    count = -1 if n_jobs is None else n_jobs
-    return max(1, int(joblib.cpu_count()) + 1 + count) if count < 0 else count
-
-
-def nested() -> bool:
-    """Tell whether we are in a worker of joblib already, where it starts no processes."""
-    joblib = needed("joblib")
-    with joblib.parallel_config(backend=_NAMES[PROCESSES]), _quietly():
-        return int(joblib.effective_n_jobs(2)) < 2
-
-
-def _register(backend: str) -> None:
-    if backend == RAY:
-        needed("ray.util.joblib").register_ray()
-    elif backend == DASK:
-        needed("distributed")
-
-
-class Pool:
-    """joblib's ``Parallel``, with results in the order of tasks, one at a time where the backend can do that.
-
-    Where one worker was asked for, two are: of one, joblib makes a loop in this process, which would end with a
-    document that ends its process. They get one task at a time then.
-    """
-
-    def __init__(self, backend: str, jobs: int, *, context: bool) -> None:
-        self._options = {
-            "backend": _instance(backend, context=context),
-            "n_jobs": max(2, jobs),
-            "batch_size": 1,
-            "pre_dispatch": "2 * n_jobs" if jobs > 1 else 1,
-        }
-        # Ray's cannot give results one at a time: a round of tasks ends before the next one is sent.
-        self._streams = backend != RAY
-        self.retries = backend == DASK
-
-    @contextmanager
-    def opened(self) -> Iterator[Callable[[Iterator[Any]], Iterator[Any]]]:
-        """Start the workers, and give a function from an iterator of tasks to an iterator of results."""
-        # A new one every time: one that was interrupted still holds tasks that it would send later.
-        parallel = needed("joblib").Parallel(return_as="generator" if self._streams else "list", **self._options)
-        parallel.__enter__()
-        try:
-            yield parallel if self._streams else partial(_in_one_go, parallel)
-        finally:
-            with _quietly():
-                parallel.__exit__(None, None, None)
-
-
-def _in_one_go(parallel: Any, tasks: Iterator[Any]) -> Iterator[Any]:
-    yield from parallel(list(tasks))
-
-
-def _instance(backend: str, *, context: bool) -> Any:
-    """Return what ``Parallel`` takes as its backend.
-
-    That of a context itself, as workers may be started again when the context was left. Those of clusters come from a
-    context too: joblib 1.6 hands Dask's a keyword that it does not know, if it is asked for by name.
-    """
-    active = needed("joblib.parallel").get_active_backend
-    if context:
-        found = active()[0]
-    elif backend not in (DASK, RAY):
-        return _NAMES[backend]
-    else:
-        _register(backend)
-        with needed("joblib").parallel_config(backend=_NAMES[backend], n_jobs=-1):
-            found = active()[0]
-    if backend == DASK and "submit" not in vars(found):
-        found.submit = partial(_submit, found.submit)
-    return found
-
-
-def _submit(submit: Callable[..., Any], task: Any, callback: Callable[[Any], Any]) -> Any:
-    """Submit to Dask, and call back also when Dask gives a task up: joblib 1.6 would wait for it for ever."""
-    future = submit(task, callback=callback)
-    future.add_done_callback(lambda done: callback(done.exception()) if done.exception() is not None else None)
-    return future
-
-
-@contextmanager
-def closing_quietly(results: Any) -> Iterator[Any]:
-    """Close an iterator of results that is left early, without joblib's warning that results were not used."""
-    try:
-        yield results
-    finally:
-        with _quietly():
-            results.close()
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Without warnings, and without the error that loky's own thread ends with in a pool that is killed.
-
-    A task that was submitted just before the pool is killed is taken off one of its two lists, and looked up by the
-    other (loky 3.6). Nobody waits for that task any more.
-    """
-    before = threading.excepthook
-
-    def hook(error: threading.ExceptHookArgs) -> None:
-        ours = error.thread is not None and error.thread.name == "ExecutorManagerThread"
-        if not (ours and error.exc_type is KeyError):
-            before(error)
-
-    threading.excepthook = hook
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        threading.excepthook = before
+# Errors that mean that a worker ended, by name, as no library is imported for them: of pebble, Dask and Ray.
+_LOSSES = {"ProcessExpired", "BrokenProcessPool", "KilledWorker", "WorkerCrashedError", "NodeDiedError"}
+_LOSSES |= {"RayActorError", "OutOfMemoryError"}
+# Processes that have nothing to do stay so many seconds for the next run: starting them takes longer than many a run.
+IDLE_SECONDS = 300.0
+_IDLE: dict[int, tuple[Any, Timer]] = {}
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_IDLE.clear)
 
 
 def is_loss(error: BaseException) -> bool:
-    """Tell whether an error of joblib says that a worker ended, and not that something is wrong with the run."""
+    """Return whether an error means that a worker ended, and not that something is wrong with the run."""
     return any(base.__name__ in _LOSSES for base in type(error).__mro__)
+
+
+def in_context() -> str:
+    """Return the backend that ``joblib.parallel_config`` chose; processes, where it chose none."""
+    active = type(needed("joblib.parallel").get_active_backend()[0])
+    for base in active.__mro__:
+        if base.__name__ in _JOBLIB_CLASSES:
+            return _JOBLIB_CLASSES[base.__name__]
+    raise SetupError(
+        f"backend: joblib's {active.__name__} is not supported; expected one of {', '.join(_JOBLIB_CLASSES)}"
+    )
+
+
+def refuse_timeout(backend: str) -> None:
+    """Raise where no document could be stopped: a thread cannot be stopped from outside."""
+    if backend in (SERIAL, THREADS, DASK):
+        where = {SERIAL: "in this process", THREADS: "in threads", DASK: "in the threads of Dask's workers"}[backend]
+        raise ValueError(
+            f'timeout: documents are scored {where} with backend="{backend}", where nothing can stop one for good; use '
+            'backend="processes" or "ray", or give the score function a limit of its own'
+        )
+
+
+def worker_count(n_jobs: int | None, backend: str, *, context: bool) -> int:
+    """Return the number of workers for ``n_jobs``; negative numbers count from the last core."""
+    if context:
+        return int(needed("joblib").effective_n_jobs(n_jobs))
+    if backend in (AUTO, PROCESSES):
+        needed("pebble")
+    if n_jobs is not None and n_jobs > 0:
+        return n_jobs
+    if backend == DASK:
+        cores = int(sum(_dask_client().nthreads().values()))
+    elif backend == RAY:
+        cores = int(_ray().cluster_resources().get("CPU", 1))
+    else:
+        cores = int(needed("joblib").cpu_count())
+    return max(1, cores + 1 + (-1 if n_jobs is None else n_jobs))
+
+
+def nested() -> bool:
+    """Return whether this is a worker already, which starts no processes."""
+    process, joblib = multiprocessing.current_process(), sys.modules.get("joblib")
+    if process.daemon or type(process).__name__ == "LokyProcess" or current_thread().name.startswith("scoring-"):
+        return True
+    if joblib is None:
+        return False
+    with joblib.parallel_config(backend="loky"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return int(joblib.effective_n_jobs(2)) < 2
+
+
+def in_threads(backend: str) -> bool:
+    """Return whether several threads of one process score: their global generators cannot be seeded by document."""
+    return backend == THREADS or (backend == DASK and max(_dask_client().nthreads().values(), default=1) > 1)
+
+
+def opener(backend: str, jobs: int) -> Callable[[], Started]:
+    """Return a function that starts workers; SetupError where there is no cluster."""
+    if backend == DASK:
+        client = _dask_client()
+        return lambda: (partial(client.submit, pure=False), _leave)
+    return partial({THREADS: _threads, PROCESSES: _processes, RAY: _ray_tasks}[backend], jobs)
+
+
+def _leave(_idle: bool) -> None:
+    """Leave a cluster running."""
+
+
+def _threads(jobs: int) -> Started:
+    executor = ThreadPoolExecutor(jobs, thread_name_prefix="scoring-")
+    return executor.submit, lambda idle: executor.shutdown(wait=idle, cancel_futures=True)
+
+
+def _processes(jobs: int) -> Started:
+    pool, timer = _IDLE.pop(jobs, (None, None))
+    if timer is not None:
+        timer.cancel()
+    if pool is None or not pool.active:
+        # A process of loky, unlike one of multiprocessing, does not run the main module of this one again.
+        context = needed("joblib.externals.loky.backend.context").get_context("loky")
+        pool = needed("pebble").ProcessPool(jobs, initializer=_limit_threads, initargs=(jobs,), context=context)
+
+    def close(idle: bool) -> None:
+        for other in list(_IDLE):
+            _release(other)
+        timer = Timer(IDLE_SECONDS, _release, [jobs])
+        timer.daemon = True
+        _IDLE[jobs] = pool, timer
+        if idle and pool.active:
+            timer.start()
+        else:
+            _release(jobs)
+
+    return lambda function, *arguments: pool.schedule(function, args=arguments), close
+
+
+def _release(jobs: int) -> None:
+    """End the idle processes of pools of ``jobs`` workers."""
+    pool, timer = _IDLE.pop(jobs, (None, None))
+    if pool is not None and timer is not None:
+        timer.cancel()
+        pool.stop()
+        pool.join()
+
+
+def _limit_threads(jobs: int) -> None:
+    """Share the cores among the workers: NumPy, torch and joblib take all of them by default."""
+    share = str(max(1, needed("joblib").cpu_count() // jobs))
+    for name in ("OMP_NUM", "OPENBLAS_NUM", "MKL_NUM", "NUMEXPR_NUM", "VECLIB_MAXIMUM"):
+        os.environ.setdefault(f"{name}_THREADS", share)
+    os.environ.setdefault("LOKY_MAX_CPU_COUNT", share)
+
+
+def _dask_client() -> Any:
+    parallel = sys.modules.get("joblib.parallel")
+    active: Any = parallel.get_active_backend()[0] if parallel is not None else None
+    if type(active).__name__ == "DaskDistributedBackend":
+        return active.client
+    try:
+        return needed("distributed").get_client()
+    except ValueError as error:
+        raise SetupError('backend="dask": there is no client; create a distributed.Client first') from error
+
+
+def _ray() -> Any:
+    ray = needed("ray")
+    if not ray.is_initialized():
+        ray.init()
+    return ray
+
+
+def _ray_tasks(_jobs: int) -> Started:
+    ray = _ray()
+    remote = lru_cache(maxsize=1)(ray.remote(max_retries=0))
+
+    def submit(function: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        reference = remote(function).remote(*arguments)
+        future: Future[Any] = reference.future()
+        future.cancel = partial(ray.cancel, reference, force=True)  # type: ignore[method-assign]
+        return future
+
+    return submit, _leave

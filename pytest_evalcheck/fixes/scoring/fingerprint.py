@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
+import sys
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
-from pytest_evalcheck.fixes.scoring.needs import needed
+from pytest_evalcheck.fixes.scoring.errors import needed
 
 
 def fingerprint(function: Callable[..., Any]) -> str:
     """Return a digest of all that the value of a function depends on, as far as it can be seen.
 
     That is its name, its source, its defaults, what it closes over, the arguments of a ``functools.partial``, the
-    attributes of a callable object, and the functions and constants of its own module that it names, theirs too.
-    What it imports, reads from disk or gets from a server cannot be seen: say those in ``depends_on``. TypeError for
-    a function that holds something which cannot be hashed.
+    attributes of a callable object, its class with all bases, and the functions, classes and values of its own module
+    that it names, theirs too. What it imports, reads from disk or gets from a server cannot be seen, nor can values of
+    its module that cannot be hashed: name those in ``depends_on``. TypeError for a function that closes over, or has
+    as an argument or attribute, something that cannot be hashed.
     """
     found = hashlib.blake2b(digest_size=20)
     for part in _parts(function, set()):
@@ -42,7 +46,8 @@ def _parts(thing: Any, seen: set[int]) -> Iterator[str]:
         seen.add(id(thing))
         yield from _function(thing, seen)
     elif isinstance(thing, type):
-        yield f"class {thing.__module__}.{thing.__qualname__} {_source(thing)}"
+        seen.add(id(thing))
+        yield from _class(thing, seen)
     elif isinstance(thing, (types.BuiltinFunctionType, types.ModuleType)):
         yield f"{type(thing).__name__} {getattr(thing, '__module__', '')}.{thing.__name__}"
     elif callable(thing):
@@ -53,6 +58,8 @@ def _parts(thing: Any, seen: set[int]) -> Iterator[str]:
             yield from _parts(value, seen)
     else:
         yield f"{type(thing).__qualname__} {_hash(thing)}"
+        if not _library(type(thing)):
+            yield from _parts(type(thing), seen)
 
 
 def _function(function: types.FunctionType, seen: set[int]) -> Iterator[str]:
@@ -62,16 +69,46 @@ def _function(function: types.FunctionType, seen: set[int]) -> Iterator[str]:
         yield from _parts(value, seen)
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         yield name
-        yield from _parts(cell.cell_contents, seen)
-    for name in sorted(_names(code)):
-        value = function.__globals__.get(name)
-        own = callable(value) and getattr(value, "__module__", None) == function.__module__
-        if own or isinstance(value, _CONSTANTS):
-            yield name
-            yield from _parts(value, seen)
+        with contextlib.suppress(ValueError):  # ``super()`` in a class that is still being made
+            yield from _parts(cell.cell_contents, seen)
+    for name in sorted(_names(code) & function.__globals__.keys()):
+        value = function.__globals__[name]
+        if isinstance(value, types.ModuleType):
+            continue
+        yield name
+        if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType)):
+            if value.__module__ == function.__module__:
+                yield from _parts(value, seen)
+            else:
+                yield f"{value.__module__}.{value.__qualname__}"
+            continue
+        try:
+            yield from list(_parts(value, seen))
+        except TypeError:  # a lock or a pool: what holds no value has no part in a score
+            yield type(value).__qualname__
 
 
-_CONSTANTS = (bool, int, float, complex, str, bytes, tuple, list, dict, set, frozenset)
+def _class(thing: type, seen: set[int]) -> Iterator[str]:
+    """Yield the source of a class and its bases, and what their methods use."""
+    for base in thing.__mro__:
+        yield f"class {base.__module__}.{base.__qualname__}"
+        if _library(base):
+            continue
+        yield _source(base)
+        for name, value in sorted(vars(base).items(), key=lambda item: item[0]):
+            value = getattr(value, "__func__", getattr(value, "fget", value))
+            if isinstance(value, types.FunctionType) and id(value) not in seen:
+                seen.add(id(value))
+                yield name
+                yield from _function(value, seen)
+
+
+def _library(thing: type) -> bool:
+    """Return whether a class comes from an installed library, whose source changes with its version only."""
+    module = sys.modules.get(thing.__module__)
+    path = getattr(module, "__file__", None) or ""
+    library = thing.__module__.partition(".")[0] in sys.stdlib_module_names or "site-packages" in Path(path).parts
+    return library and thing.__module__ != "__main__"
 
 
 def _names(code: types.CodeType) -> set[str]:

@@ -27,9 +27,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_evalcheck.fixes.scoring.api import Scores, score_documents
-from pytest_evalcheck.fixes.scoring.errors import identified
-from pytest_evalcheck.fixes.scoring.needs import needed
-from pytest_evalcheck.fixes.scoring.options import RunReport
+from pytest_evalcheck.fixes.scoring.errors import identified, needed
+from pytest_evalcheck.fixes.scoring.scheduler import RunReport
 
 logger = logging.getLogger(__name__)
 Filter = needed("lm_eval.api.filter").Filter

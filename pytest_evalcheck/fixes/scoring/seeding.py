@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import json
 import random
 import sys
-from collections.abc import Callable
 from typing import Any
 
-from pytest_evalcheck.fixes.scoring.needs import needed
-
-State = dict[str, Any]
+from pytest_evalcheck.fixes.scoring.errors import needed
 
 
 def document_seed(seed: int, document: Any) -> int:
     """Return the seed of a document, of 64 bits: the same for equal documents, in every process.
 
-    It comes from what the document holds, not from its place, so that a score does not depend on the order or the
-    number of documents (EC407). A document that nothing can read, as it holds a lock, say, gets the seed of its type.
+    It is a hash of the content, not of the position, so that a score does not depend on the order or the number of
+    documents (EC407). A document that cannot be hashed, because it holds a lock for example, gets the seed of its type.
 
     >>> document_seed(0, {"a": 1, "b": 2}) == document_seed(0, {"b": 2, "a": 1})
     True
@@ -27,99 +23,54 @@ def document_seed(seed: int, document: Any) -> int:
     try:
         content = json.dumps(document, sort_keys=True)
     except (TypeError, ValueError, RecursionError):
-        content = _hashed(document)
+        joblib = needed("joblib")
+        try:
+            content = str(joblib.hash(document))
+        except Exception:  # joblib pickles, and a document may raise anything then
+            content = type(document).__qualname__
     digest = hashlib.blake2b(f"{seed}:{content}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "big")
 
 
-def _hashed(document: Any) -> str:
-    try:
-        return str(needed("joblib").hash(document))
-    except Exception:  # joblib pickles, and a document may raise anything then
-        return type(document).__qualname__
+def generators() -> dict[str, tuple[Any, Any, Any]]:
+    """Return for every global generator in use the functions that get its state, set it, and seed it with 64 bits."""
+    found: dict[str, tuple[Any, Any, Any]] = {"random": (random.getstate, random.setstate, random.seed)}
+    numpy: Any = sys.modules.get("numpy.random")
+    torch: Any = sys.modules.get("torch")
+    if hasattr(numpy, "get_state"):  # else it is not imported, or another thread is importing it right now
+        found["numpy"] = numpy.get_state, numpy.set_state, lambda seed: numpy.seed(seed >> 32)
+    if hasattr(torch, "default_generator"):
+        # torch.manual_seed formats a stack for each unused device, which takes longer than most documents.
+        found["torch"] = torch.get_rng_state, torch.set_rng_state, _halved(torch.default_generator.manual_seed)
+        for device in (torch.cuda, torch.xpu):
+            if device.is_initialized():
+                functions = device.get_rng_state_all, device.set_rng_state_all, _halved(device.manual_seed_all)
+                found[device.__name__] = functions
+    return found
 
 
-class Generators:
-    """The global generators of Python, NumPy and torch; of the latter two where they are imported."""
-
-    def imported(self) -> tuple[str, ...]:
-        """Name the libraries whose generators are in use now."""
-        # A module may be half imported, by another thread.
-        return tuple(name for name, sign in _SIGNS.items() if hasattr(sys.modules.get(name), sign))
-
-    def take(self) -> State:
-        """Return their states."""
-        state: State = {"random": random.getstate()}
-        for name in self.imported():
-            state[name] = _LIBRARIES[name][0]()
-        return state
-
-    def give_back(self, state: State) -> None:
-        """Set the states that `take` returned; a library that was imported since keeps its own."""
-        random.setstate(state["random"])
-        for name in state.keys() - {"random"}:
-            _LIBRARIES[name][1](state[name])
-
-    def seed(self, number: int) -> None:
-        """Seed all of them with a number of 64 bits."""
-        random.seed(number)
-        for name in self.imported():
-            _LIBRARIES[name][2](number)
-
-    def same(self, one: State, other: State) -> bool:
-        """Tell whether nobody drew in between; a library that was imported in between may have been drawn from."""
-        return one.keys() == other.keys() and all(_equal(one[name], other[name]) for name in one)
+def _halved(function: Any) -> Any:
+    return lambda seed: function(seed >> 1)
 
 
-def _equal(one: Any, other: Any) -> bool:
-    if isinstance(one, (list, tuple)):
-        if one and isinstance(one[-1], int):  # the 625 numbers of Python's own
-            return bool(one == other)
-        return len(one) == len(other) and all(map(_equal, one, other))
+def states() -> dict[str, Any]:
+    """Return the states of all global generators in use."""
+    return {name: get() for name, (get, _, _) in generators().items()}
+
+
+def restore(before: dict[str, Any]) -> None:
+    """Set the states that `states` returned; a generator that came into use since then keeps its own."""
+    for name, (_, set_state, _) in generators().items():
+        if name in before:
+            set_state(before[name])
+
+
+def same(one: Any, other: Any) -> bool:
+    """Compare two results of `states`; a library that was imported in between makes a difference."""
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+    if isinstance(one, (list, tuple)) and not isinstance(one[-1], int):  # not the 625 numbers of Python's own
+        return len(one) == len(other) and all(map(same, one, other))
     if hasattr(one, "tobytes"):
         return bool(one.tobytes() == other.tobytes())
-    if hasattr(one, "equal"):
-        return bool(one.equal(other))
-    return bool(one == other)
-
-
-def _numpy() -> Any:
-    return importlib.import_module("numpy.random")
-
-
-def _torch() -> Any:
-    return importlib.import_module("torch")
-
-
-def _accelerators() -> list[Any]:
-    torch = _torch()
-    # Asking a device that nobody uses would start it.
-    return [each for each in (torch.cuda, torch.xpu) if each.is_available() and each.is_initialized()]
-
-
-def _torch_state() -> list[Any]:
-    return [_torch().get_rng_state(), *(each.get_rng_state_all() for each in _accelerators())]
-
-
-def _set_torch_state(state: list[Any]) -> None:
-    _torch().set_rng_state(state[0])
-    for device, states in zip(_accelerators(), state[1:], strict=False):
-        device.set_rng_state_all(states)
-
-
-def _seed_torch(number: int) -> None:
-    # torch.manual_seed formats a stack for every device that is not in use, which takes longer than most documents.
-    _torch().default_generator.manual_seed(number >> 1)
-    for device in _accelerators():
-        device.manual_seed_all(number >> 1)
-
-
-_SIGNS = {"numpy.random": "get_state", "torch": "default_generator"}
-_LIBRARIES: dict[str, tuple[Callable[[], Any], Callable[[Any], None], Callable[[int], None]]] = {
-    "numpy.random": (
-        lambda: _numpy().get_state(),
-        lambda state: _numpy().set_state(state),
-        lambda number: _numpy().seed(number >> 32),
-    ),
-    "torch": (_torch_state, _set_torch_state, _seed_torch),
-}
+    return bool(one.equal(other) if hasattr(one, "equal") else one == other)

@@ -1,76 +1,45 @@
-"""A run: documents in, scores out, in order."""
+"""A run: where it takes place, and its scores as an iterator."""
 
 from __future__ import annotations
 
+import sys
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sized
-from contextlib import closing
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_evalcheck.fixes.scoring.backends import (
-    AUTO,
-    CONTEXT,
-    DASK,
-    PROCESSES,
-    RAY,
-    SERIAL,
-    THREADS,
-    Pool,
-    in_context,
-    jobs_of,
-    nested,
-)
+from pytest_evalcheck.fixes.scoring import backends
+from pytest_evalcheck.fixes.scoring.backends import AUTO, CONTEXT, DASK, PROCESSES, RAY, SERIAL, THREADS
 from pytest_evalcheck.fixes.scoring.cache import Lookup
-from pytest_evalcheck.fixes.scoring.clock import Clock
-from pytest_evalcheck.fixes.scoring.codec import dumps
-from pytest_evalcheck.fixes.scoring.elsewhere import Elsewhere
-from pytest_evalcheck.fixes.scoring.errors import DocumentError, SetupError
-from pytest_evalcheck.fixes.scoring.options import Options, RunReport, refuse_timeout
-from pytest_evalcheck.fixes.scoring.progress import Progress
-from pytest_evalcheck.fixes.scoring.work import Chunk, Sizes, Work
-from pytest_evalcheck.fixes.scoring.worker import Habit, Task, score_some
+from pytest_evalcheck.fixes.scoring.errors import DocumentError, SetupError, needed
+from pytest_evalcheck.fixes.scoring.pickling import dumps
+from pytest_evalcheck.fixes.scoring.pool import Pool
+from pytest_evalcheck.fixes.scoring.scheduler import RunReport, Scheduler
+from pytest_evalcheck.fixes.scoring.worker import AdaptiveGroup, Job, score_some
 
-# Seconds of work in a chunk: here, where it bounds how long nobody hears of a score; while it is to be decided whether
-# workers pay, as these have nothing to do until then; and for a worker, where it makes sending it (about a
-# millisecond) cheap.
+# Seconds of work in a task: in this process, where it bounds how long no score is seen; while it is decided whether
+# workers pay, as they have nothing to do until then; and for a worker, where it makes sending (about 1 ms) cheap.
 HERE, TRIAL, AWAY = 0.05, 0.02, 0.2
 # Seconds that starting workers is taken to cost when it is decided whether they pay.
 START = 1.0
-# Seconds of a chunk from which on what a document takes can be told.
-ENOUGH = 0.01
-# Seconds a document from which on two such chunks are enough to decide; else three.
-SURE = 0.001
-# How many times what starting workers costs they have to save for one such chunk to be enough. The first document may
-# be dear for a reason of its own, such as an import; to wait for another one would cost as long as that takes.
-PLAIN = 3
 
 
 class ScoreStream:
     """The scores of a stream of documents, as an iterator in document order; see `stream_scores`.
 
-    ``report`` says how the run goes. ``close()`` ends it early, and so does leaving a ``with`` block.
+    ``report`` describes the run so far. ``close()`` ends it early, and so does leaving a ``with`` block.
     """
 
-    def __init__(self, score: Callable[[Any], Any], documents: Iterable[Any], options: Options) -> None:
-        self.report = RunReport()
+    def __init__(self, score: Callable[[Any], Any], documents: Iterable[Any], options: Any) -> None:
         self._options = options
-        self._context = options.backend == CONTEXT
-        self._total = len(documents) if isinstance(documents, Sized) else None
-        self._task = Task(score, seed=options.seed, timeout=options.timeout, guard=options.guard)
-        self._choose()
-        # Here, so that what cannot work is refused by the call, not by the first score that is asked for.
-        self._elsewhere = None if self.report.backend in (SERIAL, AUTO) else self._workers(self.report.backend)
-        lookup = Lookup(options.opened_cache(), score=score, seed=options.seed, depends_on=options.depends_on)
-        self._lookup = lookup
-        self._work = Work(
-            documents,
-            sizes=self._sizes(TRIAL if self.report.backend == AUTO else HERE),
-            lookup=lookup,
-            document_id=options.document_id,
-            window=options.window,
-        )
+        self._job = Job(score, options.seed, options.timeout, options.guard)
+        self.report = _choose(options)
+        # What cannot work is refused here, by the call, and not by the first score that is asked for.
+        backend = self.report.backend
+        self._pool = None if backend in (SERIAL, AUTO) else Pool(self._job, self.report)
+        lookup = Lookup(options.cache, score=score, seed=options.seed, depends_on=options.depends_on or {})
+        self._scheduler = Scheduler(documents, lookup, options, self.report, TRIAL if backend == AUTO else HERE)
         self._results = self._flat()
 
     def __iter__(self) -> Generator[Any, None, None]:
@@ -90,162 +59,115 @@ class ScoreStream:
         self.close()
 
     def _flat(self) -> Generator[Any, None, None]:
-        with closing(self.chunks()) as chunks:
-            for chunk in chunks:
-                if chunk.failed and self._options.errors == "raise":
-                    for result in chunk.results:
-                        if isinstance(result, DocumentError):
-                            raise result
-                        yield result
-                else:
-                    yield from chunk.results
+        with closing(self.blocks()) as blocks:
+            for block in blocks:
+                for result in block:
+                    if isinstance(result, DocumentError) and self._options.errors == "raise":
+                        raise result
+                    yield result
 
-    def chunks(self) -> Generator[Chunk, None, None]:
-        """Give the finished chunks themselves, in order."""
-        started = time.perf_counter()
-        report = self.report
-        with Progress(self._options.progress, self._total) as progress, closing(self._scored()) as scored:
-            for chunk in scored:
-                report.documents += len(chunk.results)
-                report.failed += chunk.failed
-                report.cached = self._lookup.known
-                report.computed = self._work.computed
-                report.seconds = time.perf_counter() - started
-                progress.add(len(chunk.results))
-                yield chunk
+    def blocks(self) -> Generator[list[Any], None, None]:
+        """Yield the scores in blocks, in order, as they are complete."""
+        started, progress = time.perf_counter(), self._options.progress
+        with ExitStack() as stack:
+            if progress is True:
+                bar = needed("tqdm.auto").tqdm(total=self._scheduler.total, unit="doc", desc="scoring")
+                progress = stack.enter_context(closing(bar)).update
+            for block in stack.enter_context(closing(self._scored())):
+                self.report.documents += len(block)
+                self.report.seconds = time.perf_counter() - started
+                if progress:
+                    progress(len(block))
+                yield block
 
-    def _choose(self) -> None:
-        """Settle on a backend, as far as that can be done before a document was measured."""
-        asked, report = self._options.backend, self.report
-        backend = asked
-        if asked in (AUTO, CONTEXT):
-            active = in_context()
-            # Threads have to be asked for: not every score function is safe in them.
-            if asked == CONTEXT or active in (DASK, RAY):
-                self._context, backend = True, active
-        if self._options.timeout is not None:
-            backend = PROCESSES if backend == AUTO else backend
-            refuse_timeout(backend)
-        jobs = 1
-        if backend in (AUTO, PROCESSES) and nested():
-            if self._options.timeout is not None:
-                raise SetupError("timeout: needs processes, and within a worker of joblib none can be started")
-            backend, report.why = SERIAL, "within a worker of joblib no processes are started"
-        elif backend != SERIAL:
-            jobs = jobs_of(self._options.n_jobs, backend, context=self._context)
-            # Of one core of a cluster, too, joblib makes a loop in this process.
-            if jobs == 1 and backend in (AUTO, THREADS, DASK, RAY):
-                backend, report.why = SERIAL, "one worker was asked for, or there is one core"
-        report.backend, report.n_jobs = backend, jobs
-        report.why = report.why or ("it was asked for" if backend != AUTO else "")
-
-    def _workers(self, backend: str) -> Elsewhere:
-        threads = backend == THREADS
-        pool = Pool(backend, self.report.n_jobs, context=self._context)
-        task = replace(self._task, shared=True if threads else None)
-        return Elsewhere(task, pool, pickled=not threads, report=self.report)
-
-    def _sizes(self, target: float) -> Sizes:
-        fixed = None if self._options.chunk == "auto" else int(self._options.chunk)
-        return Sizes(total=self._total, jobs=self.report.n_jobs if target == AWAY else 1, target=target, fixed=fixed)
-
-    def _scored(self) -> Generator[Chunk, None, None]:
-        if self._elsewhere is None:
+    def _scored(self) -> Generator[list[Any], None, None]:
+        if self._pool is None:
             yield from self._here()
-        if self._elsewhere is not None:
-            sizes = self._sizes(AWAY)
-            sizes.cost = self._work.sizes.cost
-            self._work.sizes = sizes
-            yield from self._elsewhere.chunks(self._work)
+        if self._pool is not None:
+            self._scheduler.jobs, self._scheduler.target = self.report.n_jobs, AWAY
+            yield from self._pool.run(self._scheduler)
 
-    def _here(self) -> Generator[Chunk, None, None]:
-        """Score in this process; if nobody asked for that, only as long as workers would not pay."""
-        work, habit = self._work, Habit()
-        task = replace(self._task, shared=False)
-        judge = _Judge(work, self._total, self.report.n_jobs)
-        while work.unfinished():
-            work.top_up(chunks=1)
-            while work.ready:
-                piece = work.ready.popleft()
-                clock = Clock()
-                outcome = score_some(task, piece.documents, piece.indices, habit)
-                outcome.seconds = clock.seconds()
-                work.done(piece, outcome)
-                if self.report.backend == AUTO:
-                    judge.saw(piece.documents, outcome.seconds)
-                    work.sizes.target = HERE if judge.settled else TRIAL
-            yield from work.finished()
-            if self.report.backend == AUTO and judge.workers_pay():
+    def _here(self) -> Generator[list[Any], None, None]:
+        """Score in this process; with "auto", until it is clear that workers would be faster."""
+        scheduler, report, group, estimate = self._scheduler, self.report, AdaptiveGroup(), Estimate()
+        while not scheduler.finished:
+            if task := scheduler.next_task():
+                outcome = score_some(self._job, group, task.documents)
+                scheduler.done(task, outcome)
+                estimate.add(task.documents, outcome.seconds)
+            yield from filter(None, [scheduler.emit()])
+            if report.backend == AUTO and estimate.workers_pay(scheduler, report.n_jobs):
+                report.backend, report.why = PROCESSES, str(estimate)
                 try:
-                    self._elsewhere = self._workers(PROCESSES)
-                except SetupError as error:
-                    self.report.backend, self.report.why = SERIAL, str(error)
-                else:
-                    self.report.backend, self.report.why = PROCESSES, judge.why()
+                    self._pool = Pool(self._job, report)
                     return
-        if self.report.backend == AUTO:
-            self.report.backend, self.report.n_jobs, self.report.why = SERIAL, 1, judge.why()
+                except SetupError as error:
+                    report.backend, report.n_jobs, report.why = SERIAL, 1, str(error)
+        if report.backend == AUTO:
+            report.backend, report.n_jobs, report.why = SERIAL, 1, str(estimate)
 
 
-class _Judge:
-    """Decides from the first documents whether workers would be faster.
+def _choose(options: Any) -> RunReport:
+    """Choose a backend, as far as that is possible before a document was measured."""
+    backend, context = options.backend, options.backend == CONTEXT
+    if context or (backend == AUTO and "joblib" in sys.modules):
+        active = backends.in_context()
+        # Threads have to be asked for: not every score function is safe in them.
+        if context or active in (DASK, RAY):
+            context, backend = True, active
+    if options.timeout is not None:
+        backend = PROCESSES if backend == AUTO else backend
+        backends.refuse_timeout(backend)
+    if backend in (AUTO, PROCESSES) and backends.nested():
+        if options.timeout is not None:
+            raise SetupError("timeout: needs processes, and within a worker none can be started")
+        return RunReport(SERIAL, why="within a worker no processes are started")
+    try:
+        jobs = 1 if backend == SERIAL else backends.worker_count(options.n_jobs, backend, context=context)
+    except ModuleNotFoundError as error:
+        if backend != AUTO:
+            raise
+        return RunReport(SERIAL, why=str(error))
+    if jobs == 1 and backend in (AUTO, THREADS):
+        return RunReport(SERIAL, why="one worker was asked for, or there is one core")
+    return RunReport(backend, jobs, "" if backend == AUTO else "it was asked for")
 
-    Where the number of documents is not known, as many again as were seen are expected: whoever waits as long as a
-    thing costs before he buys it never pays more than twice.
-    """
 
-    def __init__(self, work: Work, total: int | None, jobs: int) -> None:
-        self._work = work
-        self._total = total
-        self._jobs = jobs
-        self._looks = 0
-        # The least of some chunks, as whatever else the machine does makes a document seem dearer, never cheaper.
-        self._costs: deque[float] = deque(maxlen=3)
-        self._sending = 0.0
+@dataclass
+class Estimate:
+    """Seconds that documents take, and that sending one takes, measured on the first documents."""
 
-    def saw(self, documents: list[Any], seconds: float) -> None:
-        """Measure what sending these documents would take, the first times that there are any."""
-        self._looks += 1
-        if seconds >= ENOUGH:
-            self._costs.append(seconds / len(documents))
-        if self._looks <= 3:
-            clock = Clock()
+    costs: list[float] = field(default_factory=list)
+    latest: float = 0.0
+    sending: float | None = None
+
+    def add(self, documents: Sequence[Any], seconds: float) -> None:
+        """Learn from a task."""
+        self.latest = seconds / len(documents)
+        if seconds >= TRIAL / 2:
+            # The minimum counts, as whatever else the machine does only makes a document seem slower.
+            self.costs = [*self.costs[-2:], self.latest]
+        if self.sending is None:
+            started = time.perf_counter()
             try:
-                for document in documents[:100]:
-                    dumps(document)
+                dumps(documents[0])
+                self.sending = 2 * (time.perf_counter() - started)
             except Exception:
-                self._sending = float("inf")
-                return
-            self._sending = 2 * clock.seconds() / min(100, len(documents))
+                self.sending = float("inf")
 
-    @property
-    def settled(self) -> bool:
-        """Whether enough was seen: from here on only a change of what documents take would change the verdict."""
-        return len(self._costs) == self._costs.maxlen
-
-    def workers_pay(self) -> bool:
-        """Compare the rest in this process with the rest in workers."""
-        if len(self._costs) < self._enough():
+    def workers_pay(self, scheduler: Scheduler, jobs: int) -> bool:
+        """Compare the rest in this process with the rest in workers; an unknown rest is taken as what was read."""
+        if not self.costs or self.sending is None:
             return False
-        return self._away() < 0.9 * self._rest() * self._cost()
+        rest = scheduler.read if scheduler.total is None else scheduler.total - scheduler.read
+        here = rest * min(self.costs)
+        away = START + (here + rest * self.sending) / jobs
+        # The first task may include an import: one task is enough only where that would not change the answer.
+        enough = len(self.costs) > 1 or (scheduler.total is not None and here - away > 3 * START)
+        return enough and away < 0.9 * here
 
-    def _enough(self) -> int:
-        """How many chunks are to be measured: one may be of a first import, and in a small one seeding counts."""
-        if self._total is not None and self._rest() * self._cost() - self._away() > PLAIN * START:
-            return 1
-        return 2 if self._cost() > SURE else 3
-
-    def _rest(self) -> int:
-        return self._work.seen if self._total is None else self._total - self._work.seen
-
-    def _cost(self) -> float:
-        return min(self._costs, default=self._work.sizes.latest)
-
-    def _away(self) -> float:
-        return START + self._rest() * (self._cost() + self._sending) / self._jobs
-
-    def why(self) -> str:
-        """Say what was measured."""
-        if self._sending == float("inf"):
+    def __str__(self) -> str:
+        if self.sending == float("inf"):
             return "documents cannot be pickled"
-        return f"a document takes {1e6 * self._cost():.3g} us, and {1e6 * self._sending:.3g} us to send"
+        cost = min(self.costs, default=self.latest)
+        return f"a document takes {1e6 * cost:.3g} us, and {1e6 * (self.sending or 0):.3g} us to send"

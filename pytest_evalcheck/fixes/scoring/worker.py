@@ -1,292 +1,280 @@
-"""Scoring some documents, in whatever process or thread: the same code for all, so that the scores are the same."""
+"""Scores some documents: the same code in every process and thread, so that the scores are the same."""
 
 from __future__ import annotations
 
-import pickle
-import sys
+import faulthandler
+import mmap
+import os
+import signal
+import struct
 import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
-from pytest_evalcheck.fixes.scoring.codec import dumps, loads, packed_failure, unsendable
+from pytest_evalcheck.fixes.scoring import seeding
 from pytest_evalcheck.fixes.scoring.errors import CHANGED, TIMEOUT, Failure, failure_of
-from pytest_evalcheck.fixes.scoring.journal import writing
-from pytest_evalcheck.fixes.scoring.limits import OutOfTime, TimeLimit
-from pytest_evalcheck.fixes.scoring.seeding import Generators, document_seed
+from pytest_evalcheck.fixes.scoring.pickling import dumps, loads, sendable, unsendable
 
-# The seconds that documents are scored for before somebody looks whether one of them drew a random number.
+# Seconds after which a group of unseeded documents is checked for random draws.
 GROUP = 0.05
-# A document that takes this long, in seconds, is seeded whether it draws or not: that costs less than 1 % of it.
-SLOW = 0.02
+# Seconds after its time limit at which a document that does not react ends together with its process.
+GRACE = 1.0
+# A heartbeat: the index of the document that is being scored, or -1, and the time at which it began.
+ENTRY = struct.Struct("qd")
+
+Score = Callable[[Any], Any]
 
 
 @dataclass(frozen=True)
-class Task:
-    """How every document of a run is scored."""
+class Job:
+    """How every document of a run is scored; ``threads`` if several threads of this process score."""
 
-    score: Callable[[Any], Any]
+    score: Score
     seed: int | None = 0
     timeout: float | None = None
     guard: bool = False
-    journal: str | None = None
-    shared: bool | None = None  # whether other threads of the process score at the same time; None: to be found out
+    threads: bool = False
+    run: str = ""
 
 
 @dataclass
-class Habit:
-    """What a process has learnt about a score function: how many documents it can go on for without looking."""
+class AdaptiveGroup:
+    """Whether a score function draws random numbers: one that does not is scored in groups, without seeds."""
 
-    draws: bool = False
-    slow: bool = False  # the last document took so long that nobody need look whether it drew
-    group: int = 0
+    draws: bool | None = None
 
 
 @dataclass
 class Outcome:
-    """The scores of some documents, in order; None where ``failures`` says why there is none."""
+    """Scores of some documents, in order; None where ``failures`` has the reason why there is none."""
 
     scores: list[Any] = field(default_factory=list)
     failures: dict[int, Failure] = field(default_factory=dict)
     seconds: float = 0.0
-    size: int = 0  # bytes that the documents were pickled to
-    drew: bool = False  # random numbers were drawn that nobody could seed
+    size: int = 0  # bytes of the pickled documents
+    drew: bool = False  # random numbers were drawn without a seed
+
+    def fail(self, failure: Failure) -> None:
+        """Record that the next document has no score."""
+        self.failures[len(self.scores)] = failure
+        self.scores.append(None)
+
+    def truncate(self, count: int) -> None:
+        """Drop all documents but the first ``count``."""
+        del self.scores[count:]
+        self.failures = {place: each for place, each in self.failures.items() if place < count}
 
 
-def score_some(task: Task, documents: Sequence[Any], indices: Sequence[int], habit: Habit) -> Outcome:
-    """Score documents one after another; an exception of one of them takes its place."""
-    return _Run(task, habit).of(lambda low, high: documents[low:high], indices)
+class _NoScore(BaseException):
+    """Ends a document; no Exception, so that ``except Exception`` in a score function does not catch it."""
+
+    def __init__(self, failure: Failure) -> None:
+        self.failure = failure
 
 
-def score_packed(task: bytes, name: str, documents: Sequence[bytes], indices: Sequence[int]) -> bytes:
-    """Do the same in another process, with all of it pickled."""
-    loaded = _loaded(task, name)
-    if isinstance(loaded, str):
-        return pickle.dumps(loaded)
-    outcome = _Run(*loaded).of(lambda low, high: map(loads, documents[low:high]), indices)
-    outcome.failures = {place: packed_failure(each) for place, each in outcome.failures.items()}
+def score_packed(packed: bytes, folder: str, documents: Sequence[bytes], indices: Sequence[int]) -> bytes:
+    """Score pickled documents in another process; return a pickled `Outcome`, or the text of an error."""
+    with heartbeat(folder) as beat:
+        loaded = _loaded(packed)
+        if isinstance(loaded, str):
+            return dumps(loaded)
+        outcome = score_some(*loaded, documents, read=_read, begin=lambda place: beat(indices[place]))
+    outcome.failures = {place: sendable(each) for place, each in outcome.failures.items()}
     outcome.size = sum(map(len, documents))
     try:
         return dumps(outcome)
     except Exception:
-        return dumps(_sendable(outcome))
+        for place, score in enumerate(outcome.scores):
+            try:
+                dumps(score)
+            except Exception as error:
+                outcome.scores[place] = None
+                outcome.failures[place] = unsendable(f"its score, of type {type(score).__name__},", error)
+        return dumps(outcome)
 
 
-def _sendable(outcome: Outcome) -> Outcome:
-    for place, score in enumerate(outcome.scores):
-        try:
-            dumps(score)
-        except Exception as error:
-            outcome.scores[place] = None
-            outcome.failures[place] = unsendable(f"its score, of type {type(score).__name__},", error)
+@lru_cache(maxsize=4)  # some runs may use the same workers in turn, and a function may be slow to unpickle
+def _loaded(packed: bytes) -> tuple[Job, AdaptiveGroup] | str:
+    try:
+        return loads(packed), AdaptiveGroup()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+
+
+def _read(packed: bytes) -> Any:
+    try:
+        document = loads(packed)
+    except Exception as error:
+        raise _NoScore(unsendable("the document, once sent,", error)) from None
+    if isinstance(document, Failure):
+        raise _NoScore(document)
+    return document
+
+
+def score_some(
+    job: Job,
+    group: AdaptiveGroup,
+    documents: Sequence[Any],
+    *,
+    read: Callable[[Any], Any] = lambda document: document,
+    begin: Callable[[int], Any] = lambda _: None,
+) -> Outcome:
+    """Score documents one after another; ``begin`` is called with the place of each before it is scored."""
+    started = time.perf_counter()
+    outcome = Outcome()
+    scores = outcome.scores
+    with ExitStack() as stack:
+        score = job.score
+        if job.timeout is not None:
+            score = stack.enter_context(_limited(score, job.timeout))
+        if job.guard:
+            score = _guarded(score)
+
+        def score_next() -> None:
+            place = len(scores)
+            begin(place)
+            try:
+                scores.append(score(read(documents[place])))
+            except KeyboardInterrupt:
+                raise
+            except _NoScore as end:
+                outcome.fail(end.failure)
+            except BaseException as error:
+                outcome.fail(failure_of(error))
+
+        if job.seed is None or job.threads:
+            before = None if job.seed is None else seeding.states()
+            while len(scores) < len(documents):
+                score_next()
+            outcome.drew = before is not None and not seeding.same(before, seeding.states())
+        else:
+            stack.callback(seeding.restore, seeding.states())
+            while (done := len(scores)) < len(documents):
+                if group.draws is False:
+                    group.draws = _score_group(outcome, len(documents), score_next)
+                    continue
+                begin(done)  # a document may end this process when it is unpickled
+                try:
+                    seed = seeding.document_seed(job.seed, read(documents[done]))
+                except _NoScore:  # reported when it is scored
+                    seed = job.seed
+                group.draws = _score_seeded(outcome, seed, group, score_next)
+    outcome.seconds = time.perf_counter() - started
     return outcome
 
 
-# A worker serves many chunks of a run, and sometimes two runs in turn: unpickling the function may be dear.
-_KEPT: OrderedDict[str, tuple[Task, Habit]] = OrderedDict()
-_MOST_KEPT = 4
+def _score_group(outcome: Outcome, count: int, score_next: Callable[[], None]) -> bool:
+    """Score some documents without seeds, as seeding takes longer than many a document; drop them if one drew."""
+    before, done, ends = seeding.states(), len(outcome.scores), time.perf_counter() + GROUP
+    while len(outcome.scores) < count and time.perf_counter() < ends:
+        score_next()
+    drew = not seeding.same(before, seeding.states())
+    if drew:
+        outcome.truncate(done)
+    return drew
 
 
-def _loaded(task: bytes, name: str) -> tuple[Task, Habit] | str:
-    kept = _KEPT.get(name)
-    if kept is None:
+def _score_seeded(outcome: Outcome, seed: int, group: AdaptiveGroup, score_next: Callable[[], None]) -> bool | None:
+    generators, done = seeding.generators(), len(outcome.scores)
+    for _, _, seed_generator in generators.values():
+        seed_generator(seed)
+    before = None if group.draws else seeding.states()
+    score_next()
+    if seeding.generators().keys() != generators.keys():
+        outcome.truncate(done)  # it may have drawn from a library that it imported, which had no seed
+        return group.draws
+    return before is None or not seeding.same(before, seeding.states())
+
+
+@contextmanager
+def _limited(score: Score, seconds: float) -> Iterator[Score]:
+    """Give the score function a time limit per document.
+
+    First an exception is raised in it (where the system has alarms), which stops Python code, sleeps and most system
+    calls. Code that does not react (it is in C, or catches everything) ends with its process at most `GRACE` seconds
+    later: a thread of faulthandler, which does not need the lock of the interpreter, ends it.
+    """
+    alarms = hasattr(signal, "setitimer")
+    failure = Failure(TIMEOUT, "TimeoutError", f"it took longer than timeout={seconds:g} seconds")
+    running = False
+    next_arming = 0.0
+
+    def ring(*_: Any) -> None:
+        nonlocal running
+        if running:
+            running = False
+            raise _NoScore(failure)
+
+    def limited(document: Any) -> Any:
+        nonlocal running, next_arming
+        now = time.monotonic()
+        if now > next_arming:  # this starts a thread, so it is done once for many documents
+            faulthandler.dump_traceback_later(seconds + GRACE, exit=True, file=nowhere)
+            next_arming = now + GRACE / 2
         try:
-            kept = loads(task), Habit()
-        except Exception as error:
-            return f"{type(error).__name__}: {error}"
-        _KEPT[name] = kept
-        while len(_KEPT) > _MOST_KEPT:
-            _KEPT.popitem(last=False)
-    return kept
-
-
-class _Run:
-    """One call; ``read(low, high)`` gives the documents of these places, afresh where they are pickled."""
-
-    def __init__(self, task: Task, habit: Habit) -> None:
-        self._task = task
-        self._habit = habit
-        self._generators = Generators()
-        self._result = Outcome()
-
-    def of(self, read: Callable[[int, int], Iterable[Any]], indices: Sequence[int]) -> Outcome:
-        started = time.perf_counter()
-        with ExitStack() as stack:
-            self._note = stack.enter_context(writing(self._task.journal))
-            self._limit = stack.enter_context(TimeLimit(self._task.timeout))
-            self._indices = indices
-            self._read = read
-            if self._task.seed is None:
-                self._plainly(0, len(indices))
-            elif _shared() if self._task.shared is None else self._task.shared:
-                self._unseeded(len(indices))
-            else:
-                self._seeded(len(indices), self._task.seed)
-        self._result.seconds = time.perf_counter() - started
-        return self._result
-
-    def _unseeded(self, count: int) -> None:
-        before = self._generators.take()
-        self._plainly(0, count)
-        self._result.drew = not self._generators.same(before, self._generators.take())
-
-    def _seeded(self, count: int, seed: int) -> None:
-        """Make every draw depend on its document alone, and leave the generators as they were.
-
-        Seeding takes longer than many a document, and most score functions draw nothing. So documents are scored in
-        groups, and a group in which somebody drew is scored again with a seed for every document of it. A function
-        that nothing is known of begins with a seed, so that nothing is scored twice if it always draws.
-        """
-        before = latest = self._generators.take()
-        done = 0
-        try:
-            while done < count:
-                if self._habit.draws or not self._habit.group:
-                    latest = self._one(done, seed)
-                    done += 1
-                    continue
-                high = min(count, done + self._habit.group)
-                started = time.perf_counter()
-                self._plainly(done, high)
-                seconds = time.perf_counter() - started
-                after = self._generators.take()
-                if self._generators.same(latest, after):
-                    self._learn(high - done, seconds)
-                else:
-                    self._habit.draws = True
-                    self._forget(done)
-                    for place in range(done, high):
-                        self._one(place, seed)
-                done = high
+            running = True
+            if alarms:
+                signal.setitimer(signal.ITIMER_REAL, seconds)
+            return score(document)
         finally:
-            if latest is not before or self._habit.draws:
-                self._generators.give_back(before)
+            running = False  # first, as an alarm that rang just now is handled a few instructions later
+            if alarms:
+                signal.setitimer(signal.ITIMER_REAL, 0)
 
-    def _one(self, place: int, seed: int) -> dict[str, Any]:
-        """Seed and score one document; the state of the generators afterwards, or before where nobody looked."""
-        imported = self._generators.imported()
-        state = self._reseeded(place, seed)
-        started = time.perf_counter()
-        self._plainly(place, place + 1)
-        seconds = time.perf_counter() - started
-        if self._generators.imported() != imported:
-            # It imported a generator and may have drawn from it before anybody could seed it.
-            self._forget(place)
-            state = self._reseeded(place, seed)
-            self._plainly(place, place + 1)
-        looked = bool(state)
-        self._habit.slow = seconds > SLOW
-        if self._habit.slow or not looked:
-            return state
-        after = self._generators.take()
-        if self._generators.same(state, after):
-            self._habit.group = 8
-        else:
-            self._habit.draws = True
-        return after
-
-    def _reseeded(self, place: int, seed: int) -> dict[str, Any]:
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        previous = signal.signal(signal.SIGALRM, ring) if alarms else None
         try:
-            (document,) = self._read(place, place + 1)
-        except Exception:  # told when it is to be scored
-            document = None
-        self._generators.seed(document_seed(seed, document))
-        # Reading the states takes several times as long as seeding.
-        return {} if self._habit.draws or self._habit.slow else self._generators.take()
+            yield limited
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+            if alarms:
+                signal.signal(signal.SIGALRM, previous)
 
-    def _learn(self, count: int, seconds: float) -> None:
-        if seconds > count * SLOW:
-            self._habit.group = 0
-        elif count == self._habit.group:
-            self._habit.group = max(1, min(2 * count, int(count * GROUP / max(seconds, 1e-9))))
 
-    def _plainly(self, low: int, high: int) -> None:
-        documents = iter(self._read(low, high))
-        if self._task.timeout is None and not self._task.guard and self._task.journal is None:
-            self._quickly(documents, len(self._result.scores) + high - low)
-            return
-        for place in range(low, high):
-            try:
-                document = next(documents)
-            except Exception as error:
-                self._fail(unsendable("the document, once sent,", error))
-                continue
-            if isinstance(document, Failure):
-                self._fail(document)
-                continue
-            self._append(place, document)
+def _guarded(score: Score) -> Score:
+    """Fail documents that the score function wrote into."""
 
-    def _quickly(self, documents: Iterator[Any], until: int) -> None:
-        """Score without a step of ours, or a `try`, for every document: small ones would feel it."""
-        scores = self._result.scores
-        while len(scores) < until:
-            try:
-                # What came before an exception stays in the list, and the document that raised it is spent.
-                scores.extend(map(self._task.score, documents))
-                if len(scores) < until:
-                    raise StopIteration  # by the score function, which `map` takes for the end
-            except KeyboardInterrupt:
-                raise
-            except BaseException as error:
-                self._fail(failure_of(error))
-
-    def _append(self, place: int, document: Any) -> None:
-        self._note(self._indices[place])
+    def packed(document: Any) -> bytes:
         try:
-            before = dumps(document) if self._task.guard else b""
+            return dumps(document)
         except Exception as error:
-            self._fail(unsendable("guard=True compares pickles, and the document", error))
-            return
+            raise _NoScore(unsendable("guard=True compares pickles, and the document", error)) from None
+
+    def guarded(document: Any) -> Any:
+        before, value, raised = packed(document), None, None
         try:
+            value = score(document)
+        except Exception as error:
+            raised = error
+        if packed(document) != before:
+            old = loads(before)
+            both = old.keys() | document.keys() if isinstance(old, dict) and isinstance(document, dict) else ()
+            keys = [repr(key) for key in both if packed(old.get(key, ...)) != packed(document.get(key, ...))]
+            where = f": {', '.join(sorted(keys))}" if keys else ""
+            raise _NoScore(Failure(CHANGED, "DocumentChanged", f"the score function wrote into its document{where}"))
+        if raised is not None:
+            raise raised
+        return value
+
+    return guarded
+
+
+@contextmanager
+def heartbeat(folder: str) -> Iterator[Callable[[int], Any]]:
+    """Give the function that notes which document is being scored, in a file that survives this process."""
+    if not os.path.isdir(folder):  # in a worker on another machine
+        yield lambda _: None
+        return
+    with open(os.path.join(folder, f"{os.getpid()}-{threading.get_ident()}"), "wb+") as file:
+        file.write(ENTRY.pack(-1, 0.0))
+        file.flush()
+        # Memory, as a system call would take longer than a small document.
+        with mmap.mmap(file.fileno(), ENTRY.size) as entry:
             try:
-                self._limit.start()
-                score = self._task.score(document)
+                yield lambda index: ENTRY.pack_into(entry, 0, index, time.time())
             finally:
-                self._limit.stop()
-        except KeyboardInterrupt:
-            raise
-        except OutOfTime:
-            limit = f"it took longer than timeout={self._task.timeout:g} seconds"
-            self._fail(Failure(TIMEOUT, "TimeoutError", limit))
-        except BaseException as error:
-            self._fail(failure_of(error))
-        else:
-            self._result.scores.append(score)
-        if self._task.guard and dumps(document) != before:
-            self._forget(place)
-            self._fail(_changed(loads(before), document))
-
-    def _fail(self, failure: Failure) -> None:
-        self._result.failures[len(self._result.scores)] = failure
-        self._result.scores.append(None)
-
-    def _forget(self, low: int) -> None:
-        del self._result.scores[low:]
-        for place in [place for place in self._result.failures if place >= low]:
-            del self._result.failures[place]
-
-
-def _changed(before: Any, after: Any) -> Failure:
-    where = ""
-    if isinstance(before, dict) and isinstance(after, dict):
-        keys = [key for key in {**before, **after} if _bytes(before, key) != _bytes(after, key)]
-        where = f": {', '.join(map(repr, keys))}" if keys else ": the order of its keys"
-    return Failure(CHANGED, "DocumentChanged", f"the score function wrote into its document{where}")
-
-
-def _bytes(document: dict[Any, Any], key: Any) -> bytes:
-    return dumps(document[key]) if key in document else b""
-
-
-def _shared() -> bool:
-    """Tell whether other threads of this process score too: global generators cannot be seeded then."""
-    if threading.current_thread() is threading.main_thread():
-        return False
-    distributed = sys.modules.get("distributed")
-    try:
-        return distributed is None or distributed.get_worker().state.nthreads > 1
-    except (AttributeError, ValueError):  # not within a worker of Dask
-        return True
+                ENTRY.pack_into(entry, 0, -1, 0.0)

@@ -12,8 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Rows
-from pytest_evalcheck.strategies.padding import Side
-from pytest_evalcheck.strategies.samples import SampleStrategy
+from pytest_evalcheck.strategies.samples import SampleStrategy, Side
 
 SIDES: tuple[Side, ...] = ("left", "right")
 STOP_STEPS = 5

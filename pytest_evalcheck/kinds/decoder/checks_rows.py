@@ -12,7 +12,7 @@ from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.decoder.cases import STOP_STEPS, Prompts, StopTokens, UnevenPrompts, even
 from pytest_evalcheck.kinds.decoder.record import truncate_at_stop
 from pytest_evalcheck.kinds.decoder.subject import NEW_TOKENS, DecoderSubject, DecoderUnderTest, Ids, all_rows_or_none
-from pytest_evalcheck.strategies.padding import Side
+from pytest_evalcheck.strategies.samples import Side
 
 _FEW = 8
 

@@ -107,17 +107,19 @@ class ModelEnvironment:
     """A snapshot of what belongs to a decoder and is not its cache: weights, modes, configurations."""
 
     def __init__(self, record: Decoder) -> None:
-        self._model, self._modes = record.model, _modes(record.model)
-        self._weights = Snapshot(_weights(record.model), "weights")
-        configuration = record.configuration or (lambda: _configurations(record.model))
-        self._configuration = Snapshot(configuration(), "configuration")
+        model, names = record.model, ("config", "generation_config")
+        configurations = {name: getattr(model, name) for name in names if hasattr(model, name)}
+        configuration = record.configuration() if record.configuration else configurations
+        weights = dict(model.named_parameters()) if hasattr(model, "named_parameters") else {}
+        self._model, self._modes = model, _modes(model)
+        self._snapshots = Snapshot(configuration, "configuration"), Snapshot(weights, "weights")
 
     def changes(self) -> list[str]:
         """What is different now."""
         # A cache may be a module as well, and come or go.
         modes = {name: mode for name, mode in _modes(self._model).items() if self._modes.get(name, mode) != mode}
         changed = [f"{name or 'the model'}.training became {mode}" for name, mode in modes.items()]
-        return [*self._configuration.changes(), *self._weights.changes(), *changed]
+        return [*(line for snapshot in self._snapshots for line in snapshot.changes()), *changed]
 
 
 class StorageWatch:
@@ -143,11 +145,3 @@ class StorageWatch:
 def _modes(model: Any) -> dict[str, bool]:
     modules = model.named_modules() if hasattr(model, "named_modules") else ()
     return {name: bool(getattr(module, "training", False)) for name, module in modules}
-
-
-def _weights(model: Any) -> dict[str, Any]:
-    return dict(model.named_parameters()) if hasattr(model, "named_parameters") else {}
-
-
-def _configurations(model: Any) -> dict[str, Any]:
-    return {name: getattr(model, name) for name in ("config", "generation_config") if hasattr(model, name)}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
-from pytest_evalcheck.strategies.padding import Side
+from pytest_evalcheck.strategies.samples import Side
 
 Full = Callable[[Any, Any, Any], Any]
 """``full(ids, mask, positions)`` returns the logits ``[rows, n, vocab]``, without a cache."""

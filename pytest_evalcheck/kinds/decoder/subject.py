@@ -10,9 +10,9 @@ from pytest_evalcheck.expectations.comparison import Raised, Tolerance, differen
 from pytest_evalcheck.expectations.failures import expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
+from pytest_evalcheck.kinds.common.tensor_search import find_tensors
 from pytest_evalcheck.kinds.decoder.record import Decoder
-from pytest_evalcheck.kinds.device.tensor_search import held
-from pytest_evalcheck.strategies.padding import Side, padded
+from pytest_evalcheck.strategies.samples import Side, padded
 
 Ids = Sequence[Sequence[int]]
 """Rows of ids, of one length unless said otherwise."""
@@ -136,7 +136,7 @@ class DecoderUnderTest:
 
     def cache_tensors(self, cache: Any) -> list[Any]:
         """The floating tensors of a cache, without the weights of the model."""
-        tensors = self.record.tensors or (lambda cache: held(cache).values())
+        tensors = self.record.tensors or (lambda cache: find_tensors(cache).values())
         found = attempt("tensors", lambda: list(tensors(cache)))
         if isinstance(found, Raised):
             raise TargetError("tensors() gave no tensors", actual=str(found), expected="tensors", cause="tensors")

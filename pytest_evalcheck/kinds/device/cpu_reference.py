@@ -1,4 +1,4 @@
-"""A subject on an accelerator beside the same one on the CPU, and what both score of the same samples."""
+"""The score of the same samples on an accelerator and on the CPU."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_evalcheck.kinds.wrapper.subject import LiveWrapper, WrapperSubject
 Subject = MetricSubject | WrapperSubject
 
 ROUNDING = Tolerance(rtol=1e-5, atol=1e-6)
-"""What another order of the same float32 operations explains: code may take another path, and memory lies elsewhere."""
+"""Allows another order of the same float32 operations: code may take another path, and memory is laid out otherwise."""
 
 _DTYPE = re.compile(
     r"MPS framework doesn't support|(float64|complex128|double|float8\w*)\b.*(MPS|not support)", re.I | re.S
@@ -25,68 +25,59 @@ _DTYPE = re.compile(
 _DEVICE = re.compile(r"\bdevices?\b|\b(cuda|mps)(:\d+)?\b", re.I)
 
 
-class Beside:
-    """One case of a check: everything in it is built, and scored, when it is first asked for, and once.
+class CpuReference:
+    """The samples of one case, with the subject on the CPU and the scores of both: each computed once, when needed.
 
-    A wrapper is built once for each device: what a forward or a mode leaves behind in it is for other checks to tell.
+    A wrapper is built once per device: other checks find what a forward or a mode leaves behind in it.
     """
 
     def __init__(self, subject: Subject, rows: Rows) -> None:
         self.subject = subject
-        self.rows = telling(subject, rows)
+        self.rows = with_perfect_predictions(subject, rows)
 
     @cached_property
     def on_cpu(self) -> Any:
         """The same subject on the CPU."""
-        return beside_the_cpu(self.subject)
+        return rebuild_on(self.subject, "cpu")
 
     @cached_property
     def expected(self) -> Any:
-        """What is scored on the CPU; or the error."""
-        return answer(self.on_cpu, self.rows)
+        """The score on the CPU; or the error."""
+        return score(self.on_cpu, self.rows)
 
     @cached_property
-    def found(self) -> Any:
-        """What is scored where everything stands on the device; or the error."""
-        return answer(self.subject, self.rows)
+    def actual(self) -> Any:
+        """The score where everything is on the device; or the error."""
+        return score(self.subject, self.rows)
 
     @cached_property
-    def alike(self) -> bool:
-        """Whether new ones score the same where everything stands on the device, and where it stands on the CPU."""
-        there, here = (beside(self.subject, device) for device in (self.subject.device, "cpu"))
-        expected = answer(here, self.rows)
-        found = difference(answer(there, self.rows), expected, within(self.subject))
-        return not isinstance(expected, Raised) and found is None
+    def same_when_rebuilt(self) -> bool:
+        """Whether new subjects score the same with everything on the device and with everything on the CPU."""
+        devices = "cpu", self.subject.device
+        expected, actual = (score(rebuild_on(self.subject, device), self.rows) for device in devices)
+        equal = difference(actual, expected, device_tolerance(self.subject)) is None
+        return equal and not isinstance(expected, Raised)
 
 
-def lacks_dtype(answer: Any) -> bool:
-    """Whether something was refused because the device has no such dtype."""
-    return isinstance(answer, Raised) and bool(_DTYPE.search(str(answer.error)))
+def lacks_dtype(result: Any) -> bool:
+    """Whether this is an error that says that the device does not support a dtype."""
+    return isinstance(result, Raised) and bool(_DTYPE.search(str(result.error)))
 
 
-def names_devices(answer: Any) -> bool:
-    """Whether an error tells that devices are the matter."""
-    return isinstance(answer, Raised) and bool(_DEVICE.search(str(answer.error)))
+def mentions_device(result: Any) -> bool:
+    """Whether this is an error that mentions devices."""
+    return isinstance(result, Raised) and bool(_DEVICE.search(str(result.error)))
 
 
-def beside(subject: Subject, device: str) -> Any:
+def rebuild_on(subject: Subject, device: str) -> Any:
     """A new subject of the same target on a device.
 
     Raises:
-        NotApplicable: where the target cannot be built elsewhere.
+        NotApplicable: where the factory takes no device.
     """
     if subject.elsewhere is None:
         raise NotApplicable("its factory takes no device")
     return subject.elsewhere(device)
-
-
-def beside_the_cpu(subject: Subject) -> Any:
-    """A new subject of the same target on the CPU.
-
-    Raises:
-        NotApplicable: where the target cannot be built elsewhere.
-    """
-    return beside(subject, "cpu")
 
 
 def with_batches_on(subject: WrapperSubject, device: str) -> WrapperSubject:
@@ -96,11 +87,11 @@ def with_batches_on(subject: WrapperSubject, device: str) -> WrapperSubject:
     return other
 
 
-def telling(subject: Subject, rows: Rows) -> Rows:
-    """The samples, with some that are predicted perfectly: of wrong ones alone the value may be what nothing gives.
+def with_perfect_predictions(subject: Subject, rows: Rows) -> Rows:
+    """The samples, with some perfect predictions: the score of wrong ones alone may be that of an empty metric.
 
     Raises:
-        NotApplicable: where there is nothing in them that stands on a device.
+        NotApplicable: where the samples hold no tensors.
     """
     if isinstance(subject, MetricSubject) and not count_tensors(subject.arguments(rows)):
         raise NotApplicable("its inputs hold no tensors")
@@ -108,17 +99,18 @@ def telling(subject: Subject, rows: Rows) -> Rows:
     return [*rows, *map(right, rows[:2])] if right is not None and distinct is None else rows
 
 
-def answer(subject: Subject, rows: Rows) -> Any:
-    """All that is scored of one batch where everything stands on the device of the subject; or the error."""
+def score(subject: Subject, rows: Rows) -> Any:
+    """The scores of one batch with everything on the device of the subject; or the first error."""
     if isinstance(subject, MetricSubject):
         return subject.value([rows])
     live = LiveWrapper(subject.record, subject.device)
-    seen = {mode: live.seen(subject.batch(rows, mode)) for mode in subject.modes}
-    failed = next((found for found in seen.values() if isinstance(found, Raised)), None)
-    inside = (value for found in seen.values() if not isinstance(found, Raised) for value in found.values())
-    return failed or next((value for value in inside if isinstance(value, Raised)), None) or seen
+    results = {mode: live.evaluate(subject.batch(rows, mode)) for mode in subject.modes}
+    errors = [result for result in results.values() if isinstance(result, Raised)]
+    for result in results.values():
+        errors += [] if isinstance(result, Raised) else [v for v in result.values() if isinstance(v, Raised)]
+    return errors[0] if errors else results
 
 
-def within(subject: Subject) -> Tolerance:
-    """How far a score may lie from the CPU's: rounding on a simulated device, the target's tolerance on a real one."""
+def device_tolerance(subject: Subject) -> Tolerance:
+    """The tolerance between devices: rounding on a simulated device, the target's tolerance on a real one."""
     return ROUNDING if subject.ledger is not None else subject.tolerance

@@ -1,4 +1,4 @@
-"""What is scored of one batch when batch, outputs, labels and state stand on a device, and when they do not."""
+"""EC601: the score of one batch with its batch, outputs, labels and state on different devices."""
 
 from __future__ import annotations
 
@@ -12,144 +12,130 @@ from typing import Any
 from pytest_evalcheck.expectations.comparison import Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.subject import Rows
-from pytest_evalcheck.kinds.common.tensors import each_tensor
-from pytest_evalcheck.kinds.device.cpu_reference import ROUNDING, Beside, names_devices
+from pytest_evalcheck.kinds.common.tensors import count_tensors, each_tensor
+from pytest_evalcheck.kinds.device.cpu_reference import ROUNDING, CpuReference, mentions_device
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.kinds.wrapper.subject import LiveWrapper, WrapperSubject
 from pytest_evalcheck.strategies.samples import Arguments
 
 Placement = tuple[str, Any, Callable[[], Any]]
-"""Where things stand, what is scored where all is on the CPU, and what asks for what is scored there."""
-There = tuple[bool, ...]
-"""Whether outputs, batch and metric are on the device."""
+"""A description, the score with everything on the CPU, and a function that computes the score in this placement."""
+OnDevice = tuple[bool, ...]
+"""Whether outputs, batch and metric, or each tensor of the arguments, are on the device."""
 
 
-def placements(beside: Beside) -> Iterator[Placement]:
-    """Every other way in which its parts can stand on the device and on the CPU, once the CPU has scored it."""
-    yield from _of_a_metric(beside) if isinstance(beside.subject, MetricSubject) else _of_a_wrapper(beside)
+def placements(reference: CpuReference) -> Iterator[Placement]:
+    """Every placement on the device and on the CPU other than everything on one, after the CPU has scored it."""
+    yield from (_of_metric if isinstance(reference.subject, MetricSubject) else _of_wrapper)(reference)
 
 
-def _of_a_metric(beside: Beside) -> Iterator[Placement]:
-    subject: Any = beside.subject
-    names = _tensors(beside.on_cpu.arguments(beside.rows))
-    for state, owner in (("the device", subject), ("the CPU", beside.on_cpu)):
-        for there in itertools.product((True, False), repeat=len(names)):
-            if all(there) if owner is subject else not any(there):
-                continue  # everything in one place
-            left = [name for name, on_device in zip(names, there, strict=True) if not on_device]
-            where = f"{', '.join(left) or 'nothing'} on the CPU, the state on {state}"
-            yield where, beside.expected, partial(_scored, beside, owner, there)
+def _of_metric(reference: CpuReference) -> Iterator[Placement]:
+    subject: Any = reference.subject
+    names = _tensor_names(reference.on_cpu.arguments(reference.rows))
+    for state, owner in (("the device", subject), ("the CPU", reference.on_cpu)):
+        for on_device in itertools.product((True, False), repeat=len(names)):
+            if all(on_device) if owner is subject else not any(on_device):
+                continue  # everything on one device
+            where = f"{_names_on_cpu(names, on_device) or 'nothing'} on the CPU, the state on {state}"
+            yield where, reference.expected, partial(_score_metric, reference, owner, on_device)
 
 
-def _scored(beside: Beside, owner: MetricSubject, there: There) -> Any:
-    places, device = iter(there), beside.subject.device
-    given: Arguments = each_tensor(
-        beside.on_cpu.arguments(beside.rows), lambda tensor: tensor.to(device) if next(places) else tensor
+def _score_metric(reference: CpuReference, owner: MetricSubject, on_device: OnDevice) -> Any:
+    moves, device = iter(on_device), reference.subject.device
+    arguments: Arguments = each_tensor(
+        reference.on_cpu.arguments(reference.rows), lambda tensor: tensor.to(device) if next(moves) else tensor
     )
     live = owner.fresh()
-    failed = live.try_update(given)
+    failed = live.try_update(arguments)
     return failed or live.compute()
 
 
-def _tensors(arguments: Arguments) -> list[str]:
+def _tensor_names(arguments: Arguments) -> list[str]:
+    """The name of the argument of every tensor, in the order of `each_tensor`."""
     names: list[str] = []
-
-    def note(name: str) -> Callable[[Any], Any]:
-        def see(tensor: Any) -> Any:
-            names.append(name)
-            return tensor
-
-        return see
-
-    for place, argument in enumerate(arguments.args):
-        each_tensor(argument, note(f"argument {place}"))
-    for key, argument in arguments.kwargs.items():
-        each_tensor(argument, note(key))
+    named = [*((f"argument {i}", argument) for i, argument in enumerate(arguments.args)), *arguments.kwargs.items()]
+    for name, argument in named:
+        names += [name] * count_tensors(argument)
     return names
 
 
-def _of_a_wrapper(beside: Beside) -> Iterator[Placement]:
-    subject: Any = beside.subject
+def _names_on_cpu(names: list[str], on_device: OnDevice) -> str:
+    return ", ".join(name for name, moved in zip(names, on_device, strict=True) if not moved)
+
+
+def _of_wrapper(reference: CpuReference) -> Iterator[Placement]:
+    subject: Any = reference.subject
     if subject.record.update is None:
         raise NotApplicable("the wrapper feeds no metric")
     for mode in subject.modes:
-        wanted = _without_outputs(beside.expected[mode])
-        one = _OneForward(subject, beside.rows, mode)
-        for there in itertools.product((True, False), repeat=3):
-            if not all(there):
-                names = zip(("outputs", "batch", "metric"), there, strict=True)
-                left = [name for name, on_device in names if not on_device]
-                yield f"{', '.join(left)} on the CPU", wanted, partial(one.fed, there, wanted)
-        # The last, since what it leaves behind in the wrapper is that of an error, for most.
-        yield "all of the batch on the CPU", wanted, partial(_fed, subject, beside.rows, mode, given="cpu")
+        expected = _without_outputs(reference.expected[mode])
+        forward = _SharedForward(subject, reference.rows, mode)
+        for on_device in itertools.product((True, False), repeat=3):
+            if not all(on_device):
+                names = _names_on_cpu(["outputs", "batch", "metric"], on_device)
+                yield f"{names} on the CPU", expected, partial(forward.score, on_device, expected)
+        # Last, since for most wrappers it ends in an error that may leave something behind in the wrapper.
+        yield "all of the batch on the CPU", expected, partial(_score, subject, reference.rows, mode, onto="cpu")
 
 
-class _OneForward:
-    """One forward on the device, of which copies are scored in several placements."""
+class _SharedForward:
+    """One forward on the device; copies of its outputs are scored in several placements."""
 
     def __init__(self, subject: WrapperSubject, rows: Rows, mode: str) -> None:
         self.subject, self.rows, self.mode = subject, rows, mode
         self.live = LiveWrapper(subject.record, subject.device)
         batch = subject.batch(rows, mode)
-        self.seen = batch, self.live.forward(batch)
+        self.batch_and_outputs = batch, self.live.forward(batch)
 
-    def fed(self, there: There, wanted: Any) -> Any:
-        """What metrics make of it. Where that is another value than wanted, what they make of a new one's forward."""
-        batch, outputs = self.seen
+    def score(self, on_device: OnDevice, expected: Any) -> Any:
+        """The values of the metrics. Where they are not as expected, those after a forward of a new wrapper."""
+        batch, outputs = self.batch_and_outputs
         if not isinstance(outputs, Raised):
             try:
-                batch, outputs = copy.deepcopy(self.seen)
+                batch, outputs = copy.deepcopy(self.batch_and_outputs)
             except Exception:  # an object that cannot be copied is no fault of the wrapper
-                return _fed(self.subject, self.rows, self.mode, there=there)
-            found = _placed(self.live, self.subject.device, batch, outputs, there)
-            if names_devices(found) or difference(found, wanted, ROUNDING) is None:
-                return found
-        return _fed(self.subject, self.rows, self.mode, there=there)
+                return _score(self.subject, self.rows, self.mode, on_device=on_device)
+            values = _feed(self.live, self.subject.device, batch, outputs, on_device)
+            if mentions_device(values) or difference(values, expected, ROUNDING) is None:
+                return values
+        return _score(self.subject, self.rows, self.mode, on_device=on_device)
 
 
-def _fed(
-    subject: WrapperSubject,
-    rows: Rows,
-    mode: str,
-    *,
-    given: str = "",
-    there: There = (True, True, True),
+def _score(
+    subject: WrapperSubject, rows: Rows, mode: str, *, onto: str = "", on_device: OnDevice = (True, True, True)
 ) -> Any:
-    """What metrics make of the outputs of a new wrapper, or the error.
-
-    The batch that the forward gets stands on ``given``.
-    """
-    live, batch = subject.fresh(), subject.batch(rows, mode, onto=given)
+    """The values of metrics of a new wrapper whose batch is on the device ``onto``, or the error."""
+    live, batch = subject.fresh(), subject.batch(rows, mode, onto=onto)
     outputs = live.forward(batch)
-    return outputs if isinstance(outputs, Raised) else _placed(live, subject.device, batch, outputs, there)
+    return outputs if isinstance(outputs, Raised) else _feed(live, subject.device, batch, outputs, on_device)
 
 
-def _placed(live: LiveWrapper, device: str, batch: Any, outputs: Any, there: There) -> Any:
-    """What metrics are given and make of it, where outputs, batch and metric stay or go to the CPU."""
-    outputs = outputs if there[0] else moved(outputs, "cpu")
-    batch = batch if there[1] else moved(batch, "cpu")
-    found = LiveWrapper(live.record, device if there[2] else "cpu").fed(batch, outputs)
-    return next((value for value in found.values() if isinstance(value, Raised)), _without_outputs(found))
+def _feed(live: LiveWrapper, device: str, batch: Any, outputs: Any, on_device: OnDevice) -> Any:
+    """The values of metrics where outputs, batch and metric stay on the device or go to the CPU; or the error."""
+    outputs = outputs if on_device[0] else move_to(outputs, "cpu")
+    batch = batch if on_device[1] else move_to(batch, "cpu")
+    values = LiveWrapper(live.record, device if on_device[2] else "cpu").metric_values(batch, outputs)
+    return next((value for value in values.values() if isinstance(value, Raised)), _without_outputs(values))
 
 
-def _without_outputs(seen: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in seen.items() if name != "outputs"}
+def _without_outputs(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name != "outputs"}
 
 
-def moved(value: Any, device: str) -> Any:
-    """A nest on another device, in containers of the same types as far as they can be made again."""
+def move_to(value: Any, device: str) -> Any:
+    """A nested value on another device, in containers of the same types as far as new ones can be created."""
     if hasattr(value, "to") and callable(value.to):
         return value.to(device)
     if isinstance(value, Mapping):
-        made = copy.copy(value)
+        result = copy.copy(value)
         for key, item in value.items():
-            made[key] = moved(item, device)  # type: ignore[index]
-        return made
+            result[key] = move_to(item, device)  # type: ignore[index]
+        return result
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(moved(item, device) for item in value))
+        return type(value)(*(move_to(item, device) for item in value))
     if isinstance(value, (list, tuple)):
-        return type(value)(moved(item, device) for item in value)
+        return type(value)(move_to(item, device) for item in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        changes = {field.name: moved(getattr(value, field.name), device) for field in dataclasses.fields(value)}
+        changes = {field.name: move_to(getattr(value, field.name), device) for field in dataclasses.fields(value)}
         return dataclasses.replace(value, **changes)
     return value

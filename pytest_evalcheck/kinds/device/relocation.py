@@ -1,115 +1,116 @@
-"""What is moved from device to device: a metric in mid-stream, a model in its wrapper, a batch in its container."""
+"""EC602, EC605: a metric in mid-stream, a model in its wrapper or a batch in its container, moved between devices."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.calling import attempt
-from pytest_evalcheck.kinds.device.cpu_reference import Beside, beside, with_batches_on
+from pytest_evalcheck.kinds.device.cpu_reference import CpuReference, rebuild_on, with_batches_on
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.kinds.wrapper.subject import LiveWrapper, WrapperSubject
 
 
 @dataclass(frozen=True)
 class Movable:
-    """An object that was made and used on the CPU, and what is asked of it after every move."""
+    """An object that was created and used on the CPU, with what a check does after every move."""
 
     source: Any
-    """What holds its tensors."""
+    """The object that holds its tensors."""
     to: Callable[[str], Any]
-    says: Callable[[], Any]
-    """The device that it says it is on; None where it says nothing."""
-    answer: Callable[[str], Any]
-    """What it scores on a device that it was moved to; or the error."""
-    journey: tuple[str, ...]
-    """The devices that it is moved to, one after the other."""
+    reported_device: Callable[[], Any]
+    """The device in its ``.device``; None where it has none."""
+    score: Callable[[str], Any]
+    """Its score on a device that it was moved to; or the error."""
+    device_sequence: tuple[str, ...]
+    """The devices to move it to, one after the other."""
 
     def move(self, device: str) -> str:
-        """Move it; gives the error as text."""
-        moved = attempt("to", self.to, device)
-        return str(moved) if isinstance(moved, Raised) else ""
+        """Move it; returns the error as text, else an empty text."""
+        result = attempt("to", self.to, device)
+        return str(result) if isinstance(result, Raised) else ""
 
 
-def movable(case: Beside) -> Movable:
+def movable(reference: CpuReference) -> Movable:
     """The metric after a batch, or the model of the wrapper after a forward, on the CPU.
 
     Raises:
         NotApplicable: where it offers no ``to``.
     """
-    device = case.subject.device
-    kind = device.partition(":")[0]
-    journey = (device, *(["cuda:1"] if kind == "cuda" and device != "cuda:1" else []), "cpu")
-    return (_metric if isinstance(case.subject, MetricSubject) else _model)(case, journey)
+    device = reference.subject.device
+    second = ["cuda:1"] if device.partition(":")[0] == "cuda" and device != "cuda:1" else []
+    create = _metric if isinstance(reference.subject, MetricSubject) else _model
+    return create(reference, (device, *second, "cpu"))
 
 
-def _metric(case: Beside, journey: tuple[str, ...]) -> Movable:
-    on_cpu: MetricSubject = case.on_cpu
-    live = on_cpu.fresh().update(case.rows)
+def _metric(reference: CpuReference, devices: tuple[str, ...]) -> Movable:
+    on_cpu: MetricSubject = reference.on_cpu
+    live = on_cpu.fresh().update(reference.rows)
     record = live.record
     if record.to is None:
         raise NotApplicable("the metric offers no `to`")
 
-    def answer(device: str) -> Any:
+    def score(device: str) -> Any:
         live.forget()
-        again = on_cpu.fresh()
-        if again.record.to is not None:
-            attempt("to", again.record.to, device)
-        failed = again.try_update(beside(case.subject, device).arguments(case.rows))
-        return live.compute(), failed or again.compute()
+        other = on_cpu.fresh()
+        if other.record.to is not None:
+            attempt("to", other.record.to, device)
+        failed = other.try_update(rebuild_on(reference.subject, device).arguments(reference.rows))
+        return live.compute(), failed or other.compute()
 
-    return Movable(record.source, record.to, record.device or (lambda: None), answer, journey)
+    return Movable(record.source, record.to, record.device or (lambda: None), score, devices)
 
 
-def _model(case: Beside, journey: tuple[str, ...]) -> Movable:
-    on_cpu: WrapperSubject = case.on_cpu
+def _model(reference: CpuReference, devices: tuple[str, ...]) -> Movable:
+    on_cpu: WrapperSubject = reference.on_cpu
     record, model = on_cpu.record, on_cpu.record.model
     if model is None:
         raise NotApplicable("the wrapper names no model")
 
-    def answer(device: str) -> Any:
-        live, there = LiveWrapper(record, device), with_batches_on(on_cpu, device)
-        return {mode: live.seen(there.batch(case.rows, mode)) for mode in there.modes}
+    def score(device: str) -> Any:
+        live, subject = LiveWrapper(record, device), with_batches_on(on_cpu, device)
+        return {mode: live.evaluate(subject.batch(reference.rows, mode)) for mode in subject.modes}
 
-    return Movable(model, model.to, lambda: getattr(model, "device", None), answer, journey)
+    return Movable(model, model.to, lambda: getattr(model, "device", None), score, devices)
 
 
-def exactly(device: str) -> str:
-    """A device with its index, as a tensor on it names it: ``mps`` and ``mps:0`` are one."""
+def with_index(device: str) -> str:
+    """A device with its index, as a tensor on it reports it: ``mps`` and ``mps:0`` are one device."""
     import torch
 
     return str(torch.empty(0, device=device).device)
 
 
-def not_moved(move: Callable[[], Any], kept: Any, device: str) -> str:
-    """What is wrong with a batch that was moved, beside one that was not; empty where nothing is."""
-    moved = attempt("move", move)
-    return str(moved) if isinstance(moved, Raised) else _odd(moved, kept, exactly(device), "batch")
+def move_error(move: Callable[[], Any], original: Any, device: str) -> str:
+    """What is wrong with a batch that ``move`` moved, compared with an equal batch; empty where nothing is."""
+    result = attempt("move", move)
+    return str(result) if isinstance(result, Raised) else _difference(result, original, with_index(device), "batch")
 
 
-def _odd(moved: Any, kept: Any, device: str, path: str) -> str:
-    if type(moved) is not type(kept):
-        return f"{path} was a {type(kept).__name__} and is a {type(moved).__name__}"
-    if hasattr(kept, "untyped_storage"):
+def _difference(moved: Any, original: Any, device: str, path: str) -> str:
+    if type(moved) is not type(original):
+        return f"{path} was a {type(original).__name__} and is a {type(moved).__name__}"
+    if hasattr(original, "untyped_storage"):
         if str(moved.device) != device:
             return f"{path} is on {moved.device}, not on {device}"
-        found = difference(moved, kept, EXACT, path)
+        found = difference(moved, original, EXACT, path)
         return "" if found is None else str(found)
-    if isinstance(kept, Mapping):
-        if list(moved) != list(kept):
-            return f"{path} has the keys {list(moved)}, not {list(kept)}"
-        return next((odd for key in kept if (odd := _odd(moved[key], kept[key], device, f"{path}[{key!r}]"))), "")
-    if isinstance(kept, (list, tuple)):
-        if len(moved) != len(kept):
-            return f"{path} has {len(moved)} entries, not {len(kept)}"
-        pairs = enumerate(zip(moved, kept, strict=True))
-        return next((odd for place, (a, b) in pairs if (odd := _odd(a, b, device, f"{path}[{place}]"))), "")
-    if dataclasses.is_dataclass(kept):
-        names = [field.name for field in dataclasses.fields(kept)]
-        parts = ((name, getattr(moved, name), getattr(kept, name)) for name in names)
-        return next((odd for name, a, b in parts if (odd := _odd(a, b, device, f"{path}.{name}"))), "")
-    return "" if moved == kept else f"{path} was {kept!r} and is {moved!r}"
+    parts: Iterable[tuple[str, Any, Any]]
+    if isinstance(original, Mapping):
+        if list(moved) != list(original):
+            return f"{path} has the keys {list(moved)}, not {list(original)}"
+        parts = ((f"{path}[{key!r}]", moved[key], original[key]) for key in original)
+    elif isinstance(original, (list, tuple)):
+        if len(moved) != len(original):
+            return f"{path} has {len(moved)} entries, not {len(original)}"
+        parts = ((f"{path}[{i}]", moved[i], original[i]) for i in range(len(original)))
+    elif dataclasses.is_dataclass(original):
+        names = [field.name for field in dataclasses.fields(original)]
+        parts = ((f"{path}.{name}", getattr(moved, name), getattr(original, name)) for name in names)
+    else:
+        return "" if moved == original else f"{path} was {original!r} and is {moved!r}"
+    return next((text for where, a, b in parts if (text := _difference(a, b, device, where))), "")

@@ -1,20 +1,30 @@
-"""Data sets of a loop and what happens while they are evaluated: batch sizes, other data, ranks."""
+"""The data sets that a loop evaluates, and what happens meanwhile: ranks, training, errors, NaN, little memory."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hypothesis import assume
+import hypothesis
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Rows
-from pytest_evalcheck.strategies.samples import SampleStrategy
+from pytest_evalcheck.strategies.samples import Bulk, SampleStrategy
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-_MOST = 7
+MODES = ("every submodule trains", "some submodules are frozen", "every submodule evaluates")
+SIZES = (
+    "a single sample",
+    "fewer samples than a batch",
+    "full batches",
+    "a last batch of one",
+    "a last batch that is not full",
+    "a last batch that lacks one",
+)
+"""The regimes of a number of samples and a batch size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,19 +36,19 @@ class Evaluation:
 
     @property
     def regimes(self) -> frozenset[str]:
-        return frozenset(size_regimes(len(self.samples), self.batch_size))
+        return _size_regimes(len(self.samples), self.batch_size)
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Self]:
-        return sized(inputs).map(lambda drawn: cls(samples=drawn[0], batch_size=drawn[1]))
+        return _sized(inputs).map(lambda drawn: cls(samples=drawn[0], batch_size=drawn[1]))
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> Self | None:
-        return cls(samples=samples, batch_size=usual_size(samples)) if enough(inputs, samples) else None
+        return cls(samples=samples, batch_size=_usual_size(samples)) if _enough(inputs, samples) else None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sequel:
+class TwoDatasets:
     """Two data sets that one loop evaluates one after the other."""
 
     samples: Rows
@@ -47,78 +57,248 @@ class Sequel:
 
     @property
     def regimes(self) -> frozenset[str]:
-        same, fewer = len(self.samples) == len(self.others), len(self.samples) > len(self.others)
-        return frozenset({"as many samples" if same else "fewer samples" if fewer else "more samples"})
+        count, others = len(self.samples), len(self.others)
+        return frozenset({f"{'as many' if others == count else 'fewer' if others < count else 'more'} samples"})
 
     @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Sequel]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[TwoDatasets]:
         @st.composite
-        def sequel(draw: st.DrawFn) -> Sequel:
-            rows, size = draw(sized(inputs, most=4))
-            # Often of the same size: what is kept by its size is then taken for the other.
+        def two_datasets(draw: st.DrawFn) -> TwoDatasets:
+            rows, size = draw(_sized(inputs, most=4))
+            # Often of the same size: state that is kept by its size is then taken for the other's.
             more = draw(st.sampled_from([0, 1, -1, 0]))
             count = max(1, inputs.min_samples, len(rows) + more)
             return cls(samples=rows, others=draw(inputs.rows(min_size=count, max_size=count)), batch_size=size)
 
-        return sequel()
+        return two_datasets()
 
     @classmethod
-    def of(cls, inputs: SampleStrategy, samples: Rows) -> Sequel | None:
-        ok = enough(inputs, samples)
-        return cls(samples=samples, others=samples[::-1], batch_size=usual_size(samples)) if ok else None
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> TwoDatasets | None:
+        if not _enough(inputs, samples):
+            return None
+        return cls(samples=samples, others=samples[::-1], batch_size=_usual_size(samples))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spread(Evaluation):
-    """Samples that are spread over several numbers of ranks, each of which evaluates its own in batches."""
+class Ranks(Evaluation):
+    """Samples that are sharded over several numbers of ranks, each of which evaluates its shard in batches."""
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """How many ranks there are, one after the other."""
+        """The numbers of ranks, tried one after the other."""
         return (2, 3, 4)
 
     @property
     def regimes(self) -> frozenset[str]:
         count = len(self.samples)
-        reached = size_regimes(count, self.batch_size) & {"a last batch of one", "fewer samples than a batch"}
-        reached |= {"uneven ranks" if count % ranks else "even ranks" for ranks in self.ranks}
-        return frozenset(reached | ({"a rank without samples"} if count < max(self.ranks) else set()))
+        sizes = _size_regimes(count, self.batch_size) & {"a last batch of one", "fewer samples than a batch"}
+        empty = {"a rank without samples"} if count < max(self.ranks) else set()
+        return sizes | _rank_regimes(count, self.ranks) | empty
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gathered:
-    """Samples for real processes: every number of ranks is tried for them, since starting processes is dear."""
+class ProcessRanks:
+    """Samples for real processes: one case tries every number of ranks, since starting processes is slow."""
 
     samples: Rows
     batch_size: int
 
     @property
     def ranks(self) -> tuple[int, ...]:
-        """How many processes there are, one after the other."""
+        """The numbers of processes, tried one after the other."""
         return (2, 3)
 
     @property
     def regimes(self) -> frozenset[str]:
-        return frozenset("uneven ranks" if len(self.samples) % ranks else "even ranks" for ranks in self.ranks)
+        return _rank_regimes(len(self.samples), self.ranks)
 
     @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Gathered]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[ProcessRanks]:
         @st.composite
-        def gathered(draw: st.DrawFn) -> Gathered:
-            # Few cases are tried, so each must be uneven for one of the numbers of ranks, and tell ranks apart.
+        def process_ranks(draw: st.DrawFn) -> ProcessRanks:
+            # Few cases are tried, so each must be uneven for one of the numbers of ranks, and ranks must differ.
             rows = draw(inputs.rows(min_size=max(4, inputs.min_samples), max_size=max(5, inputs.min_samples)))
-            assume(rows[-1] not in rows[:-1])  # ranks with the same samples say nothing
+            assume(rows[-1] not in rows[:-1])  # ranks with the same samples show nothing
             return cls(samples=rows, batch_size=draw(st.sampled_from([1, 2])))
 
-        return gathered()
+        return process_ranks()
 
     @classmethod
-    def of(cls, inputs: SampleStrategy, samples: Rows) -> Gathered | None:
-        return cls(samples=samples, batch_size=2) if len(samples) > 2 and enough(inputs, samples) else None
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> ProcessRanks | None:
+        return cls(samples=samples, batch_size=2) if len(samples) > 2 and _enough(inputs, samples) else None
 
 
-def size_regimes(count: int, size: int) -> set[str]:
-    """How a number of samples and a batch size stand to each other."""
+@dataclass(frozen=True, kw_only=True)
+class DuringTraining:
+    """Samples that are evaluated while a model trains; then one of them cannot be read."""
+
+    samples: Rows
+    batch_size: int
+    broken: int
+    """The index of the sample that cannot be read."""
+    modes: str
+    """The modes of the submodules before the evaluation, one of `MODES`."""
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        batch = "the first batch" if self.broken < self.batch_size else "a later batch"
+        return frozenset({self.modes, f"an error in {batch}"})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[DuringTraining]:
+        @st.composite
+        def during_training(draw: st.DrawFn) -> DuringTraining:
+            rows = draw(inputs.rows(min_size=max(2, inputs.min_samples), max_size=max(4, inputs.min_samples)))
+            size, broken = draw(st.sampled_from([1, 2])), draw(st.sampled_from([len(rows) - 1, 0]))
+            return cls(samples=rows, batch_size=size, broken=broken, modes=draw(st.sampled_from(MODES)))
+
+        return during_training()
+
+    @classmethod
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> DuringTraining | None:
+        if not _enough(inputs, samples):
+            return None
+        return cls(samples=samples, batch_size=1, broken=len(samples) - 1, modes=MODES[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutOfMemory:
+    """Samples that are evaluated while memory runs out in one forward pass, or in two in a row."""
+
+    samples: Rows
+    batch_size: int
+    times: int
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        sizes = _size_regimes(len(self.samples), self.batch_size) & {"a last batch of one", "full batches"}
+        return sizes | {"one failure" if self.times == 1 else "the retry fails too"}
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[OutOfMemory]:
+        least = max(4, inputs.min_samples)
+        # Two batches, or two halves of one: samples that came before a failure may count twice.
+        return st.builds(
+            cls,
+            samples=inputs.rows(min_size=least, max_size=least + 2),
+            batch_size=st.sampled_from([2, 4, 3]),
+            times=st.sampled_from([1, 2]),
+        )
+
+    @classmethod
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> OutOfMemory | None:
+        return cls(samples=samples, batch_size=2, times=1) if len(samples) > 1 and _enough(inputs, samples) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NonFinite:
+    """Samples of which one, at the index ``corrupted``, holds NaN or infinity."""
+
+    samples: Rows
+    corrupted: int
+    number: float
+    batch_size: int
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        return frozenset({"the first sample" if self.corrupted == 0 else "a later sample"})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[NonFinite]:
+        @st.composite
+        def non_finite(draw: st.DrawFn) -> NonFinite:
+            rows, size = draw(_sized(inputs, least=2, most=5))
+            index, number = draw(st.integers(0, len(rows) - 1)), draw(st.sampled_from(inputs.nonfinite))
+            return cls._corrupt(inputs, rows, index, number, size)
+
+        return non_finite()
+
+    @classmethod
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> NonFinite | None:
+        if not _enough(inputs, samples) or inputs.corrupted is None:
+            return None
+        return cls._corrupt(inputs, samples, 0, inputs.nonfinite[0], _usual_size(samples))
+
+    @classmethod
+    def _corrupt(cls, inputs: SampleStrategy, rows: Rows, index: int, number: float, size: int) -> NonFinite:
+        assert inputs.corrupted is not None
+        rows = [*rows[:index], inputs.corrupted(rows[index], number), *rows[index + 1 :]]
+        return cls(samples=rows, corrupted=index, number=number, batch_size=size)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnselectedSamples:
+    """Samples drawn without a search: of samples that were chosen because they fail an interval would be biased.
+
+    Either the samples of an example of the target, or ``rows`` samples drawn by ``seed``.
+    """
+
+    samples: Rows
+    seed: int
+    rows: int
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        return frozenset({"samples of the target" if self.samples else "samples that were drawn"})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[UnselectedSamples]:
+        del inputs
+        return st.just(cls(samples=[], seed=0, rows=_UNSELECTED))
+
+    @classmethod
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> UnselectedSamples | None:
+        del inputs
+        return cls(samples=samples, seed=0, rows=len(samples)) if len(samples) >= _FEWEST_UNSELECTED else None
+
+    def of_inputs(self, inputs: SampleStrategy) -> Rows:
+        """The samples: the same in every run, whatever seed Hypothesis has."""
+        return self.samples or unselected(inputs, self.rows, self.seed)
+
+
+_UNSELECTED = 256
+_FEWEST_UNSELECTED = 20
+"""Examples of a target with fewer samples are for other checks."""
+_AT_ONCE = 16
+_ATTEMPTS = 5
+
+
+def unselected(inputs: SampleStrategy, rows: int = _UNSELECTED, seed: int = 0) -> Rows:
+    """At most ``rows`` different samples by a seed, from the distribution of the inputs or from their strategy."""
+    if inputs.bulk is not None:
+        return list(inputs.bulk(Bulk(seed=seed, rows=rows)))
+    distinct: dict[object, object] = {}
+    for attempt in range(_ATTEMPTS):  # lists that Hypothesis draws hold some samples twice
+        before = len(distinct)
+        for sample in _drawn(inputs, rows - before, seed * _ATTEMPTS + attempt):
+            distinct.setdefault(repr(sample) if inputs.distinct is None else inputs.distinct(sample), sample)
+        if len(distinct) in (before, rows):
+            break
+    return list(distinct.values())
+
+
+def _drawn(inputs: SampleStrategy, rows: int, seed: int) -> Rows:
+    drawn: Rows = []
+
+    @hypothesis.seed(seed)
+    @settings(
+        max_examples=1 + rows // _AT_ONCE,  # the first example repeats the simplest sample
+        phases=[Phase.generate],
+        database=None,
+        deadline=None,
+        derandomize=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(st.lists(inputs.sample, min_size=_AT_ONCE, max_size=_AT_ONCE))
+    def collect(samples: Rows) -> None:
+        drawn.extend(samples)
+
+    collect()
+    return drawn[:rows]
+
+
+def _size_regimes(count: int, size: int) -> frozenset[str]:
+    """Those of `SIZES` that a number of samples and a batch size reach."""
     reached = {"a single sample"} if count == 1 else set()
     if count < size:
         reached.add("fewer samples than a batch")
@@ -127,21 +307,24 @@ def size_regimes(count: int, size: int) -> set[str]:
         reached.add({0: "full batches", 1: "a last batch of one"}.get(rest, "a last batch that is not full"))
         if rest == size - 1:
             reached.add("a last batch that lacks one")
-    return reached
+    return frozenset(reached)
 
 
-def enough(inputs: SampleStrategy, samples: Rows) -> bool:
-    """Whether there are as many samples as a number needs."""
+def _rank_regimes(count: int, numbers: tuple[int, ...]) -> frozenset[str]:
+    return frozenset("uneven ranks" if count % ranks else "even ranks" for ranks in numbers)
+
+
+def _enough(inputs: SampleStrategy, samples: Rows) -> bool:
     return len(samples) >= max(1, inputs.min_samples)
 
 
-def usual_size(samples: Rows) -> int:
+def _usual_size(samples: Rows) -> int:
     """A batch size for given samples: the last batch has one sample."""
     return max(2, len(samples) - 1)
 
 
 @st.composite
-def sized(draw: st.DrawFn, inputs: SampleStrategy, *, least: int = 1, most: int = _MOST) -> tuple[Rows, int]:
+def _sized(draw: st.DrawFn, inputs: SampleStrategy, *, least: int = 1, most: int = 7) -> tuple[Rows, int]:
     """Samples and a batch size: most often one that leaves a last batch which is not full."""
     least = max(least, inputs.min_samples)
     kind = draw(st.sampled_from(["partial", "full", "beyond", "partial", "ones"]))

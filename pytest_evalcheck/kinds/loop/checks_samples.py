@@ -1,18 +1,29 @@
-"""EC502, EC503, EC507, EC511: every sample counts once, as itself."""
+"""EC502, EC503, EC507, EC511: every sample counts once, and its record is its own."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from pytest_evalcheck.expectations.comparison import Raised, difference
+from pytest_evalcheck.expectations.comparison import Raised, difference, show
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, refused
+from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.loop.cases import Evaluation, Gathered, Spread
-from pytest_evalcheck.kinds.loop.cases_interrupted import Exhausted
-from pytest_evalcheck.kinds.loop.memory import Forwards
-from pytest_evalcheck.kinds.loop.ranks import miscounted, over_processes, over_ranks
-from pytest_evalcheck.kinds.loop.results import Evaluated, plainly, repeated
-from pytest_evalcheck.kinds.loop.subject import LoopSubject, words
+from pytest_evalcheck.kinds.common.process_ranks import on_processes
+from pytest_evalcheck.kinds.common.subject import Rows
+from pytest_evalcheck.kinds.loop.cases import Evaluation, OutOfMemory, ProcessRanks, Ranks
+from pytest_evalcheck.kinds.loop.memory import OutOfMemoryInjector
+from pytest_evalcheck.kinds.loop.record import Evaluated
+from pytest_evalcheck.kinds.loop.subject import (
+    LoopSubject,
+    comparable,
+    format_config,
+    ids_of,
+    miscounted,
+    read_result,
+)
+
+Results = dict[int, Evaluated]
+"""By rank; ranks that report nothing are left out."""
 
 
 @check(
@@ -20,65 +31,47 @@ from pytest_evalcheck.kinds.loop.subject import LoopSubject, words
     regimes=("even ranks", "uneven ranks", "a rank without samples", "a last batch of one"),
     examples=12,
 )
-def every_sample_counts_exactly_once(loop: LoopSubject, case: Spread) -> None:
-    """Every sample counts exactly once: by its id, not by how many there are, also over ranks and in a stream.
+def every_sample_counts_exactly_once(loop: LoopSubject, case: Ranks) -> None:
+    """Every sample counts exactly once, in one process, over ranks and in a stream; ids are compared, not counts.
 
-    Every rank that reports a number reports that of one process.
+    Every rank that reports a number reports the number of one process.
 
     Why: scores of a shared benchmark are compared to the third digit, on the samples that everybody has.
     Usual cause: a distributed sampler repeats samples to fill the last ranks, or the remainder is dropped.
     Fix: pytest_evalcheck.fixes.loops.PredictionsById
     """
-    size, count, seen = case.batch_size, len(case.samples), loop.record.over_ranks is not None
-    plain = loop.evaluated(case.samples, batch_size=size)
-    for config in ({"batch_size": size}, *loop.ways(size, workers=False)):
-        made = loop.evaluated(case.samples, **config)
-        about = f"of {count} samples with {words(config)} not every one counts once"
-        if isinstance(made, Raised):
-            expect(made).equals(plainly(plain), about=about)
-        elif made.records is not None:
-            seen, ids = True, [place for place, _ in made.records]
-            wrong = repeated(ids, count)
-            expect(ids).holds(not wrong, about=f"{about}: {'; '.join(wrong)}")
-    if not seen:
-        raise NotApplicable("the loop gives no records and no evaluation over ranks")
-    nothing = loop.evaluated([], batch_size=size)
+    size, count = case.batch_size, len(case.samples)
+    default = comparable(loop.evaluate(case.samples, batch_size=size))
+    applies = loop.record.over_ranks is not None
+    for config in ({"batch_size": size}, *loop.configs(size, workers=False)):
+        about = f"{count} samples with {format_config(config)}"
+        result = loop.evaluate(case.samples, **config)
+        if isinstance(result, Raised):
+            expect(result).equals(default, about=f"the result of {about}")
+        elif result.records is not None:
+            applies = True
+            _expect_each_once(ids_of(result.records), count, about)
+    if not applies:
+        raise NotApplicable("the loop returns no records and does not evaluate over ranks")
+    nothing = loop.evaluate([], batch_size=size)
     if not isinstance(nothing, Raised) and nothing.records:
         expect(nothing.records).equals([], about="the records of no samples")
     for ranks in case.ranks if loop.record.over_ranks is not None else ():
-        _counted_over_ranks(loop, case, ranks, over_ranks(loop, case.samples, ranks, size))
+        _expect_each_once_over_ranks(loop, case, ranks, over_ranks(loop, case.samples, ranks, size))
 
 
 @check("EC511", regimes=("even ranks", "uneven ranks"), marks=("distributed",), examples=4)
-def every_sample_counts_exactly_once_over_processes(loop: LoopSubject, case: Gathered) -> None:
-    """EC502 with real processes: over the ranks of a gloo group every sample counts exactly once, and none hangs.
+def every_sample_counts_exactly_once_over_processes(loop: LoopSubject, case: ProcessRanks) -> None:
+    """EC502 with real processes: over the ranks of a gloo group every sample counts exactly once, and no rank hangs.
 
-    Why: what real processes gather is padded, cut and ordered by code that ranks in one process never run.
+    Why: code that pads, truncates and orders what real processes gather never runs with ranks in one process.
     Usual cause: each rank takes the mean of its own samples, and those means are averaged.
     Fix: pytest_evalcheck.fixes.loops.gather_function
     """
     if loop.record.on_rank is None:
         raise NotApplicable("the loop does not evaluate over processes: ec.Loop(..., on_rank=...)")
     for ranks in case.ranks:
-        _counted_over_ranks(loop, case, ranks, over_processes(loop, case.samples, ranks, case.batch_size))
-
-
-def _counted_over_ranks(loop: LoopSubject, case: Spread | Gathered, ranks: int, reports: Any) -> None:
-    about = f"of {len(case.samples)} sample{'s' * (len(case.samples) > 1)} over {ranks} ranks"
-    single = loop.numbers(case.samples, batch_size=case.batch_size)
-    if isinstance(reports, Raised) or isinstance(single, Raised):
-        expect(reports).equals(single, about=f"the numbers {about}")
-        return
-    for who, wrong in miscounted(reports, len(case.samples)).items():
-        ids = {rank: [place for place, _ in one.records or ()] for rank, one in reports.items()}
-        expect(ids).holds(not wrong, about=f"{about} {who} counts not every one once: {'; '.join(wrong)}")
-    for other in (1, ranks * case.batch_size):
-        if difference(single, loop.numbers(case.samples, batch_size=other), loop.tolerance) is not None:
-            inconclusive("the numbers depend on the batch size; ranks have smaller batches, and larger ones together")
-            return
-    for rank, report in reports.items():
-        if report.numbers:
-            expect(dict(report.numbers)).equals(single, about=f"the numbers {about}: rank {rank}")
+        _expect_each_once_over_ranks(loop, case, ranks, over_processes(loop, case.samples, ranks, case.batch_size))
 
 
 @check(
@@ -86,52 +79,126 @@ def _counted_over_ranks(loop: LoopSubject, case: Spread | Gathered, ranks: int, 
     regimes=("a single sample", "a last batch of one", "full batches", "fewer samples than a batch"),
     examples=12,
 )
-def what_is_said_of_a_sample_is_its_own(loop: LoopSubject, case: Evaluation) -> None:
+def records_match_their_samples(loop: LoopSubject, case: Evaluation) -> None:
     """Prediction i, label i and id i belong to one sample: its record is the one that it gets alone.
 
-    Why: error analysis, and every metric that is worked out from saved predictions, reads these records.
+    Why: error analysis, and every metric that is computed from saved predictions, reads these records.
     Usual cause: predictions of unequal length are padded, joined and cut elsewhere than the labels, or samples are
-    sorted by length and only part of what is said of them is put back.
+    sorted by length and only some of their fields are restored to the original order.
     Fix: pytest_evalcheck.fixes.loops.PredictionsById
     """
     alone = [loop.records([row], batch_size=case.batch_size) for row in case.samples]
-    own = [found if isinstance(found, Raised) else [fields for _, fields in found] for found in alone]
-    for config in ({"batch_size": case.batch_size}, *loop.ways(case.batch_size, workers=False)):
+    expected = [item if isinstance(item, Raised) else [fields for _, fields in item] for item in alone]
+    for config in ({"batch_size": case.batch_size}, *loop.configs(case.batch_size, workers=False)):
         records = loop.records(case.samples, **config)
         if isinstance(records, Raised):
             refused(records)
             continue
-        for place, fields in records:
-            if place in range(len(own)) and not isinstance(own[place], Raised):
-                others = [i for i, one in enumerate(own) if difference([fields], one, loop.tolerance) is None]
-                detail = f"It is what sample {others[0]} gets." if others else ""
-                about = f"what is said of sample {place} of {len(own)} with {words(config)}"
-                expect([fields]).equals(own[place], about=about, detail=detail)
+        for i, fields in records:
+            if i in range(len(expected)) and not isinstance(expected[i], Raised):
+                same = [j for j, other in enumerate(expected) if difference([fields], other, loop.tolerance) is None]
+                detail = f"It is the record of sample {same[0]}." if same else ""
+                about = f"the record of sample {i} of {len(expected)} with {format_config(config)}"
+                expect([fields]).equals(expected[i], about=about, detail=detail)
 
 
 @check("EC507", regimes=("one failure", "the retry fails too", "a last batch of one"))
-def a_batch_that_is_retried_counts_once(loop: LoopSubject, case: Exhausted) -> None:
+def a_retried_batch_counts_once(loop: LoopSubject, case: OutOfMemory) -> None:
     """A batch that runs out of memory half way and is evaluated again, perhaps in parts, counts once.
 
-    Why: with a batch size that fits itself to the memory, what counts twice depends on the machine.
-    Usual cause: what the first parts of a batch added is not taken back before the batch is tried again.
-    Fix: pytest_evalcheck.fixes.loops.retry_in_parts
+    Why: where the batch size adapts to the memory, the machine decides which samples count twice.
+    Usual cause: results of the first parts of a batch are not removed before the batch is tried again.
+    Fix: pytest_evalcheck.fixes.loops.transactional
     """
     if not loop.record.retries:
         raise NotApplicable("the loop does not retry a batch: ec.Loop(..., retries=True)")
-    live, forwards = loop.fresh(), Forwards()
-    with forwards.of(live.model):
-        expected = live.evaluate(loop.data(case.samples), batch_size=case.batch_size)
-    if not forwards.several or isinstance(expected, Raised):
+    run, injector = loop.fresh(), OutOfMemoryInjector()
+    with injector.watch(run.model):
+        expected = run.evaluate(loop.data(case.samples), batch_size=case.batch_size)
+    if not injector.passes or isinstance(expected, Raised):
         inconclusive("no forward pass of several rows was seen")
         return
-    for place in range(forwards.several):
-        live, failing = loop.fresh(), Forwards(place, case.times)
-        with failing.of(live.model):
-            found = live.evaluate(loop.data(case.samples), batch_size=case.batch_size)
-        where = f"after forward pass {place} ran out of memory{' twice in a row' * (failing.failed > 1)}"
-        if isinstance(found, Evaluated) and found.records is not None:
-            ids = [one for one, _ in found.records]
-            wrong = repeated(ids, len(case.samples))
-            expect(ids).holds(not wrong, about=f"{where} not every sample counts once: {'; '.join(wrong)}")
-        expect(plainly(found)).equals(plainly(expected), about=f"what is given {where}")
+    for index in range(injector.passes):
+        run, failing = loop.fresh(), OutOfMemoryInjector(index, case.times)
+        with failing.watch(run.model):
+            result = run.evaluate(loop.data(case.samples), batch_size=case.batch_size)
+        when = f"after forward pass {index} ran out of memory{' twice in a row' * (failing.failed > 1)}"
+        if isinstance(result, Evaluated) and result.records is not None:
+            _expect_each_once(ids_of(result.records), len(case.samples), f"{len(case.samples)} samples {when}")
+        expect(comparable(result)).equals(comparable(expected), about=f"the result {when}")
+
+
+def _expect_each_once(ids: list[int], count: int, about: str) -> None:
+    problems = miscounted(ids, count)
+    expect(ids).holds(not problems, about=f"{about}: {'; '.join(problems)}")
+
+
+def _expect_each_once_over_ranks(loop: LoopSubject, case: Ranks | ProcessRanks, ranks: int, results: Any) -> None:
+    about = f"{len(case.samples)} sample{'s' * (len(case.samples) > 1)} over {ranks} ranks"
+    single = loop.numbers(case.samples, batch_size=case.batch_size)
+    if isinstance(results, Raised) or isinstance(single, Raised):
+        expect(results).equals(single, about=f"the numbers of {about}")
+        return
+    for who, problems in miscounted_by_rank(results, len(case.samples)).items():
+        ids = {rank: ids_of(result.records or ()) for rank, result in results.items()}
+        expect(ids).holds(not problems, about=f"{about}, as counted by {who}: {'; '.join(problems)}")
+    for other in (1, ranks * case.batch_size):
+        if difference(single, loop.numbers(case.samples, batch_size=other), loop.tolerance) is not None:
+            inconclusive("the numbers depend on the batch size; ranks have smaller batches, and larger ones together")
+            return
+    for rank, result in results.items():
+        if result.numbers:
+            expect(dict(result.numbers)).equals(single, about=f"the numbers of {about}: rank {rank}")
+
+
+def over_ranks(loop: LoopSubject, rows: Rows, ranks: int, batch_size: int) -> Any:
+    """The `Results` of an evaluation over ranks in this process, or the error."""
+    run = loop.fresh()
+    assert run.record.over_ranks is not None
+    results = run.attempt("over_ranks()", run.record.over_ranks, loop.data(rows), ranks, batch_size=batch_size)
+    return results if isinstance(results, Raised) else _results(results, ranks, "over_ranks()")
+
+
+def over_processes(loop: LoopSubject, rows: Rows, ranks: int, batch_size: int) -> Any:
+    """The same with real processes, each with a loop of its own."""
+
+    def rank() -> Any:
+        run = loop.fresh()
+        assert run.record.on_rank is not None
+        result = run.attempt("on_rank()", run.record.on_rank, loop.data(rows), batch_size=batch_size)
+        if isinstance(result, Raised):
+            raise result.error
+        # A result that was read holds only plain values, which can be sent to another process.
+        return result if result is None else read_result(result, "on_rank()")
+
+    results = attempt("evaluating over processes", on_processes, [rank] * ranks)
+    return results if isinstance(results, Raised) else _results(results, ranks, "on_rank()")
+
+
+def miscounted_by_rank(results: Results, count: int) -> dict[str, list[str]]:
+    """What is wrong with the samples that ranks count: by the rank, or for all together, one line per problem.
+
+    Empty where each rank has records of all samples, or where all ranks together have.
+    """
+    ids = {rank: ids_of(result.records) for rank, result in results.items() if result.records is not None}
+    together = miscounted([sample for own in ids.values() for sample in own], count)
+    if not ids or not together:
+        return {}
+    if max(map(len, ids.values())) < count:  # each has records of its own shard
+        return {"the ranks together": together}
+    problems = {f"rank {rank}": miscounted(own, count) for rank, own in ids.items() if own}
+    return {who: lines for who, lines in problems.items() if lines}
+
+
+def _results(results: Any, ranks: int, where: str) -> Results:
+    if not isinstance(results, (list, tuple)) or len(results) != ranks:
+        raise TargetError(
+            f"{where} did not return the result of every rank",
+            actual=f"{type(results).__name__}: {show(results)[:120]}",
+            expected=f"a list of {ranks}, with None for a rank that reports nothing",
+            cause="ranks",
+        )
+    read = {rank: read_result(item, f"rank {rank} of {where}") for rank, item in enumerate(results) if item is not None}
+    if not read:
+        raise TargetError("no rank reports anything", actual=show(results), expected="numbers by name", cause="ranks")
+    return read

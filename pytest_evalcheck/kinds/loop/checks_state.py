@@ -1,41 +1,49 @@
-"""EC504, EC505, EC510: what an evaluation leaves behind."""
+"""EC504, EC505, EC510: the state that an evaluation leaves behind."""
 
 from __future__ import annotations
 
-from pytest_evalcheck.expectations.comparison import Raised, difference
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference
 from pytest_evalcheck.expectations.failures import expect, inconclusive, refused
+from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.loop.cases import Evaluation, Sequel
-from pytest_evalcheck.kinds.loop.cases_interrupted import MODES, Interrupted
-from pytest_evalcheck.kinds.loop.memory import Held
-from pytest_evalcheck.kinds.loop.results import plainly
-from pytest_evalcheck.kinds.loop.subject import LoopSubject
-from pytest_evalcheck.kinds.loop.training import disturbed, trained
+from pytest_evalcheck.kinds.common.process_state import kept, same_random_numbers
+from pytest_evalcheck.kinds.common.subject import Rows
+from pytest_evalcheck.kinds.common.values import detached
+from pytest_evalcheck.kinds.loop.cases import MODES, DuringTraining, Evaluation, TwoDatasets
+from pytest_evalcheck.kinds.loop.memory import RetainedTensors
+from pytest_evalcheck.kinds.loop.record import LoopData
+from pytest_evalcheck.kinds.loop.subject import LoopRun, LoopSubject, comparable
+from pytest_evalcheck.kinds.wrapper.model_state import ModelStateSnapshot, set_initial_modes
 
 
 @check("EC504", regimes=("as many samples", "fewer samples", "more samples"), examples=12)
-def evaluating_twice_gives_the_same(loop: LoopSubject, case: Sequel) -> None:
-    """A loop gives the same whenever it evaluates the same, whatever it evaluated before, and so do several evaluators.
+def evaluating_twice_gives_the_same_result(loop: LoopSubject, case: TwoDatasets) -> None:
+    """A loop returns the same result for the same data, whatever it evaluated before; so does each of its evaluators.
 
     Why: scores of the first epoch, of the second and of a run by hand are put into one table.
     Usual cause: a metric is not reset, a check run before training still counts, or batches are kept between runs.
     Fix: pytest_evalcheck.fixes.loops.evaluate; reset every metric first, keep batches by their samples
     """
-    live, size = loop.fresh(), case.batch_size
-    first, other = loop.data(case.samples), loop.data(case.others)
-    expected, apart = (plainly(loop.evaluated(rows, batch_size=size)) for rows in (case.samples, case.others))
-    turns = (
-        ("the first time", first, expected),
-        ("the second time", first, expected),
-        ("of other data after it", other, apart),
-        ("of the first data again", first, expected),
-    )
-    for when, data, wanted in turns:
-        expect(plainly(live.evaluate(data, batch_size=size))).equals(wanted, about=f"what an evaluation gives {when}")
+    run, size = loop.fresh(), case.batch_size
+    data, other = loop.data(case.samples), loop.data(case.others)
+    expected = comparable(loop.evaluate(case.samples, batch_size=size))
+    expected_other = comparable(loop.evaluate(case.others, batch_size=size))
+    for which, dataset, wanted in (
+        ("first", data, expected),
+        ("second", data, expected),
+        ("third, of other data,", other, expected_other),
+        ("fourth, of the first data again,", data, expected),
+    ):
+        actual = comparable(run.evaluate(dataset, batch_size=size))
+        expect(actual).equals(wanted, about=f"the result of the {which} evaluation")
     if loop.record.evaluators is not None:
-        found = loop.together({"first": case.samples, "second": case.others}, ("first", "second"), size)
-        both = found if isinstance(found, Raised) else [found["first"], found["second"]]
-        expect(both).equals([expected, apart], about="what two evaluators give in one run, beside each alone")
+        results = loop.run_evaluators({"first": case.samples, "second": case.others}, ("first", "second"), size)
+        both = results if isinstance(results, Raised) else [results["first"], results["second"]]
+        expect(both).equals([expected, expected_other], about="the results of two evaluators, compared with each alone")
 
 
 @check(
@@ -43,55 +51,105 @@ def evaluating_twice_gives_the_same(loop: LoopSubject, case: Sequel) -> None:
     regimes=(*MODES, "an error in the first batch", "an error in a later batch"),
     examples=12,
 )
-def evaluating_leaves_training_as_it_was(loop: LoopSubject, case: Interrupted) -> None:
+def evaluating_leaves_training_as_it_was(loop: LoopSubject, case: DuringTraining) -> None:
     """Training goes on as if there had been no evaluation, also after one that ended in an error.
 
-    Without ``train`` modes, parameters, gradients, buffers, the optimiser and random numbers are held instead.
+    Without ``train`` the check compares modes, parameters, gradients, buffers, the optimiser and random numbers.
 
-    Why: how often one looks at a model must not decide what becomes of it.
-    Usual cause: `model.train()` wakes frozen layers, a data loader draws from the generator that training uses, or
-    nothing is put back when an error leaves the loop.
+    Why: how often a model is evaluated must not change the model that training produces.
+    Usual cause: `model.train()` switches frozen layers to training, a data loader draws from the generator that
+    training uses, or nothing is restored when an error leaves the loop.
     Fix: pytest_evalcheck.fixes.evaluating
     """
-    good = loop.data(case.samples)
-    failing = {"": good, f" in which sample {case.broken} could not be read": good.failing(case.broken)}
+    data = loop.data(case.samples)
+    datasets = {"": data, f" in which sample {case.broken} could not be read": data.failing(case.broken)}
     if loop.record.train is None:
-        for why, data in failing.items():
-            made, changes = disturbed(loop, data, case.modes, case.batch_size)
-            if isinstance(made, Raised) and not why:
-                refused(made)
-            about = f"an evaluation{why} left something changed: {(*changes, '')[0]}"
-            expect(made).holds(not changes, about=about, detail="\n".join(changes[1:5]))
+        for what, dataset in datasets.items():
+            result, changes = disturb(loop, dataset, case.modes, case.batch_size)
+            if isinstance(result, Raised) and not what:
+                refused(result)
+            about = f"an evaluation{what} left something changed: {(*changes, '')[0]}"
+            expect(result).holds(not changes, about=about, detail="\n".join(changes[1:5]))
         return
-    undisturbed, again = (trained(loop, case.samples, case.modes, repr) for _ in range(2))
-    if difference(undisturbed, again, loop.tolerance) is not None:
-        inconclusive("training gives something else every time")
+    expected, again = (train(loop, case.samples, case.modes, lambda _: None) for _ in range(2))
+    if difference(expected, again, loop.tolerance) is not None:
+        inconclusive("training has another outcome every time")
         return
-    for why, data in failing.items():
-        found = trained(loop, case.samples, case.modes, loop.evaluation(data, case.batch_size))
-        expect(found).equals(undisturbed, about=f"what became of training with an evaluation{why} in its middle")
+    for what, dataset in datasets.items():
+
+        def evaluate(run: LoopRun, dataset: LoopData = dataset) -> None:
+            run.evaluate(dataset, reseed=False, batch_size=case.batch_size)
+
+        actual = train(loop, case.samples, case.modes, evaluate)
+        expect(actual).equals(expected, about=f"the outcome of training with an evaluation{what} in the middle")
 
 
 @check("EC510", examples=3)
-def nothing_stays_alive_after_an_evaluation(loop: LoopSubject, case: Evaluation) -> None:
-    """After an evaluation no graph is alive and outputs of one batch at most, and another one leaves no more tensors.
+def an_evaluation_releases_its_tensors(loop: LoopSubject, case: Evaluation) -> None:
+    """After an evaluation no graph stays alive, nor outputs of more than one batch; another one adds no tensors.
 
     Why: the tenth evaluation of a long run ends in an out-of-memory error that the first did not have.
     Usual cause: losses are summed up with their graphs, outputs are kept in a list, or every run adds metrics.
-    Fix: torch.no_grad(), sums as numbers, and what is kept is dropped at the end
+    Fix: torch.no_grad(), sums as numbers, and references that are dropped at the end
     """
-    with Held() as held:
-        live, data = loop.fresh(), loop.data(case.samples)
+    with RetainedTensors() as retained:
+        run, data = loop.fresh(), loop.data(case.samples)
         for _ in range(2):
-            with held.of(live.model):
-                made = live.evaluate(data, batch_size=case.batch_size)
-            if isinstance(made, Raised):
-                refused(made)
+            with retained.watch(run.model):
+                result = run.evaluate(data, batch_size=case.batch_size)
+            if isinstance(result, Raised):
+                refused(result)
                 return
-            made = None
-            graphs, outputs = held.graphs(), held.outputs(live.model)
-            expect(graphs).holds(not graphs, about=f"{graphs} tensors are still kept for a backward pass")
-            expect(outputs).holds(outputs < 2, about=f"the outputs of {outputs} forward passes are still held")
-        counts = held.growing(lambda: live.evaluate(data, batch_size=case.batch_size))
+            result = None
+            saved, outputs = retained.saved_for_backward(), retained.passes_with_outputs(run.model)
+            expect(saved).holds(not saved, about=f"{saved} tensors are still saved for a backward pass")
+            expect(outputs).holds(outputs < 2, about=f"the outputs of {outputs} forward passes are still alive")
+        counts = retained.growing(lambda: run.evaluate(data, batch_size=case.batch_size))
         detail = f"tensors after each evaluation: {', '.join(map(str, counts))}"
         expect(counts).holds(not counts, about="every evaluation leaves more tensors behind", detail=detail)
+
+
+def train(loop: LoopSubject, rows: Rows, modes: str, between: Callable[[LoopRun], object]) -> Any:
+    """The outcome of training from these modes with ``between`` called in the middle, or the error.
+
+    Raises:
+        TargetError: where ``train`` does not call it exactly once.
+    """
+    run, times = loop.fresh(), 0
+    assert run.record.train is not None
+    if run.model is not None:
+        set_initial_modes(run.model, modes)
+
+    def middle() -> None:
+        nonlocal times
+        times += 1
+        between(run)
+
+    with kept(), same_random_numbers():
+        outcome = attempt("train", run.record.train, loop.data(rows), middle)
+    if isinstance(outcome, Raised):
+        return outcome
+    if times != 1:
+        raise TargetError(
+            f"train() called between() {times} times", expected="once, in the middle of training", cause="train"
+        )
+    return detached(outcome)
+
+
+def disturb(loop: LoopSubject, data: LoopData, modes: str, batch_size: int) -> tuple[Any, list[str]]:
+    """The result of an evaluation between two steps of training, and one line for everything that it left changed."""
+    import torch
+
+    run = loop.fresh()
+    model = torch.nn.Module() if run.model is None else run.model
+    set_initial_modes(model, modes)
+    with same_random_numbers():
+        before, optimizer = ModelStateSnapshot(model), _state(run.record.optimizer)
+        result = run.evaluate(data, reseed=False, batch_size=batch_size)
+        changes = before.differences()
+    changed = difference(_state(run.record.optimizer), optimizer, EXACT, "the optimizer")
+    return result, [*changes, *([str(changed)] if changed else []), *run.changes]
+
+
+def _state(optimizer: Any) -> Any:
+    return None if optimizer is None else copy.deepcopy(optimizer.state_dict())

@@ -1,4 +1,4 @@
-"""Memory of an evaluation: running out of it half way, and what is still held afterwards."""
+"""Memory of an evaluation: an injected out-of-memory error, and the tensors that are retained afterwards."""
 
 from __future__ import annotations
 
@@ -16,19 +16,23 @@ MESSAGE = (
 )
 
 
-class Forwards:
-    """The forward passes of a model, of which some run out of memory after they have done their work."""
+class OutOfMemoryInjector:
+    """Counts the forward passes of a model with several rows, and fails some of them after they have done their work.
+
+    Args:
+        at: the index of the first forward pass to fail; None to fail none.
+        times: how many of them fail in a row.
+    """
 
     def __init__(self, at: int | None = None, times: int = 1) -> None:
-        self.failing, self.times = at, times
-        """Which forward pass of several rows is the first to fail, and how many of them in a row."""
-        self.several = 0
-        """How many forward passes of several rows there were."""
+        self.at, self.times = at, times
+        self.passes = 0
+        """The number of forward passes of several rows."""
         self.failed = 0
 
     @contextmanager
-    def of(self, model: Any) -> Iterator[None]:
-        """Count those of this model."""
+    def watch(self, model: Any) -> Iterator[None]:
+        """Count the forward passes of this model."""
         handle = model.register_forward_hook(self._after, with_kwargs=True)
         try:
             yield
@@ -39,43 +43,43 @@ class Forwards:
         import torch
 
         del model, outputs
-        if _rows((args, kwargs)) < 2:  # what fails with one row cannot be retried in parts
+        if _rows((args, kwargs)) < 2:  # a pass of one row cannot be retried in parts
             return
-        place, self.several = self.several, self.several + 1
-        if self.failing is not None and place >= self.failing and self.failed < self.times:
+        index, self.passes = self.passes, self.passes + 1
+        if self.at is not None and index >= self.at and self.failed < self.times:
             self.failed += 1
             raise torch.OutOfMemoryError(MESSAGE)
 
 
-class Held:
-    """What evaluations hold on to: the outputs of a model, and graphs for a backward pass that nobody takes.
+class RetainedTensors:
+    """Tensors that evaluations retain: the outputs of a model, and graphs for a backward pass that never comes.
 
-    As a context it keeps the garbage collector to what is made in there: what all modules of a process hold takes it a
-    second and more. Where something seems to be held, it looks through everything before that is said.
+    As a context it limits the garbage collector to objects that are created inside: going through all objects of a
+    process takes a second and more. Where something seems to be retained, it goes through all before it says so.
     """
 
     def __init__(self) -> None:
         self._outputs: list[list[Any]] = []
-        """Of each forward pass the memory of its outputs, which is not kept alive by this."""
+        """Per forward pass weak references to the storages of its outputs."""
         self._saved: list[Any] = []
         self._frozen = False
 
-    def __enter__(self) -> Held:
-        self._frozen = not gc.get_freeze_count()  # what somebody else has frozen is to stay so
+    def __enter__(self) -> RetainedTensors:
+        self._frozen = not gc.get_freeze_count()  # objects that other code has frozen must stay frozen
         if self._frozen:
             gc.freeze()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._thaw()
+        self._unfreeze()
 
-    def _thaw(self) -> None:
+    def _unfreeze(self) -> None:
         if self._frozen:
             gc.unfreeze()
         self._frozen = False
 
     @contextmanager
-    def of(self, model: Any) -> Iterator[None]:
+    def watch(self, model: Any) -> Iterator[None]:
         """Watch this model; None where there is none to watch."""
         import torch
 
@@ -84,54 +88,59 @@ class Held:
             return
         handle = model.register_forward_hook(self._after)
         try:
-            with torch.autograd.graph.saved_tensors_hooks(self._pack, lambda kept: kept.tensor):
+            with torch.autograd.graph.saved_tensors_hooks(self._pack, lambda saved: saved.tensor):
                 yield
         finally:
             handle.remove()
 
-    def graphs(self) -> int:
-        """How many tensors are still kept for a backward pass."""
-        return self._left(lambda: sum(saved() is not None for saved in self._saved), 0)
+    def saved_for_backward(self) -> int:
+        """The number of tensors that are still saved for a backward pass."""
+        return self._count(lambda: sum(saved() is not None for saved in self._saved), 0)
 
-    def outputs(self, model: Any, allowed: int = 1) -> int:
-        """Of how many forward passes outputs are still held; memory that passes share, or the model owns, is none."""
-        times = Counter(memory for outputs in self._outputs for memory in {one.cdata for one in outputs})
+    def passes_with_outputs(self, model: Any, allowed: int = 1) -> int:
+        """The number of forward passes whose outputs are still alive.
+
+        Storages that several passes share, or that belong to the model, do not count.
+        """
+        passes = Counter(storage for outputs in self._outputs for storage in {output.cdata for output in outputs})
         owned = () if model is None else (*model.parameters(), *model.buffers())
-        shared = {memory for memory, seen in times.items() if seen > 1}
-        shared |= {one.untyped_storage()._cdata for one in owned}
+        shared = {storage for storage, count in passes.items() if count > 1}
+        shared |= {tensor.untyped_storage()._cdata for tensor in owned}
 
         def alive() -> int:
             return sum(any(not o.expired() and o.cdata not in shared for o in outputs) for outputs in self._outputs)
 
-        return self._left(alive, allowed)
+        return self._count(alive, allowed)
 
     def growing(self, call: Callable[[], Any]) -> list[int]:
-        """How many tensors there are after each of three calls, where every call adds some; nothing where one does not.
+        """The number of tensors after each of three calls where every call adds some; empty where one does not.
 
         Tensors from before are counted only where that is needed.
         """
+        import torch
 
-        def counted(collect: bool) -> list[int]:
+        def count(collect: bool) -> list[int]:
             counts = []
             for _ in range(3):
                 call()
                 if collect:
                     gc.collect()
-                counts.append(_tensors())
+                # By their type alone: asking an object for its class may run code of its own.
+                counts.append(sum(issubclass(type(item), torch.Tensor) for item in gc.get_objects()))
             return counts if counts[0] < counts[1] < counts[2] else []
 
-        if counted(False) and counted(True):
-            self._thaw()
-            return counted(True)
+        if count(False) and count(True):
+            self._unfreeze()
+            return count(True)
         return []
 
-    def _left(self, alive: Callable[[], int], allowed: int) -> int:
-        """What is alive, after as much collecting as it takes to be sure if that is more than is allowed."""
-        for thawed in (False, True):
+    def _count(self, alive: Callable[[], int], allowed: int) -> int:
+        """What ``alive`` counts, after as much collecting as it takes to be sure if that is more than is allowed."""
+        for unfreeze in (False, True):
             if (count := alive()) <= allowed:
                 break
-            if thawed:
-                self._thaw()
+            if unfreeze:
+                self._unfreeze()
             gc.collect()
             count = alive()
         return count
@@ -140,37 +149,25 @@ class Held:
         from torch.multiprocessing.reductions import StorageWeakRef
 
         del model, args
-        found: list[Any] = []
-        each_tensor(outputs, lambda tensor: found.append(StorageWeakRef(tensor.untyped_storage())))
-        self._outputs.append(found)
+        storages: list[Any] = []
+        each_tensor(outputs, lambda tensor: storages.append(StorageWeakRef(tensor.untyped_storage())))
+        self._outputs.append(storages)
 
     def _pack(self, tensor: Any) -> Any:
-        kept = _Saved(tensor)
-        self._saved.append(weakref.ref(kept))
-        return kept
+        saved = _Saved(tensor)
+        self._saved.append(weakref.ref(saved))
+        return saved
 
 
 class _Saved:
-    """A tensor that a graph saves: it is gone when the graph is."""
+    """A tensor that a graph saves; the graph holds the only reference to it."""
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
 
 
-def _tensors() -> int:
-    import torch
-
-    # By their type alone: asking an object for its class may run code of its own.
-    return sum(issubclass(type(one), torch.Tensor) for one in gc.get_objects())
-
-
-def _rows(given: Any) -> int:
+def _rows(inputs: Any) -> int:
+    """The leading dimension of the first tensor that has one, else 0."""
     sizes: list[int] = []
-
-    def see(tensor: Any) -> Any:
-        if tensor.dim():
-            sizes.append(int(tensor.shape[0]))
-        return tensor
-
-    each_tensor(given, see)
+    each_tensor(inputs, lambda tensor: sizes.extend(map(int, tensor.shape[:1])))
     return sizes[0] if sizes else 0

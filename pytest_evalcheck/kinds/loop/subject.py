@@ -1,71 +1,70 @@
-"""What a check may do with a loop: evaluate data with new ones, or again and again with one."""
+"""The loop under test: a check evaluates data with new loops or repeatedly with one, and reads what they return."""
 
 from __future__ import annotations
 
+import math
+import numbers
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
-from pytest_evalcheck.expectations.comparison import Raised, show
+from pytest_evalcheck.expectations.comparison import Raised, plain, show
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.common.process_state import kept, same_random_numbers
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
-from pytest_evalcheck.kinds.loop.data import LoopData
-from pytest_evalcheck.kinds.loop.record import Loop
-from pytest_evalcheck.kinds.loop.results import Evaluated, Record, plainly, read
+from pytest_evalcheck.kinds.loop.record import Evaluated, Loop, LoopData, Record
 
-BATCH = "batch_size"
-ABOUT_WORKERS = ("workers", "num_workers", "prefetch", "prefetch_factor", "persistent_workers", "pin_memory")
-"""Options that are tried by the check about them alone: starting workers is dear."""
+BATCH_SIZE = "batch_size"
+WORKER_OPTIONS = ("workers", "num_workers", "prefetch", "prefetch_factor", "persistent_workers", "pin_memory")
+"""Only EC506 tries these options: starting workers is slow."""
 
 
 @dataclass
-class LiveLoop:
+class LoopRun:
     """One loop, which may evaluate several times."""
 
     record: Loop
-    size: Callable[[int], int | None]
-    left: list[str] = field(default_factory=list)
+    nearest_batch_size: Callable[[int], int | None]
+    changes: list[str] = field(default_factory=list)
     """What its evaluations left changed in the process."""
 
     @property
     def model(self) -> Any:
-        """What is evaluated, or None where the loop does not say."""
+        """The model that is evaluated, or None where the loop names none."""
         return self.record.model
 
-    def evaluate(self, data: LoopData, *, on_its_own: bool = True, **config: Any) -> Any:
-        """What an evaluation gives, as `Evaluated`, or the error.
+    def evaluate(self, data: LoopData, *, reseed: bool = True, **config: Any) -> Any:
+        """The result of an evaluation, as `Evaluated`, or the error.
 
-        Settings of the process are given back behind it. It starts from the same random numbers every time, which are
-        given back too, except where it is not ``on_its_own`` but in the middle of something.
+        The settings of the process are restored afterwards. Every evaluation starts from the same random numbers, which
+        are restored too, unless ``reseed`` is false because it runs in the middle of training.
 
         Raises:
-            TargetError: where it gives anything else than numbers.
+            TargetError: where the result is not numbers by name.
         """
-        return self.call("evaluate()", self.record.evaluate, data, on_its_own=on_its_own, **config)
+        return self.call("evaluate()", self.record.evaluate, data, reseed=reseed, **config)
 
-    def call(self, where: str, what: Callable[..., Any], data: Any, *, on_its_own: bool = True, **config: Any) -> Any:
-        """The same with another way to evaluate."""
-        made = self.attempt(where, what, data, on_its_own=on_its_own, **config)
-        return made if isinstance(made, Raised) else read(made, where, some=len(data) > 0)
+    def call(self, where: str, function: Callable[..., Any], data: Any, *, reseed: bool = True, **config: Any) -> Any:
+        """The same with another function that evaluates."""
+        result = self.attempt(where, function, data, reseed=reseed, **config)
+        return result if isinstance(result, Raised) else read_result(result, where, some=len(data) > 0)
 
-    def attempt(self, where: str, what: Callable[..., Any], *given: Any, on_its_own: bool = True, **config: Any) -> Any:
-        """Whatever one of its callables gives, or the error."""
-        with kept() as left, same_random_numbers() if on_its_own else nullcontext():
-            made = attempt(where.removesuffix("()"), what, *given, **self.sized(config))
-        self.left += left
-        return made
-
-    def sized(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """A configuration with a batch size that is offered; with none where it cannot be chosen."""
-        others = {name: value for name, value in config.items() if name != BATCH}
-        size = self.size(config[BATCH]) if BATCH in config else None
-        return others if size is None else {BATCH: size, **others}
+    def attempt(self, where: str, function: Callable[..., Any], *args: Any, reseed: bool = True, **config: Any) -> Any:
+        """The unread result of one of its callables, or the error."""
+        options = {name: value for name, value in config.items() if name != BATCH_SIZE}
+        size = self.nearest_batch_size(config[BATCH_SIZE]) if BATCH_SIZE in config else None
+        if size is not None:  # None where the batch size cannot be chosen
+            options[BATCH_SIZE] = size
+        with kept() as changes, same_random_numbers() if reseed else nullcontext():
+            result = attempt(where.removesuffix("()"), function, *args, **options)
+        self.changes += changes
+        return result
 
 
 @dataclass(frozen=True)
@@ -80,163 +79,261 @@ class LoopSubject(Subject):
 
     @cached_property
     def record(self) -> Loop:
-        """What describes the loop, to be asked and not to be called."""
+        """The record of the loop, to be read and not to be called."""
         return self.build()
 
     @cached_property
     def offered(self) -> dict[str, tuple[Any, ...]]:
-        """The options that may not change the numbers, with their values."""
+        """The options that must not change the numbers, with their values."""
         return self.record.offered
 
     def data(self, rows: Rows) -> LoopData:
         """A new data set of these samples."""
         return LoopData(list(rows), self.inputs.collate)
 
-    def fresh(self) -> LiveLoop:
+    def fresh(self) -> LoopRun:
         """A new loop."""
-        return LiveLoop(self.build(), self.size)
+        return LoopRun(self.build(), self.nearest_batch_size)
 
-    def option(self, name: str) -> tuple[Any, ...]:
-        """The values of an option.
-
-        Raises:
-            NotApplicable: where the loop does not offer it.
-        """
-        if name not in self.offered:
-            raise NotApplicable(f"evaluate() has no option {name!r}")
-        return self.offered[name]
-
-    def size(self, wanted: int) -> int | None:
-        """The batch size nearest to a wanted one, of those that the loop names; None where it offers none."""
-        if BATCH not in self.offered:
+    def nearest_batch_size(self, wanted: int) -> int | None:
+        """Of the batch sizes that the loop names the nearest to a wanted one; None where it offers none."""
+        if BATCH_SIZE not in self.offered:
             return None
-        return min(self.offered[BATCH], key=lambda one: abs(one - wanted)) if self.record.options else wanted
+        return min(self.offered[BATCH_SIZE], key=lambda size: abs(size - wanted)) if self.record.options else wanted
 
-    def ways(self, batch_size: int, *, workers: bool) -> list[dict[str, Any]]:
-        """The other values of all options, one option at a time; those about ``workers``, or all others."""
-        chosen = [name for name in self.offered if name != BATCH and (name in ABOUT_WORKERS) == workers]
-        found = [self.record.plainly(name, value) for name in chosen for value in self.offered[name][1:]]
-        both = next((name for name in ("workers", "num_workers") if name in self.offered), None)
-        if workers and both and "iterable" in self.offered:
-            found.append({both: 2, "iterable": True})
-        return [{BATCH: batch_size, **config} for config in found if config]
+    def configs(self, batch_size: int, *, workers: bool) -> list[dict[str, Any]]:
+        """Configurations with one option changed: each other value of the `WORKER_OPTIONS`, or of all other options."""
+        names = [name for name in self.offered if name != BATCH_SIZE and (name in WORKER_OPTIONS) == workers]
+        configs = [self.record.keywords(name, value) for name in names for value in self.offered[name][1:]]
+        number = next((name for name in ("workers", "num_workers") if name in self.offered), None)
+        if workers and number and "iterable" in self.offered:
+            configs.append({number: 2, "iterable": True})
+        return [{BATCH_SIZE: batch_size, **config} for config in configs if config]
 
-    def evaluated(self, rows: Rows, **config: Any) -> Any:
-        """What a new loop gives for these samples, as `Evaluated`, or the error."""
+    def evaluate(self, rows: Rows, **config: Any) -> Any:
+        """The result of a new loop for these samples, as `Evaluated`, or the error."""
         return self.fresh().evaluate(self.data(rows), **config)
 
     def numbers(self, rows: Rows, **config: Any) -> Any:
         """The numbers of a new loop by name, or the error."""
-        made = self.evaluated(rows, **config)
-        return made if isinstance(made, Raised) else dict(made.numbers)
+        result = self.evaluate(rows, **config)
+        return result if isinstance(result, Raised) else dict(result.numbers)
+
+    def numbers_and_warnings(self, rows: Rows, **config: Any) -> tuple[Any, bool]:
+        """The numbers, or the error, and whether a warning mentioned numbers that are not finite."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = self.numbers(rows, **config)
+        return result, any(re.search(_NON_FINITE, str(warning.message), re.I) for warning in caught)
 
     def records(self, rows: Rows, **config: Any) -> Any:
         """The records of a new loop, or the error.
 
         Raises:
-            NotApplicable: where it gives none.
+            NotApplicable: where it returns none.
         """
-        made = self.evaluated(rows, **config)
-        return made if isinstance(made, Raised) else told(made)
+        result = self.evaluate(rows, **config)
+        return result if isinstance(result, Raised) else records_of(result)
 
     def exact(self, rows: Rows) -> dict[str, Any] | None:
-        """The numbers that are right, or None where nobody says what they are."""
+        """The correct numbers, or None where neither the loop nor a reference of the target computes them."""
         if self.record.exact is None and self.reference is None:
             return None
         try:
             with kept(), same_random_numbers():
-                # A new loop's: evaluations may have changed the model of another.
+                # Of a new loop: evaluations may have changed the model of another.
                 exact = self.build().exact
                 return dict(exact(self.data(rows)) if exact else self.reference(list(rows)))  # type: ignore[misc]
         except Exception as error:
             raise TargetError(
-                "what gives the exact numbers raised an error, or gave no mapping",
+                "computing the exact numbers raised an error, or returned no mapping",
                 actual=repr(error),
                 expected="numbers by name",
                 cause="reference",
             ) from error
 
-    def named(self, found: Any, exact: Mapping[str, Any]) -> Any:
-        """Those of the numbers that are known exactly.
+    def with_exact_names(self, result: Any, exact: Mapping[str, Any]) -> Any:
+        """Those of the numbers whose exact value is known, or the error.
 
         Raises:
             TargetError: where there is no number of such a name.
         """
-        if isinstance(found, Raised):
-            return found
-        lacking = [name for name in exact if name not in found]
-        if lacking:
+        if isinstance(result, Raised):
+            return result
+        missing = [name for name in exact if name not in result]
+        if missing:
             raise TargetError(
-                f"the exact numbers have {lacking[0]!r}, which the evaluation does not give",
+                f"the exact numbers include {missing[0]!r}, which the evaluation does not return",
                 actual=", ".join(map(repr, exact)),
-                expected=f"some of {', '.join(map(repr, found))}",
+                expected=f"some of {', '.join(map(repr, result))}",
                 cause="reference",
             )
-        return {name: found[name] for name in exact}
+        return {name: result[name] for name in exact}
 
-    def agreed(self, name: str, found: Mapping[str, Any]) -> Any:
-        """What a number must be by those that claim the same.
+    def recompute(self, name: str, result: Mapping[str, Any]) -> Any:
+        """A number, computed by ``agree`` from the other numbers.
 
         Raises:
-            TargetError: where it, or one of those, is not among the numbers.
+            TargetError: where it, or one of the others, is not among the numbers.
         """
-        made = attempt(f"agree[{name!r}]", self.record.agree[name], found)
-        if name not in found or isinstance(made, Raised):
+        value = attempt(f"agree[{name!r}]", self.record.agree[name], result)
+        if name not in result or isinstance(value, Raised):
             raise TargetError(
-                f"agree[{name!r}] does not fit what the evaluation gives",
-                actual=str(made) if name in found else f"no number {name!r}",
-                expected=f"numbers among {', '.join(map(repr, found))}",
+                f"agree[{name!r}] does not fit the result of the evaluation",
+                actual=str(value) if name in result else f"no number {name!r}",
+                expected=f"numbers among {', '.join(map(repr, result))}",
                 cause="agree",
             )
-        return made
+        return value
 
-    def evaluation(self, data: LoopData, batch_size: int) -> Callable[[LiveLoop], Any]:
-        """An evaluation of data in the middle of something, whose errors are results."""
-        return lambda live: live.evaluate(data, on_its_own=False, batch_size=batch_size)
-
-    def numbers_and_warnings(self, rows: Rows, **config: Any) -> tuple[Any, bool]:
-        """The numbers, or the error, and whether a warning spoke of numbers that are not finite."""
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            found = self.numbers(rows, **config)
-        return found, any(re.search(_NONFINITE, str(one.message), re.I) for one in caught)
-
-    def together(self, rows: Mapping[str, Rows], order: Sequence[str], batch_size: int) -> Any:
-        """What several evaluators give in one run, as `Evaluated` by name, or the error.
+    def run_evaluators(self, rows: Mapping[str, Rows], order: Sequence[str], batch_size: int) -> Any:
+        """The results of several evaluators in one run, by name and `comparable`, or the error.
 
         Raises:
-            TargetError: where they give anything else.
+            TargetError: where they return anything else.
         """
-        live = self.fresh()
-        assert live.record.evaluators is not None
-        data = {name: self.data(given) for name, given in rows.items()}
-        made = live.attempt("evaluators()", live.record.evaluators, data, order=tuple(order), batch_size=batch_size)
-        if isinstance(made, Raised):
-            return made
-        if not isinstance(made, Mapping) or set(made) != set(rows):
+        run = self.fresh()
+        assert run.record.evaluators is not None
+        data = {name: self.data(samples) for name, samples in rows.items()}
+        results = run.attempt("evaluators()", run.record.evaluators, data, order=tuple(order), batch_size=batch_size)
+        if isinstance(results, Raised):
+            return results
+        if not isinstance(results, Mapping) or set(results) != set(rows):
             raise TargetError(
-                "evaluators() did not give what each of them gives, by name",
-                actual=f"{type(made).__name__}: {show(made)[:120]}",
+                "evaluators() did not return the result of each evaluator by name",
+                actual=f"{type(results).__name__}: {show(results)[:120]}",
                 expected=f"a mapping with the names {', '.join(map(repr, rows))}",
                 cause="numbers",
             )
-        return {name: plainly(read(one, f"evaluators()[{name!r}]")) for name, one in made.items()}
+        return {name: comparable(read_result(item, f"evaluators()[{name!r}]")) for name, item in results.items()}
 
 
-_NONFINITE = r"\b(nans?|inf|infinit\w*|non-?finite)\b"
+def read_result(result: Any, where: str = "evaluate()", *, some: bool = True) -> Evaluated:
+    """The result of a loop as plain numbers and records; with ``some`` there must be a number.
+
+    Raises:
+        TargetError: where it is neither an `Evaluated` nor a mapping, has no numbers, or a value is not a number.
+    """
+    evaluated = result if isinstance(result, Evaluated) else Evaluated(result)
+    by_name = evaluated.numbers
+    if not isinstance(by_name, Mapping):
+        actual = "None (does it end without `return`?)" if by_name is None else _describe(by_name)
+        raise _error(f"{where} returned no numbers by name", actual)
+    if some and not by_name:
+        raise _error(f"{where} returned no numbers", "an empty mapping")
+    plain_numbers = {name: _number(name, value, where) for name, value in by_name.items()}
+    records = evaluated.records
+    if records is None:
+        return Evaluated(plain_numbers)
+    if isinstance(records, (str, bytes, Mapping)) or not hasattr(records, "__iter__"):
+        raise _error(f"{where} returned no list of records", _describe(records), f"[{_RECORD}, ...]", "records")
+    return Evaluated(plain_numbers, [_record(record, where) for record in records])
 
 
-def words(config: Mapping[str, Any]) -> str:
-    """A configuration as messages tell it."""
-    return ", ".join(f"{name}={value!r}" for name, value in config.items())
-
-
-def told(made: Evaluated) -> Sequence[Record]:
+def records_of(result: Evaluated) -> list[Record]:
     """The records of an evaluation.
 
     Raises:
         NotApplicable: where it has none.
     """
-    if made.records is None:
-        raise NotApplicable("the loop gives no records: ec.Evaluated(numbers, records=[(id, {...}), ...])")
-    return list(made.records)
+    if result.records is None:
+        raise NotApplicable("the loop returns no records: ec.Evaluated(numbers, records=[(id, {...}), ...])")
+    return list(result.records)
+
+
+def ids_of(records: Iterable[Record]) -> list[int]:
+    """The ids of records, in their order."""
+    return [sample for sample, _ in records]
+
+
+def comparable(result: Any) -> Any:
+    """A result for comparing: its numbers, and its records sorted by id, since workers may change their order."""
+    if not isinstance(result, Evaluated) or result.records is None:
+        return dict(result.numbers) if isinstance(result, Evaluated) else result
+    return {"numbers": dict(result.numbers), "records": sorted(result.records, key=lambda record: record[0])}
+
+
+def miscounted(ids: Sequence[int], count: int) -> list[str]:
+    """One line for every way in which samples are not counted exactly once, with their ids."""
+    times = Counter(ids)
+    problems = {
+        "never counted": [str(sample) for sample in range(count) if not times[sample]],
+        "counted more than once": [f"{sample} ({times[sample]} times)" for sample in times if times[sample] > 1],
+        "no id of the data": [str(sample) for sample in times if not 0 <= sample < count],
+    }
+    return [f"{problem}: {first_eight(samples)}" for problem, samples in problems.items() if samples]
+
+
+def first_eight(items: Sequence[Any]) -> str:
+    """The first eight items, and how many more there are."""
+    return ", ".join(map(str, items[:8])) + (f" and {len(items) - 8} more" if len(items) > 8 else "")
+
+
+class AllNaN(Raised):
+    """An evaluation that returned only NaN, which counts as a refusal."""
+
+    def __str__(self) -> str:
+        return f"every number is NaN, of samples that are finite: {self.where}"
+
+
+def all_nan(result: Any) -> AllNaN | None:
+    """The refusal to report where every number is NaN, else None."""
+    if isinstance(result, Raised) or not all(map(math.isnan, result.values())):
+        return None
+    return AllNaN(ValueError("NaN"), show(result))
+
+
+def non_finite(result: Mapping[str, float]) -> list[str]:
+    """The names of numbers that are NaN or infinite."""
+    return [name for name, value in result.items() if not math.isfinite(value)]
+
+
+_NON_FINITE = r"\b(nans?|inf|infinit\w*|non-?finite)\b"
+_COUNTS_NON_FINITE = r"(^|[\W_])(nans?|infs?|non_?finite|invalid|skipped)($|[\W_])"
+"""Names of numbers that count samples which were left out."""
+
+
+def counts_non_finite(result: Mapping[str, float]) -> bool:
+    """Whether one of the numbers counts samples that are not finite, and is above 0."""
+    return any(value > 0 for name, value in result.items() if re.search(_COUNTS_NON_FINITE, name, re.I))
+
+
+def format_config(config: Mapping[str, Any]) -> str:
+    """A configuration as text for messages."""
+    return ", ".join(f"{name}={value!r}" for name, value in config.items())
+
+
+_RECORD = "(id, {name: value})"
+
+
+def _number(name: Any, value: Any, where: str) -> float:
+    if not isinstance(name, str):
+        raise _error(f"{where} names a number {name!r}", f"a name of type {type(name).__name__}", "a text")
+    value = plain(value)
+    if not isinstance(value, numbers.Real):
+        expected = "one number, or a tensor of no dimension"
+        raise _error(f"{where} returned no number as {name!r}", _describe(value), expected)
+    return value if isinstance(value, int) else float(value)
+
+
+def _record(record: Any, where: str) -> Record:
+    expected = f"{_RECORD}, where the id is the index of the sample"
+    if not isinstance(record, (tuple, list)) or len(record) != 2 or not isinstance(record[1], Mapping):
+        raise _error(f"{where} returned an invalid record", _describe(record), expected, "records")
+    sample = plain(record[0])
+    if isinstance(sample, bool) or not isinstance(sample, numbers.Integral):
+        raise _error(f"{where} returned a record without an id", _describe(sample), expected, "records")
+    return int(sample), dict(record[1])
+
+
+def _describe(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    of = f" of shape {tuple(shape)}" if shape is not None and len(shape) else ""
+    return f"{type(value).__name__}{of}: {show(value)[:120]}"
+
+
+_NUMBERS = 'ec.Evaluated({"loss": 0.5, ...}), or the mapping alone'
+
+
+def _error(about: str, actual: str, expected: str = _NUMBERS, cause: str = "numbers") -> TargetError:
+    return TargetError(about, actual=actual, expected=expected, cause=cause)

@@ -1,4 +1,4 @@
-"""A stream and the ways to cut it, shard it and reorder it."""
+"""Streams of samples for a metric: split into batches, over ranks and in other orders; with special samples; cast."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from itertools import pairwise
 from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Cut, Rows, cut_regimes, cuts, pick
-from pytest_evalcheck.strategies.samples import SampleStrategy
+from pytest_evalcheck.strategies.samples import Bulk, SampleStrategy
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stream:
-    """Samples cut into batches that are not empty, in order."""
+class _Batched:
+    """Samples split into batches, in order."""
 
     samples: Rows
     batches: Cut
@@ -27,6 +27,11 @@ class Stream:
     def whole(self) -> list[Rows]:
         """All samples as one batch."""
         return [list(self.samples)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stream(_Batched):
+    """Samples split into batches that are not empty, in order."""
 
     @property
     def regimes(self) -> frozenset[str]:
@@ -51,20 +56,12 @@ class Stream:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gaps:
-    """Samples cut into batches of which some are empty."""
-
-    samples: Rows
-    batches: Cut
+class EmptyBatches(_Batched):
+    """Samples split into batches of which some are empty."""
 
     @property
-    def cut(self) -> list[Rows]:
-        """The samples of each batch, empty ones included."""
-        return pick(self.samples, self.batches)
-
-    @property
-    def without_gaps(self) -> list[Rows]:
-        """The same without the empty batches."""
+    def without_empty(self) -> list[Rows]:
+        """The batches that are not empty."""
         return [batch for batch in self.cut if batch]
 
     @property
@@ -72,52 +69,43 @@ class Gaps:
         empty = [not batch for batch in self.batches]
         if all(empty):
             return frozenset()
-        inner = empty[1:-1]
-        first, last = empty[0], empty[-1]
-        named = {"an empty first batch": first, "an empty last batch": last, "an empty batch between": any(inner)}
-        return frozenset(name for name, reached in named.items() if reached)
+        reached = {
+            "an empty first batch": empty[0],
+            "an empty last batch": empty[-1],
+            "an empty batch between": any(empty[1:-1]),
+        }
+        return frozenset(name for name, is_reached in reached.items() if is_reached)
 
     @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Gaps]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[EmptyBatches]:
         @st.composite
-        def gaps(draw: st.DrawFn) -> Gaps:
+        def empty_batches(draw: st.DrawFn) -> EmptyBatches:
             rows = draw(inputs.rows(min_size=inputs.min_samples, max_size=5))
             plan = [list(batch) for batch in draw(cuts(len(rows)))]
-            where = draw(st.sampled_from(["first", "last", "between"]))
-            if where == "between" and len(plan) < 2:
-                where = "first"
-            at = {"first": 0, "last": len(plan), "between": 1}[where]
-            plan.insert(at, [])
+            position = draw(st.sampled_from(["first", "last", "between"]))
+            if position == "between" and len(plan) < 2:
+                position = "first"
+            plan.insert({"first": 0, "last": len(plan), "between": 1}[position], [])
             return cls(samples=rows, batches=plan)
 
-        return gaps()
+        return empty_batches()
 
     @classmethod
-    def of(cls, inputs: SampleStrategy, samples: Rows) -> Gaps | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> EmptyBatches | None:
         plan: Cut = [[], list(range(len(samples)))]
         return cls(samples=samples, batches=plan) if len(samples) >= inputs.min_samples else None
 
 
 @dataclass(frozen=True, kw_only=True)
-class FirstBatch:
-    """A stream whose first batch is hostile: of one sample, empty, or predicted perfectly."""
-
-    samples: Rows
-    batches: Cut
-
-    @property
-    def cut(self) -> list[Rows]:
-        """The samples of each batch."""
-        return pick(self.samples, self.batches)
+class FirstBatch(_Batched):
+    """A stream whose first batch is unusual: of one sample, empty, or predicted perfectly."""
 
     @property
     def regimes(self) -> frozenset[str]:
         if len(self.batches) < 2:
             return frozenset()
         size = len(self.batches[0])
-        return frozenset(
-            {"an empty first batch" if not size else "a first batch of one" if size == 1 else "a larger one"}
-        )
+        return frozenset({{0: "an empty first batch", 1: "a first batch of one"}.get(size, "a larger one")})
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[FirstBatch]:
@@ -127,8 +115,7 @@ class FirstBatch:
             head = draw(st.sampled_from([1, 0, 2]))
             if inputs.right is not None and draw(st.booleans()):
                 rows[:head] = [inputs.right(s) for s in rows[:head]]
-            plan = [list(range(head)), list(range(head, len(rows)))]
-            return cls(samples=rows, batches=plan)
+            return cls(samples=rows, batches=[list(range(head)), list(range(head, len(rows)))])
 
         return first_batch()
 
@@ -139,74 +126,13 @@ class FirstBatch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shards:
-    """Samples spread over ranks, in order; each rank cuts its own into batches."""
-
-    samples: Rows
-    shards: list[Cut]
-
-    @property
-    def split(self) -> list[list[Rows]]:
-        """For every rank, its batches."""
-        return [pick(self.samples, plan) for plan in self.shards]
-
-    @property
-    def whole(self) -> list[Rows]:
-        """All samples as one batch."""
-        return [list(self.samples)]
-
-    @property
-    def regimes(self) -> frozenset[str]:
-        sizes = [sum(map(len, plan)) for plan in self.shards]
-        reached = set()
-        if len({s for s in sizes if s}) > 1:
-            reached.add("uneven shards")
-        if 0 in sizes:
-            reached.add("an empty shard")
-        if 1 in sizes:
-            reached.add("a shard of one sample")
-        if any(len(plan) > 1 for plan in self.shards):
-            reached.add("several batches a rank")
-        return frozenset(reached)
-
-    @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Shards]:
-        @st.composite
-        def shards(draw: st.DrawFn) -> Shards:
-            rows = draw(inputs.rows(min_size=max(2, inputs.min_samples), max_size=7))
-            ranks, n = draw(st.integers(2, 3)), len(rows)
-            ends = [0, *sorted(draw(st.lists(st.integers(0, n), min_size=ranks - 1, max_size=ranks - 1))), n]
-            plans = []
-            for start, end in pairwise(ends):
-                plan = draw(cuts(end - start))
-                plans.append([[start + i for i in batch] for batch in plan])
-            return cls(samples=rows, shards=plans)
-
-        return shards()
-
-    @classmethod
-    def of(cls, inputs: SampleStrategy, samples: Rows) -> Shards | None:
-        n = len(samples)
-        if n < max(2, inputs.min_samples):
-            return None
-        return cls(samples=samples, shards=[[list(range(n - 1))], [[n - 1]]])
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reordered:
+class Reordered(_Batched):
     """A stream, and the same batches in another order with their samples in another order.
 
-    Every sample stays with those of its batch: what depends on the cut is another promise.
+    Every sample stays in its batch: how the value depends on the split is another property.
     """
 
-    samples: Rows
-    batches: Cut
     order: Cut
-
-    @property
-    def in_order(self) -> list[Rows]:
-        """The batches as they came."""
-        return pick(self.samples, self.batches)
 
     @property
     def reordered(self) -> list[Rows]:
@@ -238,13 +164,58 @@ class Reordered:
         stream = Stream.of(inputs, samples)
         if stream is None:
             return None
-        backwards = [batch[::-1] for batch in stream.batches[::-1]]
-        return cls(samples=samples, batches=stream.batches, order=backwards)
+        return cls(samples=samples, batches=stream.batches, order=[batch[::-1] for batch in stream.batches[::-1]])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shards:
+    """Samples split over ranks, in order; each rank splits its own into batches."""
+
+    samples: Rows
+    shards: list[Cut]
+
+    @property
+    def split(self) -> list[list[Rows]]:
+        """For every rank, its batches."""
+        return [pick(self.samples, plan) for plan in self.shards]
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        sizes = [sum(map(len, plan)) for plan in self.shards]
+        reached = {
+            "uneven shards": len({s for s in sizes if s}) > 1,
+            "an empty shard": 0 in sizes,
+            "a shard of one sample": 1 in sizes,
+            "several batches a rank": any(len(plan) > 1 for plan in self.shards),
+        }
+        return frozenset(name for name, is_reached in reached.items() if is_reached)
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Shards]:
+        @st.composite
+        def shards(draw: st.DrawFn) -> Shards:
+            rows = draw(inputs.rows(min_size=max(2, inputs.min_samples), max_size=7))
+            ranks, n = draw(st.integers(2, 3)), len(rows)
+            ends = [0, *sorted(draw(st.lists(st.integers(0, n), min_size=ranks - 1, max_size=ranks - 1))), n]
+            plans = []
+            for start, end in pairwise(ends):
+                plan = draw(cuts(end - start))
+                plans.append([[start + i for i in batch] for batch in plan])
+            return cls(samples=rows, shards=plans)
+
+        return shards()
+
+    @classmethod
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Shards | None:
+        n = len(samples)
+        if n < max(2, inputs.min_samples):
+            return None
+        return cls(samples=samples, shards=[[list(range(n - 1))], [[n - 1]]])
 
 
 @dataclass(frozen=True, kw_only=True)
 class Processes:
-    """Samples for real processes: every plan is run for them, since starting processes is dear."""
+    """Samples for real processes. Starting processes is slow, so every plan is run for each case."""
 
     samples: Rows
 
@@ -255,7 +226,7 @@ class Processes:
 
     @property
     def plans(self) -> dict[str, list[list[Rows]]]:
-        """Ways to spread the samples over ranks: for every rank, its batches."""
+        """By name, how the samples are split over ranks: for every rank, its batches."""
         rows, half = list(self.samples), len(self.samples) // 2
         return {
             "two uneven ranks": [[rows[:half], rows[half:-1]], [rows[-1:]]],
@@ -269,7 +240,7 @@ class Processes:
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Processes]:
-        # Few cases are tried, so each must tell ranks apart: the last one gets a prediction that is wrong.
+        # Few cases are tried, so ranks must differ in each: the last sample gets a wrong prediction.
         wrong = inputs.wrong or (lambda row: row)
         rows = inputs.rows(min_size=max(5, inputs.min_samples), max_size=6)
         return rows.map(lambda rows: cls(samples=[*rows[:-1], wrong(rows[-1])]))
@@ -277,3 +248,215 @@ class Processes:
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> Processes | None:
         return cls(samples=samples) if len(samples) >= max(5, inputs.min_samples) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ignored(_Batched):
+    """Samples of which some must not count: their indices are in ``ignored``."""
+
+    ignored: list[int]
+
+    @property
+    def counted(self) -> list[Rows]:
+        """The samples that count, as one batch; no batch when none does."""
+        rows = [s for i, s in enumerate(self.samples) if i not in self.ignored]
+        return [rows] if rows else []
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        ignored = set(self.ignored)
+        reached = set()
+        if ignored and len(ignored) == len(self.samples):
+            reached.add("everything ignored")
+        elif any(set(batch) <= ignored for batch in self.batches):
+            reached.add("a whole batch ignored")
+        if any(set(batch) & ignored and not set(batch) <= ignored for batch in self.batches):
+            reached.add("part of a batch ignored")
+        return frozenset(reached)
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Ignored]:
+        @st.composite
+        def with_ignored(draw: st.DrawFn) -> Ignored:
+            assert inputs.ignored is not None
+            counted = draw(inputs.rows(max_size=4))
+            ignored = draw(st.lists(inputs.ignored, min_size=1, max_size=3))
+            if counted and len(counted) < inputs.min_samples:
+                counted = []
+            n = len(ignored)
+            positions = sorted(draw(st.lists(st.integers(0, len(counted)), min_size=n, max_size=n)))
+            rows, indices = list(counted), []
+            for already, (sample, position) in enumerate(zip(ignored, positions, strict=True)):
+                indices.append(position + already)
+                rows.insert(position + already, sample)
+            return cls(samples=rows, batches=draw(cuts(len(rows))), ignored=indices)
+
+        return with_ignored()
+
+
+@dataclass(frozen=True, kw_only=True)
+class NonFinite(_Batched):
+    """Samples split into batches, one of them with a number that is not finite."""
+
+    corrupted: int
+    number: float
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        if len(self.samples) < 2:
+            return frozenset()
+        return frozenset({"the first sample" if self.corrupted == 0 else "a later sample"})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[NonFinite]:
+        @st.composite
+        def nonfinite(draw: st.DrawFn) -> NonFinite:
+            assert inputs.corrupted is not None
+            rows = list(draw(inputs.rows(min_size=max(2, inputs.min_samples), max_size=5)))
+            index = draw(st.integers(0, len(rows) - 1))
+            number = draw(st.sampled_from(inputs.nonfinite))
+            rows[index] = inputs.corrupted(rows[index], number)
+            return cls(samples=rows, batches=draw(cuts(len(rows))), corrupted=index, number=number)
+
+        return nonfinite()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rejected(_Batched):
+    """Valid batches with a malformed one before batch ``at``, fed by ``through``; ``fault`` names what is wrong."""
+
+    at: int
+    fault: str
+    through: str
+
+    FAULTS = ("unequal lengths", "another rank", "another type", "too few arguments")
+
+    @property
+    def malformed(self) -> Rows:
+        """The samples from which the malformed batch is made."""
+        return [self.samples[i] for i in self.batches[min(self.at, len(self.batches) - 1)]]
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        position = "before any good batch" if self.at == 0 else "after a good batch"
+        return frozenset({position, f"through {self.through}"})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Rejected]:
+        @st.composite
+        def rejected(draw: st.DrawFn) -> Rejected:
+            rows = draw(inputs.rows(min_size=max(2, inputs.min_samples), max_size=5))
+            plan = draw(cuts(len(rows)))
+            return cls(
+                samples=rows,
+                batches=plan,
+                at=draw(st.integers(0, len(plan))),
+                fault=draw(st.sampled_from(cls.FAULTS)),
+                through=draw(st.sampled_from(["update", "forward"])),
+            )
+
+        return rejected()
+
+    @classmethod
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Rejected | None:
+        stream = Stream.of(inputs, samples)
+        if stream is None:
+            return None
+        plan = stream.batches
+        return cls(samples=samples, batches=plan, at=len(plan), fault=cls.FAULTS[0], through="update")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contrast:
+    """The same samples with right predictions and with wrong ones."""
+
+    right: Rows
+    wrong: Rows
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        return frozenset()
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Contrast]:
+        assert inputs.wrong is not None
+        wrong, right = inputs.wrong, inputs.right or (lambda s: s)
+        # The whole contrast every time (some of each class), followed by samples of any kind.
+        return (
+            inputs.rows(max_size=4)
+            .map(lambda rows: [right(s) for s in (*inputs.contrast, *(rows if inputs.distinct is None else ()))])
+            .map(lambda rows: cls(right=rows, wrong=[wrong(s) for s in rows]))
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowPrecision:
+    """Many samples from a distribution, in batches of ``batch`` rows, quantised to ``dtype``."""
+
+    seed: int
+    rows: int
+    batch: int
+    scale: float
+    offset: float
+    drift: float
+    dtype: str
+
+    @property
+    def bulk(self) -> Bulk:
+        """The distribution, without the batches and the dtype."""
+        return Bulk(seed=self.seed, rows=self.rows, scale=self.scale, offset=self.offset, drift=self.drift)
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        reached = {self.dtype}
+        if self.offset:
+            reached.add("an offset")
+        if self.rows > 1000:
+            reached.add("thousands of samples")
+        return frozenset(reached)
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[LowPrecision]:
+        del inputs
+        return st.builds(
+            cls,
+            seed=st.integers(0, 99),
+            rows=st.sampled_from([64, 1000, 5000]),
+            batch=st.sampled_from([1000, 100]),
+            scale=st.sampled_from([1.0, 100.0]),
+            offset=st.sampled_from([0.0, 1000.0]),
+            drift=st.sampled_from([0.0, 1.0]),
+            dtype=st.sampled_from(["float16", "bfloat16", "float32"]),
+        )
+
+    @classmethod
+    def always(cls) -> list[LowPrecision]:
+        """Every dtype with few plain rows, with an offset, and with thousands of drifting rows."""
+        plain = {"seed": 0, "rows": 64, "batch": 1000, "scale": 1.0, "offset": 0.0, "drift": 0.0}
+        harder = [{}, {"rows": 1000, "offset": 1000.0}, {"rows": 5000, "scale": 100.0, "drift": 1.0}]
+        dtypes = ("float32", "float16", "bfloat16")
+        return [cls(**{**plain, **change}, dtype=dtype) for change in harder for dtype in dtypes]  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cast(_Batched):
+    """Samples split into batches whose numbers arrive as another dtype."""
+
+    dtype: str
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        return frozenset({self.dtype})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Cast]:
+        # Small numbers wrap in uint8 alone.
+        dtypes = ["float16", "bfloat16", *(["uint8", "uint8", "uint8", "int32"] if inputs.integers else [])]
+        return st.tuples(st.sampled_from(dtypes), Stream.strategy(inputs)).map(
+            lambda drawn: cls(samples=drawn[1].samples, batches=drawn[1].batches, dtype=drawn[0])
+        )
+
+    @classmethod
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Cast | None:
+        stream = Stream.of(inputs, samples)
+        return cls(samples=samples, batches=stream.batches, dtype="float16") if stream else None

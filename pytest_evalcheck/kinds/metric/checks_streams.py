@@ -1,4 +1,4 @@
-"""EC201 to EC203, EC208, EC213 to EC218: the value depends on the samples, and on nothing else."""
+"""EC201 to EC203, EC208, EC213 to EC218, EC220, EC221: the value depends on the samples, and on nothing else."""
 
 from __future__ import annotations
 
@@ -6,28 +6,37 @@ from pytest_evalcheck.expectations.comparison import Raised, difference, has_non
 from pytest_evalcheck.expectations.failures import expect, inconclusive
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.values import as_multiset, carries_order
-from pytest_evalcheck.kinds.metric.cases import FirstBatch, Gaps, Processes, Reordered, Shards, Stream
-from pytest_evalcheck.kinds.metric.cases_hostile import Contrast, Ignored, Poisoned
+from pytest_evalcheck.kinds.metric.cases import (
+    Contrast,
+    EmptyBatches,
+    FirstBatch,
+    Ignored,
+    NonFinite,
+    Processes,
+    Reordered,
+    Shards,
+    Stream,
+)
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
 
 @check("EC201", regimes=("a last batch of one", "batches of one", "uneven batches", "a constant stream"))
 def cutting_the_stream_does_not_change_the_value(metric: MetricSubject, case: Stream) -> None:
-    """The value does not depend on how the stream is cut into batches.
+    """The value does not depend on how the stream is split into batches.
 
     Why: with another batch size, or a short last batch, the same model would get another score.
-    Usual cause: a mean of batch means, or a statistic that is worked out per batch and then averaged.
+    Usual cause: a mean of batch means, or a statistic that is computed per batch and then averaged.
     Fix: pytest_evalcheck.fixes.WeightedMean
     """
     expect(metric.value(case.cut)).equals(metric.value(case.whole), about="the value of the stream in these batches")
 
 
 @check("EC202", regimes=("an empty first batch", "an empty last batch", "an empty batch between"))
-def an_empty_batch_changes_nothing(metric: MetricSubject, case: Gaps) -> None:
-    """An empty batch changes nothing, or `update` refuses it.
+def an_empty_batch_changes_nothing(metric: MetricSubject, case: EmptyBatches) -> None:
+    """An empty batch does not change the value, or `update` refuses it.
 
-    Why: filters, uneven ranks and exhausted loaders produce empty batches; one of them must not spoil a score.
-    Usual cause: a mean over no rows is NaN, and NaN stays in every sum that it enters.
+    Why: filters, uneven ranks and exhausted loaders produce empty batches; one of them must not change a score.
+    Usual cause: a mean over no rows is NaN, and NaN stays in every sum to which it is added.
     Fix: pytest_evalcheck.fixes.WeightedMean
     """
     live = metric.fresh()
@@ -35,7 +44,7 @@ def an_empty_batch_changes_nothing(metric: MetricSubject, case: Gaps) -> None:
         refused = live.try_update(metric.arguments(batch))
         if refused and batch:
             live.failed = refused
-    expect(live.compute()).equals(metric.value(case.without_gaps), about="the value after an empty batch")
+    expect(live.compute()).equals(metric.value(case.without_empty), about="the value after an empty batch")
 
 
 @check("EC203", regimes=("uneven shards", "an empty shard", "a shard of one sample", "several batches a rank"))
@@ -43,30 +52,31 @@ def merging_shards_gives_the_value_of_the_whole(metric: MetricSubject, case: Sha
     """Samples split over ranks and merged give the single-process value.
 
     Why: an average of per-rank averages is biased as soon as one rank holds fewer samples.
-    Usual cause: a mean is reduced where its sum and its count should be.
+    Usual cause: a mean is reduced instead of its sum and its count.
     Fix: pytest_evalcheck.fixes.WeightedMean
     """
-    # The same batches in one process: what another cut does to the value is EC201's question.
+    # The same batches in one process: whether another split changes the value is checked by EC201.
     expected = metric.value([batch for shard in case.split for batch in shard])
-    for way in metric.merges:
-        expect(metric.merged(way, case.split)).equals(expected, about=f"the value after merging the shards by {way}")
+    for method in metric.merges:
+        about = f"the value after merging the shards by {method}"
+        expect(metric.merged(method, case.split)).equals(expected, about=about)
 
 
 @check("EC220", regimes=("uneven shards", "an empty shard", "several batches a rank"))
-def ranks_that_were_asked_before_merge_again(metric: MetricSubject, case: Shards) -> None:
-    """Ranks that were merged and asked in mid-stream go on, and merge to what they would have given unasked.
+def an_early_merge_does_not_change_the_final_value(metric: MetricSubject, case: Shards) -> None:
+    """Ranks that were merged mid-stream accept more batches, and merge to the same final value as without that.
 
     Why: intermediate scores are logged; the final one must not depend on it, and no rank may be left waiting.
-    Usual cause: a cached value lets a rank skip the collective call that the others wait in.
-    Fix: drop the cache on all ranks before asking again, e.g. by an update with an empty batch.
+    Usual cause: a cached value lets a rank skip the collective call in which the others wait.
+    Fix: drop the cache on all ranks before the next compute(), e.g. by an update with an empty batch.
     """
-    for way in metric.merges:
-        unasked = metric.merged(way, case.split)
-        if isinstance(unasked, Raised):
-            inconclusive(f"{unasked}, also when nobody asked before")
+    for method in metric.merges:
+        expected = metric.merged(method, case.split)
+        if isinstance(expected, Raised):
+            inconclusive(f"{expected}, also without an early merge")
             continue
-        expect(metric.merged(way, case.split, asked_before=True)).equals(
-            unasked, about=f"the value after merging the shards by {way} for the second time"
+        expect(metric.merged(method, case.split, merge_early=True)).equals(
+            expected, about=f"the value after merging the shards by {method} for the second time"
         )
 
 
@@ -94,19 +104,19 @@ def real_processes_give_the_value_of_the_whole(metric: MetricSubject, case: Proc
 
 
 @check("EC208", regimes=("batches that move", "samples that move in their batch"))
-def order_does_not_matter(metric: MetricSubject, case: Reordered) -> None:
+def order_does_not_change_the_value(metric: MetricSubject, case: Reordered) -> None:
     """The order of the batches, and of the samples in a batch, does not change the value.
 
-    A result with one entry a sample is compared as a multiset.
+    A result with one entry per sample is compared as a multiset.
 
     Why: loaders shuffle and ranks interleave; a score must not depend on it.
     Usual cause: a running average with a fixed step, a window, or state overwritten by the newest batch.
-    Fix: accumulate sums and counts, or declare the target not applicable when order is its meaning.
+    Fix: accumulate sums and counts, or declare the check not applicable where the value is defined by the order.
     """
-    forwards, backwards = metric.value(case.in_order), metric.value(case.reordered)
-    if carries_order(forwards, len(case.samples)) and carries_order(backwards, len(case.samples)):
-        forwards, backwards = as_multiset(forwards), as_multiset(backwards)
-    expect(backwards).equals(forwards, about="the value of the same samples in another order")
+    in_order, reordered = metric.value(case.cut), metric.value(case.reordered)
+    if carries_order(in_order, len(case.samples)) and carries_order(reordered, len(case.samples)):
+        in_order, reordered = as_multiset(in_order), as_multiset(reordered)
+    expect(reordered).equals(in_order, about="the value of the same samples in another order")
 
 
 @check(
@@ -114,22 +124,22 @@ def order_does_not_matter(metric: MetricSubject, case: Reordered) -> None:
     regimes=("a whole batch ignored", "part of a batch ignored", "everything ignored"),
     needs=("ignored",),
 )
-def ignored_samples_count_for_nothing(metric: MetricSubject, case: Ignored) -> None:
-    """Ignored samples count for nothing, alone, among others, and as a whole batch.
+def ignored_samples_do_not_change_the_value(metric: MetricSubject, case: Ignored) -> None:
+    """Ignored samples do not change the value: alone, among others, and as a whole batch.
 
-    Why: padding is ignored by a label; if it counts, a score depends on how long the padding is.
-    Usual cause: the sum leaves them out and the count does not, or an all-ignored batch gives a NaN mean.
+    Why: padding is ignored by its label; if it counts, a score depends on how long the padding is.
+    Usual cause: the sum excludes them and the count does not, or a batch with all ignored gives a NaN mean.
     Fix: pytest_evalcheck.fixes.WeightedMean
     """
     expect(metric.value(case.cut)).equals(metric.value(case.counted), about="the value with ignored samples among them")
 
 
 @check("EC214", regimes=("a first batch of one", "an empty first batch", "a larger one"))
-def a_collection_gives_what_its_members_give_alone(metric: MetricSubject, case: FirstBatch) -> None:
-    """A collection gives what its members give alone.
+def a_collection_gives_the_values_of_its_members(metric: MetricSubject, case: FirstBatch) -> None:
+    """A collection gives the values that its members give alone.
 
-    Why: collections share state between members that look alike on the first batch; if the guess is wrong,
-    one metric is reported under the name of another.
+    Why: collections share state between members whose states are equal after the first batch; where those members
+    differ, one metric is reported under the name of another.
     Usual cause: members are grouped by comparing their states after a batch on which they happen to agree.
     Fix: switch the sharing off (torchmetrics: `compute_groups=False`) or group by hand.
     """
@@ -151,7 +161,7 @@ def a_collection_gives_what_its_members_give_alone(metric: MetricSubject, case: 
 
 
 @check("EC215", regimes=("several batches", "uneven batches"))
-def forward_gives_the_batch_value_and_accumulates(metric: MetricSubject, case: Stream) -> None:
+def forward_returns_the_batch_value_and_accumulates(metric: MetricSubject, case: Stream) -> None:
     """`forward` returns the value of its batch and accumulates like `update`.
 
     Why: training loops log what `forward` returns and read `compute()` at the end; both must be right.
@@ -166,28 +176,28 @@ def forward_gives_the_batch_value_and_accumulates(metric: MetricSubject, case: S
     expect(live.compute()).equals(metric.value(case.cut), about="the value after feeding through forward()")
 
 
-@check("EC216", regimes=("the first sample", "a later sample"), needs=("poisoned",))
-def non_finite_numbers_are_reported(metric: MetricSubject, case: Poisoned) -> None:
-    """A NaN or an infinity shows: in the value, as an error, or as a warning.
+@check("EC216", regimes=("the first sample", "a later sample"), needs=("corrupted",))
+def non_finite_numbers_are_reported(metric: MetricSubject, case: NonFinite) -> None:
+    """A NaN or an infinity is visible: in the value, as an error, or as a warning.
 
     Why: a diverged model that outputs NaN must not get a score, least of all a good one.
-    Usual cause: comparisons and argmax turn NaN into an ordinary answer; `nan_to_num` and masks drop it.
+    Usual cause: comparisons and argmax turn NaN into an ordinary answer; `nan_to_num` and masks remove it.
     Fix: pytest_evalcheck.fixes.WeightedMean, which propagates it
     """
     value, warned = metric.value_and_warnings(case.cut)
     reported = isinstance(value, Raised) or has_nonfinite(value) or warned
     expect(value).holds(
         bool(reported),
-        about=f"{case.number} in sample {case.poisoned} left no trace",
+        about=f"{case.number} in sample {case.corrupted} left no trace",
         detail=f"expected  NaN, infinity, an error or a warning\nactual    {show(value)}",
     )
 
 
 @check("EC217", regimes=("a constant stream", "several batches"), needs=("reference",))
-def the_value_is_the_reference(metric: MetricSubject, case: Stream) -> None:
-    """The value is what the reference of the target says.
+def the_value_equals_the_reference(metric: MetricSubject, case: Stream) -> None:
+    """The value is the one that the reference of the target computes.
 
-    Why: every other promise can be kept by a metric that measures something else.
+    Why: a metric that measures something else can pass every other check.
     Usual cause: another average, another convention for absent classes or zero division, lost weights.
     Fix: see the reference that the target names.
     """
@@ -199,8 +209,8 @@ def the_value_is_the_reference(metric: MetricSubject, case: Stream) -> None:
 def a_wrong_prediction_changes_the_value(metric: MetricSubject, case: Contrast) -> None:
     """Control: right predictions and wrong ones get different values.
 
-    Why: a metric that always says the same keeps nearly every other promise.
-    Usual cause: the state is never updated, or the value is worked out from the labels alone.
+    Why: a metric that always returns the same value passes nearly every other check.
+    Usual cause: the state is never updated, or the value is computed from the labels alone.
     Fix: look at what `update` adds to the state.
     """
     right, wrong = metric.value([case.right]), metric.value([case.wrong])

@@ -1,4 +1,4 @@
-"""Batches of a wrapper: alone, beside other rows, with more padding, and after another batch."""
+"""Batches of a wrapper: one batch, one of its rows, the same rows with more padding, and two batches."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.kinds.common.case import Rows, pick
-from pytest_evalcheck.strategies.padding import Side
-from pytest_evalcheck.strategies.samples import Sample, SampleStrategy
+from pytest_evalcheck.kinds.common.case import Rows
+from pytest_evalcheck.strategies.samples import Sample, SampleStrategy, Side
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Samples as one batch, in one of the containers that its wrapper takes."""
+    """Samples as one batch, in one of the containers of the target."""
 
     samples: Rows
     container: str
@@ -33,8 +32,8 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rowwise:
-    """A batch, one of its rows alone, all of them in another order, and blank rows to put behind them."""
+class SingleRow:
+    """A batch, one of its rows, all rows in another order, and a number of blank rows to append."""
 
     samples: Rows
     row: int
@@ -46,13 +45,13 @@ class Rowwise:
         """The one row."""
         return [self.samples[self.row]]
 
-    def company(self, blank: Sample) -> dict[str, tuple[Rows, int]]:
-        """By name, the batches that the row is in, and its place there."""
+    def batches(self, blank: Sample) -> dict[str, tuple[Rows, int]]:
+        """By name, the batches that contain the row, and its index there."""
         reordered = [self.samples[i] for i in self.order]
-        company = {"alone": (self.alone, 0), "in another order": (reordered, self.order.index(self.row))}
+        batches = {"alone": (self.alone, 0), "in another order": (reordered, self.order.index(self.row))}
         if self.blanks:
-            company[f"beside {self.blanks} blank rows"] = ([*self.samples, *[blank] * self.blanks], self.row)
-        return company
+            batches[f"beside {self.blanks} blank rows"] = ([*self.samples, *[blank] * self.blanks], self.row)
+        return batches
 
     @property
     def regimes(self) -> frozenset[str]:
@@ -62,28 +61,27 @@ class Rowwise:
         return frozenset(reached)
 
     @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Rowwise]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[SingleRow]:
         @st.composite
-        def rowwise(draw: st.DrawFn) -> Rowwise:
+        def single_row(draw: st.DrawFn) -> SingleRow:
             rows = draw(inputs.rows(min_size=2, max_size=4))
             order = draw(st.permutations(range(len(rows))))
-            dummies = draw(st.integers(1, 2)) if inputs.padding and inputs.padding.blank is not None else 0
-            return cls(samples=rows, row=draw(st.integers(0, len(rows) - 1)), order=list(order), blanks=dummies)
+            blanks = draw(st.integers(1, 2)) if _has_blank(inputs) else 0
+            return cls(samples=rows, row=draw(st.integers(0, len(rows) - 1)), order=list(order), blanks=blanks)
 
-        return rowwise()
+        return single_row()
 
     @classmethod
-    def of(cls, inputs: SampleStrategy, samples: Rows) -> Rowwise | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> SingleRow | None:
         n = len(samples)
         if n < 2:
             return None
-        blank = inputs.padding is not None and inputs.padding.blank is not None
-        return cls(samples=samples, row=n - 1, order=list(range(n))[::-1], blanks=int(blank))
+        return cls(samples=samples, row=n - 1, order=list(range(n))[::-1], blanks=int(_has_blank(inputs)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Padded:
-    """A batch, and the same rows with more padding, perhaps on the other side, perhaps with a row of nothing else."""
+    """A batch, and the same rows with more padding, possibly on the other side, possibly with a blank row."""
 
     samples: Rows
     side: Side
@@ -98,27 +96,27 @@ class Padded:
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Padded]:
         assert inputs.padding is not None
-        sides, has_blank = inputs.padding.sides, inputs.padding.blank is not None
-        # Three times of four what is harder than padding on the usual side, which other cases try too.
+        sides = inputs.padding.sides
+        # Three times of four: padding on the usual side without a blank row is tried by other cases too.
         often = st.integers(0, 3).map(bool)
         return st.builds(
             cls,
             samples=inputs.rows(min_size=1, max_size=3),
             side=often.map(lambda harder: sides[-1] if harder else sides[0]),
             extra=st.integers(1, 3),
-            blank=often if has_blank else st.just(False),
+            blank=often if _has_blank(inputs) else st.just(False),
         )
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> Padded | None:
         if not samples or inputs.padding is None:
             return None
-        return cls(samples=samples, side=inputs.padding.sides[-1], extra=2, blank=inputs.padding.blank is not None)
+        return cls(samples=samples, side=inputs.padding.sides[-1], extra=2, blank=_has_blank(inputs))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pair:
-    """Two batches that meet the same wrapper one after the other."""
+class TwoBatches:
+    """Two batches for the same wrapper, one after the other."""
 
     samples: Rows
     first: list[int]
@@ -127,35 +125,39 @@ class Pair:
     @property
     def before(self) -> Rows:
         """The rows of the first batch."""
-        return pick(self.samples, [self.first])[0]
+        return [self.samples[i] for i in self.first]
 
     @property
     def after(self) -> Rows:
         """The rows of the second batch."""
-        return pick(self.samples, [self.second])[0]
+        return [self.samples[i] for i in self.second]
 
     @property
     def as_many_before(self) -> Rows:
-        """The rows of the first batch, repeated or cut to as many as the second one has."""
+        """The rows of the first batch, repeated or cut to the size of the second one."""
         return [self.samples[self.first[i % len(self.first)]] for i in range(len(self.second))]
 
     @property
     def regimes(self) -> frozenset[str]:
-        sizes = len(self.first), len(self.second)
-        return frozenset({"batches of one size" if sizes[0] == sizes[1] else "batches of unequal sizes"})
+        same_size = len(self.first) == len(self.second)
+        return frozenset({"batches of one size" if same_size else "batches of unequal sizes"})
 
     @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Pair]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[TwoBatches]:
         @st.composite
-        def pair(draw: st.DrawFn) -> Pair:
+        def two_batches(draw: st.DrawFn) -> TwoBatches:
             rows = draw(inputs.rows(min_size=2, max_size=4))
             half = len(rows) // 2 if draw(st.booleans()) else draw(st.integers(1, len(rows) - 1))
             return cls(samples=rows, first=list(range(half)), second=list(range(half, len(rows))))
 
-        return pair()
+        return two_batches()
 
     @classmethod
-    def of(cls, inputs: SampleStrategy, samples: Rows) -> Pair | None:
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> TwoBatches | None:
         del inputs
         n = len(samples)
         return cls(samples=samples, first=[0], second=list(range(1, n))) if n > 1 else None
+
+
+def _has_blank(inputs: SampleStrategy) -> bool:
+    return inputs.padding is not None and inputs.padding.blank is not None

@@ -1,4 +1,4 @@
-"""EC101 to EC105: a batch is only read, and what comes out belongs to whoever asked."""
+"""EC101 to EC105: a wrapper only reads its batch, and the caller owns the outputs."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, refused
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.wrapper.cases import Batch, Pair
-from pytest_evalcheck.kinds.wrapper.outputs import settled, write_into
-from pytest_evalcheck.kinds.wrapper.subject import GIVEN, WrapperSubject, in_mode
+from pytest_evalcheck.kinds.wrapper.cases import Batch, TwoBatches
+from pytest_evalcheck.kinds.wrapper.outputs import overwrite_outputs, plain_copy
+from pytest_evalcheck.kinds.wrapper.subject import METRIC_INPUTS, WrapperSubject, in_mode
 
 _EXAMPLES = 12
 
 
 @check("EC101", regimes=("a batch of one", "several rows"), examples=_EXAMPLES)
-def forward_leaves_its_batch_as_it_was(wrapper: WrapperSubject, case: Batch) -> None:
-    """`forward` leaves the batch exactly as it found it: keys, order, containers, tensors and their values.
+def forward_does_not_change_its_batch(wrapper: WrapperSubject, case: Batch) -> None:
+    """`forward` does not change the batch: keys, their order, containers, tensors and their values.
 
-    Why: a batch is scored by several metrics, logged, cached and seen again in the next evaluation.
+    Why: a batch is scored by several metrics, logged, cached and used again in the next evaluation.
     Usual cause: labels are popped, shifted in place, or a field such as `decoder_input_ids` is added.
     Fix: pytest_evalcheck.fixes.split_labels, pytest_evalcheck.fixes.shift_labels
     """
@@ -35,91 +35,93 @@ def forward_leaves_its_batch_as_it_was(wrapper: WrapperSubject, case: Batch) -> 
 
 
 @check("EC102", regimes=("a batch of one", "several rows"), examples=_EXAMPLES)
-def the_same_batch_gives_the_same_outputs_again(wrapper: WrapperSubject, case: Batch) -> None:
-    """The same batch gives the same outputs again, and metrics the same value.
+def the_same_batch_gives_the_same_outputs(wrapper: WrapperSubject, case: Batch) -> None:
+    """The same batch gives the same outputs every time, and metrics the same value.
 
     Why: cached batches are evaluated every epoch, and two evaluators may share one data set.
-    Usual cause: the first call took something out of the batch, or left something on the module.
+    Usual cause: the first call removed a field from the batch, or stored something on the module.
     Fix: pytest_evalcheck.fixes.split_labels
     """
     for mode in wrapper.modes:
         live, batch = wrapper.fresh(), wrapper.batch(case.samples, mode)
-        first = live.seen(batch)
+        first = live.evaluate(batch)
         for time in ("second", "third"):
-            expect(live.seen(batch)).equals(first, about=f"what the {time} call gives{in_mode(mode)}")
+            expect(live.evaluate(batch)).equals(first, about=f"the results of the {time} call{in_mode(mode)}")
 
 
 @check("EC103", regimes=("a batch of one", "several rows"), examples=_EXAMPLES)
-def any_metrics_in_any_order_are_fed_from_one_forward(wrapper: WrapperSubject, case: Batch) -> None:
-    """Any number of metrics, in any order, can be fed from one batch and one forward.
+def metrics_can_be_updated_in_any_order(wrapper: WrapperSubject, case: Batch) -> None:
+    """Any number of metrics can be updated from one batch and one forward, in any order, with the same values.
 
-    A metric of the wrapper that refuses what it is fed, though the forward succeeded, breaks the promise too.
+    It is a failure too when a metric of the wrapper refuses its inputs although the forward succeeded.
 
-    Why: which metrics are logged beside it must not change what a metric says.
-    Usual cause: `update` consumes the labels, or shifts or moves them for all that come after, or never had any.
+    Why: the value of a metric must not depend on which other metrics are logged.
+    Usual cause: `update` consumes the labels, or shifts or moves them for all later metrics, or has none.
     Fix: pytest_evalcheck.fixes.split_labels
     """
     if wrapper.record.update is None:
         raise NotApplicable("the wrapper feeds no metric")
     for mode in wrapper.modes:
         alone = {}
-        for name in (GIVEN, *wrapper.fresh().scored()):
+        for name in (METRIC_INPUTS, *wrapper.fresh().metrics()):
             live, batch = wrapper.fresh(), wrapper.batch(case.samples, mode)
-            alone[name] = live.fed(batch, live.forward(batch), only=name)[name]
-            unfed = isinstance(alone[name], Raised) and not isinstance(alone[GIVEN], Raised)
-            if unfed:  # an `expect` that always holds would count where everything was refused
+            alone[name] = live.metric_values(batch, live.forward(batch), only=name)[name]
+            # Only a failure is an `expect`: one that always holds would count where everything is refused.
+            if isinstance(alone[name], Raised) and not isinstance(alone[METRIC_INPUTS], Raised):
                 expect(mode).holds(False, about=f"{name} cannot be fed{in_mode(mode)}", detail=str(alone[name]))
         for backwards in (False, True):
             live, batch = wrapper.fresh(), wrapper.batch(case.samples, mode)
-            fed = live.fed(batch, live.forward(batch), times=2, backwards=backwards)
+            values = live.metric_values(batch, live.forward(batch), times=2, backwards=backwards)
             for name, value in alone.items():
                 order = "in reverse order" if backwards else "one after the other"
-                for which in (name, f"another {name}"):
-                    expect(fed[which]).equals(value, about=f"{which}, of metrics fed {order}{in_mode(mode)}")
+                for metric in (name, f"{name} (repeated)"):
+                    expect(values[metric]).equals(value, about=f"{metric}, of metrics fed {order}{in_mode(mode)}")
 
 
 @check("EC104", regimes=("batches of one size", "batches of unequal sizes"), examples=_EXAMPLES)
-def a_batch_is_scored_by_itself(wrapper: WrapperSubject, case: Pair) -> None:
-    """What is scored for a batch depends on that batch only, whatever the wrapper saw before or in between.
+def other_batches_do_not_change_the_outputs(wrapper: WrapperSubject, case: TwoBatches) -> None:
+    """The outputs of a batch and the values of its metrics do not depend on earlier batches, or on one in between.
 
-    Why: the score of a data set must not depend on what was evaluated before it, nor on who calls in which order.
-    Usual cause: labels, a mode or a cache are kept on the module from one call to the next.
+    Why: the score of a data set must not depend on what was evaluated before it, nor on the order of calls.
+    Usual cause: labels, a mode or a cache are stored on the module from one call to the next.
     Fix: pytest_evalcheck.fixes.split_labels
     """
     for mode in wrapper.modes:
-        expected = wrapper.fresh().seen(wrapper.batch(case.after, mode))
+        expected = wrapper.fresh().evaluate(wrapper.batch(case.after, mode))
         for earlier in wrapper.modes:
             live = wrapper.fresh()
-            live.seen(wrapper.batch(case.before, earlier))
-            about = f"what is seen of a batch{in_mode(mode)} after another one{in_mode(earlier)}"
-            expect(live.seen(wrapper.batch(case.after, mode))).equals(expected, about=about)
-        one, other = wrapper.batch(case.after, mode), wrapper.batch(case.before, mode)
-        about = f"what is seen of a batch when another forward came between{in_mode(mode)}"
-        expect(wrapper.fresh().seen(one, between=other)).equals(expected, about=about)
+            live.evaluate(wrapper.batch(case.before, earlier))
+            about = f"the results of a batch{in_mode(mode)} after another one{in_mode(earlier)}"
+            expect(live.evaluate(wrapper.batch(case.after, mode))).equals(expected, about=about)
+        batch, other = wrapper.batch(case.after, mode), wrapper.batch(case.before, mode)
+        about = f"the results of a batch with another forward before its metrics{in_mode(mode)}"
+        expect(wrapper.fresh().evaluate(batch, between=other)).equals(expected, about=about)
 
 
 @check("EC105", regimes=("batches of one size",), examples=_EXAMPLES)
-def outputs_own_their_data(wrapper: WrapperSubject, case: Pair) -> None:
-    """Outputs own their data: writing into them reaches neither the batch nor other outputs, and they stay as given.
+def outputs_own_their_data(wrapper: WrapperSubject, case: TwoBatches) -> None:
+    """Outputs own their data: writing into them changes neither the batch nor other outputs, nor does another forward.
 
     Why: metrics clamp, round and take the argmax in place, and predictions are kept until the end of an epoch.
-    Usual cause: a view of the batch is handed out, or one buffer is filled again for every batch.
-    Fix: give out what an operation returned; clone what is a view of the batch or a buffer.
+    Usual cause: a view of the batch is returned, or one buffer is filled again for every batch.
+    Fix: return the result of an operation; clone a view of the batch or a buffer.
     """
     for mode in wrapper.modes:
         live, batch = wrapper.fresh(), wrapper.batch(case.after, mode)
         outputs = live.forward(batch)
-        given, before = settled(outputs), Snapshot(batch)
+        expected, before = plain_copy(outputs), Snapshot(batch)
         live.forward(wrapper.batch(case.as_many_before, mode))  # a buffer is filled again by a batch of its size
-        expect(settled(outputs)).equals(given, about=f"outputs after another forward{in_mode(mode)}")
+        expect(plain_copy(outputs)).equals(expected, about=f"outputs after another forward{in_mode(mode)}")
         if isinstance(outputs, Raised):
             continue
-        write_into(outputs)
+        overwrite_outputs(outputs)
         changes = before.changes()
         expect(batch).holds(
             not changes,
             about=f"writing into the outputs changed the batch{in_mode(mode)}",
             detail="\n".join(changes[:3]),
         )
-        again = settled(live.forward(wrapper.batch(case.after, mode)))
-        expect(again).equals(given, about=f"outputs of the same rows after the first were overwritten{in_mode(mode)}")
+        again = plain_copy(live.forward(wrapper.batch(case.after, mode)))
+        expect(again).equals(
+            expected, about=f"outputs of the same rows after the first were overwritten{in_mode(mode)}"
+        )

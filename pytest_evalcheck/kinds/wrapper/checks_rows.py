@@ -1,69 +1,69 @@
-"""EC107 to EC109: what belongs to a row does not depend on the company it is in."""
+"""EC107 to EC109: the outputs of a row do not depend on the other rows, on padding or on the batch size."""
 
 from __future__ import annotations
 
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import expect, inconclusive
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.wrapper.cases import Padded, Rowwise
+from pytest_evalcheck.kinds.wrapper.cases import Padded, SingleRow
 from pytest_evalcheck.kinds.wrapper.outputs import compare_shapes, row
-from pytest_evalcheck.kinds.wrapper.subject import GIVEN, WrapperSubject, in_mode
+from pytest_evalcheck.kinds.wrapper.subject import METRIC_INPUTS, WrapperSubject, in_mode
 
 _EXAMPLES = 12
 
 
 @check("EC107", regimes=("one row of many", "rows in another order"), examples=_EXAMPLES)
-def rows_do_not_see_each_other(wrapper: WrapperSubject, case: Rowwise) -> None:
+def rows_are_independent(wrapper: WrapperSubject, case: SingleRow) -> None:
     """The outputs of a row do not depend on the other rows: alone, in another order, beside blank rows.
 
-    Why: otherwise a score depends on the batch size, on shuffling, and on what fills the last batch.
+    Why: otherwise a score depends on the batch size, on shuffling, and on the rows that fill the last batch.
     Usual cause: normalisation or attention over the rows of a batch, or a model left in training mode.
     Fix: normalise with stored statistics; evaluate under pytest_evalcheck.fixes.evaluating
     """
-    # A row of padding changes how others are masked only where they have some padding, too.
+    # With one more column every row has some padding: only then can a blank row change how the others are masked.
     widths, count = wrapper.widths(case.samples, 1), len(case.samples)
-    company = case.company(wrapper.inputs.padding and wrapper.inputs.padding.blank)
+    batches = case.batches(wrapper.inputs.padding and wrapper.inputs.padding.blank)
     for mode in wrapper.modes:
         whole = wrapper.fresh().rows(wrapper.batch(case.samples, mode, widths=widths), count)
         alone = wrapper.fresh().rows(wrapper.batch(case.alone, mode, widths=widths), 1)
         if isinstance(whole, Raised) or isinstance(alone, Raised):
             expect(alone).equals(whole, about=f"the outputs of row {case.row} alone{in_mode(mode)}")
             continue
-        # What has one entry in any batch, such as a weight for each class, belongs to no row.
-        wanted = {path: value for path, value in row(whole, case.row).items() if path in alone}
-        if not wanted:
+        # An output that has as many entries in only one of both, such as a weight for each class, belongs to no row.
+        expected = row(whole, case.row, of=alone)
+        if not expected:
             inconclusive("no output has an entry for each row")
             continue
-        for how, (rows, place) in company.items():
-            found = wrapper.fresh().rows(wrapper.batch(rows, mode, widths=widths), len(rows))
-            actual = found if isinstance(found, Raised) else row(found, place, of=wanted)
-            expect(actual).equals(wanted, about=f"the outputs of row {case.row} {how}{in_mode(mode)}")
+        for name, (rows, index) in batches.items():
+            outputs = wrapper.fresh().rows(wrapper.batch(rows, mode, widths=widths), len(rows))
+            actual = outputs if isinstance(outputs, Raised) else row(outputs, index, of=expected)
+            expect(actual).equals(expected, about=f"the outputs of row {case.row} {name}{in_mode(mode)}")
 
 
 @check("EC108", regimes=("more padding", "a row of padding"), needs=("padding",), examples=_EXAMPLES)
 def padding_changes_nothing(wrapper: WrapperSubject, case: Padded) -> None:
-    """Padding does not change a row, nor a loss, nor a metric: however wide, on any side that the model can take.
+    """Padding of any width, on any side that the model supports, changes no output of a row, no loss and no metric.
 
-    Why: how far a row is padded depends on the longest row of its batch, which has nothing to do with it.
-    Usual cause: a mean over all positions, a mask that is ignored, labels of padding that are not.
+    Why: the width to which a row is padded depends on the longest row of its batch, and says nothing about the row.
+    Usual cause: a mean over all positions, a mask that is ignored, labels of padding that are not ignored.
     Fix: weight by the mask: pytest_evalcheck.fixes.WeightedMean
     """
     for mode in wrapper.modes:
-        least = wrapper.through_padding(case.samples, mode)
-        more = wrapper.through_padding(case.samples, mode, side=case.side, extra=case.extra, blank=case.blank)
-        company = " and a row of padding" if case.blank else ""
-        about = f"what is seen with padding of {case.extra} on the {case.side}{company}{in_mode(mode)}"
-        own = wrapper.unpadded(case.samples, more, least)
-        expect(own).equals(wrapper.unpadded(case.samples, least, more), about=about)
+        least = wrapper.padded_outputs(case.samples, mode)
+        more = wrapper.padded_outputs(case.samples, mode, side=case.side, extra=case.extra, blank=case.blank)
+        row_of_padding = " and a row of padding" if case.blank else ""
+        about = f"the results with padding of {case.extra} on the {case.side}{row_of_padding}{in_mode(mode)}"
+        expected = wrapper.unpadded(case.samples, least, more)
+        expect(wrapper.unpadded(case.samples, more, least)).equals(expected, about=about)
 
 
 @check("EC109", regimes=("one row of many",), examples=_EXAMPLES)
-def a_batch_of_one_has_the_shape_of_any_other(wrapper: WrapperSubject, case: Rowwise) -> None:
-    """A batch of one has the shape and meaning of any other: outputs, and what metrics are given.
+def a_batch_of_one_has_the_usual_shapes(wrapper: WrapperSubject, case: SingleRow) -> None:
+    """The outputs of a batch of one, and the inputs of its metrics, have the same dimensions as for any other batch.
 
-    Why: the last batch of a data set is often of one, and a missing dimension is broadcast without a word.
+    Why: the last batch of a data set often has one row, and a missing dimension is broadcast without an error.
     Usual cause: `squeeze()` without a dimension.
-    Fix: squeeze the one dimension that is meant: `squeeze(dim=-1)`.
+    Fix: squeeze only the intended dimension: `squeeze(dim=-1)`.
     """
     widths, count = wrapper.widths(case.samples), len(case.samples)
     for mode in wrapper.modes:
@@ -76,6 +76,9 @@ def a_batch_of_one_has_the_shape_of_any_other(wrapper: WrapperSubject, case: Row
         expect(of_one).holds(True, about="it was accepted")
         compare_shapes(of_many, of_one, count, "outputs")
         if live.record.update is not None:
-            given = [live.fed(*pair, only=GIVEN)[GIVEN] for pair in ((many, of_many), (one, of_one))]
-            if not any(isinstance(value, Raised) for value in given):
-                compare_shapes(given[0], given[1], count, "what a metric is given")
+            inputs = [
+                live.metric_values(batch, outputs, only=METRIC_INPUTS)[METRIC_INPUTS]
+                for batch, outputs in ((many, of_many), (one, of_one))
+            ]
+            if not any(isinstance(value, Raised) for value in inputs):
+                compare_shapes(inputs[0], inputs[1], count, METRIC_INPUTS)

@@ -1,4 +1,4 @@
-"""What an evaluation borrows from a model and from the process, and whether it was given back."""
+"""The state of a model that an evaluation must restore, and the modes in which a model is before one."""
 
 from __future__ import annotations
 
@@ -7,41 +7,45 @@ from typing import Any
 
 from pytest_evalcheck.kinds.common.process_state import random_streams
 
-EVALUATES = "every submodule evaluates"
-STARTS: dict[str, Callable[[int], bool]] = {
-    EVALUATES: lambda _: False,
+ALL_EVALUATE = "every submodule evaluates"
+INITIAL_MODES: dict[str, Callable[[int], bool]] = {
+    ALL_EVALUATE: lambda _: False,
     "every submodule trains": lambda _: True,
-    "some submodules are frozen": lambda place: place % 2 == 0,
+    "some submodules are frozen": lambda index: index % 2 == 0,
 }
-"""By name: whether the submodule at a place of ``model.modules()`` is in training mode before an evaluation."""
+"""By name: whether the submodule at an index of ``model.modules()`` is in training mode before an evaluation."""
 
 
-class Borrowed:
-    """The modes, parameters, gradients and buffers of a model, and where the random generators stand."""
+class ModelStateSnapshot:
+    """The modes, parameters, gradients and buffers of a model, and the states of the random generators.
+
+    Without ``values`` buffers and generators are not included: in training mode layers count batches and draw dropout
+    masks.
+    """
 
     def __init__(self, model: Any, *, values: bool = True) -> None:
         self._model = model
+        parameters = dict(model.named_parameters())
         self._modes = {name: module.training for name, module in model.named_modules()}
-        self._frozen = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
-        self._weights = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
-        self._grads = {name: _copy(parameter.grad) for name, parameter in model.named_parameters()}
-        # In training mode layers count batches and draw dropout masks: that is asked for by who set the mode.
+        self._requires_grad = {name: parameter.requires_grad for name, parameter in parameters.items()}
+        self._weights = {name: parameter.detach().clone() for name, parameter in parameters.items()}
+        self._grads = {name: _copy(parameter.grad) for name, parameter in parameters.items()}
         self._buffers = {name: buffer.detach().clone() for name, buffer in model.named_buffers()} if values else {}
         self._streams = random_streams() if values else None
 
-    def kept_back(self) -> list[str]:
-        """One line for everything that is not as it was."""
+    def differences(self) -> list[str]:
+        """One line for each part of the state that has changed."""
         lines = [
             f"{name or 'the model'}.training: {self._modes[name]} became {module.training}"
             for name, module in self._model.named_modules()
             if name in self._modes and module.training != self._modes[name]
         ]
-        lines += [
-            f"{name}.requires_grad: {self._frozen[name]} became {parameter.requires_grad}"
-            for name, parameter in self._model.named_parameters()
-            if name in self._frozen and parameter.requires_grad != self._frozen[name]
-        ]
         parameters, buffers = dict(self._model.named_parameters()), dict(self._model.named_buffers())
+        lines += [
+            f"{name}.requires_grad: {self._requires_grad[name]} became {parameter.requires_grad}"
+            for name, parameter in parameters.items()
+            if name in self._requires_grad and parameter.requires_grad != self._requires_grad[name]
+        ]
         for kind, earlier, now in (
             ("parameter", self._weights, parameters),
             ("gradient of", self._grads, {name: parameter.grad for name, parameter in parameters.items()}),
@@ -50,17 +54,17 @@ class Borrowed:
             changed = [name for name, before in earlier.items() if name in now and not _equal(now[name], before)]
             lines += [f"the {kind} {name} was changed" for name in changed]
         if self._streams is not None:
-            named = zip(("Python's", "torch's", "numpy's"), self._streams, random_streams(), strict=True)
-            lines += [f"{name} random numbers were drawn" for name, before, after in named if not _same(before, after)]
+            states = zip(("Python's", "torch's", "numpy's"), self._streams, random_streams(), strict=True)
+            lines += [f"{name} random numbers were drawn" for name, before, now in states if not _same(before, now)]
         return lines
 
 
-def start(model: Any, name: str) -> None:
-    """Put every submodule into the mode that it has before an evaluation, with gradients as if between two steps."""
+def set_initial_modes(model: Any, name: str) -> None:
+    """Set the mode of every submodule to one of `INITIAL_MODES`, with gradients as between two training steps."""
     import torch
 
-    for place, module in enumerate(model.modules()):
-        module.training = STARTS[name](place)
+    for index, module in enumerate(model.modules()):
+        module.training = INITIAL_MODES[name](index)
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.grad = torch.ones_like(parameter)
@@ -79,8 +83,6 @@ def _equal(now: Any, before: Any) -> bool:
 
 
 def _same(before: Any, after: Any) -> bool:
-    if before is None or after is None:  # numpy may have been imported meanwhile
+    if before is None or after is None:  # numpy may have been imported in between
         return True
-    if hasattr(before, "equal"):
-        return bool(before.equal(after))
-    return str(before) == str(after)
+    return bool(before.equal(after)) if hasattr(before, "equal") else str(before) == str(after)

@@ -15,13 +15,18 @@ from pytest_evalcheck.kinds.common.malformed import Spoiled, spoiled, without
 from pytest_evalcheck.kinds.common.process_state import kept
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.common.tensors import each_tensor
-from pytest_evalcheck.kinds.wrapper.outputs import Padded, nothing_in, rowwise, scalars, settled
-from pytest_evalcheck.kinds.wrapper.recording_metric import Probe
-from pytest_evalcheck.strategies.containers import contained
-from pytest_evalcheck.strategies.padding import Side
+from pytest_evalcheck.kinds.wrapper.outputs import (
+    PaddedOutputs,
+    RecordingMetric,
+    has_no_values,
+    plain_copy,
+    rowwise,
+    scalars,
+)
+from pytest_evalcheck.strategies.samples import Side, to_container
 
-GIVEN = "what a metric is given"
-"""The name of the probe among the metrics of a wrapper."""
+METRIC_INPUTS = "the inputs of a metric"
+"""The name of a `RecordingMetric` among the metrics of a wrapper."""
 
 
 def _same(value: Any) -> Any:
@@ -30,9 +35,9 @@ def _same(value: Any) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Wrapper:
-    """What turns a batch into outputs and feeds metrics, as callables. Only ``forward`` is needed.
+    """A model that computes outputs from a batch and feeds metrics, as callables. Only ``forward`` is required.
 
-    What is left out is reported as not applicable, e.g. EC103 without ``update``.
+    A check that needs a field that is None is reported as not applicable, e.g. EC103 without ``update``.
     """
 
     forward: Callable[[Any], Any]
@@ -42,25 +47,28 @@ class Wrapper:
     metrics: Callable[[], Mapping[str, Any]] | None = None
     """New metrics by name, as ``update`` takes them; each has ``compute()``."""
     model: Any = None
-    """The ``torch.nn.Module`` that evaluates, whose modes, parameters and buffers are borrowed."""
+    """The ``torch.nn.Module`` that evaluates, whose modes, parameters and buffers must be restored."""
     modes: Mapping[str, Callable[[Any], Any]] = field(default_factory=lambda: {"": _same})
-    """By name, what makes a batch one of this mode: ``{"generate": lambda batch: {**batch, "mode": "generate"}}``."""
+    """By name, from a batch to one of this mode: ``{"generate": lambda batch: {**batch, "mode": "generate"}}``."""
     rows: Callable[[Any], Any] = _same
-    """The part of the outputs that has one entry a row."""
+    """The part of the outputs that has one entry per row."""
     move: Callable[[Any, str], Any] | None = None
-    """``move(batch, device)`` gives the batch on a device, as the loop around this wrapper does."""
+    """``move(batch, device)`` returns the batch on a device, as the loop around this wrapper does."""
     source: Any = None
     """The object behind the callables."""
 
     def contents(self) -> dict[str, Any]:
-        """What nobody may change in a wrapper that is only copied."""
+        """The values that must not change in a wrapper of which only copies are used."""
         return dict(self.model.state_dict() if self.model is not None else getattr(self.source, "__dict__", {}))
 
     @classmethod
     def of(cls, model: Any, *, loss: Callable[[Any, Any], Any] | None = None, **more: Any) -> Wrapper:
         """The record of a module and, where given, ``loss(outputs, labels)``, for batches ``(*inputs, labels)``.
 
-        A mapping is given to the module by name, without its ``labels``. Outputs are ``{"outputs": ..., "loss": ...}``.
+        A mapping is passed to the module by name, without ``labels``. Outputs are ``{"outputs": ..., "loss": ...}``.
+
+        Raises:
+            TypeError: where ``model`` is no module.
         """
         if not callable(getattr(model, "forward", None)) or not hasattr(model, "named_modules"):
             raise TypeError(f"{type(model).__name__} is no torch.nn.Module; describe it with ec.Wrapper(forward=...)")
@@ -72,8 +80,8 @@ class Wrapper:
             return tuple(inputs), {}, labels
 
         def forward(batch: Any) -> Any:
-            inputs, named, labels = parts(batch)
-            outputs = model(*inputs, **named)
+            inputs, keywords, labels = parts(batch)
+            outputs = model(*inputs, **keywords)
             return {"outputs": outputs, **({"loss": loss(outputs, labels)} if loss is not None else {})}
 
         def update(batch: Any, outputs: Any, metric: Any) -> Any:
@@ -83,7 +91,7 @@ class Wrapper:
 
 
 class LiveWrapper:
-    """One wrapper that is being used. Errors are results; what a call leaves changed in the process is put back."""
+    """One wrapper in use. Errors are results; the settings of the process are restored after every call."""
 
     def __init__(self, record: Wrapper, device: str = "cpu") -> None:
         self.record, self._device = record, device
@@ -92,10 +100,7 @@ class LiveWrapper:
 
     def forward(self, batch: Any) -> Any:
         """The outputs, or the error."""
-        import torch
-
-        with kept(), torch.no_grad():
-            return attempt("forward", self.record.forward, batch)
+        return _without_gradients("forward", self.record.forward, batch)
 
     def rows(self, batch: Any, count: int) -> Any:
         """By path, those outputs that have one entry for each of ``count`` rows; or the error."""
@@ -104,86 +109,84 @@ class LiveWrapper:
             return outputs
         return rowwise(_described("rows()", self.record.rows, outputs), count)
 
-    def fed(
+    def metric_values(
         self, batch: Any, outputs: Any, *, only: str = "", times: int = 1, backwards: bool = False
     ) -> dict[str, Any]:
         """The values of new metrics that were fed with these outputs one after the other, ``times`` of each kind.
 
-        A probe among them gives what it was fed with. Without a way to feed metrics there are none.
+        One of them is a `RecordingMetric`. A wrapper without ``update`` has none.
         """
         if self.record.update is None:
             return {}
-        made = [(name, metric) for _ in range(times) for name, metric in self._metrics().items() if only in ("", name)]
-        fed: dict[int, Any] = {}
-        for place, (_, metric) in list(enumerate(made))[:: -1 if backwards else 1]:
-            fed[place] = outputs if isinstance(outputs, Raised) else self.feed(batch, outputs, metric)
-        values = {}
-        for place, (name, metric) in enumerate(made):
-            error = fed[place] if isinstance(fed[place], Raised) else None
-            value = error or attempt("compute", methodcaller("compute"), metric)
-            values[name if place < len(made) // times else f"another {name}"] = settled(value)
-        return values
+        metrics = [
+            (name if time == 0 else f"{name} (repeated)", metric)
+            for time in range(times)
+            for name, metric in {METRIC_INPUTS: RecordingMetric(self._device), **self.metrics()}.items()
+            if only in ("", name)
+        ]
+        errors: dict[str, Any] = {}
+        for name, metric in metrics[:: -1 if backwards else 1]:
+            result = outputs if isinstance(outputs, Raised) else self.feed(batch, outputs, metric)
+            errors[name] = result if isinstance(result, Raised) else None
+        return {
+            name: plain_copy(errors[name] or attempt("compute", methodcaller("compute"), metric))
+            for name, metric in metrics
+        }
 
     def feed(self, batch: Any, outputs: Any, metric: Any) -> Any:
-        """Feed one metric; gives what ``update`` does, or the error."""
-        import torch
-
+        """Feed one metric; returns the result of ``update``, or the error."""
         assert self.record.update is not None
-        with kept(), torch.no_grad():
-            return attempt("update", self.record.update, batch, outputs, metric)
+        return _without_gradients("update", self.record.update, batch, outputs, metric)
 
-    def seen(self, batch: Any, *, between: Any = None) -> Any:
-        """All that an evaluation sees of a batch: a copy of its outputs, and what metrics make of them; or the error.
+    def evaluate(self, batch: Any, *, between: Any = None) -> Any:
+        """All results of a batch: a copy of its outputs, and the values of metrics; or the error.
 
-        ``between`` is another batch, of which there is a forward before the metrics are fed.
+        ``between`` is another batch: its forward is called before the metrics are fed.
 
         Raises:
-            TargetError: where nothing is seen that could be compared.
+            TargetError: where there is no value that could be compared.
         """
         outputs = self.forward(batch)
         if isinstance(outputs, Raised):
             return outputs
-        given = settled(outputs)
+        copied = plain_copy(outputs)
         if between is not None:
             self.forward(between)
-        fed = self.fed(batch, outputs)
-        if nothing_in(given) and all(isinstance(value, Raised) for value in fed.values()):
+        values = self.metric_values(batch, outputs)
+        if has_no_values(copied) and all(isinstance(value, Raised) for value in values.values()):
             raise TargetError(
                 "the outputs of forward hold no values",
-                actual=str(given) if given is not None else "None (does it end without `return`?)",
+                actual=str(copied) if copied is not None else "None (does it end without `return`?)",
                 expected="tensors, arrays, numbers or texts, in mappings, lists, tuples or dataclasses",
                 cause="outputs",
             )
-        return {"outputs": given, **fed}
+        return {"outputs": copied, **values}
 
     def scores(self, batch: Any) -> dict[str, Any]:
-        """The same without what a probe is given; where the forward raised an error, that is its outputs."""
-        seen = self.seen(batch)
-        return {"outputs": seen} if isinstance(seen, Raised) else {k: v for k, v in seen.items() if k != GIVEN}
+        """The same without the recorded inputs; where the forward raised an error, that is its outputs."""
+        results = self.evaluate(batch)
+        return {"outputs": results} if isinstance(results, Raised) else _without_inputs(results)
 
-    def _metrics(self) -> dict[str, Any]:
-        return {GIVEN: Probe(self._device), **self.scored()}
-
-    def scored(self) -> dict[str, Any]:
-        """New metrics of the wrapper's own, by name."""
-        asked = self.record.metrics
-        made = {} if asked is None else _described("metrics()", lambda: dict(asked()))
+    def metrics(self) -> dict[str, Any]:
+        """New metrics of the wrapper's own, by name, on its device."""
+        create = self.record.metrics
+        metrics = {} if create is None else _described("metrics()", lambda: dict(create()))
         if self._device == "cpu":
-            return made
-        # Whoever feeds metrics brings them to the device first; what has no `to` says itself where it is.
-        return {name: metric.to(self._device) if hasattr(metric, "to") else metric for name, metric in made.items()}
+            return metrics
+        # An evaluation loop moves its metrics to the device first; a metric without `to` chooses its own device.
+        return {name: metric.to(self._device) if hasattr(metric, "to") else metric for name, metric in metrics.items()}
 
 
 @dataclass(frozen=True)
 class WrapperSubject(Subject):
-    """The wrapper under test: new ones on demand, and the batches to give them."""
+    """The wrapper under test: creates new ones, and batches for them."""
 
     kind: ClassVar[str] = "wrapper"
 
     build: Callable[[], Wrapper]
 
     def fresh(self) -> LiveWrapper:
-        """A new wrapper, ready to evaluate."""
+        """A new wrapper, in evaluation mode."""
         return LiveWrapper(self.build(), self.device)
 
     @property
@@ -194,16 +197,17 @@ class WrapperSubject(Subject):
     def batch(self, rows: Rows, mode: str = "", *, container: str = "", onto: str = "", **layout: Any) -> Any:
         """A new batch of samples on the device, in a mode; ``layout`` is the ``side`` and ``widths`` of its padding.
 
-        With ``onto`` it goes to that device in the end: a mode may ask the model, which stands on that of the subject.
+        With ``onto`` it is moved to that device at the end: the function of a mode may call the model, which is on the
+        device of the subject.
         """
-        made = self._collated(rows, layout.get("side"), layout.get("widths"))
-        moved = made if self.device == "cpu" else each_tensor(made, lambda tensor: tensor.to(self.device))
-        made = _described(f"the mode {mode!r}", self.record.modes[mode], moved)
-        made = each_tensor(made, lambda tensor: tensor.to(onto)) if onto else made
-        return contained(made, container or self.inputs.containers[0])
+        collated = self._collated(rows, **layout)
+        moved = collated if self.device == "cpu" else each_tensor(collated, lambda tensor: tensor.to(self.device))
+        batch = _described(f"the mode {mode!r}", self.record.modes[mode], moved)
+        batch = each_tensor(batch, lambda tensor: tensor.to(onto)) if onto else batch
+        return to_container(batch, container or self.inputs.containers[0])
 
     def without_labels(self, rows: Rows, mode: str = "") -> Any:
-        """A new batch that lacks the field of its labels.
+        """A new batch without the field of its labels.
 
         Raises:
             NotApplicable: where the wrapper feeds no metric, or its batches are no mappings.
@@ -213,21 +217,21 @@ class WrapperSubject(Subject):
             raise NotApplicable("its batches are no mappings" if batch is None else "the wrapper feeds no metric")
         return batch
 
-    def spoiled(self, rows: Rows, mode: str, good: Mapping[str, Any]) -> list[Spoiled]:
+    def malformed(self, rows: Rows, mode: str, good: Mapping[str, Any]) -> list[Spoiled]:
         """New batches of these samples with a field missing or malformed; labels only where they are needed."""
-        batch, fields = self.batch(rows, mode), self._collated(rows, None, None)
-        lacking = without(batch, self.inputs.labels)
-        unneeded = lacking is not None and not difference(self.fresh().scores(lacking), dict(good), self.tolerance)
+        batch, fields = self.batch(rows, mode), self._collated(rows)
+        unlabelled = without(batch, self.inputs.labels)
+        needed = unlabelled is None or difference(self.fresh().scores(unlabelled), dict(good), self.tolerance)
         return [
             bad
             for bad in spoiled(batch, self.inputs.labels)
-            if (bad.field in fields if bad.fault == "missing" else not unneeded)  # a mode may add fields of its own
+            if (bad.field in fields if bad.fault == "missing" else needed)  # a mode may add fields of its own
         ]
 
-    def through_padding(
+    def padded_outputs(
         self, samples: Rows, mode: str, *, side: Side | None = None, extra: int = 0, blank: bool = False
-    ) -> Padded | Raised:
-        """What is seen of samples with ``extra`` columns of padding and perhaps a blank row; or the error."""
+    ) -> PaddedOutputs | Raised:
+        """The results for samples with ``extra`` columns of padding and optionally a blank row; or the error."""
         padding, live = self.inputs.padding, self.fresh()
         assert padding is not None
         rows, widths = [*samples, *([padding.blank] if blank else [])], self.widths(samples, extra) or ()
@@ -236,22 +240,22 @@ class WrapperSubject(Subject):
         outputs = live.forward(batch)
         if isinstance(outputs, Raised):
             return outputs
-        fed = {name: value for name, value in live.fed(batch, outputs).items() if name != GIVEN}
+        values = _without_inputs(live.metric_values(batch, outputs))
         entries = rowwise(_described("rows()", live.record.rows, outputs), len(rows))
-        return Padded(rows=entries, batch={**scalars(outputs), **fed}, widths=widths, side=side)
+        return PaddedOutputs(rows=entries, batch={**scalars(outputs), **values}, widths=widths, side=side)
 
-    def unpadded(self, samples: Rows, seen: Padded | Raised, beside: Padded | Raised) -> Any:
-        """What of it belongs to the samples, and the numbers and metrics of the batch; or the error."""
-        if isinstance(seen, Raised) or isinstance(beside, Raised):
-            return seen if isinstance(seen, Raised) else seen.batch
+    def unpadded(self, samples: Rows, outputs: PaddedOutputs | Raised, other: PaddedOutputs | Raised) -> Any:
+        """The parts of the outputs that belong to the samples, and the values of the whole batch; or the error."""
+        if isinstance(outputs, Raised) or isinstance(other, Raised):
+            return outputs if isinstance(outputs, Raised) else outputs.batch
         lengths = self.inputs.padding and self.inputs.padding.lengths
-        own = [seen.own(i, lengths(one) if lengths else None, beside) for i, one in enumerate(samples)]
-        return {"rows": own, **seen.batch}
+        rows = [outputs.unpadded(i, lengths(s) if lengths else None, other) for i, s in enumerate(samples)]
+        return {"rows": rows, **outputs.batch}
 
     def widths(self, rows: Rows, extra: int = 0) -> tuple[int, ...] | None:
-        """The widths that hold these samples, and so many columns more; None where nothing is padded.
+        """The widths that hold these samples, each with ``extra`` more columns; None where nothing is padded.
 
-        No two are the same, so that outputs tell by their shape to which of them their positions belong.
+        The widths are distinct, so that the shape of an output shows to which of them its positions belong.
         """
         if self.inputs.padding is None:
             return None
@@ -263,21 +267,32 @@ class WrapperSubject(Subject):
 
     @cached_property
     def record(self) -> Wrapper:
-        """What describes the wrapper, to be asked and not to be called."""
+        """A description of the wrapper; its callables are not called."""
         return self.build()
 
-    def _collated(self, rows: Rows, side: Side | None, widths: tuple[int, ...] | None) -> Any:
+    def _collated(self, rows: Rows, side: Side | None = None, widths: tuple[int, ...] | None = None) -> Any:
         padding = self.inputs.padding
         if padding is None or widths is None:
             return _described("the collate", self.inputs.collate, list(rows))
         return _described("the collate", padding.collate, list(rows), side or padding.sides[0], widths)
 
 
+def _without_gradients(where: str, call: Callable[..., Any], *args: Any) -> Any:
+    import torch
+
+    with kept(), torch.no_grad():
+        return attempt(where, call, *args)
+
+
+def _without_inputs(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if name != METRIC_INPUTS}
+
+
 def _described(what: str, call: Callable[..., Any], *args: Any) -> Any:
-    """What a callable gives that describes a target.
+    """The result of a callable that describes a target.
 
     Raises:
-        TargetError: where it raises an error, which is none of the code under test.
+        TargetError: where it raises an error: the code under test is not the cause.
     """
     try:
         return call(*args)

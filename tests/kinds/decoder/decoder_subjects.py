@@ -20,7 +20,7 @@ def under_test(record: ec.Decoder | None = None, *, last_precision: bool = True)
 
 
 class RecordingDecoder(Growing):
-    """A decoder that remembers what it was given."""
+    """A decoder that records its inputs."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,0 +1,154 @@
+"""Checks of loops where a loop lacks something, and correct loops that they must not report."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any
+
+import pytest
+import torch
+
+import pytest_evalcheck as ec
+from fixtures.gallery.loops_correct import Recorded, Rows, Trained
+from pytest_evalcheck import strategies as es
+
+INPUTS = es.tabular(features=2, classes=3)
+
+
+def target(record: Any, **keywords: Any) -> ec.Target:
+    def made() -> Any:
+        return record()
+
+    return ec.loop(inputs=INPUTS, **keywords)(made)
+
+
+def cell(record: Any, code: str, **keywords: Any) -> ec.Cell:
+    (found,) = ec.run(target(record, **keywords), select=code, effort="quick").cells
+    return found
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("EC501", "evaluate() has no option 'batch_size'"),
+        ("EC502", "returns no records and does not evaluate over ranks"),
+        ("EC503", "returns no records"),
+        ("EC506", "no option for workers and no evaluators"),
+        ("EC507", "does not retry a batch"),
+        ("EC508", "no number is NaN or infinite for the sample alone"),
+        ("EC509", "names no numbers that measure the same"),
+        ("EC511", "does not evaluate over processes"),
+    ],
+)
+def test_what_a_loop_does_not_offer_is_not_applicable(code: str, reason: str) -> None:
+    found = cell(lambda: ec.Loop(evaluate=lambda data: {"count": len(data)}), code)
+    assert (found.outcome, reason in found.reason) == ("not applicable", True), found.reason
+
+
+def test_an_empty_data_set_may_be_refused_or_have_no_records() -> None:
+    def evaluate(data: ec.LoopData, batch_size: int = 2) -> Any:
+        if not len(data):
+            return ec.Evaluated({}, [])
+        return Recorded().evaluate(data, batch_size)
+
+    assert cell(lambda: ec.Loop(evaluate=evaluate), "EC502").outcome == "kept"
+    assert cell(lambda: ec.Loop(evaluate=Recorded().evaluate), "EC502").outcome == "kept"
+
+
+def test_training_that_differs_every_time_is_inconclusive() -> None:
+    made = itertools.count()
+
+    def record() -> ec.Loop:
+        loop = Trained()
+        return ec.Loop(evaluate=loop.evaluate, train=lambda data, between: (between(), next(made))[1])
+
+    assert cell(record, "EC505").outcome == "not applicable"
+
+
+def test_a_trainer_that_switches_back_itself_may_leave_its_model_in_eval() -> None:
+    class Switches(Trained):
+        def evaluate(self, data: ec.LoopData, batch_size: int = 2) -> Any:
+            found = super().evaluate(data, batch_size)
+            self.model.eval()
+            return found
+
+        def train(self, data: ec.LoopData, between: Any) -> Any:
+            def switched() -> None:
+                between()
+                self.model.train()
+
+            self.model.train()
+            return super().train(data, switched)
+
+    assert cell(lambda: Switches().record(), "EC505").outcome == "kept"
+
+
+def test_outputs_of_the_last_batch_may_stay() -> None:
+    class Shows(Rows):
+        shown: Any = None
+
+        def scored(self, ids: Any, batch: Any) -> dict[str, Any]:
+            self.shown = found = super().scored(ids, batch)
+            return found
+
+    assert cell(lambda: Shows().record(), "EC510").outcome == "kept"
+
+
+@pytest.mark.parametrize("by", ["a warning", "an error", "a number"])
+def test_a_sample_that_is_not_finite_may_be_reported_in_other_ways(by: str) -> None:
+    class Tells(Rows):
+        def averaged(self, found: Any) -> Any:
+            losses = torch.cat([one["losses"] for one in found])
+            bad = int(losses.isnan().sum())
+            if bad and by == "a warning":
+                warnings.warn(f"{bad} losses are NaN", stacklevel=1)
+            if bad and by == "an error":
+                raise FloatingPointError("NaN")
+            return {"loss": losses.nanmean(), "non_finite": bad if by == "a number" else 0}
+
+    def record() -> ec.Loop:
+        made = Tells()
+        return ec.Loop(evaluate=made.evaluate, exact=lambda data: {"loss": made.exact(data)["loss"]})
+
+    assert cell(record, "EC508").outcome == "kept"
+
+
+def test_numbers_of_ranks_are_left_alone_where_they_depend_on_the_batch_size() -> None:
+    def evaluate(data: ec.LoopData, batch_size: int = 2) -> Any:
+        return {"rows": batch_size}
+
+    def over_ranks(data: ec.LoopData, ranks: int, batch_size: int = 2) -> Any:
+        return [{"rows": ranks * batch_size}] * ranks
+
+    made = target(lambda: ec.Loop(evaluate=evaluate, over_ranks=over_ranks))
+    broken, skipped = ec.run(made, select="EC501,EC502").cells
+    assert broken.outcome == "broken"
+    assert skipped.reason.startswith("the numbers depend on the batch size"), skipped.screen
+
+
+def test_wrong_keywords_are_reported_at_collection() -> None:
+    assert not target(Rows, variants={"batches of 4": {"batch_size": 4}}).problems
+    (problem,) = target(Rows, variants=[4]).problems
+    assert problem.startswith("variants=[4]")
+    metric: Any = ec.metric
+    (problem,) = metric(inputs=es.values(), variants={})(lambda device: None).problems
+    assert problem.startswith("unknown keyword 'variants'")
+    (problem,) = ec.loop()(lambda: None).problems
+    assert "strategies.tabular(features=3, classes=4)" in problem
+
+
+@pytest.mark.parametrize("wrong", [{"features": 0}, {"features": 2.0}, {"classes": True}, {"classes": -1}], ids=str)
+def test_a_table_has_features_and_classes(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="expected a number of at least 1"):
+        es.tabular(**{"features": 2, "classes": 2, **wrong})
+
+
+def test_a_known_failure_and_a_replay_of_a_loop() -> None:
+    def evaluate(data: ec.LoopData, batch_size: int = 2) -> Any:
+        return {"rows": batch_size}
+
+    case = {"samples": [(0, (0.0, 0.0))] * 3, "batch_size": 2}
+    known = {"EC501": ec.KnownFailure("it counts batches", example=case)}
+    found = cell(lambda: ec.Loop(evaluate=evaluate), "EC501", known_failures=known)
+    assert (found.outcome, found.examples) == ("known", 1)

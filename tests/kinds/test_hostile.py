@@ -1,0 +1,122 @@
+"""Hostile targets: the cell reports what they did, and the next cell is not affected."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from target_files import Suite
+
+import pytest_evalcheck as ec
+from fixtures.gallery import hostile
+from fixtures.gallery.decoders_correct import Generating
+from fixtures.gallery.hostile import HOSTILE, Hostile
+from fixtures.gallery.hostile_decoders import HOSTILE_DECODERS
+from fixtures.gallery.hostile_loops import HOSTILE_LOOPS
+from fixtures.gallery.hostile_scorers import HOSTILE_SCORERS
+from fixtures.gallery.hostile_wrappers import HOSTILE_WRAPPERS, prints
+from fixtures.gallery.loops_correct import Complete
+from fixtures.gallery.metrics_plain import running_sum
+from fixtures.gallery.scorers_correct import Numbers
+from fixtures.gallery.table import target
+from fixtures.gallery.wrappers_correct import ImageClassifier
+
+ROOT = Path(__file__).resolve().parents[2]
+each = pytest.mark.parametrize(
+    "specimen",
+    [*HOSTILE, *HOSTILE_WRAPPERS, *HOSTILE_SCORERS, *HOSTILE_DECODERS, *HOSTILE_LOOPS],
+    ids=lambda specimen: f"{specimen.target.kind}-{specimen.target.name}",
+)
+CORRECT = {
+    "decoder": target(Generating),
+    "loop": target(Complete),
+    "metric": running_sum,
+    "scorer": target(Numbers),
+    "wrapper": target(ImageClassifier),
+}
+
+
+def surroundings() -> dict[str, Any]:
+    return {
+        "dtype": torch.get_default_dtype(),
+        "device": torch.get_default_device(),
+        "grad mode": torch.is_grad_enabled(),
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "threads": torch.get_num_threads(),
+        "random numbers": torch.get_rng_state().tolist(),
+        "environment": dict(os.environ),
+        "folder": Path.cwd(),
+    }
+
+
+@each
+def test_the_cell_reports_what_the_target_did(specimen: Hostile) -> None:
+    (cell,) = ec.run(specimen.target, select=specimen.check).cells
+    assert (cell.outcome, cell.cause) == ("broken", specimen.cause), cell.screen
+    assert specimen.says in cell.reason
+    if specimen.cause.startswith("leak: "):
+        assert specimen.cause.removeprefix("leak: ") in cell.screen
+
+
+@each
+def test_the_next_cell_starts_clean(specimen: Hostile) -> None:
+    before = surroundings()
+    ec.run(specimen.target, select=specimen.check)
+    assert surroundings() == before
+    report = ec.run(CORRECT[specimen.target.kind], select=specimen.check)
+    assert report.count("kept") == 1, report.cells[0].screen
+
+
+def test_a_cause_that_checks_share_is_reported_once(suite: Suite) -> None:
+    suite.write("from fixtures.gallery.hostile import leaks_a_seed")
+    result = suite.run("--evalcheck-select=EC201,EC202,EC205", code=1)
+    result.said("3 promises: 0 kept, 3 broken", "the same as in cutting_the_stream_does_not_change_the_value")
+    failures = result.text.split("short test summary")[0]  # which repeats the first line of each, whole under CI
+    assert failures.count("EC201 cutting_the_stream") == 1
+
+
+def test_a_value_that_is_different_each_time_passes_no_check() -> None:
+    report = ec.run(hostile.answers_differently_each_time, select="EC201,EC205,EC208")
+    assert [cell.outcome for cell in report.cells] == ["broken"] * 3
+
+
+def test_a_failure_that_is_not_repeatable_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hostile, "made_before", itertools.count())
+    (cell,) = ec.run(hostile.is_wrong_once, select="EC201").cells
+    assert cell.outcome == "broken"
+    assert "the target is not deterministic" in cell.screen
+
+
+def test_output_of_a_wrapper_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert not ec.run(prints).of("broken")
+    assert "50%" in capsys.readouterr().err
+
+
+def test_a_process_that_dies_takes_only_its_cell(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    suite.write(
+        """
+        from fixtures.gallery.hostile import kills_its_process
+        from fixtures.gallery.metrics_plain import running_sum
+        """
+    )
+    result = suite.run("--evalcheck-select=EC201", code=1)
+    result.said("the process of the cell died", "exit code 7, without a report", "2 promises: 1 kept, 1 broken")
+
+
+def test_hostile_targets_leave_the_others_alone(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    names = [s.target.name for s in HOSTILE if s.check == "EC201"]
+    suite.write(
+        f"""
+        from fixtures.gallery.hostile import {", ".join(names)}
+        from fixtures.gallery.metrics_plain import running_sum
+        """
+    )
+    # In a process of its own: one of them makes torch import what cannot be imported twice.
+    result = suite.spawn("--evalcheck", "--evalcheck-select=EC201", code=1)
+    result.said(f"{len(names) + 1} promises: 1 kept, {len(names)} broken")

@@ -1,0 +1,203 @@
+"""What is drawn: samples that collate, and cases that reach their regimes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import strategies as st
+
+from pytest_evalcheck import strategies as es
+from pytest_evalcheck.kinds.metric.cases import EmptyBatches, Ignored, Reordered, Shards, Stream
+from pytest_evalcheck.kinds.registry import shipped
+from pytest_evalcheck.reports.case_codec import is_plain
+from pytest_evalcheck.strategies import Arguments, Bulk, SampleStrategy
+
+ALL: dict[str, SampleStrategy] = {
+    "binary probabilities": es.binary(ignore_index=-1),
+    "binary logits": es.binary(of="logits"),
+    "binary labels": es.binary(of="labels"),
+    "multiclass labels": es.multiclass(classes=3, ignore_index=-100),
+    "multiclass logits": es.multiclass(classes=4, of="logits"),
+    "multiclass probabilities": es.multiclass(classes=3, of="probabilities", ignore_index=0),
+    "multilabel": es.multilabel(labels=3, ignore_index=-1),
+    "segmentation": es.segmentation(classes=3, ignore_index=255),
+    "regression": es.regression(),
+    "regression outputs": es.regression(outputs=2, positive=True, min_samples=2),
+    "values": es.values(),
+    "weighted values": es.values(weighted=True),
+    "clusters": es.clusters(),
+    "tokens": es.tokens(ignore_index=-100),
+    "text pairs": es.text_pairs(),
+    "text pairs references": es.text_pairs(references=2, min_words=0),
+    "retrieval": es.retrieval(),
+}
+every_kind = pytest.mark.parametrize("inputs", ALL.values(), ids=ALL)
+light = settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)
+
+
+def minimal(strategy: st.SearchStrategy[Any], condition: Callable[[Any], bool] = lambda _: True) -> Any:
+    """The simplest thing that a strategy draws and that meets a condition."""
+    return find(
+        strategy, condition, settings=settings(max_examples=2000, database=None, phases=[Phase.generate, Phase.shrink])
+    )
+
+
+def _lengths(arguments: Arguments) -> set[int]:
+    return {len(value) for value in (*arguments.args, *arguments.kwargs.values())}
+
+
+@every_kind
+def test_samples_are_plain_and_collate_to_rows_of_one_length(inputs: SampleStrategy) -> None:
+    @light
+    @given(inputs.rows(max_size=4))
+    def check(rows: list[Any]) -> None:
+        assert is_plain(rows)
+        arguments = Arguments.of(inputs.collate(rows))
+        assert _lengths(arguments) == {len(rows)}
+
+    check()
+
+
+@every_kind
+def test_the_empty_batch_has_the_dtypes_and_ranks_of_any_other(inputs: SampleStrategy) -> None:
+    row = minimal(inputs.sample)
+    for empty, one in zip(Arguments.of(inputs.collate([])).args, Arguments.of(inputs.collate([row])).args, strict=True):
+        if isinstance(one, torch.Tensor):
+            assert (empty.dtype, empty.shape[1:]) == (one.dtype, one.shape[1:])
+            assert empty.shape[0] == 0
+
+
+@every_kind
+def test_what_is_derived_of_a_sample_is_a_sample(inputs: SampleStrategy) -> None:
+    @light
+    @given(inputs.sample)
+    def check(row: Any) -> None:
+        for change in (inputs.right, inputs.wrong, inputs.corrupted and (lambda r: inputs.corrupted(r, float("nan")))):
+            if change:
+                changed = change(row)
+                assert is_plain(changed)
+                assert _lengths(Arguments.of(inputs.collate([row, changed]))) == {2}
+        if inputs.corrupted:
+            assert "nan" in repr(inputs.corrupted(row, float("nan")))
+
+    check()
+
+
+@every_kind
+def test_right_and_wrong_predictions_differ_on_the_contrast(inputs: SampleStrategy) -> None:
+    if inputs.wrong is None:
+        pytest.skip("no wrong prediction is known")
+    right = inputs.right or (lambda row: row)
+    assert inputs.contrast
+    assert any(right(row) != inputs.wrong(row) for row in inputs.contrast)
+    assert all(right(row) == right(right(row)) for row in inputs.contrast)
+
+
+@every_kind
+def test_bulk_rows_are_repeatable_and_follow_their_parameters(inputs: SampleStrategy) -> None:
+    if inputs.bulk is None:
+        pytest.skip("no distribution is known")
+    bulk = Bulk(seed=1, rows=50, scale=2.0, offset=10.0, drift=1.0)
+    rows = inputs.bulk(bulk)
+    assert len(rows) == 50
+    assert rows == inputs.bulk(bulk) != inputs.bulk(Bulk(seed=2, rows=50, scale=2.0, offset=10.0, drift=1.0))
+    assert _lengths(Arguments.of(inputs.collate(list(rows)))) == {50}
+
+
+def _inputs(made: Any) -> SampleStrategy:
+    if "wrapper" in made.kinds:
+        return es.causal_lm(vocab=5)
+    if "decoder" in made.kinds:
+        return es.prompts(vocab=9)
+    if "loop" in made.kinds:
+        return es.tabular(features=2, classes=3)
+    if "scorer" in made.kinds:
+        return es.responses(max_repeats=3)
+    return ALL["binary probabilities"] if "ignored" in made.needs else ALL["multiclass logits"]
+
+
+REGIMES = [(made, regime) for made in shipped() for regime in made.regimes]
+
+
+@pytest.mark.parametrize(("made", "regime"), REGIMES, ids=[f"{m.code} {r}" for m, r in REGIMES])
+def test_every_regime_of_every_check_is_reached(made: Any, regime: str) -> None:
+    drawn = made.case.strategy(_inputs(made))
+    always = getattr(made.case, "always", list)()
+    if not any(regime in case.regimes for case in always):
+        assert regime in minimal(drawn, lambda case: regime in case.regimes).regimes
+
+
+@pytest.mark.parametrize("made", shipped(), ids=lambda made: made.code)
+def test_cases_are_plain_and_print(made: Any) -> None:
+    from pytest_evalcheck.reports.case_codec import case_fields, decode_case, encode_case
+
+    inputs = ALL["binary probabilities"] if "metric" in made.kinds else _inputs(made)
+
+    @light
+    @given(made.case.strategy(inputs))
+    def check(case: Any) -> None:
+        assert is_plain(list(case_fields(case).values()))
+        _, values = decode_case(encode_case(made.code, case))
+        assert repr(made.case(**values)) == repr(case)
+
+    check()
+
+
+def test_streams_shrink_to_one_sample_in_one_batch() -> None:
+    case = minimal(Stream.strategy(ALL["multiclass labels"]))
+    assert (case.samples, case.batches) == ([(0, 0)], [[0]])
+    several = minimal(Stream.strategy(ALL["multiclass labels"]), lambda c: "several batches" in c.regimes)
+    assert several.batches == [[0], [1]]
+
+
+@every_kind
+def test_plans_use_every_sample_once_and_in_order(inputs: SampleStrategy) -> None:
+    @light
+    @given(Stream.strategy(inputs), EmptyBatches.strategy(inputs), Shards.strategy(inputs))
+    def check(stream: Stream, gaps: EmptyBatches, shards: Shards) -> None:
+        for samples, plan in (
+            (stream.samples, stream.batches),
+            (gaps.samples, gaps.batches),
+            (shards.samples, [batch for rank in shards.shards for batch in rank]),
+        ):
+            assert [i for batch in plan for i in batch] == list(range(len(samples)))
+        assert [] in gaps.batches
+        assert len(shards.shards) in (2, 3)
+        assert len(stream.samples) >= inputs.min_samples
+
+    check()
+
+
+@given(Reordered.strategy(es.multiclass(classes=3)))
+@light
+def test_another_order_keeps_the_batches_together(case: Reordered) -> None:
+    assert sorted(map(sorted, case.order)) == sorted(map(sorted, case.batches))
+
+
+@given(Ignored.strategy(ALL["binary probabilities"]))
+@light
+def test_ignored_samples_are_the_ones_with_the_ignored_label(case: Ignored) -> None:
+    assert case.ignored == [i for i, (_, label) in enumerate(case.samples) if label == -1]
+    assert sum(map(len, case.counted)) == len(case.samples) - len(case.ignored)
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: es.binary(of="scores"), "expected 'labels', 'probabilities' or 'logits'"),
+        (lambda: es.multiclass(classes=1), "classes=1; expected a whole number of at least 2"),
+        (lambda: es.multilabel(labels=0), "labels=0"),
+    ],
+)
+def test_parameters_are_validated(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        make()
+
+
+def test_samples_need_a_strategy() -> None:
+    with pytest.raises(TypeError, match="must be a Hypothesis strategy"):
+        es.samples([1, 2, 3], collate=tuple)  # type: ignore[arg-type]

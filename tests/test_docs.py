@@ -27,13 +27,13 @@ def blocks(document: str) -> list[tuple[str, str]]:
     return re.findall(r"^```(\w+)\n(.*?)^```$", text, re.M | re.S)
 
 
-def follow(project: Project, document: str) -> int:
-    """Write the Python files of a page and call its pytest commands, each with the files since the command before."""
+def follow(project: Project, document: str, *, keep: bool) -> int:
+    """Write the Python files of a page and call its pytest commands: with all files so far, or the last ones alone."""
     commands, finished = 0, False
     for language, body in blocks(document):
         first = body.splitlines()[0]
         if language == "python" and first.startswith("# ") and first.endswith(".py"):
-            if finished:
+            if finished and not keep:
                 for old in project.path.glob("*.py"):
                     old.unlink()
                 finished = False
@@ -77,10 +77,12 @@ def test_the_readme_counts_checks_and_findings() -> None:
     assert int(least) < len(rows) <= int(least) + 20
 
 
-@pytest.mark.parametrize(("document", "commands"), [("docs/tutorial.md", 10), ("docs/extending.md", 2)])
-def test_a_page_runs(evalcheck_project: Project, document: str, commands: int) -> None:
+@pytest.mark.parametrize(
+    ("document", "keep", "commands"), [("docs/tutorial.md", False, 11), ("docs/extending.md", True, 2)]
+)
+def test_a_page_runs(evalcheck_project: Project, document: str, keep: bool, commands: int) -> None:
     pytest.importorskip("torchmetrics")
-    assert follow(evalcheck_project, document) == commands
+    assert follow(evalcheck_project, document, keep=keep) == commands
 
 
 def test_the_api_page_is_what_the_code_says() -> None:

@@ -9,6 +9,8 @@ fixture ``evalcheck_project``::
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import re
 import textwrap
 from dataclasses import dataclass
@@ -17,6 +19,8 @@ from pathlib import Path
 
 import pytest
 
+import pytest_evalcheck
+from pytest_evalcheck import engine, integration, kinds, reports
 from pytest_evalcheck.reports.json import load
 from pytest_evalcheck.reports.results import OUTCOMES, Cell, Report
 
@@ -157,8 +161,23 @@ class Result:
         return self
 
 
+@pytest.fixture(scope="session")
+def _loaded_modules() -> None:
+    """Load our modules and torch before pytester takes note of what is loaded.
+
+    Pytester unloads what a run in this process imported first. A second import would create other classes, and torch
+    cannot be imported twice.
+    """
+    importlib.import_module("torch.distributed")
+    for name in pytest_evalcheck.__all__:
+        getattr(pytest_evalcheck, name)
+    for package in (engine, integration, kinds, reports):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            importlib.import_module(module.name)
+
+
 @pytest.fixture
-def evalcheck_project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+def evalcheck_project(_loaded_modules: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project in a folder of its own, whose runs draw the same cases every time."""
     monkeypatch.setenv("PYTEST_ADDOPTS", "--hypothesis-seed=1")
     monkeypatch.delenv("CI", raising=False)  # there pytest prints the first lines of failures twice

@@ -2,62 +2,133 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shlex
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from target_files import Suite
+
+from pytest_evalcheck.kinds.registry import shipped
+from pytest_evalcheck.reports.results import OUTCOMES
+from pytest_evalcheck.testing import Project
+
+with suppress(ImportError):
+    import torchmetrics  # noqa: F401 - numpy's compiled modules, which it loads, cannot be loaded by each run again
 
 ROOT = Path(__file__).parent.parent
+PAGES = sorted(str(path.relative_to(ROOT)) for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
-def _blocks(document: str) -> list[tuple[str, str]]:
+def blocks(document: str) -> list[tuple[str, str]]:
     text = (ROOT / document).read_text(encoding="utf-8")
     return re.findall(r"^```(\w+)\n(.*?)^```$", text, re.M | re.S)
 
 
-def test_the_readme_shows_what_its_target_prints(suite: Suite) -> None:
-    blocks = _blocks("README.md")
-    (source,) = [body for language, body in blocks if language == "python"]
-    (screen,) = [body for language, body in blocks if language == "text"]
-    suite.write(source, name="evalcheck_accuracy.py", header="")
-    suite.run("--evalcheck-select=EC201", code=1).said(screen.rstrip())
+def follow(project: Project, document: str, *, keep: bool) -> int:
+    """Write the Python files of a page and call its pytest commands: with all files so far, or the last ones alone."""
+    commands, finished = 0, False
+    for language, body in blocks(document):
+        first = body.splitlines()[0]
+        if language == "python" and first.startswith("# ") and first.endswith(".py"):
+            if finished and not keep:
+                for old in project.path.glob("*.py"):
+                    old.unlink()
+                finished = False
+            project.write(body, name=first.removeprefix("# "), header="")
+        elif language == "console" and first.startswith("$ pytest"):
+            command, *texts = body.strip().splitlines()
+            _, *arguments = shlex.split(command.removeprefix("$ "))
+            if (project.path / "conftest.py").exists():
+                result = project.spawn(*arguments)
+            else:
+                rest = [argument for argument in arguments if argument != "--evalcheck"]
+                result = project.run(*rest, evalcheck="--evalcheck" in arguments)
+            result.shows(*(text.strip() for text in texts))
+            commands, finished = commands + 1, True
+    return commands
+
+
+def test_the_readme_shows_what_its_target_prints(evalcheck_project: Project) -> None:
+    pytest.importorskip("torchmetrics")
+    (source,) = [body for language, body in blocks("README.md") if language == "python"]
+    (screen,) = [body for language, body in blocks("README.md") if language == "text"]
+    name = source.splitlines()[0].removeprefix("# ")
+    project = evalcheck_project.write(source, name=name, header="")
+    project.run(f"--evalcheck-select={screen[:5]}", code=1).shows(screen.rstrip())
 
 
 def test_the_readme_names_the_two_commands() -> None:
-    commands = [body.strip() for language, body in _blocks("README.md") if language == "console"]
+    commands = [body.strip() for language, body in blocks("README.md") if language == "console"]
     assert commands == [
+        "pip install pytest-evalcheck",
         "python -m pip install -c constraints.txt -e '.[targets]' && pytest --evalcheck -n 2",
         "python -m pip install -c constraints.txt -e '.[dev]' && pytest -n 2",
     ]
 
 
-def test_the_tutorial_runs(suite: Suite) -> None:
-    pytest.importorskip("torchmetrics")
-    ran = 0
-    for language, body in _blocks("docs/tutorial.md"):
-        if language == "python":
-            for old in suite.pytester.path.glob("*.py"):
-                old.unlink()
-            suite.write(body, name=body.splitlines()[0].removeprefix("# "), header="")
-        else:
-            command, *said = body.strip().splitlines()
-            program, *arguments = shlex.split(command.removeprefix("$ "))
-            assert program == "pytest"
-            ours = "--evalcheck" in arguments
-            suite.run(*(a for a in arguments if a != "--evalcheck"), evalcheck=ours).said(
-                *(line.strip() for line in said)
-            )
-            ran += 1
-    assert ran == 10
+def test_the_readme_counts_checks_and_findings() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"**{len(shipped())} checks**" in text
+    (least,) = re.findall(r"more than (\d+) findings", text)
+    rows = re.findall(r"^\| \[", (ROOT / "docs" / "findings.md").read_text(encoding="utf-8"), re.M)
+    assert int(least) < len(rows) <= int(least) + 20
 
 
 @pytest.mark.parametrize(
-    "document", sorted(str(p.relative_to(ROOT)) for p in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+    ("document", "keep", "commands"), [("docs/tutorial.md", False, 11), ("docs/extending.md", True, 2)]
 )
+def test_a_page_runs(evalcheck_project: Project, document: str, keep: bool, commands: int) -> None:
+    pytest.importorskip("torchmetrics")
+    assert follow(evalcheck_project, document, keep=keep) == commands
+
+
+def test_the_api_page_is_what_the_code_says() -> None:
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        page = importlib.import_module("make_api").page()
+    finally:
+        sys.path.remove(str(ROOT / "docs"))
+    assert (ROOT / "docs" / "api.md").read_text(encoding="utf-8") == page, "run: python docs/make_api.py"
+
+
+def test_the_api_page_has_every_public_name() -> None:
+    import pytest_evalcheck as ec
+    from pytest_evalcheck import devices, strategies
+
+    headings = set(re.findall(r"^### (\w+)$", (ROOT / "docs" / "api.md").read_text(encoding="utf-8"), re.M))
+    expected = {*ec.__all__, *strategies.__all__, *devices.__all__} - {"__version__"}
+    assert expected | {"Project", "Result", "evalcheck_project", "evalcheck_device"} <= headings
+
+
+def test_the_glossary_has_every_outcome() -> None:
+    text = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| \*\*([\w ]+)\*\* \|.*\| (passed|failed|xfailed|skipped) \|$", text, re.M)
+    assert [outcome for outcome, _ in rows] == list(OUTCOMES)
+
+
+@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/design.md"])
+def test_a_page_names_files_that_exist(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    named = re.findall(r"`((?:pytest_evalcheck|tests|fixtures|benchmarks|docs|\.ci)/[\w./-]+)`", text)
+    assert not [path for path in named if "<" not in path and not (ROOT / path).exists()]
+
+
+@pytest.mark.parametrize("document", PAGES)
 def test_links_lead_somewhere(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):
         if "://" not in link:
             assert ((ROOT / document).parent / link).exists(), f"{document} links to {link}"
+
+
+@pytest.mark.parametrize("document", PAGES)
+def test_anchors_are_headings(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for link, anchor in re.findall(r"\]\(([^):]*)#([^)]+)\)", text):
+        page = ((ROOT / document).parent / link) if link else ROOT / document
+        headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+        slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+        assert anchor in slugs, f"{document} links to {link}#{anchor}"

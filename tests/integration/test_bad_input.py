@@ -31,7 +31,7 @@ ALL_KEPT = "1 target, 1 promise: 1 kept"
             ["known_failures names no check: 'EC2O1'; did you mean 'EC2"],
         ),
         (
-            "inputs=numbers, not_applicable={'reset_gives_back_a_metric': 'x'}",
+            "inputs=numbers, not_applicable={'reset_restores_initial_state': 'x'}",
             "(device)",
             ["did you mean 'reset_restores_the_initial_state'?"],
         ),

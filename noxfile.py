@@ -71,6 +71,15 @@ def company(session: nox.Session) -> None:
     session.run("pytest", "--evalcheck", ONE_FILE, *loops, "-n", "2", "-m", "distributed", "-q")
 
 
+@nox.session(venv_backend="none")
+def benchmarks(session: nox.Session) -> None:
+    """Every benchmark on little data: it must end, and measure what it says. That of Composer needs its environment."""
+    for path in sorted(Path("benchmarks").glob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        if '__name__ == "__main__"' in source and path.stem not in ("compare_outcomes", "composer_wrapper"):
+            session.run("python", str(path), "--smoke", silent=True)
+
+
 @nox.session
 def composer(session: nox.Session) -> None:
     """Composer, which needs a torch of its own: its targets, and the tests of the fixed wrapper."""
@@ -78,6 +87,7 @@ def composer(session: nox.Session) -> None:
     environment = {"TOKENIZERS_PARALLELISM": "false"}
     tests = sorted(str(path) for path in Path("tests").glob("*/test_*composer*.py"))
     session.run("pytest", "-q", *tests, env=environment)
+    session.run("python", "benchmarks/composer_wrapper.py", "--smoke", env=environment)
     targets = sorted(str(path) for path in Path("fixtures/targets").glob("evalcheck_*composer*.py"))
     # Another device, such as auto, can be named behind `--`: on simulated ones the targets take three times as long.
     arguments = session.posargs or ["--evalcheck-device=cpu"]

@@ -21,6 +21,7 @@ from fixtures.gallery.table import SPECIMENS  # noqa: E402
 from pytest_evalcheck.engine.effort import EFFORTS  # noqa: E402
 from pytest_evalcheck.kinds.common.check import Check  # noqa: E402
 from pytest_evalcheck.kinds.registry import shipped  # noqa: E402
+from pytest_evalcheck.reports.failure_text import format_failure  # noqa: E402
 
 FOLDER = ROOT / "docs" / "checks"
 PROFILE = settings(derandomize=True, database=None)
@@ -41,7 +42,7 @@ def failure(made: Check) -> str:
     cell = next((one for one in cells if one.outcome == "broken"), cells[0])
     assert cell.outcome == "broken", f"{made.code} does not catch {specimen.bug.name}: {cell.reason}"
     # Where the bug stands and how it is replayed is of no use to a reader of the page.
-    lines = (line for line in cell.screen.splitlines() if not re.match(r"(target|reproduce) ", line))
+    lines = (line for line in format_failure(cell).splitlines() if not re.match(r"(target|reproduce) ", line))
     return "\n".join(re.sub(r"\.py:\d+:", ".py:", line) for line in lines)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Container
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,32 @@ def _imported(path: Path) -> set[str]:
 def test_arrows_point_one_way(path: Path) -> None:
     layer = _layer(path)
     assert _imported(path) - {layer} <= BELOW[layer]
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports in functions and for types are counted: who reads a module must not come back to it."""
+    names = {_name(path): path for path in MODULES}
+    left = {name: _modules(path, names) - {name} for name, path in names.items()}
+    while left:
+        leaves = {name for name, imported in left.items() if not imported & set(left)}
+        assert leaves, f"a circle among {sorted(left)}"
+        left = {name: imported for name, imported in left.items() if name not in leaves}
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _modules(path: Path, names: Container[str]) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            submodules = [f"{node.module}.{alias.name}" for alias in node.names]
+            found |= {name if name in names else node.module for name in submodules}
+        elif isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+    return {name for name in found if name in names}
 
 
 def test_every_layer_is_there() -> None:

@@ -10,6 +10,7 @@ import pytest
 import pytest_evalcheck as ec
 from fixtures.gallery.table import CHECKS, SPECIMENS, Specimen
 from pytest_evalcheck.engine.effort import EFFORTS
+from pytest_evalcheck.reports.failure_text import format_failure
 
 TWINS = {specimen.twin.name: specimen.twin for specimen in SPECIMENS}
 
@@ -73,4 +74,4 @@ def test_a_correct_twin_keeps_every_promise(twin: ec.Target) -> None:
 @each([s for s in SPECIMENS if s.apart])
 def test_processes_tell_a_bug_from_its_twin(specimen: Specimen) -> None:
     (bug,), (twin,) = (ec.run(target, select=specimen.code).cells for target in (specimen.bug, specimen.twin))
-    assert (bug.outcome, bug.cause, twin.outcome) == ("broken", "", "kept"), bug.screen + twin.screen
+    assert (bug.outcome, bug.cause, twin.outcome) == ("broken", "", "kept"), format_failure(bug) + format_failure(twin)

@@ -14,6 +14,7 @@ from pytest_evalcheck.integration import collection
 from pytest_evalcheck.integration.isolation import isolated_cell, should_isolate
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.kinds.registry import problems, shipped
+from pytest_evalcheck.reports.failure_text import format_failure
 from pytest_evalcheck.reports.results import Cell, Report
 from pytest_evalcheck.targets.target import Target
 
@@ -197,10 +198,10 @@ class EvalcheckSession:
                 pytest.fail(
                     f"{cell.code}: the same as in {first}: {cell.reason}\nreproduce    {cell.reproduce}", pytrace=False
                 )
-            pytest.fail(cell.screen, pytrace=False)
+            pytest.fail(format_failure(cell), pytrace=False)
         if cell.outcome == "known":
             if self.config.option.runxfail:
-                pytest.fail(cell.screen, pytrace=False)
+                pytest.fail(format_failure(cell), pytrace=False)
             pytest.xfail(cell.reason + (f" ({cell.see})" if cell.see else ""))
         if cell.outcome != "kept":
             pytest.skip(f"{cell.outcome}: {cell.reason}")

@@ -103,13 +103,6 @@ class Cell:
         return tuple(name for name, count in self.regimes.items() if not count) if self.examples else ()
 
     @property
-    def screen(self) -> str:
-        """The failure as text for a terminal; empty where nothing failed."""
-        from pytest_evalcheck.reports.failure_text import format_failure
-
-        return format_failure(self)
-
-    @property
     def reproduce(self) -> str:
         """The command that replays the failure; empty where nothing failed."""
         return self.failure.reproduce if self.failure else ""

@@ -137,6 +137,10 @@ def prompts(*, vocab: int, min_length: int = 1, max_length: int = 12, special: S
             st.lists(token, min_size=min_length, max_size=max_length),
             st.lists(token, min_size=long, max_size=max_length),
         ),
-        collate=lambda rows: [list(row) for row in rows],
+        collate=_lists,  # a loader pickles it for its workers
         distinct=tuple,  # equal rows cannot show which row a result belongs to
     )
+
+
+def _lists(rows: Any) -> list[list[int]]:
+    return [list(row) for row in rows]

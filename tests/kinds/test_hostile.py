@@ -23,6 +23,7 @@ from fixtures.gallery.metrics_plain import running_sum
 from fixtures.gallery.scorers_correct import Numbers
 from fixtures.gallery.table import target
 from fixtures.gallery.wrappers_correct import ImageClassifier
+from pytest_evalcheck.reports.failure_text import format_failure
 from pytest_evalcheck.testing import Project
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,10 +57,10 @@ def surroundings() -> dict[str, Any]:
 @each
 def test_the_cell_reports_what_the_target_did(specimen: Hostile) -> None:
     (cell,) = ec.run(specimen.target, select=specimen.check).cells
-    assert (cell.outcome, cell.cause) == ("broken", specimen.cause), cell.screen
+    assert (cell.outcome, cell.cause) == ("broken", specimen.cause), format_failure(cell)
     assert specimen.says in cell.reason
     if specimen.cause.startswith("leak: "):
-        assert specimen.cause.removeprefix("leak: ") in cell.screen
+        assert specimen.cause.removeprefix("leak: ") in format_failure(cell)
 
 
 @each
@@ -68,7 +69,7 @@ def test_the_next_cell_starts_clean(specimen: Hostile) -> None:
     ec.run(specimen.target, select=specimen.check)
     assert surroundings() == before
     report = ec.run(CORRECT[specimen.target.kind], select=specimen.check)
-    assert report.count("kept") == 1, report.cells[0].screen
+    assert report.count("kept") == 1, format_failure(report.cells[0])
 
 
 def test_a_cause_that_checks_share_is_reported_once(project: Project) -> None:
@@ -88,7 +89,7 @@ def test_a_failure_that_is_not_repeatable_is_reported(monkeypatch: pytest.Monkey
     monkeypatch.setattr(hostile, "made_before", itertools.count())
     (cell,) = ec.run(hostile.is_wrong_once, select="EC201").cells
     assert cell.outcome == "broken"
-    assert "the target is not deterministic" in cell.screen
+    assert "the target is not deterministic" in format_failure(cell)
 
 
 def test_output_of_a_wrapper_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:

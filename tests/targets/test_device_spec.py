@@ -18,6 +18,7 @@ from fixtures.gallery.devices_correct import MovesBatches, OnDevice
 from fixtures.gallery.table import target
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.reports.failure_text import format_failure
 from pytest_evalcheck.targets import device_spec
 from pytest_evalcheck.testing import Project
 
@@ -209,7 +210,7 @@ def test_what_cannot_be_simulated_is_not_checkable_here() -> None:
         return Compiled().to(device)
 
     (cell,) = ec.run(compiles, "sim:cuda", select="EC603").cells
-    assert cell.outcome == "not applicable", cell.screen
+    assert cell.outcome == "not applicable", format_failure(cell)
     assert "not checkable here" in cell.reason
 
 
@@ -220,7 +221,7 @@ def test_a_factory_that_cannot_be_simulated_is_not_checkable_here() -> None:
         return OnDevice().to(device)
 
     cells = ec.run(streams, "sim:cuda", select="EC20,EC603").cells
-    assert {cell.outcome for cell in cells} == {"not applicable"}, cells[0].screen
+    assert {cell.outcome for cell in cells} == {"not applicable"}, format_failure(cells[0])
     assert all("not checkable here" in cell.reason for cell in cells)
 
 
@@ -231,7 +232,7 @@ def test_what_was_left_half_done_is_no_leak() -> None:
         torch.cuda.Stream()
 
     (cell,) = ec.run(prepares, "sim:cuda", select="EC201").cells
-    assert cell.reason.startswith("not checkable here"), cell.screen
+    assert cell.reason.startswith("not checkable here"), format_failure(cell)
 
 
 def test_an_entry_is_not_stale_where_nothing_could_be_checked() -> None:
@@ -245,7 +246,7 @@ def test_an_entry_is_not_stale_where_nothing_could_be_checked() -> None:
         return listed
 
     (cell,) = ec.run(made(streams=True), "sim:cuda", select="EC201").cells
-    assert cell.outcome == "not applicable", cell.screen
+    assert cell.outcome == "not applicable", format_failure(cell)
     (cell,) = ec.run(made(streams=False), "sim:cuda", select="EC201").cells
     assert (cell.outcome, cell.cause) == ("broken", "stale known failure")
 

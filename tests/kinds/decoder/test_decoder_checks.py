@@ -11,6 +11,7 @@ from torch import Tensor
 import pytest_evalcheck as ec
 from fixtures.gallery.decoders_correct import CAPACITY, Generating, Growing, Static
 from pytest_evalcheck.kinds.decoder.cases import ChunkedPrompts, even
+from pytest_evalcheck.reports.failure_text import format_failure
 
 
 def run(record: Any, code: str, **keywords: Any) -> ec.Cell:
@@ -66,10 +67,10 @@ class RefusesSmallerBatches(RefusesChunks):
 )
 def test_a_refusal_fails_a_check_unless_it_is_declared(kind: Any, code: str, outcome: str) -> None:
     cell = run(lambda: kind().record(), code)
-    assert cell.outcome == outcome, cell.screen
+    assert cell.outcome == outcome, format_failure(cell)
     undeclared = type("Undeclared", (kind,), {"refuses": ()})
     cell = run(lambda: undeclared().record(), code)
-    assert (cell.outcome, cell.cause) == ("broken", ""), cell.screen
+    assert (cell.outcome, cell.cause) == ("broken", ""), format_failure(cell)
 
 
 def test_chunks_that_are_refused_are_not_counted_as_tried() -> None:
@@ -155,7 +156,7 @@ def test_what_is_not_offered_is_not_applicable(changes: dict[str, Any], code: st
     made = Growing()
     given = {"make_cache": made.make_cache, "step": made.step, "operations": made.operations}
     cell = run(lambda: ec.Decoder(made.model, **{**given, **changes}), code)
-    assert (cell.outcome, cell.reason) == (("not applicable", why) if why else ("kept", "")), cell.screen
+    assert (cell.outcome, cell.reason) == (("not applicable", why) if why else ("kept", "")), format_failure(cell)
 
 
 def test_a_capacity_is_respected_by_all_other_checks() -> None:
@@ -173,7 +174,7 @@ def test_a_capacity_is_respected_by_all_other_checks() -> None:
         return Small().record()
 
     report = ec.run(small, effort="quick")
-    assert not report.of("broken"), report.of("broken")[0].screen
+    assert not report.of("broken"), format_failure(report.of("broken")[0])
 
 
 def test_a_tolerance_is_the_targets_own() -> None:

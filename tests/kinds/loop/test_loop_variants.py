@@ -13,6 +13,7 @@ import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.kinds.loop import checks_variants
 from pytest_evalcheck.kinds.loop.cases import UnselectedSamples, unselected
+from pytest_evalcheck.reports.failure_text import format_failure
 
 VALUES = es.samples(
     st.integers(0, 9), collate=list, name="values", bulk=lambda wanted: [i % 10 for i in range(wanted.rows)]
@@ -74,7 +75,7 @@ class TestTheSameNumbers:
     )
     def test_what_is_within_the_tolerance_is_kept(self, variants: Any) -> None:
         found = cell("EC520", variants)
-        assert found.outcome == "kept", found.screen
+        assert found.outcome == "kept", format_failure(found)
 
     @pytest.mark.parametrize(
         ("variants", "message"),
@@ -92,14 +93,14 @@ class TestTheSameNumbers:
     )
     def test_a_difference_beyond_it_is_broken(self, variants: Any, message: str) -> None:
         found = cell("EC520", variants)
-        assert (found.outcome, found.cause) == ("broken", ""), found.screen
-        assert message in found.screen
+        assert (found.outcome, found.cause) == ("broken", ""), format_failure(found)
+        assert message in format_failure(found)
 
     def test_samples_that_are_left_out_are_named(self) -> None:
-        assert "left out: 0" in cell("EC520", variant({"without": 0}, within=10.0)).screen
+        assert "left out: 0" in format_failure(cell("EC520", variant({"without": 0}, within=10.0)))
 
     def test_a_number_that_jumps_is_explained(self) -> None:
-        assert "needs budget=" in cell("EC520", variant({"lost": 1}, within=1e-2)).screen
+        assert "needs budget=" in format_failure(cell("EC520", variant({"lost": 1}, within=1e-2)))
 
     def test_a_sum_that_goes_wrong_in_a_hundred_steps_is_seen(self) -> None:
         def evaluate(data: Any, batch_size: int = 2, stops: int = 10**9) -> dict[str, float]:
@@ -122,7 +123,7 @@ class TestTheSameNumbers:
 class TestTheBudget:
     def test_a_loss_within_it_is_kept_with_its_interval(self) -> None:
         found = cell("EC521", variant({"lost": 1}, budget=0.2, number="accuracy"))
-        assert found.outcome == "kept", found.screen
+        assert found.outcome == "kept", format_failure(found)
         row = found.variants[1]
         assert (row["number"], row["verdict"], row["budget"]) == ("accuracy", "within", 0.2)
         assert row["change"] == pytest.approx(-26 / 256)
@@ -130,9 +131,9 @@ class TestTheBudget:
 
     def test_a_loss_beyond_it_is_broken_with_a_sample(self) -> None:
         found = cell("EC521", variant({"lost": 3}, budget=0.2, number="accuracy"))
-        assert (found.outcome, found.cause) == ("broken", ""), found.screen
-        assert "78 worse, 0 better" in found.screen
-        assert "for example sample 0: 0" in found.screen
+        assert (found.outcome, found.cause) == ("broken", ""), format_failure(found)
+        assert "78 worse, 0 better" in format_failure(found)
+        assert "for example sample 0: 0" in format_failure(found)
         assert found.variants[1]["verdict"] == "beyond"
 
     def test_a_loss_that_is_undecided_is_neither(self) -> None:
@@ -164,7 +165,7 @@ class TestTheBudget:
         rises = {"number": "loss", "less_is_better": True}
         assert cell("EC521", variant({"shift": 0.5}, budget=0.2, **rises)).outcome == "broken"
         found = cell("EC521", variant({"shift": 0.1}, budget=0.2, **rises))
-        assert found.outcome == "kept", found.screen
+        assert found.outcome == "kept", format_failure(found)
         assert found.variants[1]["change"] == pytest.approx(0.1)
         assert cell("EC521", variant({"shift": -0.5}, budget=0.2, **rises)).outcome == "kept"
 
@@ -187,11 +188,11 @@ class TestTheBudget:
     def test_a_budget_without_its_number_is_an_error(self, variants: Any, message: str) -> None:
         found = cell("EC521", variants)
         assert found.outcome == "broken"
-        assert message in found.screen
+        assert message in format_failure(found)
 
     def test_scores_that_are_not_finite_are_reported(self) -> None:
         found = cell("EC521", variant({"kind": lambda right: float("nan")}, budget=0.5, number="accuracy"))
-        assert "gives no finite 'accuracy' of the samples [0, 1, 2" in found.screen
+        assert "gives no finite 'accuracy' of the samples [0, 1, 2" in format_failure(found)
 
     def test_without_records_there_is_nothing_to_pair(self) -> None:
         made = lambda: ec.Loop(evaluate=lambda data, fast=False: {"accuracy": 1.0})  # noqa: E731
@@ -211,14 +212,14 @@ class TestDeclared:
     def test_a_keyword_that_evaluate_does_not_take_is_an_error(self) -> None:
         found = cell("EC520", variant({"batchsize": 3}))
         assert found.cause == "variants"
-        assert "unexpected keyword argument 'batchsize'" in found.screen
-        assert "batch_size" in found.screen
+        assert "unexpected keyword argument 'batchsize'" in format_failure(found)
+        assert "batch_size" in format_failure(found)
 
     def test_the_record_may_have_variants(self) -> None:
         found = cell("EC520", made=lambda: ec.Loop(evaluate=evaluate, variants={"own": {"shift": 1.0}}))
         assert "'own'" in found.reason
         wrong = cell("EC520", made=lambda: ec.Loop(evaluate=evaluate, variants={"own": 3}))
-        assert "variants['own']: 3" in wrong.screen
+        assert "variants['own']: 3" in format_failure(wrong)
 
     def test_a_batch_size_of_a_variant_is_not_rounded(self) -> None:
         seen = []

@@ -24,7 +24,7 @@ from _sentences import SENTENCES
 from _variants import Classifier, in_dtype, quantised
 
 from pytest_evalcheck.kinds.loop.record import LoopData
-from pytest_evalcheck.reports.variants import pace, size, times
+from pytest_evalcheck.reports.variants import format_bytes, format_rate, format_ratio
 from pytest_evalcheck.variants.measurement import side_by_side
 from pytest_evalcheck.variants.paired_difference import loss
 
@@ -79,16 +79,15 @@ def main() -> None:
     ways = {name: partial(made.evaluate, data, **config) for name, config in chosen.items()}
     costs = side_by_side(ways, seconds=asked.seconds)
     first = next(iter(chosen))
-    print(
-        f"{len(data)} sentences, {costs[first].rounds} rounds, {pace(len(data) / costs[first].seconds)} a second plain"
-    )
+    rate = format_rate(len(data) / costs[first].seconds)
+    print(f"{len(data)} sentences, {costs[first].rounds} rounds, {rate} per second plain")
     print("| configuration | times as fast | peak memory | loss | accuracy | it loses (95 % interval) |")
     print("| --- | --- | --- | --- | --- | --- |")
     for name, cost in costs.items():
         hits = [[entry["accuracy"] for _, entry in found[one].records] for one in (first, name)]
         lost = loss(*hits)
         print(
-            f"| {name} | {times(costs[first].seconds / cost.seconds)} | {size(cost.memory)} "
+            f"| {name} | {format_ratio(costs[first].seconds / cost.seconds)} | {format_bytes(cost.memory)} "
             f"| {found[name].numbers['loss']:.7f} | {found[name].numbers['accuracy']:.4f} "
             f"| {lost.mean:+.3f} ({lost.low:+.3f} to {lost.high:+.3f}) |"
         )

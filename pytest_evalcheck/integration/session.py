@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from pytest_evalcheck import reports
 from pytest_evalcheck.integration import collection
 from pytest_evalcheck.integration.isolation import isolated_cell, should_isolate
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.kinds.registry import problems, shipped
-from pytest_evalcheck.reports import FORMATS, ReportError
 from pytest_evalcheck.reports.results import Cell, Report
 from pytest_evalcheck.targets.target import Target
 
@@ -135,8 +135,8 @@ class EvalcheckSession:
             return
         for name, path in self.options.reports:
             try:
-                FORMATS[name](self.report, path)
-            except (OSError, ReportError) as error:  # the disk may have filled up meanwhile
+                reports.write(self.report, name, path)
+            except (OSError, reports.ReportError) as error:  # the disk may have filled up meanwhile
                 self.unwritten.append(f"the {name} report could not be written to {path}: {error}")
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED
         if (self._untried or problems()) and session.exitstatus == pytest.ExitCode.OK:

@@ -19,20 +19,29 @@ def format_failure(cell: Cell) -> str:
     failure = cell.failure
     if failure is None:
         return ""
-    verb = "could not be tried on" if failure.untestable else "is not kept by"
-    lines = [f"{cell.code} {cell.check}", f"{verb} {cell.target} on {cell.device}", "", *_indented(failure.promise)]
+    where = f"{cell.target} on {cell.device}"
+    lines = [f"{cell.code} {cell.check}", f"{verdict(failure)} {where}", "", *_indented(failure.promise)]
     lines += ["", *_indented(format_comparison(failure))]
     if failure.case is not None:
         lines += ["", "smallest input", *(f"    {line}" for line in format_case(failure))]
     if failure.transfers:
         lines += ["", "between devices", *_indented("\n".join(shown_transfers(failure)))]
     lines.append("")
-    if not failure.untestable:
-        lines += [f"usual cause  {failure.usual_cause}"] if failure.usual_cause else []
-        lines += [f"fix          {failure.fix}"] if failure.fix else []
-    lines += [f"target       {failure.location}", f"reproduce    {failure.reproduce}"]
+    lines += [f"{name:11}  {text}" for name, text in notes(failure).items()]
+    lines.append(f"reproduce    {failure.reproduce}")
     text = "\n".join(lines)
     return f"{failure.traceback}\n{text}" if failure.traceback else text
+
+
+def verdict(failure: Failure) -> str:
+    """What happened to the promise, before the name of the target."""
+    return "could not be tried on" if failure.untestable else "is not kept by"
+
+
+def notes(failure: Failure) -> dict[str, str]:
+    """The usual cause and the fix of a broken promise, and the place of the target; what is empty is left out."""
+    advice = {} if failure.untestable else {"usual cause": failure.usual_cause, "fix": failure.fix}
+    return {name: text for name, text in {**advice, "target": failure.location}.items() if text}
 
 
 def format_comparison(failure: Failure) -> str:

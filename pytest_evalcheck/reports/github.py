@@ -2,21 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pytest_evalcheck.reports import ReportError, groups
-from pytest_evalcheck.reports.groups import Naming, Section
-from pytest_evalcheck.reports.markdown import code, fenced, linked, prose
-from pytest_evalcheck.reports.results import OUTCOMES, Cell, Outcome, Report
+from pytest_evalcheck.reports import ReportError, failure_text, groups
+from pytest_evalcheck.reports.results import OUTCOMES, Cell, Outcome, Report, plural
+from pytest_evalcheck.reports.text import body, clip, line, references
 
 LIMIT = 1024 * 1024
 """Bytes of a summary of one step; of a larger one GitHub shows nothing."""
 
 _SYMBOLS: dict[Outcome, str] = dict(zip(OUTCOMES, ("·", "❌", "⚠️", "-", "❔"), strict=True))
-_NOTE_ROOM = 300
-_NAME = 120
+_NOTE_SIZE = 300
+_MAX_NAME = 120
+_MAX_LINE = 10_000
+_MAX_BLOCK = 20_000
+# Characters that can be markup anywhere, and those that can begin a list or a rule at the start of a line.
+_SPECIAL = re.compile(r"[\\`*_{}\[\]<>#!|&~@:$]|^[-+=]|^[0-9](?=[0-9]{0,8}[.)])")
+
+
+def prose(text: str, *, limit: int = _MAX_LINE) -> str:
+    """Any text on one line without markup; a character reference never is markup (CommonMark 0.31, section 2.5)."""
+    return _escaped(clip(line(text), limit))
+
+
+def _escaped(text: str) -> str:
+    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", text)
+
+
+def code(text: str, *, limit: int = _MAX_LINE) -> str:
+    """Any text on one line, as code; a code span of backticks cannot hold a pipe in a table."""
+    return f"<code>{prose(text, limit=limit)}</code>"
+
+
+def fenced(text: str, language: str = "text") -> str:
+    """Text of several lines as a block of code, whose fence is longer than any in the text."""
+    shown = body(text, _MAX_BLOCK)
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", shown)), default=0))
+    return f"{fence}{language}\n{shown}\n{fence}"
+
+
+def linked(text: str) -> str:
+    """Like `prose`, with ``org/repo#123`` and URLs as links."""
+    pieces = references(clip(line(text), _MAX_LINE))
+    return "".join(f"[{_escaped(piece)}](<{url}>)" if url else _escaped(piece) for piece, url in pieces)
 
 
 @dataclass(frozen=True)
@@ -33,25 +64,25 @@ class _Block:
 
 
 def write(report: Report, path: Path) -> None:
-    """Append the summary to ``path``, as much of it as the file may still hold.
+    """Append the summary to ``path``, as much of it as the file has room for.
 
-    Raises `ReportError` when not even the counts fit, and `OSError` when the place cannot be written.
+    Raises `ReportError` when not even the counts fit, and `OSError` when the file cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    there = path.stat().st_size if path.is_file() else 0
-    data = render(report, limit=LIMIT - there - 2).encode()
+    size = path.stat().st_size if path.is_file() else 0
+    data = render(report, limit=LIMIT - size - 2).encode()
     with path.open("ab") as file:
-        file.write(b"\n\n" + data if there else data)
+        file.write(b"\n\n" + data if size else data)
 
 
 def render(report: Report, *, limit: int = LIMIT) -> str:
     """The summary in Markdown, in at most ``limit`` bytes of UTF-8.
 
-    What does not fit is left out, failures' screens before lists and tables, and a line at the end says so.
+    What does not fit is left out, failures before lists and tables, and a line at the end reports it.
     Raises `ReportError` when not even the counts fit.
     """
     blocks = list(_blocks(report))
-    room = limit if sum(block.size for block in blocks) <= limit else limit - _NOTE_ROOM
+    room = limit if sum(block.size for block in blocks) <= limit else limit - _NOTE_SIZE
     shown = set()
     for index, block in sorted(enumerate(blocks), key=lambda item: item[1].rank):
         if block.size <= room:
@@ -62,74 +93,71 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
     names = [block.name for index, block in enumerate(blocks) if index not in shown]
     texts = [block.text for index, block in enumerate(blocks) if index in shown]
     if names:
-        counts = ", ".join(groups.plural(names.count(name), name) for name in dict.fromkeys(names))
+        counts = ", ".join(plural(names.count(name), name) for name in dict.fromkeys(names))
         texts.append(f"*Left out, because GitHub shows at most 1 MiB: {counts}.*")
     return "\n\n".join(texts) + "\n"
 
 
 def _blocks(report: Report) -> Iterator[_Block]:
-    naming = Naming(report)
+    naming = groups.Naming(report)
     yield _Block("heading", f"## evalcheck: {groups.verdict(report)}\n\n**{report.denominator}**", 0)
     for section in groups.sections(report):
         yield _Block("table", _table(section), 3)
     if report.cells:
-        seen = (outcome for outcome in OUTCOMES if report.count(outcome))
-        yield _Block("legend", " &nbsp; ".join(f"{_SYMBOLS[outcome]} {outcome}" for outcome in seen), 1)
-    yield from _broken(report, naming)
-    yield from _list("Known failures", [(_known(c), c) for c in groups.because(report.of("known"))], naming)
-    yield from _list("Not shown", [(_missed(c), c) for c in groups.unreached(report)], naming)
-    yield from _list("Not run", [(_reason(c), c) for c in groups.because(report.of("not run"))], naming)
+        outcomes = (outcome for outcome in OUTCOMES if report.count(outcome))
+        yield _Block("legend", " &nbsp; ".join(f"{_SYMBOLS[outcome]} {outcome}" for outcome in outcomes), 1)
+    causes = groups.by_cause(report)
+    if causes:
+        yield _Block("heading", f"### Broken: {plural(len(causes), 'cause')}", 1)
+    for cells in causes:
+        title = prose(cells[0].cause) or prose(groups.promise(cells[0]))
+        entries = (_entry(prose(alike[0].reason), alike, naming) for alike in groups.by_reason(cells))
+        yield _Block("cause", "\n".join([f"**{title}**\n", *entries]), 2)
+        yield _Block("failure", _failure(cells[0]), 4)
+    for title, groups_of_cells in groups.lists(report).items():
+        if groups_of_cells and title != "Not applicable":
+            yield _Block("heading", f"### {title}: {plural(sum(map(len, groups_of_cells)), 'cell')}", 1)
+            for cells in groups_of_cells:
+                known = cells[0].outcome == "known"
+                see = f" ({linked(groups.upstream(cells[0]))})" if known else ""
+                yield _Block("entry", _entry(prose(groups.explanation(cells[0])) + see, cells, naming), 2)
 
 
-def _table(section: Section) -> str:
-    head = [code(section.title, limit=_NAME) if section.title else "target", *map(prose, section.codes)]
+def _table(section: groups.Section) -> str:
+    head = [code(section.title, limit=_MAX_NAME) if section.title else "target", *map(prose, section.codes)]
     rows = [head, ["---", *(":-:" for _ in section.codes)]]
     for row in section.rows:
-        cells = (row.cells.get(each) for each in section.codes)
-        rows.append([code(row.name, limit=_NAME), *(_SYMBOLS[cell.outcome] if cell else "" for cell in cells)])
+        cells = (row.cells.get(code) for code in section.codes)
+        rows.append([code(row.name, limit=_MAX_NAME), *(_SYMBOLS[cell.outcome] if cell else "" for cell in cells)])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def _broken(report: Report, naming: Naming) -> Iterator[_Block]:
-    causes = groups.causes(report)
-    if causes:
-        yield _Block("heading", f"### Broken: {groups.plural(len(causes), 'cause')}", 1)
-    for cells in causes:
-        title = prose(cells[0].cause) or prose(groups.promise(cells[0]))
-        entries = (f"- {prose(alike[0].reason)}\n{_where(alike, naming)}" for alike in groups.because(cells))
-        yield _Block("cause", "\n".join([f"**{title}**\n", *entries]), 2)
-        first = cells[0]
-        shown = f"{groups.code(first)} {first.target} on {first.device}"
-        parts = [
-            f"<details><summary>The failure: {code(shown)}</summary>",
-            fenced(first.screen or first.reason),
-        ]
-        if first.reproduce and first.reproduce not in first.screen:
-            parts.append(fenced(first.reproduce, "sh"))
-        yield _Block("failure screen", "\n\n".join([*parts, "</details>"]), 4)
+def _entry(text: str, cells: groups.Cells, naming: groups.Naming) -> str:
+    return "\n".join([f"- {text}", *(f"  - {prose(entry)}" for entry in naming.where(cells))])
 
 
-def _list(title: str, entries: Sequence[tuple[str, Sequence[Cell]]], naming: Naming) -> Iterator[_Block]:
-    if entries:
-        count = groups.plural(sum(len(cells) for _, cells in entries), "cell")
-        yield _Block("heading", f"### {title}: {count}", 1)
-    for text, cells in entries:
-        yield _Block("entry", f"- {text}\n{_where(cells, naming)}", 2)
+def _transfer(text: str) -> str:
+    return f"{'  ' if text.startswith(' ') else ''}- {prose(text)}"
 
 
-def _where(cells: Sequence[Cell], naming: Naming) -> str:
-    return "\n".join(f"  - {prose(entry)}" for entry in naming.where(cells))
-
-
-def _known(cells: Sequence[Cell]) -> str:
-    see = linked(cells[0].see) or "no upstream report found"
-    what = prose(cells[0].reason) or prose(groups.promise(cells[0]))
-    return f"{what} ({see})"
-
-
-def _missed(cells: Sequence[Cell]) -> str:
-    return prose(f"{groups.promise(cells[0])} {groups.missed(cells[0])}")
-
-
-def _reason(cells: Sequence[Cell]) -> str:
-    return prose(cells[0].reason) or "no reason was given"
+def _failure(cell: Cell) -> str:
+    """One failure, folded: the promise, the comparison, the smallest input, and the command that replays it."""
+    failure = cell.failure
+    place = f"{groups.code(cell)} {cell.target} on {cell.device}"
+    parts = [f"<details><summary>The failure: {code(place)}</summary>"]
+    if failure is None:
+        return "\n\n".join([*parts, prose(cell.reason) or "no reason was given", "</details>"])
+    where = f"{code(cell.target)} on {code(cell.device)}"
+    parts.append(f"**{prose(groups.promise(cell))}** {failure_text.verdict(failure)} {where}")
+    parts += [prose(failure.promise), prose(failure.about)]
+    if failure.expected or failure.actual:
+        parts.append(f"- expected: {code(failure.expected)}\n- actual: {code(failure.actual)}")
+    parts.append(fenced(failure.detail) if failure.detail else "")
+    if failure.case is not None:
+        parts += ["Smallest input:", fenced("\n".join(failure_text.format_case(failure)), "python")]
+    if failure.transfers:
+        parts += ["Between devices:", "\n".join(_transfer(text) for text in failure_text.shown_transfers(failure))]
+    parts.append("\n".join(f"- {name}: {prose(text)}" for name, text in failure_text.notes(failure).items()))
+    parts.append(fenced(failure.reproduce, "sh") if failure.reproduce else "")
+    parts.append(fenced(failure.traceback) if failure.traceback else "")
+    return "\n\n".join([*filter(None, parts), "</details>"])

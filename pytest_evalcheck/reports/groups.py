@@ -1,18 +1,19 @@
-"""What the views share: the matrix, and cells that say the same thing brought together.
+"""What the views share: the matrix of targets and checks, and cells with one explanation as a group.
 
-Cells of a distributed or shuffled run arrive in any order; all is sorted here, so that two runs compare.
+Cells of a distributed or shuffled run arrive in any order. All groups are sorted, so that two runs compare.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any
 
 from pytest_evalcheck.reports.results import Cell, Outcome, Report
+from pytest_evalcheck.reports.text import line
 
-K = TypeVar("K", bound=Hashable)
+Cells = tuple[Cell, ...]
 
 _WORST_LAST: tuple[Outcome, ...] = ("not applicable", "kept", "not run", "known", "broken")
 
@@ -27,11 +28,15 @@ class Row:
 
 @dataclass(frozen=True)
 class Section:
-    """The part of the matrix that one file makes, or the targets of one kind in it where it holds several."""
+    """The part of the matrix for one file, or for the targets of one kind in it where the file has several."""
 
     title: str
     codes: tuple[str, ...]
     rows: tuple[Row, ...]
+
+    def promise(self, code: str) -> str:
+        """The promise of a column: ``EC203 merging shards gives the value of the whole``."""
+        return next(promise(row.cells[code]) for row in self.rows if code in row.cells)
 
 
 def split(target: str) -> tuple[str, str]:
@@ -40,17 +45,17 @@ def split(target: str) -> tuple[str, str]:
     return (file, name) if colons else ("", target)
 
 
-def ordered(cells: Iterable[Cell]) -> tuple[Cell, ...]:
+def ordered(cells: Iterable[Cell]) -> Cells:
     """By file, target, device and code."""
     return tuple(sorted(cells, key=lambda cell: (split(cell.target), cell.device, cell.code)))
 
 
-def grouped(cells: Iterable[Cell], key: Callable[[Cell], K]) -> dict[K, tuple[Cell, ...]]:
-    """Sorted cells by ``key``, the largest group first."""
-    groups: dict[K, list[Cell]] = {}
+def grouped(cells: Iterable[Cell], key: Callable[[Cell], tuple[Any, ...]]) -> list[Cells]:
+    """Sorted cells with one ``key`` as a group, the largest group first."""
+    groups: dict[tuple[Any, ...], list[Cell]] = {}
     for cell in ordered(cells):
         groups.setdefault(key(cell), []).append(cell)
-    return {k: tuple(groups[k]) for k in sorted(groups, key=lambda k: -len(groups[k]))}
+    return sorted(map(tuple, groups.values()), key=len, reverse=True)
 
 
 def sections(report: Report) -> tuple[Section, ...]:
@@ -80,29 +85,52 @@ def _rows(cells: list[Cell], naming: Naming) -> Iterator[Row]:
         yield Row(name=naming.name(target, device), cells=rows[target, device])
 
 
-def causes(report: Report) -> list[tuple[Cell, ...]]:
+def by_cause(report: Report) -> list[Cells]:
     """The broken cells, those of one root cause together."""
-    groups = grouped(report.of("broken"), lambda cell: (cell.cause,) if cell.cause else (cell.target, cell.code))
-    return list(groups.values())
+    return grouped(report.of("broken"), lambda cell: (cell.cause,) if cell.cause else (cell.target, cell.code))
 
 
-def because(cells: Iterable[Cell]) -> list[tuple[Cell, ...]]:
+def by_reason(cells: Iterable[Cell]) -> list[Cells]:
     """Cells of one reason and one upstream report together."""
-    return list(grouped(cells, lambda cell: (cell.reason, cell.see)).values())
+    return grouped(cells, lambda cell: (cell.reason, cell.see))
 
 
-def unreached(report: Report) -> list[tuple[Cell, ...]]:
+def unreached(report: Report) -> list[Cells]:
     """The kept promises whose cases missed a regime, by promise and regimes.
 
     A failure ends the search, so what a broken or known cell did not reach says nothing.
     """
-    cells = (cell for cell in report.of("kept") if cell.unreached)
-    groups = grouped(cells, lambda cell: (cell.code, cell.check, cell.unreached))
-    return [groups[key] for key in sorted(groups)]
+
+    def key(cell: Cell) -> tuple[Any, ...]:
+        return cell.code, cell.check, cell.unreached
+
+    return sorted(grouped((cell for cell in report.of("kept") if cell.unreached), key), key=lambda cells: key(cells[0]))
+
+
+def lists(report: Report) -> dict[str, list[Cells]]:
+    """What is neither broken nor fully shown to be kept: groups of cells by the title of their list."""
+    return {
+        "Known failures": by_reason(report.of("known")),
+        "Not shown": unreached(report),
+        "Not run": by_reason(report.of("not run")),
+        "Not applicable": by_reason(report.of("not applicable")),
+    }
+
+
+def explanation(cell: Cell) -> str:
+    """What the cells of one group in a list have in common, on one line."""
+    if cell.outcome == "kept":
+        return f"{promise(cell)} reached " + ", ".join(f'no "{name}"' for name in cell.unreached)
+    return line(cell.reason) or (promise(cell) if cell.outcome == "known" else "no reason was given")
+
+
+def upstream(cell: Cell) -> str:
+    """The upstream report of a known failure, on one line."""
+    return line(cell.see) or "no upstream report found"
 
 
 def verdict(report: Report) -> str:
-    """How the run went, in a heading."""
+    """The result of the run, for a heading."""
     if not any(cell.executed for cell in report.cells):
         return "nothing was tried"
     return "broken promises" if report.count("broken") else "nothing is broken"
@@ -118,16 +146,11 @@ def promise(cell: Cell) -> str:
     return f"{code(cell)} {cell.check.replace('_', ' ')}"
 
 
-def missed(cell: Cell) -> str:
-    """``reached no "empty shard", no "one sample"``: what nothing is claimed about."""
-    return "reached " + ", ".join(f'no "{name}"' for name in cell.unreached)
-
-
 class Naming:
-    """How the targets of one report are named in lists: as short as stays clear."""
+    """How the targets of one report are named in lists: as short as is clear."""
 
     def __init__(self, report: Report) -> None:
-        self.several = len({cell.device for cell in report.cells}) > 1
+        self.several_devices = len({cell.device for cell in report.cells}) > 1
         self.codes: dict[tuple[str, str], set[str]] = {}
         self.files: dict[str, set[tuple[str, str]]] = {}
         for cell in report.cells:
@@ -137,12 +160,12 @@ class Naming:
 
     def name(self, target: str, device: str) -> str:
         """The name without its file, with the device where the run had more than one."""
-        return split(target)[1] + (f"[{device}]" if self.several else "")
+        return split(target)[1] + (f"[{device}]" if self.several_devices else "")
 
     def targets(self, cells: Iterable[Cell], *, most: int | None = None) -> str:
         """``metrics.py::accuracy, f1; text.py::* (4)``: the targets of some cells, ``*`` for all of a file.
 
-        Of more than ``most`` names of a file the rest is counted.
+        At most ``most`` names per file are listed, the others are counted.
         """
         files: dict[str, list[tuple[str, str]]] = {}
         for target, device in dict.fromkeys((cell.target, cell.device) for cell in ordered(cells)):
@@ -150,7 +173,7 @@ class Naming:
         return "; ".join(self._names(file, rows, most) for file, rows in files.items())
 
     def where(self, cells: Iterable[Cell], *, most: int | None = None) -> list[str]:
-        """``EC203 EC204: metrics.py::accuracy, f1``: the targets of some cells, one entry a set of codes.
+        """``EC203 EC204: metrics.py::accuracy, f1``: the targets of some cells, one entry per set of codes.
 
         ``every promise`` stands for all the codes that the target has.
         """
@@ -182,14 +205,9 @@ def ranges(codes: Iterable[str]) -> list[str]:
             runs[-1].append(code)
         else:
             runs.append([code])
-    return [each for run in runs for each in ([f"{run[0]}-{run[-1]}"] if len(run) > 2 else run)]
+    return [text for run in runs for text in ([f"{run[0]}-{run[-1]}"] if len(run) > 2 else run)]
 
 
 def _follows(first: str, second: str) -> bool:
-    one, two = (re.fullmatch(r"(\D*)([0-9]{1,9})", each) for each in (first, second))
+    one, two = (re.fullmatch(r"(\D*)([0-9]{1,9})", code) for code in (first, second))
     return one is not None and two is not None and one[1] == two[1] and int(one[2]) + 1 == int(two[2])
-
-
-def plural(count: int, noun: str) -> str:
-    """``1 cell``, ``2 cells``."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""A report as JSON for other programs; ``schema.json`` beside this file says what it holds."""
+"""A report as JSON for other programs; ``schema.json`` beside this file describes it."""
 
 from __future__ import annotations
 
@@ -11,40 +11,25 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pytest_evalcheck.reports import ReportError
-from pytest_evalcheck.reports.files import put
+from pytest_evalcheck.reports import ReportError, write_file
 from pytest_evalcheck.reports.results import OUTCOMES, Cell, Report
 
-SCHEMA = "pytest-evalcheck/1"
+SCHEMA = "pytest-evalcheck/2"
 
-_OURS = ("pytest-evalcheck", "pytest", "hypothesis", "torch")
-_THEIRS = (
-    "accelerate",
-    "datasets",
-    "evaluate",
-    "lightning",
-    "lm-eval",
-    "mosaicml",
-    "numpy",
-    "pytest-xdist",
-    "pytorch-lightning",
-    "scikit-learn",
-    "tokenizers",
-    "torchao",
-    "torchmetrics",
-    "torchtune",
-    "transformers",
+_REQUIRED = ("pytest-evalcheck", "pytest", "hypothesis", "torch")
+_LIBRARIES = (
+    *("accelerate", "datasets", "evaluate", "lightning", "lm-eval", "mosaicml", "numpy", "pytest-xdist"),
+    *("pytorch-lightning", "scikit-learn", "tokenizers", "torchao", "torchmetrics", "torchtune", "transformers"),
 )
 
 
 def versions() -> dict[str, str | None]:
-    """What ran: Python, ourselves and what we need (None where not installed), and known libraries.
+    """The versions of Python, of this package and its requirements (None where not installed), and of known libraries.
 
-    Read from the installed metadata: nothing is imported.
+    They come from the metadata of the installed distributions: nothing is imported.
     """
-    ours = {name: _version(name) for name in _OURS}
-    theirs = {name: version for name in _THEIRS if (version := _version(name))}
-    return {"python": platform.python_version(), **ours, **theirs}
+    libraries = {name: version for name in _LIBRARIES if (version := _version(name))}
+    return {"python": platform.python_version(), **{name: _version(name) for name in _REQUIRED}, **libraries}
 
 
 def _version(name: str) -> str | None:
@@ -75,28 +60,30 @@ def _finite(cell: dict[str, Any]) -> dict[str, Any]:
 
 
 def write(report: Report, path: Path) -> None:
-    """Write the report to ``path`` in UTF-8; a reader sees the old file or the new one, never a half.
+    """Write the report to ``path`` in UTF-8; a reader sees the old file or the new one, never a part of it.
 
-    Raises `OSError` when the place cannot be written.
+    Raises `OSError` when the file cannot be written.
     """
     text = json.dumps(as_json(report), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
-    # A lone surrogate, as in the name of a file that is not UTF-8, has no place in UTF-8: it is spelt out.
+    # UTF-8 cannot hold a lone surrogate, as in the name of a file that is not UTF-8: it is written as an escape.
     data = re.sub("[\ud800-\udfff]", lambda match: rf"\\u{ord(match[0]):04x}", text).encode()
-    put(data, path)
+    write_file(data, path)
 
 
 def load(path: Path) -> Report:
     """The report that `write` wrote to ``path``.
 
-    Raises `ReportError` when it is something else, and `OSError` when it cannot be read.
+    Raises:
+        ReportError: when the file is not such a report.
+        OSError: when it cannot be read.
     """
     try:
         data = json.loads(path.read_bytes())
     except ValueError as error:
         raise ReportError(f"{str(path)!r} is not JSON: {error}") from error
-    found = data.get("schema") if isinstance(data, dict) else None
-    if found != SCHEMA:
-        raise ReportError(f"{str(path)!r} cannot be read: its schema is {found!r}, not {SCHEMA!r}.")
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if schema != SCHEMA:
+        raise ReportError(f"{str(path)!r} cannot be read: its schema is {schema!r}, not {SCHEMA!r}.")
     cells = data.get("cells")
     if not isinstance(cells, list):
         raise ReportError(f"{str(path)!r} has no list of cells.")
@@ -106,7 +93,7 @@ def load(path: Path) -> Report:
 def _cell(data: Mapping[str, Any], index: int, path: Path) -> Cell:
     try:
         cell = Cell.from_json({key: value for key, value in data.items() if value is not None})
-    except (TypeError, AttributeError) as error:
+    except (TypeError, AttributeError, ValueError) as error:
         raise ReportError(f"cell {index} of {str(path)!r} cannot be read: {error}") from error
     if cell.outcome not in OUTCOMES:
         raise ReportError(f"cell {index} of {str(path)!r} ended {cell.outcome!r}, not {' or '.join(OUTCOMES)}.")

@@ -1,13 +1,13 @@
 """The outcome of one check of one target on one device: the data that every report is a view of.
 
-Nothing heavy is imported here, so that reports work wherever cells arrive: in the process that ran them, on the
+This module imports nothing heavy, so that reports work wherever cells arrive: in the process that ran them, on the
 controller of a distributed run, or from a JSON file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from pytest_evalcheck.reports.case_codec import from_plain_json, to_plain_json
@@ -18,7 +18,7 @@ OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """What the smallest failing case of a cell showed. Data alone: every view renders it in its own way."""
+    """The result of the smallest failing case of a cell. Data alone: every view renders it in its own way."""
 
     about: str
     """What was compared, or what went wrong."""
@@ -32,7 +32,7 @@ class Failure:
     promise: str = ""
     usual_cause: str = ""
     fix: str = ""
-    """What mends it: an import path, or what to do."""
+    """How to fix it: an import path, or an instruction."""
     transfers: tuple[str, ...] = ()
     """One line for each kind of transfer between devices, and of host synchronisation, in that case."""
     traceback: str = ""
@@ -45,13 +45,17 @@ class Failure:
     def as_json(self) -> dict[str, Any]:
         """The failure as JSON types; `case` keeps tuples, bytes and non-finite numbers by tags."""
         case = None if self.case is None else {name: to_plain_json(value) for name, value in self.case.items()}
-        return {**asdict(self), "transfers": list(self.transfers), "case": case}
+        return {**vars(self), "transfers": list(self.transfers), "case": case}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Failure:
-        """The failure that `as_json` wrote; keys that a newer version added are ignored."""
-        known = {f.name for f in fields(cls)}
-        own = {name: value for name, value in data.items() if name in known}
+        """The failure that `as_json` wrote; unknown keys are ignored.
+
+        Raises:
+            TypeError: when a required key is missing.
+            ValueError: when a value of the case has an unknown tag.
+        """
+        own = _known(cls, data)
         case = own.get("case")
         own["case"] = None if case is None else {name: from_plain_json(value) for name, value in case.items()}
         return cls(**{**own, "transfers": tuple(own.get("transfers", ()))})
@@ -59,14 +63,10 @@ class Failure:
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One cell of the matrix: target x check x device, with its outcome.
-
-    ``seconds`` is the wall time of the whole cell, ``examples`` the number of cases that were tried,
-    ``regimes`` how many of them reached each regime that the check names.
-    """
+    """One cell of the matrix: target x check x device, with its outcome."""
 
     target: str
-    """Where the target is and its name, as pytest writes it: ``evalcheck_lm.py::accuracy``."""
+    """The file of the target and its name, as pytest writes it: ``evalcheck_lm.py::accuracy``."""
     kind: str
     check: str
     code: str
@@ -77,26 +77,29 @@ class Cell:
     cause: str = ""
     """What failures of one root cause share, such as ``leak: default dtype``; empty where nothing is shared."""
     see: str = ""
-    """The upstream report of a known failure, or empty when none was found."""
+    """The upstream report of a known failure, or empty when there is none."""
     seconds: float = 0.0
+    """The wall time of the whole cell."""
     examples: int = 0
+    """The number of cases that were tried."""
     regimes: Mapping[str, int] = field(default_factory=dict)
+    """How many of the cases reached each regime that the check names."""
     failure: Failure | None = None
-    """What failed; of a broken and of a known cell alone."""
+    """The failure of a broken or of a known cell; None elsewhere."""
     ledger: Mapping[str, Any] = field(default_factory=dict)
-    """What crossed between devices and where the host waited, on a simulated one: all of it for the smallest input of a
-    failure, ``bytes`` by way and the number of ``transfers`` and ``syncs`` of the last case else."""
+    """Transfers between devices and host synchronisations, on a simulated device: all of them for the smallest input
+    of a failure, else the numbers of ``transfers`` and ``syncs`` and the ``bytes`` by direction, of the last case."""
     variants: Sequence[Mapping[str, Any]] = ()
-    """What the plain configuration of a loop and each of its variants cost, measured side by side and judged by nobody:
-    ``name``, ``samples``, ``rounds``, ``speed`` in samples a second, ``speedup``, ``memory`` in bytes, its
-    ``memory_ratio``, ``numbers`` and ``drift``; of a variant with a budget also the ``number`` that it is about, the
-    ``change`` of it between ``low`` and ``high``, ``budget`` and ``verdict``."""
+    """The cost of the plain configuration of a loop and of each of its variants, measured in turns and not judged:
+    ``name``, ``samples``, ``rounds``, ``speed`` in samples per second, ``speedup``, ``memory`` in bytes, its
+    ``memory_ratio``, ``numbers`` and ``drift``. A variant with a budget also has the ``number`` of the budget, its
+    ``change`` between ``low`` and ``high``, ``budget`` and ``verdict``."""
     file: str = ""
     line: int = 0
 
     @property
     def unreached(self) -> tuple[str, ...]:
-        """The regimes that no case reached, so that nothing is claimed about them."""
+        """The regimes that no case reached, so that the cell shows nothing about them."""
         return tuple(name for name, count in self.regimes.items() if not count) if self.examples else ()
 
     @property
@@ -113,28 +116,35 @@ class Cell:
 
     @property
     def executed(self) -> bool:
-        """Whether the promise was really tried."""
+        """Whether the promise was tried."""
         return self.outcome in ("kept", "broken", "known")
 
     def as_json(self) -> dict[str, Any]:
         """A plain dict of this cell, with its unreached regimes, ready for ``json.dumps``."""
-        own = {f.name: getattr(self, f.name) for f in fields(self)}
         plain = {
             "regimes": dict(self.regimes),
             "ledger": dict(self.ledger),
-            "variants": [dict(v) for v in self.variants],
+            "variants": [dict(row) for row in self.variants],
             "failure": self.failure.as_json() if self.failure else None,
         }
-        return {**own, **plain, "unreached": list(self.unreached)}
+        return {**vars(self), **plain, "unreached": list(self.unreached)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Cell:
-        """The cell that `as_json` wrote; keys that a newer version added are ignored."""
-        known = {f.name for f in fields(cls)}
-        own = {name: value for name, value in data.items() if name in known}
+        """The cell that `as_json` wrote; unknown keys are ignored.
+
+        Raises:
+            TypeError: when a required key is missing.
+            ValueError: when a value of the failing case has an unknown tag.
+        """
+        own = _known(cls, data)
         failure = own.get("failure")
         own["failure"] = Failure.from_json(failure) if failure is not None else None
         return cls(**{**own, "variants": tuple(dict(row) for row in data.get("variants", ()))})
+
+
+def _known(cls: type, data: Mapping[str, Any]) -> dict[str, Any]:
+    return {f.name: data[f.name] for f in fields(cls) if f.name in data}
 
 
 @dataclass(frozen=True)
@@ -147,11 +157,11 @@ class Report:
         object.__setattr__(self, "cells", tuple(cells))
 
     def count(self, outcome: Outcome) -> int:
-        """How many cells ended this way."""
-        return sum(cell.outcome == outcome for cell in self.cells)
+        """How many cells have this outcome."""
+        return len(self.of(outcome))
 
     def of(self, outcome: Outcome) -> tuple[Cell, ...]:
-        """The cells that ended this way."""
+        """The cells with this outcome."""
         return tuple(cell for cell in self.cells if cell.outcome == outcome)
 
     @property
@@ -163,7 +173,7 @@ class Report:
     def untried(self) -> tuple[str, ...]:
         """The targets of which no promise was tried: an error, because their green would mean nothing.
 
-        A target whose requirements are not installed is not among them: it says so in its cells.
+        A target whose requirements are not installed is not among them: its cells report that.
         """
         tried = {cell.target for cell in self.cells if cell.executed or cell.outcome == "not run"}
         return tuple(target for target in self.targets if target not in tried)
@@ -177,8 +187,9 @@ class Report:
     def denominator(self) -> str:
         """``12 targets, 214 promises: 198 kept, 9 broken, 5 known, 2 not applicable, 0 not run``."""
         counts = ", ".join(f"{self.count(outcome)} {outcome}" for outcome in OUTCOMES)
-        return f"{_plural(len(self.targets), 'target')}, {_plural(len(self.cells), 'promise')}: {counts}"
+        return f"{plural(len(self.targets), 'target')}, {plural(len(self.cells), 'promise')}: {counts}"
 
 
-def _plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
+    """``1 cell``, ``2 cells``."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

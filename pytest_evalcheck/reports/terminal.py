@@ -1,21 +1,93 @@
-"""The report as lines of a terminal: the matrix, whatever is not kept, and the denominator."""
+"""The report as lines of a terminal: the matrix, all that is not kept, variants, and the denominator."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from pytest_evalcheck.reports import groups
-from pytest_evalcheck.reports.matrix import matrix
-from pytest_evalcheck.reports.measured import measured
-from pytest_evalcheck.reports.page import BOLD, LIGHT, MARKUP, PLAIN, Line, Page
-from pytest_evalcheck.reports.results import Cell, Outcome, Report
+from pytest_evalcheck.reports import groups, variants
+from pytest_evalcheck.reports.groups import Row, Section
+from pytest_evalcheck.reports.results import OUTCOMES, Cell, Outcome, Report, plural
+from pytest_evalcheck.reports.text import clip, columns, line, pad, wrap
+
+Markup = Mapping[str, bool]
+Segment = tuple[str, Markup]
+"""A text and its markup, as the keywords of ``write`` of pytest's terminal reporter."""
+Line = tuple[Segment, ...]
+
+PLAIN: Markup = {}
+BOLD: Markup = {"bold": True}
+LIGHT: Markup = {"light": True}
+MARKUP: Mapping[Outcome, Markup] = {
+    "kept": {"green": True},
+    "broken": {"red": True, "bold": True},
+    "known": {"yellow": True},
+    "not applicable": LIGHT,
+    "not run": {"cyan": True},
+}
+# The symbol of what is kept is small, so that the others are seen without colour too.
+_ASCII: Mapping[Outcome, str] = dict(zip(OUTCOMES, ".X!-?", strict=True))
+_UNICODE: Mapping[Outcome, str] = {**_ASCII, "kept": "·", "broken": "✗"}
 
 _INDENT = "    "
-_NARROWEST = 32
-_MOST_NAMES = 8
-_MOST_REASONS = 3
-_MOST_LINES = 3
-_WORTH_LISTING = 0.01
+_MIN_WIDTH = 32
+_MAX_NAMES = 8
+_MAX_REASONS = 3
+_MAX_LINES = 3
+_MIN_SECONDS = 0.01
+_MIN_NAME = 24
+"""The fewest columns to which a name is clipped. Where there are fewer, the matrix becomes a list."""
+_MAX_VARIANT_TARGETS = 6
+_MAX_VARIANT_NAME = 28
+_FIGURES = (2, 4, 1, 3)
+"""The columns of the table of variants, the most important first: speed-up, ratio of memory, rate, memory."""
+_VERDICTS: Mapping[str, Markup] = {"beyond": MARKUP["broken"], "undecided": MARKUP["known"]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """``width`` in columns; ``verbosity`` as pytest counts it; without ``unicode`` all is ASCII."""
+
+    width: int
+    unicode: bool
+    verbosity: int
+
+    def symbol(self, outcome: Outcome) -> str:
+        """The one character for an outcome."""
+        return (_UNICODE if self.unicode else _ASCII)[outcome]
+
+    def line(self, value: str) -> str:
+        """Any text as one line that this terminal can show."""
+        return line(value, unicode=self.unicode)
+
+    def clip(self, value: str, limit: int | None = None, *, middle: bool = False) -> str:
+        """One line in at most ``limit`` columns, or those of the page."""
+        return clip(value, self.width if limit is None else limit, unicode=self.unicode, middle=middle)
+
+    def paragraph(
+        self, value: str, *, indent: str, hang: str = "", most: int | None = None, markup: Markup = PLAIN
+    ) -> Iterator[Line]:
+        """Any text over several lines: ``indent`` before the first, ``indent`` and ``hang`` before the others.
+
+        Over at most ``most`` lines, unless the user asked for a verbose report.
+        """
+        lines = wrap(self.line(value), self.width, indent=indent, hang=indent + hang)
+        if most is not None and self.verbosity < 1 and len(lines) > most:
+            lines[most - 1 :] = [self.clip(f"{lines[most - 1]} {lines[most].strip()}")]
+        yield from (((text, markup),) for text in lines)
+
+    def flow(self, items: Iterable[Segment], *, indent: str = "", hang: str = "") -> Iterator[Line]:
+        """Items side by side, on as many lines as they need; no item is broken."""
+        current: list[Segment] = [(indent, PLAIN)]
+        used = columns(indent)
+        for item, markup in items:
+            if len(current) > 1 and used + 2 + columns(item) > self.width:
+                yield tuple(current)
+                current, used = [(hang, PLAIN)], columns(hang)
+            gap = "  " if len(current) > 1 else ""
+            current += [(gap, PLAIN), (item, markup)]
+            used += len(gap) + columns(item)
+        yield tuple(current)
 
 
 def render(
@@ -30,57 +102,59 @@ def render(
 ) -> Iterator[Line]:
     """The lines of ``report`` for a terminal of ``width`` columns.
 
-    ``verbosity`` is pytest's: below 0 only what is broken or known and the denominator, below -1 the
-    denominator alone, above 0 no list is shortened and what is not applicable is there with its reasons.
-    ``slowest`` is how many cells are listed with their time, ``untried`` the targets that are an error as no
-    promise of theirs was tried. Without ``color`` there is no markup; the symbols differ anyway. Without
-    ``unicode`` all is ASCII. No line is wider than ``width`` (32 at least), except the commands, the upstream
-    links and the denominator, which are there to be copied and searched for.
+    ``verbosity`` is pytest's: below 0 only what is broken or known and the denominator, below -1 the denominator
+    alone; above 0 no list is shortened, and what is not applicable is listed with its reasons. ``slowest`` is how many
+    cells are listed with their time, ``untried`` the targets that are an error because no promise of theirs was tried.
+    Without ``color`` there is no markup; the symbols differ anyway. Without ``unicode`` all is ASCII. No line is wider
+    than ``width`` (32 at least), except commands, upstream links and the denominator, which users copy and search.
     """
-    page = Page(width=max(width, _NARROWEST), unicode=unicode, verbosity=verbosity)
-    for line in _lines(page, report, slowest, sorted(untried)):
-        yield line if color else tuple((segment, PLAIN) for segment, _ in line)
+    page = Page(width=max(width, _MIN_WIDTH), unicode=unicode, verbosity=verbosity)
+    for segments in _lines(page, report, slowest, sorted(untried)):
+        yield segments if color else tuple((segment, PLAIN) for segment, _ in segments)
 
 
 def emit(lines: Iterable[Line], write: Callable[..., object]) -> None:
     """Write ``lines`` with ``write(text, **markup)``, such as the method of pytest's terminal reporter."""
-    for line in lines:
-        for segment, markup in line:
+    for segments in lines:
+        for segment, markup in segments:
             write(segment, **markup)
         write("\n")
 
 
 def text(report: Report, *, width: int = 100, unicode: bool = True, verbosity: int = 0) -> str:
-    """What `render` gives for the report of a whole run, as one text without markup."""
+    """The lines of `render` for the report of a whole run, as one text without markup."""
     lines = render(report, width=width, unicode=unicode, verbosity=verbosity, untried=report.untried)
-    return "\n".join("".join(segment for segment, _ in line).rstrip() for line in lines)
+    return "\n".join("".join(segment for segment, _ in segments).rstrip() for segments in lines)
 
 
 def _lines(page: Page, report: Report, slowest: int, untried: Sequence[str]) -> Iterator[Line]:
     naming = groups.Naming(report)
     if page.verbosity >= 0:
-        blocks = [
-            matrix(page, report),
-            _broken(page, naming, report),
-            _known(page, naming, report),
-            _unreached(page, naming, report),
-            _reasons(page, naming, report, "not run"),
-            _reasons(page, naming, report, "not applicable") if page.verbosity else iter(()),
-            measured(page, report),
-            _slowest(page, naming, report, slowest),
-        ]
-        for block in blocks:
+        for block in _blocks(page, naming, report, slowest):
             lines = list(block)
             yield from [*lines, ()] if lines else []
     elif page.verbosity == -1:
-        for cells in (*groups.causes(report), *groups.because(report.of("known"))):
+        for cells in (*groups.by_cause(report), *groups.by_reason(report.of("known"))):
             yield from _brief(page, naming, cells)
     if page.verbosity > -2:
         for target in untried:
             error = f"ERROR: no promise of {target} was tried, so nothing is known about it"
-            yield from ((((line, MARKUP["broken"]),)) for ((line, _),) in page.paragraph(error, indent=""))
+            yield from page.paragraph(error, indent="", markup=MARKUP["broken"])
     green = not report.count("broken") and not untried and any(cell.executed for cell in report.cells)
     yield ((report.denominator, {"bold": True, "green": True} if green else MARKUP["broken"]),)
+
+
+def _blocks(page: Page, naming: groups.Naming, report: Report, slowest: int) -> Iterator[Iterator[Line]]:
+    lists = groups.lists(report)
+    yield matrix(page, report)
+    yield _broken(page, naming, groups.by_cause(report))
+    yield _list(page, naming, "Known failures", lists["Known failures"])
+    yield _unreached(page, naming, lists["Not shown"])
+    yield _list(page, naming, "Not run", lists["Not run"])
+    if page.verbosity:
+        yield _list(page, naming, "Not applicable", lists["Not applicable"])
+    yield _variants(page, variants.comparisons(report))
+    yield _slowest(page, naming, report, slowest)
 
 
 def _brief(page: Page, naming: groups.Naming, cells: Sequence[Cell]) -> Iterator[Line]:
@@ -88,58 +162,47 @@ def _brief(page: Page, naming: groups.Naming, cells: Sequence[Cell]) -> Iterator
     more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
     see = f" ({first.see})" if first.see else ""
     where = f"{groups.code(first)} {naming.targets([first])}{more}{see}"
-    what = ": ".join(part for part in (where, first.cause, first.reason) if part)
-    yield from _item(page, first.outcome, what, indent="", most=2)
+    summary = ": ".join(part for part in (where, first.cause, first.reason) if part)
+    yield from _item(page, first.outcome, summary, indent="", most=2)
 
 
-def _broken(page: Page, naming: groups.Naming, report: Report) -> Iterator[Line]:
-    causes = groups.causes(report)
+def _broken(page: Page, naming: groups.Naming, causes: Sequence[groups.Cells]) -> Iterator[Line]:
     if causes:
-        yield _title(page, "Broken", f"{_cells(causes)}, {groups.plural(len(causes), 'cause')}")
+        yield _title(page, "Broken", f"{_count(causes)}, {plural(len(causes), 'cause')}")
     for cells in causes:
         yield from _item(page, "broken", cells[0].cause or groups.promise(cells[0]))
-        reasons = groups.because(cells)
-        listed = reasons[: _MOST_REASONS if page.verbosity < 1 else None]
+        reasons = groups.by_reason(cells)
+        listed = reasons[: _MAX_REASONS if page.verbosity < 1 else None]
         for alike in listed:
             if alike[0].cause:
                 yield from _where(page, naming, alike)
             else:
                 yield from page.paragraph(naming.targets(alike), indent=_INDENT)
-            yield from page.paragraph(alike[0].reason, indent=_INDENT, most=_MOST_LINES)
+            yield from page.paragraph(alike[0].reason, indent=_INDENT, most=_MAX_LINES)
             if alike[0].reproduce:
                 yield (_INDENT, PLAIN), (page.line(alike[0].reproduce), LIGHT)
         if rest := sum(map(len, reasons[len(listed) :])):
-            yield ((f"{_INDENT}and {groups.plural(rest, 'cell')} more", PLAIN),)
+            yield ((f"{_INDENT}and {plural(rest, 'cell')} more", PLAIN),)
 
 
-def _known(page: Page, naming: groups.Naming, report: Report) -> Iterator[Line]:
-    reports = groups.because(report.of("known"))
-    if reports:
-        yield _title(page, "Known failures", _cells(reports))
-    for cells in reports:
-        yield from _item(page, "known", cells[0].reason or groups.promise(cells[0]))
-        yield (_INDENT, PLAIN), (page.line(cells[0].see) or "no upstream report found", LIGHT)
+def _list(page: Page, naming: groups.Naming, title: str, entries: Sequence[groups.Cells]) -> Iterator[Line]:
+    if entries:
+        yield _title(page, title, _count(entries))
+    for cells in entries:
+        yield from _item(page, cells[0].outcome, groups.explanation(cells[0]))
+        if cells[0].outcome == "known":
+            yield (_INDENT, PLAIN), (page.line(groups.upstream(cells[0])), LIGHT)
         yield from _where(page, naming, cells)
 
 
-def _unreached(page: Page, naming: groups.Naming, report: Report) -> Iterator[Line]:
-    for cells in groups.unreached(report):
+def _unreached(page: Page, naming: groups.Naming, entries: Sequence[groups.Cells]) -> Iterator[Line]:
+    for cells in entries:
         where = naming.targets(cells, most=_most_names(page))
-        claim = f"not shown: {groups.promise(cells[0])} {groups.missed(cells[0])} ({where})"
-        yield from page.paragraph(claim, indent="", hang=_INDENT)
-
-
-def _reasons(page: Page, naming: groups.Naming, report: Report, outcome: Outcome) -> Iterator[Line]:
-    reasons = groups.because(report.of(outcome))
-    if reasons:
-        yield _title(page, outcome.capitalize(), _cells(reasons))
-    for cells in reasons:
-        yield from _item(page, outcome, cells[0].reason)
-        yield from _where(page, naming, cells)
+        yield from page.paragraph(f"not shown: {groups.explanation(cells[0])} ({where})", indent="", hang=_INDENT)
 
 
 def _slowest(page: Page, naming: groups.Naming, report: Report, count: int) -> Iterator[Line]:
-    cells = [cell for cell in groups.ordered(report.cells) if cell.seconds >= _WORTH_LISTING]
+    cells = [cell for cell in groups.ordered(report.cells) if cell.seconds >= _MIN_SECONDS]
     cells = sorted(cells, key=lambda cell: -cell.seconds)[:count]
     if cells:
         yield (("Slowest", BOLD),)
@@ -165,8 +228,125 @@ def _where(page: Page, naming: groups.Naming, cells: Sequence[Cell]) -> Iterator
 
 
 def _most_names(page: Page) -> int | None:
-    return _MOST_NAMES if page.verbosity < 1 else None
+    return _MAX_NAMES if page.verbosity < 1 else None
 
 
-def _cells(parts: Sequence[Sequence[Cell]]) -> str:
-    return groups.plural(sum(map(len, parts)), "cell")
+def _count(entries: Sequence[groups.Cells]) -> str:
+    return plural(sum(map(len, entries)), "cell")
+
+
+# The matrix, and the list that replaces it where a terminal is too narrow.
+
+
+def matrix(page: Page, report: Report) -> Iterator[Line]:
+    """One row per target and one column per code, for each file, and the legend."""
+    parts = groups.sections(report)
+    if not parts:
+        return
+    layout = _layout(page, parts)
+    for part in parts:
+        yield from _table(page, part, *layout) if layout else _rows_as_list(page, part)
+    outcomes = (outcome for outcome in OUTCOMES if report.count(outcome))
+    yield from page.flow((f"{page.symbol(outcome)} {outcome}", MARKUP[outcome]) for outcome in outcomes)
+
+
+def _layout(page: Page, parts: Sequence[Section]) -> tuple[int, bool] | None:
+    """How wide the names are, and whether the headings are ``EC2 01 02`` in place of ``EC201 EC202``."""
+    names = 2 + max(columns(page.line(row.name)) for part in parts for row in part.rows)
+    for short in (False, True):
+        headings = [_headings(page, part, short) for part in parts]
+        room = page.width - max(sum(columns(code) + 1 for code in codes) for _, codes in headings)
+        least = min(names, _MIN_NAME) if short else names
+        if room >= max([least, *(columns(prefix) for prefix, _ in headings)]):
+            titles = [_title_width(page, part, prefix) for part, (prefix, _) in zip(parts, headings, strict=True)]
+            return min(max([names, *(title for title in titles if title <= room)]), room), short
+    return None
+
+
+def _title_width(page: Page, part: Section, prefix: str) -> int:
+    """The columns that the title of a part needs on the line of its headings."""
+    return columns(page.line(part.title)) + columns(prefix) + 2
+
+
+def _headings(page: Page, part: Section, short: bool) -> tuple[str, list[str]]:
+    """The common prefix of all headings, and the rest of each."""
+    codes = [page.line(code) for code in part.codes]
+    cut = 0
+    if short:
+        alike = [len(set(characters)) == 1 for characters in zip(*codes, strict=False)]
+        cut = max(0, min([*alike, False].index(False), *(len(code) - 2 for code in codes)))
+    return codes[0][:cut], [code[cut:] for code in codes]
+
+
+def _table(page: Page, part: Section, width: int, short: bool) -> Iterator[Line]:
+    prefix, codes = _headings(page, part, short)
+    title = page.line(part.title)
+    if _title_width(page, part, prefix) > width:
+        yield ((page.clip(title, middle=True), BOLD),)
+        title = ""
+    yield (pad(title, width - columns(prefix)), BOLD), (prefix, LIGHT), ("".join(f" {code}" for code in codes), LIGHT)
+    for row in part.rows:
+        name = "  " + page.clip(page.line(row.name), width - 2, middle=True)
+        yield (pad(name, width), PLAIN), *_symbols(page, part, row, codes)
+
+
+def _symbols(page: Page, part: Section, row: Row, headings: Sequence[str]) -> Iterator[Segment]:
+    for code, heading in zip(part.codes, headings, strict=True):
+        cell = row.cells.get(code)
+        symbol, markup = (page.symbol(cell.outcome), MARKUP[cell.outcome]) if cell else (" ", PLAIN)
+        yield symbol.center(columns(heading)).rjust(columns(heading) + 1), markup
+
+
+def _rows_as_list(page: Page, part: Section) -> Iterator[Line]:
+    if part.title:
+        yield ((page.clip(page.line(part.title), middle=True), BOLD),)
+    for row in part.rows:
+        items: list[Segment] = [(page.clip(page.line(row.name), page.width - 2, middle=True), PLAIN)]
+        codes = {o: [code for code, cell in row.cells.items() if cell.outcome == o] for o in OUTCOMES}
+        for outcome in ("broken", "known", "not run"):
+            entries = (page.line(f"{page.symbol(outcome)} {text}") for text in groups.ranges(codes[outcome]))
+            items.extend((page.clip(entry, page.width - 4), MARKUP[outcome]) for entry in entries)
+        if len(items) == 1:
+            rest: Outcome = "kept" if codes["kept"] else "not applicable"
+            items.append((f"{page.symbol(rest)} {len(codes[rest])} {rest}", MARKUP[rest]))
+        yield from page.flow(items, indent="  ", hang=_INDENT)
+
+
+# The variants of loops.
+
+
+def _variants(page: Page, comparisons: Sequence[variants.Comparison]) -> Iterator[Line]:
+    """A table per target of what variants cost beside the plain configuration."""
+    if not comparisons:
+        return
+    note = page.clip("speed and memory, measured in turns in this run and not judged", page.width - 10)
+    yield ("Variants: ", BOLD), (note, PLAIN)
+    shown = comparisons if page.verbosity > 0 else comparisons[:_MAX_VARIANT_TARGETS]
+    for comparison in shown:
+        yield from _variant_table(page, comparison)
+    if len(comparisons) > len(shown):
+        yield ((f"  and {plural(len(comparisons) - len(shown), 'target')} more, with -v", PLAIN),)
+
+
+def _variant_table(page: Page, comparison: variants.Comparison) -> Iterator[Line]:
+    device = "" if comparison.device == "cpu" else f"[{comparison.device}]"
+    yield ((page.clip(f"  {page.line(comparison.target + device)}, {comparison.samples}", middle=True), PLAIN),)
+    rows = [variants.HEADINGS, *(tuple(map(page.line, row)) for row in comparison.rows)]
+    markups = [LIGHT, *(_VERDICTS.get(verdict, PLAIN) for verdict in comparison.verdicts)]
+    names = [page.clip(row[0], _MAX_VARIANT_NAME, middle=True) for row in rows]
+    name_width = max(map(columns, names))
+    room = page.width - 4 - name_width
+    widths: dict[int, int] = {}
+    for index in _FIGURES:
+        width = 2 + max(columns(row[index]) for row in rows)
+        if width <= room:
+            widths[index] = width
+            room -= width
+    for number, (name, row, markup) in enumerate(zip(names, rows, markups, strict=True)):
+        figures = "".join(" " * (width - columns(row[index])) + row[index] for index, width in sorted(widths.items()))
+        change = row[-1]
+        beside = columns(change) + 2 <= room
+        text = f"{_INDENT}{pad(name, name_width)}{figures}  {change if beside else ''}".rstrip()
+        yield ((page.clip(text), markup),)
+        if number and not beside:
+            yield from page.paragraph(change, indent=" " * 8, markup=markup)

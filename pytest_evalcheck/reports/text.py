@@ -1,4 +1,4 @@
-"""Text that came from somewhere else, made fit for one line, one column or one paragraph of a report."""
+"""Any text on one line, in one column or in one paragraph of a report, without terminal escapes."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LINK = re.compile(
 
 
 def plain(text: str, *, unicode: bool = True) -> str:
-    r"""``text`` without terminal escapes, every character that is not printed spelt out; ``\n`` stays.
+    r"""``text`` without terminal escapes; every character that is not printed is written as an escape, except ``\n``.
 
-    Without ``unicode`` whatever is not ASCII is spelt out too.
+    Without ``unicode`` every character that is not ASCII is written as an escape too.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -38,7 +38,7 @@ def line(text: str, *, unicode: bool = True) -> str:
 
 
 def body(text: str, limit: int) -> str:
-    """``text`` of several lines, made fit; of more than ``limit`` characters the rest is counted."""
+    """``text`` of several lines without terminal escapes; beyond ``limit`` characters the rest is counted."""
     fit = plain(text).strip("\n")
     return fit if len(fit) <= limit else f"{fit[:limit]}\n... {len(fit) - limit} more characters"
 
@@ -54,7 +54,7 @@ def references(text: str) -> Iterator[tuple[str, str]]:
 
 
 def columns(text: str) -> int:
-    """How many columns of a terminal ``text`` takes; what is ambiguous counts as one."""
+    """The columns of a terminal that ``text`` needs; a character of ambiguous width counts as one."""
     return len(text) if text.isascii() else sum(_columns(char) for char in text)
 
 
@@ -65,7 +65,7 @@ def _columns(char: str) -> int:
 
 
 def clip(text: str, limit: int, *, unicode: bool = True, middle: bool = False) -> str:
-    """``text`` in at most ``limit`` columns; what is lost, at the end or in the ``middle``, leaves a mark."""
+    """``text`` in at most ``limit`` columns, with a mark where the end or the ``middle`` is cut out."""
     if columns(text) <= limit:
         return text
     mark = ("…" if unicode else "..")[:limit]

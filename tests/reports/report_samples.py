@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from pytest_evalcheck.reports.results import OUTCOMES, Cell, Report
+from pytest_evalcheck.reports.results import OUTCOMES, Cell, Failure, Report
 
 NAMES = {
     "EC201": "cutting_a_stream_does_not_change_the_value",
@@ -32,6 +32,10 @@ def cell(target: str = "evalcheck_lm.py::accuracy", code: str = "EC201", outcome
     )
 
 
+def failure(about: str = "the value after merging the shards", **more: Any) -> Failure:
+    return Failure(about=about, **more)
+
+
 def small() -> Report:
     """Three files, every outcome, one cause with several hits."""
     replay = "pytest --evalcheck 'evalcheck_lm.py::accuracy::merging_shards[cpu]' --evalcheck-replay=AAEC"
@@ -39,7 +43,13 @@ def small() -> Report:
         "outcome": "broken",
         "cause": "leak: default dtype",
         "reason": "the target left float64 behind as the default dtype",
-        "reproduce": "pytest --evalcheck 'evalcheck_text.py::bleu::reset[cpu]' --evalcheck-replay=AAAA",
+        "failure": failure(
+            "the default dtype",
+            expected="torch.float32",
+            actual="torch.float64",
+            untestable=True,
+            reproduce="pytest --evalcheck 'evalcheck_text.py::bleu::reset[cpu]' --evalcheck-replay=AAAA",
+        ),
     }
     known = {"outcome": "known", "reason": "a rejected batch is counted", "see": "Lightning-AI/torchmetrics#2345"}
     return Report(
@@ -50,8 +60,19 @@ def small() -> Report:
                 code="EC203",
                 outcome="broken",
                 reason="the value after merging the shards: expected 0.5, got 0.25",
-                screen="EC203 merging shards\n\n    expected 0.5\n    got 0.25",
-                reproduce=replay,
+                failure=failure(
+                    expected="0.5",
+                    actual="0.25",
+                    detail="at [0]\nand 2 more numbers",
+                    case={"samples": [(0, float("inf"))], "shards": [[0], []]},
+                    promise="The value does not depend on the number of shards.",
+                    usual_cause="an average of averages",
+                    fix="pytest_evalcheck.fixes.WeightedMean",
+                    transfers=("cuda:0 -> cpu: 1 transfer, 4 bytes", "  lm.py:7: item: cuda:0 -> cpu, 1 time, 4 bytes"),
+                    traceback="Traceback (most recent call last):\n  ZeroDivisionError",
+                    location="evalcheck_lm.py:12",
+                    reproduce=replay,
+                ),
                 seconds=1.5,
             ),
             cell(code="EC201", seconds=12.345),
@@ -79,6 +100,36 @@ _characters = st.integers(0, sys.maxunicode).map(chr)
 texts = st.lists(st.sampled_from(_PIECES) | _characters, max_size=8).map("".join)
 words = texts.filter(str.strip)
 
+plain_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts | st.binary(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=2)
+        | st.lists(inner, max_size=2).map(tuple)
+        | st.dictionaries(texts | st.integers(), inner, max_size=2)
+    ),
+    max_leaves=4,
+)
+failures = st.builds(
+    Failure,
+    **dict.fromkeys(
+        (
+            "about",
+            "expected",
+            "actual",
+            "detail",
+            "promise",
+            "usual_cause",
+            "fix",
+            "traceback",
+            "location",
+            "reproduce",
+        ),
+        texts,
+    ),
+    untestable=st.booleans(),
+    case=st.none() | st.dictionaries(texts, plain_values, max_size=3),
+    transfers=st.lists(texts, max_size=2).map(tuple),
+)
 cells = st.builds(
     Cell,
     target=st.one_of(
@@ -95,9 +146,7 @@ cells = st.builds(
     seconds=st.floats(min_value=0, max_value=1e5),
     examples=st.integers(0, 1000),
     regimes=st.dictionaries(texts, st.integers(0, 2), max_size=3),
-    case=texts,
-    screen=texts,
-    reproduce=texts,
+    failure=st.none() | failures,
     file=texts,
     line=st.integers(0, 10**6),
 )

@@ -2,18 +2,16 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from report_samples import cell, reports, small, texts, thorough
+from report_samples import cell, failure, reports, small, texts, thorough
 
 from pytest_evalcheck.reports import ReportError
-from pytest_evalcheck.reports.github import LIMIT, render, write
-from pytest_evalcheck.reports.groups import causes, sections
-from pytest_evalcheck.reports.markdown import code, fenced, linked, prose
+from pytest_evalcheck.reports.github import LIMIT, code, fenced, linked, prose, render, write
+from pytest_evalcheck.reports.groups import by_cause, sections
 from pytest_evalcheck.reports.results import Report
 from pytest_evalcheck.reports.text import clip, line, plain
 
@@ -49,9 +47,13 @@ SMALL = """\
 
 <details><summary>The failure: <code>EC201 evalcheck&#95;text.py&#58;&#58;bleu on cpu</code></summary>
 
-```text
-the target left float64 behind as the default dtype
-```
+**EC201 cutting a stream does not change the value** could not be tried on \
+<code>evalcheck&#95;text.py&#58;&#58;bleu</code> on <code>cpu</code>
+
+the default dtype
+
+- expected: <code>torch.float32</code>
+- actual: <code>torch.float64</code>
 
 ```sh
 pytest --evalcheck 'evalcheck_text.py::bleu::reset[cpu]' --evalcheck-replay=AAAA
@@ -66,15 +68,44 @@ pytest --evalcheck 'evalcheck_text.py::bleu::reset[cpu]' --evalcheck-replay=AAAA
 
 <details><summary>The failure: <code>EC203 evalcheck&#95;lm.py&#58;&#58;accuracy on cpu</code></summary>
 
-```text
-EC203 merging shards
+**EC203 merging shards gives the value of the whole** is not kept by \
+<code>evalcheck&#95;lm.py&#58;&#58;accuracy</code> on <code>cpu</code>
 
-    expected 0.5
-    got 0.25
+The value does not depend on the number of shards.
+
+the value after merging the shards
+
+- expected: <code>&#48;.5</code>
+- actual: <code>&#48;.25</code>
+
+```text
+at [0]
+and 2 more numbers
 ```
+
+Smallest input:
+
+```python
+samples=[(0, float("inf"))]
+shards=[[0], []]
+```
+
+Between devices:
+
+- cuda&#58;0 -&#62; cpu&#58; 1 transfer, 4 bytes
+  - lm.py&#58;7&#58; item&#58; cuda&#58;0 -&#62; cpu, 1 time, 4 bytes
+
+- usual cause: an average of averages
+- fix: pytest&#95;evalcheck.fixes.WeightedMean
+- target: evalcheck&#95;lm.py&#58;12
 
 ```sh
 pytest --evalcheck 'evalcheck_lm.py::accuracy::merging_shards[cpu]' --evalcheck-replay=AAEC
+```
+
+```text
+Traceback (most recent call last):
+  ZeroDivisionError
 ```
 
 </details>
@@ -127,9 +158,9 @@ def test_a_run_that_tried_nothing_does_not_look_green():
     assert render(Report([cell(outcome="not run")])).startswith("## evalcheck: nothing was tried\n")
 
 
-def test_a_command_that_the_screen_holds_is_not_repeated():
-    failure = cell(outcome="broken", reason="no", screen="no\nreproduce    pytest x", reproduce="pytest x")
-    assert render(Report([failure])).count("pytest x") == 1
+def test_a_cell_whose_process_died_shows_its_reason():
+    summary = render(Report([cell(outcome="broken", reason="killed by SIGSEGV", cause="died")]))
+    assert "on cpu</code></summary>\n\nkilled by SIGSEGV\n\n</details>" in summary
 
 
 @pytest.mark.parametrize(
@@ -186,7 +217,7 @@ def test_no_text_breaks_a_table_or_the_page(report):
         assert [len(row) for row in rows] == [1 + len(part.codes)] * (1 + len(part.rows))
         assert [_shown(head) for head in rows[0][1:]] == [line(each) for each in part.codes]
         assert [_shown(row[0]) for row in rows[1:]] == [clip(line(row.name), 120) for row in part.rows]
-    assert page.count("<details>") == page.count("</details>") == page.count("<summary>") == len(causes(report))
+    assert page.count("<details>") == page.count("</details>") == page.count("<summary>") == len(by_cause(report))
     tags = set(re.findall(r"</?([a-z0-9]+)", page))
     assert tags <= {
         "h2", "h3", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code", "pre", "details",
@@ -195,10 +226,16 @@ def test_no_text_breaks_a_table_or_the_page(report):
     assert all(link.startswith("https://") for link in re.findall(r'href="([^"]*)', page))
 
 
-def _large(screens: int) -> Report:
+def _large(failures: int) -> Report:
     hits = [
-        cell(f"a.py::m{n:04}", "EC203", "broken", reason="expected 1", screen=f"screen {n:04} " + "é" * 9_000)
-        for n in range(screens)
+        cell(
+            f"a.py::m{n:04}",
+            "EC203",
+            "broken",
+            reason="expected 1",
+            failure=failure(detail=f"detail {n:04} " + "é" * 9_000),
+        )
+        for n in range(failures)
     ]
     return Report([*hits, cell("a.py::known", "EC201", "known", reason="the last known entry")])
 
@@ -206,9 +243,9 @@ def _large(screens: int) -> Report:
 def test_a_summary_keeps_the_limit_and_says_what_it_left_out(tmp_path):
     report = _large(100)
     summary = render(report)
-    left = 100 - summary.count("screen 0")
+    left = 100 - summary.count("detail 0")
     assert LIMIT - 20_000 < len(summary.encode()) <= LIMIT
-    assert summary.endswith(f"\n*Left out, because GitHub shows at most 1 MiB: {left} failure screens.*\n")
+    assert summary.endswith(f"\n*Left out, because GitHub shows at most 1 MiB: {left} failures.*\n")
     assert "the last known entry" in summary
     assert summary.count("| <code>m0") == 100
     assert summary.count("<details>") == summary.count("</details>")
@@ -237,8 +274,19 @@ def test_a_file_that_is_full_is_said_to_be_full(tmp_path):
     assert path.stat().st_size == LIMIT - 100
 
 
-def test_one_endless_screen_is_cut():
-    failure = replace(cell(outcome="broken", reason="no"), screen="y" * (2 * LIMIT))
-    summary = render(Report([failure]))
+@pytest.mark.parametrize("field", ["about", "expected", "detail", "promise", "traceback", "reproduce"])
+def test_one_endless_text_is_cut(field):
+    endless = failure(**{field: "y" * (2 * LIMIT)})
+    summary = render(Report([cell(outcome="broken", reason="no", failure=endless)]))
     assert len(summary) < 30_000
-    assert f"... {2 * LIMIT - 20_000} more characters\n```" in summary
+    assert "y" * 9_000 in summary
+    if field in ("detail", "traceback", "reproduce"):
+        assert f"... {2 * LIMIT - 20_000} more characters\n```" in summary
+
+
+def test_one_endless_input_is_cut():
+    endless = failure(case={"samples": [0] * LIMIT, "batches": []})
+    summary = render(Report([cell(outcome="broken", reason="no", failure=endless)]))
+    assert len(summary) < 5_000
+    assert "more characters" not in summary
+    assert re.search(r"samples=\[0, 0, .* \.\.\.  # \d+ characters, whole in the replay\nbatches=\[\]\n```", summary)

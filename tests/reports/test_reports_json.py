@@ -13,11 +13,11 @@ from pathlib import Path
 import jsonschema
 import pytest
 from hypothesis import given
-from report_samples import cell, reports, small, thorough
+from report_samples import cell, failure, reports, small, thorough
 
 from pytest_evalcheck.reports import ReportError
 from pytest_evalcheck.reports.json import as_json, load, versions, write
-from pytest_evalcheck.reports.results import Cell, Report
+from pytest_evalcheck.reports.results import Cell, Failure, Report
 
 SCHEMA = json.loads(resources.files("pytest_evalcheck.reports").joinpath("schema.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -37,9 +37,13 @@ def _spelt(report: Report) -> Report:
     def fix(value):
         if isinstance(value, str):
             return value.encode("utf-8", "backslashreplace").decode()
-        return {fix(k): v for k, v in value.items()} if isinstance(value, dict) else value
+        if isinstance(value, dict):
+            return {fix(k): fix(v) for k, v in value.items()}
+        if isinstance(value, (Cell, Failure)):
+            return type(value)(**{f.name: fix(getattr(value, f.name)) for f in fields(value)})
+        return type(value)(map(fix, value)) if isinstance(value, (list, tuple)) else value
 
-    return Report(Cell(**{f.name: fix(getattr(c, f.name)) for f in fields(c)}) for c in report.cells)
+    return Report(map(fix, report.cells))
 
 
 def test_the_schema_is_a_schema_and_knows_every_field_of_a_cell():
@@ -47,6 +51,9 @@ def test_the_schema_is_a_schema_and_knows_every_field_of_a_cell():
     described = SCHEMA["$defs"]["cell"]
     written = {field.name for field in fields(Cell)} | {"unreached"}
     assert set(described["properties"]) == set(described["required"]) == written
+    described = SCHEMA["$defs"]["failure"]
+    assert set(described["properties"]) == set(described["required"]) == {field.name for field in fields(Failure)}
+    assert all("description" in about for about in described["properties"].values())
     assert set(SCHEMA["properties"]["summary"]["properties"]) == set(as_json(small())["summary"])
 
 
@@ -54,7 +61,7 @@ def test_a_report_is_what_the_schema_says(tmp_path):
     write(small(), tmp_path / "out.json")
     data = _read(tmp_path / "out.json")
     VALIDATOR.validate(data)
-    assert data["schema"] == "pytest-evalcheck/1"
+    assert data["schema"] == "pytest-evalcheck/2"
     assert data["summary"] == {
         "ok": False,
         "targets": 5,
@@ -77,6 +84,16 @@ def test_a_report_is_what_the_schema_says(tmp_path):
         {"regimes": {"empty": -1}},
         {"examples": 1.5},
         {"reason": None},
+        {"screen": "text"},
+        {"failure": "text"},
+        {"failure": {}},
+        {"failure": failure().as_json() | {"expected": None}},
+        {"failure": failure().as_json() | {"more": ""}},
+        {"failure": failure().as_json() | {"case": []}},
+        {"failure": failure().as_json() | {"case": {"samples": {"set": []}}}},
+        {"failure": failure().as_json() | {"case": {"samples": {"float": "0.5"}}}},
+        {"failure": failure().as_json() | {"case": {"samples": {"dict": [[1, 2, 3]]}}}},
+        {"failure": failure().as_json() | {"case": {"samples": {"tuple": [], "dict": []}}}},
     ],
 )
 def test_the_schema_refuses_what_is_not_a_cell(harm):
@@ -110,6 +127,21 @@ def test_cells_read_back_in_the_order_they_ran(tmp_path):
     assert load(tmp_path / "out.json") == small()
 
 
+def test_a_case_keeps_its_types(tmp_path):
+    case = {"samples": [(0, b"\x00"), {1: None, "a": ()}], "value": -math.inf, "none": math.nan, "first": True}
+    write(Report([cell(outcome="broken", failure=failure(case=case))]), tmp_path / "out.json")
+    data = _read(tmp_path / "out.json")
+    VALIDATOR.validate(data)
+    assert data["cells"][0]["failure"]["case"] == {
+        "samples": [{"tuple": [0, {"bytes": "00"}]}, {"dict": [[1, None], ["a", {"tuple": []}]]}],
+        "value": {"float": "-inf"},
+        "none": {"float": "nan"},
+        "first": True,
+    }
+    (read,) = load(tmp_path / "out.json").cells
+    assert repr(read.failure.case) == repr(case)
+
+
 @pytest.mark.parametrize("seconds", [math.nan, math.inf, -math.inf])
 def test_a_time_that_is_no_number_is_null(seconds, tmp_path):
     write(Report([replace(cell(), seconds=seconds)]), tmp_path / "out.json")
@@ -136,7 +168,7 @@ def test_writing_replaces_the_file_as_a_whole_and_leaves_nothing_else(tmp_path, 
     real = os.replace
     monkeypatch.setattr(os, "replace", replaced)
     write(small(), path)
-    assert seen == [("old", "pytest-evalcheck/1")]
+    assert seen == [("old", "pytest-evalcheck/2")]
     assert load(path) == small()
     assert list(tmp_path.iterdir()) == [path]
 
@@ -176,11 +208,20 @@ def test_a_pipe_is_written_and_stays_a_pipe():
     ("content", "message"),
     [
         ("{", "is not JSON: Expecting property name"),
-        ("[]", "its schema is None, not 'pytest-evalcheck/1'"),
-        ('{"schema": "other/2"}', "its schema is 'other/2', not 'pytest-evalcheck/1'"),
-        ('{"schema": "pytest-evalcheck/1"}', "has no list of cells"),
-        ('{"schema": "pytest-evalcheck/1", "cells": [{"target": "a"}]}', "cell 0 of .* missing 5 required"),
-        ('{"schema": "pytest-evalcheck/1", "cells": [7]}', "cell 0 of .* cannot be read"),
+        ("[]", "its schema is None, not 'pytest-evalcheck/2'"),
+        ('{"schema": "other/1"}', "its schema is 'other/1', not 'pytest-evalcheck/2'"),
+        ('{"schema": "pytest-evalcheck/2"}', "has no list of cells"),
+        ('{"schema": "pytest-evalcheck/2", "cells": [{"target": "a"}]}', "cell 0 of .* missing 5 required"),
+        ('{"schema": "pytest-evalcheck/2", "cells": [7]}', "cell 0 of .* cannot be read"),
+        (
+            json.dumps(
+                {
+                    "schema": "pytest-evalcheck/2",
+                    "cells": [cell().as_json() | {"failure": {"about": "", "case": {"a": {"set": []}}}}],
+                }
+            ),
+            "cell 0 of .* cannot be read: unknown tag 'set'",
+        ),
     ],
 )
 def test_a_file_that_is_no_report_is_refused_with_its_name(content, message, tmp_path):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from report_samples import small
 
-from pytest_evalcheck.reports import FORMATS, ReportError, check_writable, parse
+from pytest_evalcheck.reports import FORMATS, ReportError, check_writable, parse, write
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_a_spec_is_a_format_and_a_path(spec, expected):
         ),
         (
             "github=",
-            "--evalcheck-report 'github=' has nothing behind '='; if a variable stood there, it is not set.",
+            "--evalcheck-report 'github=' has no path after '='; if a variable was there, it is not set.",
         ),
     ],
 )
@@ -50,6 +50,24 @@ def test_a_wrong_spec_is_told_what_is_wrong_and_what_would_be_right(spec, messag
     with pytest.raises(ReportError) as caught:
         parse(spec)
     assert str(caught.value) == message
+
+
+def test_html_without_jinja2_is_an_error_before_the_run(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ReportError) as caught:
+        parse("html=page.html")
+    assert str(caught.value) == (
+        "--evalcheck-report 'html=page.html' needs jinja2, which is not installed: pip install 'pytest-evalcheck[html]'"
+    )
+    assert parse("json=out.json") == ("json", Path("out.json"))
+
+
+def test_html_without_jinja2_runs_no_cell(suite):
+    suite.write("open('collected', 'w')")
+    (suite.pytester.path / "without_jinja2.py").write_text("import sys; sys.modules['jinja2'] = None")
+    result = suite.spawn("--evalcheck", "-p", "without_jinja2", "--evalcheck-report=html=page.html", code=4)
+    assert "pip install 'pytest-evalcheck[html]'" in result.errors
+    assert not (suite.pytester.path / "collected").exists()
 
 
 def test_a_place_that_can_be_written_is_left_as_it_was(tmp_path):
@@ -97,7 +115,7 @@ def test_a_place_that_takes_no_files_is_named_before_the_run():
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_is_written_by_its_name(name, tmp_path):
     path = tmp_path / "not" / "there" / "yet"
-    FORMATS[name](small(), path)
+    write(small(), name, path)
     assert "merging_shards" in path.read_text("utf-8").replace("&#95;", "_").replace("merging shards", "merging_shards")
 
 
@@ -112,5 +130,5 @@ def test_the_registry_imports_no_view_and_the_views_nothing_but_cells():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == (
-        "['pytest_evalcheck', 'pytest_evalcheck.reports', 'pytest_evalcheck.reports.results'] ['pytest_evalcheck'] []"
+        "['pytest_evalcheck', 'pytest_evalcheck.reports', 'pytest_evalcheck.reports.case_codec', 'pytest_evalcheck.reports.results'] ['pytest_evalcheck'] []"
     )

@@ -11,10 +11,8 @@ from hypothesis import strategies as st
 from report_samples import cell, reports, small, thorough
 
 from pytest_evalcheck.reports.groups import sections
-from pytest_evalcheck.reports.matrix import matrix
-from pytest_evalcheck.reports.page import Page
 from pytest_evalcheck.reports.results import OUTCOMES, Report
-from pytest_evalcheck.reports.terminal import emit, render, text
+from pytest_evalcheck.reports.terminal import Page, emit, matrix, render, text
 from pytest_evalcheck.reports.text import columns, line, plain
 
 AT_80 = """\

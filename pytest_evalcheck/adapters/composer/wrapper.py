@@ -1,4 +1,4 @@
-"""Composer: a `ComposerModel`, driven as its `Trainer` drives it in an evaluation."""
+"""Composer: a `ComposerModel`, called as its `Trainer` calls it in an evaluation."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def record(model: Any) -> Wrapper:
     """The record of a Composer model: ``eval_forward``, ``update_metric``, and copies of its evaluation metrics."""
 
     def metrics() -> dict[str, Any]:
-        made = copy.deepcopy(dict(model.get_metrics(is_train=False)))
-        for metric in made.values():
+        copies = copy.deepcopy(dict(model.get_metrics(is_train=False)))
+        for metric in copies.values():
             metric.reset()
-        return made
+        return copies
 
     return Wrapper(
         forward=model.eval_forward,
@@ -30,14 +30,14 @@ def record(model: Any) -> Wrapper:
 
 
 def _move(batch: Any, device: str) -> Any:
-    """As its trainer does: with the device that it makes of the name."""
+    """As its trainer does, with a device object of Composer."""
     from composer.devices import DeviceCPU, DeviceGPU, DeviceMPS
 
     kind, _, index = device.partition(":")
-    made = {"cpu": DeviceCPU, "cuda": lambda: DeviceGPU(device_id=int(index or 0)), "mps": DeviceMPS}[kind]()
-    return made.batch_to_device(batch)
+    composer_device = {"cpu": DeviceCPU, "cuda": lambda: DeviceGPU(device_id=int(index or 0)), "mps": DeviceMPS}[kind]()
+    return composer_device.batch_to_device(batch)
 
 
 def _rows(outputs: Any) -> Any:
-    """The logits of a model's outputs; its other tensors need not have an entry a row."""
+    """The logits of the outputs; other tensors need not have one entry per row."""
     return outputs["logits"] if isinstance(outputs, Mapping) and "logits" in outputs else outputs

@@ -1,8 +1,8 @@
 """Hugging Face evaluate: `EvaluationModule` (metrics, comparisons, measurements) and `CombinedEvaluations`.
 
-A module forgets: ``compute`` gives the value of what was added since the last one. So to reset one is to ask it and
-to drop the answer. It writes what is added into an Arrow file, under a lock of the whole machine; every record
-gets a folder of its own for these, which goes when the module goes. A module kept in memory needs none.
+``compute`` returns the value of what was added since the last ``compute``. So ``reset`` calls it and drops the value.
+A module writes what is added into an Arrow file, under a lock for the whole machine; every record gets a temporary
+folder of its own for these files, which is removed with the module. A module with ``keep_in_memory`` needs none.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Any
 from pytest_evalcheck.kinds.metric.subject import Metric
 
 _TIMEOUT = 3.0
-"""Seconds that a process of a distributed metric waits for another one, where evaluate waits for 100."""
+"""Seconds that a process of a distributed metric waits for another one; the default of evaluate is 100."""
 
 
 def record(module: Any) -> Metric:
-    """The record of a module of evaluate: fed by ``add_batch`` with keywords, merged by its own file locks.
+    """The record of a module of evaluate: fed by ``add_batch`` with keywords, merged with its own file locks.
 
-    The merge feeds each rank's batches, which the record remembers, to modules of one experiment with
-    ``num_process`` processes. It is offered for modules that keep the constructor of evaluate.
+    The record stores the batches of each rank; the merge feeds them to modules of one experiment with ``num_process``
+    processes. It is available for modules with the constructor of evaluate.
     """
     parts = getattr(module, "evaluation_modules", None)
     if parts is None:
@@ -39,7 +39,7 @@ def record(module: Any) -> Metric:
         update=module.add_batch,
         compute=module.compute,
         reset=lambda: _forget(module.compute, parts),
-        members=(lambda: _members(module)) if all(map(_plainly_made, parts)) else None,
+        members=(lambda: _members(module)) if all(map(_has_usual_constructor, parts)) else None,
         source=module,
     )
 
@@ -56,13 +56,13 @@ def _single(module: Any) -> Metric:
         update=update,
         compute=module.compute,
         reset=lambda: _forget(module.compute, [module]),
-        merges={"processes": _over_processes} if _plainly_made(module) else {},
+        merges={"processes": _over_processes} if _has_usual_constructor(module) else {},
         source=(module, batches),
     )
 
 
 def _forget(compute: Callable[[], Any], parts: Sequence[Any]) -> None:
-    # Without anything added there is nothing to forget, and compute() says so with an error.
+    # compute() raises an error where nothing was added.
     if any(part.writer is not None for part in parts):
         compute()
 
@@ -71,7 +71,7 @@ def _own_folder(module: Any) -> None:
     from evaluate import config
 
     if module._data_dir_root != str(config.HF_METRICS_CACHE) or module.writer is not None:
-        return  # the folder is the target's own choice, or in use already
+        return  # the target chose the folder, or uses it already
     _remove_at_exit(Path(module.data_dir))
     if module.keep_in_memory:
         return
@@ -82,53 +82,53 @@ def _own_folder(module: Any) -> None:
 
 
 @cache
-def _remove_at_exit(made: Path) -> None:
-    """The folders that the constructor of evaluate makes in the user's cache, if nobody else has use for them."""
+def _remove_at_exit(folder: Path) -> None:
+    """Remove the folders that the constructor of evaluate creates in the user's cache, where they are empty."""
 
     def remove() -> None:
-        with suppress(OSError):  # the first that is not empty ends it
-            for empty in (made, *made.parents[:3]):
+        with suppress(OSError):  # raised for the first that is not empty
+            for empty in (folder, *folder.parents[:3]):
                 empty.rmdir()
 
     atexit.register(remove)
 
 
-def _plainly_made(module: Any) -> bool:
+def _has_usual_constructor(module: Any) -> bool:
     import evaluate
 
     return type(module).__init__ is evaluate.EvaluationModule.__init__
 
 
-def _again(module: Any, **changes: Any) -> Any:
+def _new_like(module: Any, **changes: Any) -> Any:
     """A new module of the same kind."""
     options = {"config_name": module.config_name, "seed": module.seed, "experiment_id": module.experiment_id}
     return type(module)(**{**options, **changes})
 
 
 def _members(combined: Any) -> dict[str, Metric]:
-    """Each module in a combination of its own, so that its results are named as in the whole."""
+    """Each module in a combination of its own, so that its results have the same names."""
     named = zip(combined.evaluation_module_names, combined.evaluation_modules, strict=True)
     return {
-        name: record(type(combined)({name: _again(module)}, force_prefix=combined.force_prefix))
+        name: record(type(combined)({name: _new_like(module)}, force_prefix=combined.force_prefix))
         for name, module in named
     }
 
 
 def _over_processes(ranks: Sequence[Metric]) -> Any:
-    """What process 0 computes when every rank is a process of one distributed experiment, here a thread."""
+    """The value of process 0 when every rank is a process of one distributed experiment, here a thread."""
     values: dict[int, Any] = {}
     errors: list[Exception] = []
     with tempfile.TemporaryDirectory(prefix="evalcheck-", ignore_cleanup_errors=True) as folder:
         shared = {"cache_dir": folder, "num_process": len(ranks), "timeout": _TIMEOUT}
         first, _ = ranks[0].source
-        modules = [_again(first, process_id=i, **shared) for i in range(len(ranks))]
+        modules = [_new_like(first, process_id=i, **shared) for i in range(len(ranks))]
 
         def work(rank: int) -> None:
             try:
                 for batch in ranks[rank].source[1]:
                     modules[rank].add_batch(**batch)
                 values[rank] = modules[rank].compute()
-            except Exception as error:  # handed to the caller's thread below
+            except Exception as error:  # raised in the thread of the caller below
                 errors.append(error)
 
         threads = [threading.Thread(target=work, args=(rank,), daemon=True) for rank in range(len(ranks))]

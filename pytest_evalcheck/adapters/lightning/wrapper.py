@@ -1,4 +1,4 @@
-"""Lightning: the `validation_step` of a `LightningModule`, and what it logs."""
+"""Lightning: the `validation_step` of a `LightningModule`, and the values that it logs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pytest_evalcheck.kinds.wrapper.subject import Wrapper
 
 
 def record(module: Any) -> Wrapper:
-    """The record of a module: its outputs are what a step returns, and the values that it logs.
+    """The record of a module: its outputs are the result of a step, and the values that the step logs.
 
-    A metric that is logged is one that the step feeds itself: the value is that of this step alone.
+    The step feeds a metric that it logs: the value is that of this step only.
     """
 
     def forward(batch: Any) -> Any:
-        with _recorded(module) as logged:
+        with _recorded_logs(module) as logged:
             returned = module.validation_step(batch, 0)
         values = {name: plain_copy(value.compute() if _is_metric(value) else value) for name, value in logged.items()}
         for name, metric in module.named_modules():
@@ -37,8 +37,8 @@ def _mover(module: Any) -> Callable[[Any, str], Any]:
 
 
 @contextmanager
-def _recorded(module: Any) -> Iterator[dict[str, Any]]:
-    """What the module logs, which has no trainer here to log to."""
+def _recorded_logs(module: Any) -> Iterator[dict[str, Any]]:
+    """The values that the module logs: it has no trainer here."""
     logged: dict[str, Any] = {}
 
     def log(name: str, value: Any, *_: Any, **__: Any) -> None:
@@ -48,14 +48,14 @@ def _recorded(module: Any) -> Iterator[dict[str, Any]]:
         logged.update(values)
 
     replaced: dict[str, Callable[..., None]] = {"log": log, "log_dict": log_dict}
-    kept = {name: vars(module)[name] for name in replaced if name in vars(module)}
+    own = {name: vars(module)[name] for name in replaced if name in vars(module)}
     vars(module).update(replaced)
     try:
         yield logged
     finally:
         for name in replaced:
             del vars(module)[name]
-        vars(module).update(kept)
+        vars(module).update(own)
 
 
 def _is_metric(value: Any) -> bool:

@@ -1,4 +1,4 @@
-"""torchmetrics: `Metric`, with all that wraps one, and `MetricCollection`."""
+"""torchmetrics: `Metric`, including wrappers and compositions of metrics, and `MetricCollection`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from pytest_evalcheck.kinds.metric.subject import Metric
 
 
 def record(metric: Any) -> Metric:
-    """The record of a torchmetrics object: synchronised as over ranks, merged, copied, and written out."""
+    """The record of a torchmetrics object, with its methods to synchronise, merge, copy and serialise."""
+    import torch
+
     collection = _is_collection(metric)
     merges: dict[str, Callable[[Sequence[Metric]], Any]] = {"sync": _synchronise}
     if not collection and _can_merge_state(metric):
@@ -32,7 +34,7 @@ def record(metric: Any) -> Metric:
         forget=lambda: _forget(metric),
         state=lambda: _state(metric),
         members=(lambda: _members(metric)) if collection else None,
-        widen=lambda: metric.set_dtype(_float64()),
+        widen=lambda: metric.set_dtype(torch.float64),
         synchronised=metric.compute,
         to=metric.to,
         device=None if collection else lambda: metric.device,
@@ -40,20 +42,18 @@ def record(metric: Any) -> Metric:
     )
 
 
-def _every(metric: Any) -> Iterator[Any]:
-    """The metric and all metrics inside it, wrapped and composed ones included."""
-    for module in metric.modules():
-        if hasattr(module, "_reductions"):
-            yield module
+def _all_metrics(metric: Any) -> list[Any]:
+    """The metric and all metrics inside it, including wrapped and composed ones."""
+    return [module for module in metric.modules() if hasattr(module, "_reductions")]
 
 
 def _synchronise(ranks: Sequence[Metric]) -> Any:
-    """What compute() gives on rank 0 when every rank computes, through torchmetrics' own synchronisation."""
+    """The value of compute() on rank 0 when every rank computes, with the synchronisation of torchmetrics."""
     metrics = [rank.source for rank in ranks]
     gather = AllGather(len(metrics))
     with ExitStack() as connected:
         for rank, metric in enumerate(metrics):
-            for inner in _every(metric):
+            for inner in _all_metrics(metric):
                 connected.enter_context(_connected(inner, gather.on(rank)))
         return on_ranks([metric.compute for metric in metrics], gather)
 
@@ -69,10 +69,12 @@ def _connected(metric: Any, gather: Callable[..., Any]) -> Iterator[None]:
 
 
 def _can_merge_state(metric: Any) -> bool:
-    own = type(metric).merge_state is not _base().merge_state
+    from torchmetrics import Metric as Base
+
+    own = type(metric).merge_state is not Base.merge_state
     simple = metric.full_state_update is False and not metric.dist_sync_on_step
-    # A metric that holds others keeps its numbers in them, out of the reach of merge_state.
-    return hasattr(metric, "merge_state") and (own or simple) and len(list(_every(metric))) == 1
+    # A metric with inner metrics has its state in them, where merge_state does not find it.
+    return hasattr(metric, "merge_state") and (own or simple) and len(_all_metrics(metric)) == 1
 
 
 def _merge_state(ranks: Sequence[Metric]) -> Any:
@@ -84,32 +86,32 @@ def _merge_state(ranks: Sequence[Metric]) -> Any:
 
 
 def _through_state_dict(metric: Any) -> Any:
-    """A new metric that was given the state dict of this one, after a turn through bytes."""
-    kept = copy.deepcopy(metric)
-    kept.persistent(True)
+    """A copy into which the pickled state dict of this metric was loaded."""
+    saved = copy.deepcopy(metric)
+    saved.persistent(True)
     blank = copy.deepcopy(metric)
     blank.reset()
     blank.persistent(True)
-    blank.load_state_dict(pickle.loads(pickle.dumps(kept.state_dict())))
+    blank.load_state_dict(pickle.loads(pickle.dumps(saved.state_dict())))
     return blank
 
 
 def _forget(metric: Any) -> None:
-    for inner in _every(metric):
+    for inner in _all_metrics(metric):
         inner._computed = None
 
 
 def _state(metric: Any) -> Mapping[str, Any]:
     return {
         f"{i}.{name}" if i else name: getattr(inner, name)
-        for i, inner in enumerate(_every(metric))
+        for i, inner in enumerate(_all_metrics(metric))
         for name in inner._defaults
     }
 
 
 def _members(collection: Any) -> Mapping[str, Metric]:
-    """Each member in a collection of its own, so that it is named as in the whole and shares nothing."""
-    made = {}
+    """Each member in a collection of its own, with the same names and without shared state."""
+    members = {}
     for name, member in collection.items(keep_base=True, copy_state=False):
         alone = type(collection)(
             {name: copy.deepcopy(member)},
@@ -117,21 +119,9 @@ def _members(collection: Any) -> Mapping[str, Metric]:
             postfix=collection.postfix,
             compute_groups=False,
         )
-        made[name] = record(alone)
-    return made
+        members[name] = record(alone)
+    return members
 
 
 def _is_collection(metric: Any) -> bool:
     return any(cls.__qualname__ == "MetricCollection" for cls in type(metric).__mro__)
-
-
-def _base() -> Any:
-    from torchmetrics import Metric as Base
-
-    return Base
-
-
-def _float64() -> Any:
-    import torch
-
-    return torch.float64

@@ -1,4 +1,4 @@
-"""transformers: a `PreTrainedModel` with a head, called as its own evaluation loops call it."""
+"""transformers: a `PreTrainedModel` with a head, called as the evaluation loops of transformers call it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROWWISE = (
 
 
 def record(model: Any) -> Wrapper:
-    """The record of a model: a batch is given by name, and metrics get its logits and the labels of the batch."""
+    """The record of a model: it gets the fields of a batch by name; metrics get the logits and the labels."""
     return Wrapper(
         forward=lambda batch: model(**batch),
         update=_update,
@@ -35,7 +35,7 @@ def record(model: Any) -> Wrapper:
 
 
 def _move(batch: Any, device: str) -> Any:
-    """As its trainer does, by way of accelerate."""
+    """As its trainer does, with accelerate."""
     from accelerate.utils import send_to_device
 
     return send_to_device(batch, device)

@@ -1,7 +1,9 @@
-"""Doing one thing to every tensor in a nest of tuples, lists and dicts."""
+"""Applying a function to every tensor in nested tuples, lists and dicts, copying and overwriting."""
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -33,18 +35,26 @@ def cast_floats(value: Any, dtype: Any) -> Any:
     return each_tensor(value, lambda t: t.to(dtype) if t.is_floating_point() else t)
 
 
-def overwrite(value: Any, noise: Any = None) -> None:
-    """Write other numbers into every tensor and array, and empty every list of texts, in place.
+def detached(value: Any) -> Any:
+    """A copy that shares no memory with the value."""
+    return copy.deepcopy(each_tensor(value, lambda t: t.detach().clone()))
 
-    Every number gets another change: a metric that compares predictions with labels, or ranks them, does not see
-    one that they share.
+
+def overwrite(value: Any, noise: Any = None) -> None:
+    """Write other values into every tensor, array and list of texts of nested containers, in place.
+
+    Every number changes by another amount: a metric that compares predictions with labels, or ranks them, would have
+    the same value after a common change.
     """
     import torch
 
     noise = noise or torch.Generator().manual_seed(0)
     if isinstance(value, torch.Tensor):
+        strides = value.stride() if value.layout == torch.strided else ()
+        for dim in [dim for dim, stride in enumerate(strides) if stride == 0]:
+            value = value.narrow(dim, 0, min(1, value.shape[dim]))  # an expanded value is stored once
         drawn = torch.randn(value.shape, generator=noise).to(value.device)
-        with torch.no_grad():
+        with torch.inference_mode(value.is_inference()), torch.no_grad():
             if value.dtype == torch.bool:
                 value.logical_xor_(drawn > 0)
             elif value.is_floating_point() or value.is_complex():
@@ -57,6 +67,9 @@ def overwrite(value: Any, noise: Any = None) -> None:
     elif isinstance(value, Mapping):
         for item in value.values():
             overwrite(item, noise)
+    elif dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            overwrite(getattr(value, field.name), noise)
     elif isinstance(value, (list, tuple)):
         for item in value:
             overwrite(item, noise)

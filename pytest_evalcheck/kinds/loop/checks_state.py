@@ -12,7 +12,7 @@ from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.process_state import kept, same_random_numbers
 from pytest_evalcheck.kinds.common.subject import Rows
-from pytest_evalcheck.kinds.common.values import detached
+from pytest_evalcheck.kinds.common.tensors import detached
 from pytest_evalcheck.kinds.loop.cases import MODES, DuringTraining, Evaluation, TwoDatasets
 from pytest_evalcheck.kinds.loop.memory import RetainedTensors
 from pytest_evalcheck.kinds.loop.record import LoopData

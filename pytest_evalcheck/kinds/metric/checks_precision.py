@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance
 from pytest_evalcheck.expectations.failures import expect
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.tensors import cast_floats, each_tensor
-from pytest_evalcheck.kinds.common.values import changed_dtypes, resolution
 from pytest_evalcheck.kinds.metric.cases import Cast, LowPrecision
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
@@ -43,7 +45,7 @@ def low_precision_inputs_give_the_float64_value(metric: MetricSubject, case: Low
         # A metric that refuses a dtype with an error reports no wrong number.
         expect(actual).holds(True, about="low precision is refused")
         return
-    eps, usual = max(torch.finfo(dtype).eps, resolution(actual)), metric.tolerance
+    eps, usual = max(torch.finfo(dtype).eps, _resolution(actual)), metric.tolerance
     tolerance = Tolerance(rtol=max(usual.rtol, 4 * eps), atol=max(usual.atol, eps * metric.inputs.unit))
     expect(actual).equals(
         expected, tolerance=tolerance, about=f"the value of {case.rows} {case.dtype} rows, beside the float64 value"
@@ -76,7 +78,30 @@ def a_state_keeps_its_dtype_and_integers_do_not_wrap(metric: MetricSubject, case
         usual.update(arguments)
     if integral:
         expect(live.compute()).equals(usual.compute(), about=f"the value of the same numbers as {case.dtype}")
-    changed = changed_dtypes(before, live.state())
+    changed = _changed_dtypes(before, live.state())
     expect(before).holds(
         not changed, about=f"a state changed its dtype after {case.dtype} inputs", detail="\n".join(changed[:3])
     )
+
+
+def _resolution(value: Any) -> float:
+    """The relative spacing of the coarsest floating dtype in a value: 2**-10 for float16, 2**-7 for bfloat16."""
+    import torch
+
+    spacings = [0.0]
+
+    def record(tensor: Any) -> Any:
+        if tensor.is_floating_point():
+            spacings.append(torch.finfo(tensor.dtype).eps)
+        return tensor
+
+    each_tensor(value, record)
+    return max(spacings)
+
+
+def _changed_dtypes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{name}: {before[name].dtype} became {now.dtype}"
+        for name, now in after.items()
+        if hasattr(now, "dtype") and hasattr(before.get(name), "dtype") and now.dtype != before[name].dtype
+    ]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from pytest_evalcheck.expectations.comparison import EXACT, Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.common.malformed import malformed
-from pytest_evalcheck.kinds.common.tensors import count_tensors, overwrite
-from pytest_evalcheck.kinds.common.values import detached
+from pytest_evalcheck.kinds.common.tensors import count_tensors, detached, overwrite
 from pytest_evalcheck.kinds.metric.cases import Rejected, Stream
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
+from pytest_evalcheck.strategies.samples import Arguments
 
 
 @check("EC204", regimes=("several batches",))
@@ -25,7 +27,7 @@ def reset_restores_the_initial_state(metric: MetricSubject, case: Stream) -> Non
     used = {"updates": metric.fresh().update(*case.cut), "a compute": metric.fresh().update(*case.cut)}
     used["a compute"].compute()
     used["a failed update"] = metric.fresh().update(*case.cut)
-    for batch in malformed(metric.arguments(case.cut[0])).values():
+    for batch in _malformed(metric.arguments(case.cut[0])).values():
         used["a failed update"].try_update(batch)
     if metric.build().forward is not None:
         used["forward"] = metric.fresh()
@@ -154,7 +156,7 @@ def a_rejected_batch_does_not_change_the_state(metric: MetricSubject, case: Reje
     Usual cause: one state is written before the next one is validated; forward resets before it updates.
     Fix: pytest_evalcheck.fixes.SampleStream
     """
-    arguments = malformed(metric.arguments(case.malformed)).get(case.fault)
+    arguments = _malformed(metric.arguments(case.malformed)).get(case.fault)
     if arguments is None:
         inconclusive(f"no batch of {case.fault} can be made")
         return
@@ -169,3 +171,36 @@ def a_rejected_batch_does_not_change_the_state(metric: MetricSubject, case: Reje
         about=f"the value after a batch of {case.fault} was rejected by {case.through}()",
         detail=f"the batch was rejected with: {rejected}",
     )
+
+
+def _malformed(good: Arguments) -> dict[str, Arguments]:
+    """By fault: the arguments with unequal lengths, of another rank, of another type, or with one missing.
+
+    A fault that is impossible for these arguments, such as unequal lengths of a single one, is not included.
+    """
+    values: dict[Any, Any] = {**dict(enumerate(good.args)), **good.kwargs}
+
+    def changed(name: int | str, value: Any) -> Arguments:
+        if isinstance(name, str):
+            return replace(good, kwargs={**good.kwargs, name: value})
+        return replace(good, args=(*good.args[:name], value, *good.args[name + 1 :]))
+
+    batches = {}
+    with_rows = [name for name, value in values.items() if _length(value)]
+    if len(with_rows) > 1:
+        batches["unequal lengths"] = changed(with_rows[0], values[with_rows[0]][:-1])
+    tensors = [name for name, value in values.items() if hasattr(value, "unsqueeze")]
+    if tensors:
+        batches["another rank"] = changed(tensors[0], values[tensors[0]].unsqueeze(0).unsqueeze(-1))
+    if values:
+        last = list(values)[-1]
+        batches["another type"] = changed(last, object())
+        without_last = {name: value for name, value in good.kwargs.items() if name != last}
+        batches["too few arguments"] = Arguments(good.args if good.kwargs else good.args[:-1], without_last)
+    return batches
+
+
+def _length(value: Any) -> int:
+    if hasattr(value, "shape"):
+        return int(value.shape[0]) if len(value.shape) else 0
+    return len(value) if isinstance(value, (list, tuple)) else 0

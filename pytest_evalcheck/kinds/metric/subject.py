@@ -16,8 +16,7 @@ from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.calling import TargetError, attempt
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
-from pytest_evalcheck.kinds.common.tensors import place
-from pytest_evalcheck.kinds.common.values import detached
+from pytest_evalcheck.kinds.common.tensors import detached, place
 from pytest_evalcheck.strategies.samples import Arguments, Bulk
 
 

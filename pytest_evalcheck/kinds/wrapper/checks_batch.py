@@ -6,8 +6,9 @@ from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, refused
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.check import check
+from pytest_evalcheck.kinds.common.tensors import overwrite
 from pytest_evalcheck.kinds.wrapper.cases import Batch, TwoBatches
-from pytest_evalcheck.kinds.wrapper.outputs import overwrite_outputs, plain_copy
+from pytest_evalcheck.kinds.wrapper.outputs import plain_copy
 from pytest_evalcheck.kinds.wrapper.subject import METRIC_INPUTS, WrapperSubject, in_mode
 
 _EXAMPLES = 12
@@ -114,7 +115,7 @@ def outputs_own_their_data(wrapper: WrapperSubject, case: TwoBatches) -> None:
         expect(plain_copy(outputs)).equals(expected, about=f"outputs after another forward{in_mode(mode)}")
         if isinstance(outputs, Raised):
             continue
-        overwrite_outputs(outputs)
+        overwrite(outputs)
         changes = before.changes()
         expect(batch).holds(
             not changes,

@@ -8,9 +8,9 @@ from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.common.malformed import spoiled
 from pytest_evalcheck.kinds.common.process_state import kept
 from pytest_evalcheck.kinds.wrapper.cases import Batch, TwoBatches
+from pytest_evalcheck.kinds.wrapper.malformed import malformed_batches
 from pytest_evalcheck.kinds.wrapper.model_state import (
     ALL_EVALUATE,
     INITIAL_MODES,
@@ -38,8 +38,9 @@ def evaluation_restores_the_state_of_model_and_process(wrapper: WrapperSubject, 
         raise NotApplicable("the wrapper names no model")
     for mode in wrapper.modes:
         good = wrapper.batch(case.samples, mode)
-        corrupted = {f"a batch whose {s.field!r} is {s.fault}": s.batch for s in spoiled(good, wrapper.inputs.labels)}
-        batches = {"a batch": good, "an object that is no batch": object(), **corrupted}
+        bad = malformed_batches(good, wrapper.inputs.labels)
+        malformed = {f"a batch whose {batch.field!r} is {batch.fault}": batch.batch for batch in bad}
+        batches = {"a batch": good, "an object that is no batch": object(), **malformed}
         for name in INITIAL_MODES:
             live = wrapper.fresh()  # one for all batches: each must restore the state for the next
             set_initial_modes(live.record.model, name)
@@ -72,7 +73,7 @@ def a_malformed_batch_is_rejected_and_the_next_one_scored(wrapper: WrapperSubjec
             continue
         for bad in batches:
             live = wrapper.fresh()
-            problem = bad.unanswered(live.scores(bad.batch), good, wrapper.tolerance)
+            problem = bad.problem(live.scores(bad.batch), good, wrapper.tolerance)
             about = f"{bad.field!r} is {bad.fault}{in_mode(mode)}"
             expect(bad.fault).holds(not problem, about=f"where {about}, {problem}")
             again = live.scores(wrapper.batch(case.samples, mode))

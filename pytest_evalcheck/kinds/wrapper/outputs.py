@@ -9,7 +9,6 @@ from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure
-from pytest_evalcheck.kinds.common.tensors import overwrite
 
 
 def plain_copy(outputs: Any) -> Any:
@@ -38,29 +37,6 @@ class Opaque(str):
 def has_no_values(copied: Any) -> bool:
     """Whether a `plain_copy` holds no value that could be compared."""
     return all(isinstance(value, Opaque) for _, value in leaves(copied))
-
-
-def overwrite_outputs(outputs: Any, noise: Any = None) -> None:
-    """Write other values into all outputs in place, where they are writable."""
-    import torch
-
-    noise = noise or torch.Generator().manual_seed(0)
-    if _is_tensor(outputs):
-        for dim in [dim for dim, stride in enumerate(outputs.stride()) if stride == 0]:
-            outputs = outputs.narrow(dim, 0, min(1, outputs.shape[dim]))  # an expanded value is stored once
-        with torch.inference_mode(outputs.is_inference()):
-            overwrite(outputs, noise)
-    elif isinstance(outputs, Mapping):
-        for value in outputs.values():
-            overwrite_outputs(value, noise)
-    elif dataclasses.is_dataclass(outputs):
-        for field in dataclasses.fields(outputs):
-            overwrite_outputs(getattr(outputs, field.name), noise)
-    elif isinstance(outputs, (list, tuple)) and not all(isinstance(item, str) for item in outputs):
-        for value in outputs:
-            overwrite_outputs(value, noise)
-    else:
-        overwrite(outputs, noise)
 
 
 def leaves(copied: Any, path: str = "outputs") -> Iterator[tuple[str, Any]]:

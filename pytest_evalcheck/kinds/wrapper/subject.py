@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 from pytest_evalcheck.expectations.comparison import Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.calling import TargetError, attempt
-from pytest_evalcheck.kinds.common.malformed import Spoiled, spoiled, without
 from pytest_evalcheck.kinds.common.process_state import kept
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.common.tensors import each_tensor
+from pytest_evalcheck.kinds.wrapper.malformed import MalformedBatch, malformed_batches, without_field
 from pytest_evalcheck.kinds.wrapper.outputs import (
     PaddedOutputs,
     RecordingMetric,
@@ -212,19 +212,19 @@ class WrapperSubject(Subject):
         Raises:
             NotApplicable: where the wrapper feeds no metric, or its batches are no mappings.
         """
-        batch = without(self.batch(rows, mode), self.inputs.labels)
+        batch = without_field(self.batch(rows, mode), self.inputs.labels)
         if batch is None or self.record.update is None:
             raise NotApplicable("its batches are no mappings" if batch is None else "the wrapper feeds no metric")
         return batch
 
-    def malformed(self, rows: Rows, mode: str, good: Mapping[str, Any]) -> list[Spoiled]:
+    def malformed(self, rows: Rows, mode: str, good: Mapping[str, Any]) -> list[MalformedBatch]:
         """New batches of these samples with a field missing or malformed; labels only where they are needed."""
         batch, fields = self.batch(rows, mode), self._collated(rows)
-        unlabelled = without(batch, self.inputs.labels)
+        unlabelled = without_field(batch, self.inputs.labels)
         needed = unlabelled is None or difference(self.fresh().scores(unlabelled), dict(good), self.tolerance)
         return [
             bad
-            for bad in spoiled(batch, self.inputs.labels)
+            for bad in malformed_batches(batch, self.inputs.labels)
             if (bad.field in fields if bad.fault == "missing" else needed)  # a mode may add fields of its own
         ]
 

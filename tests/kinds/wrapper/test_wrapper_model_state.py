@@ -11,7 +11,7 @@ from torch import nn
 from wrapper_subjects import IMAGES, subject
 
 from fixtures.gallery.wrappers_correct import EvaluatesByItself, ScoresLabels
-from pytest_evalcheck.kinds.common.malformed import spoiled, without
+from pytest_evalcheck.kinds.wrapper.malformed import malformed_batches, without_field
 from pytest_evalcheck.kinds.wrapper.model_state import (
     ALL_EVALUATE,
     INITIAL_MODES,
@@ -20,9 +20,9 @@ from pytest_evalcheck.kinds.wrapper.model_state import (
 )
 
 
-def test_every_field_of_a_batch_is_corrupted() -> None:
+def test_every_field_of_a_batch_is_missing_once() -> None:
     good = {"x": torch.zeros(3, 2), "labels": torch.tensor([1, 2, 0])}
-    made = {(bad.field, bad.fault): bad.batch for bad in spoiled(good, "labels")}
+    made = {(bad.field, bad.fault): bad.batch for bad in malformed_batches(good, "labels")}
     assert list(made) == [
         ("x", "missing"),
         ("labels", "missing"),
@@ -32,10 +32,10 @@ def test_every_field_of_a_batch_is_corrupted() -> None:
     assert list(made["x", "missing"]) == ["labels"]
     assert made["labels", "of another length"]["labels"].tolist() == [1]  # what is broadcast most easily
     assert made["labels", "of another dtype"]["labels"].dtype == torch.float32
-    _, short, _ = spoiled({"labels": torch.tensor([1])}, "labels")
+    _, short, _ = malformed_batches({"labels": torch.tensor([1])}, "labels")
     assert short.batch["labels"].shape == (0,)
-    assert spoiled((1, 2), "labels") == []
-    assert (without({"a": 1}, "b"), without((1,), 0)) == (None, None)
+    assert malformed_batches((1, 2), "labels") == []
+    assert (without_field({"a": 1}, "b"), without_field((1,), 0)) == (None, None)
 
 
 def test_labels_that_are_not_needed_may_be_anything() -> None:

@@ -14,13 +14,13 @@ from wrapper_subjects import subject
 from fixtures.gallery.wrappers_texts import LanguageModel, Tagger
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure
+from pytest_evalcheck.kinds.common.tensors import overwrite
 from pytest_evalcheck.kinds.wrapper.outputs import (
     Opaque,
     PaddedOutputs,
     compare_shapes,
     has_no_values,
     leaves,
-    overwrite_outputs,
     plain_copy,
     row,
     rowwise,
@@ -98,7 +98,7 @@ def test_all_outputs_are_overwritten() -> None:
         "none": None,
     }
     before = _writable(outputs)
-    overwrite_outputs(outputs)
+    overwrite(outputs)
     unchanged = [a for a, b in zip(before, _writable(outputs), strict=True) if a == b]
     assert unchanged == [[[], [], []]]
 

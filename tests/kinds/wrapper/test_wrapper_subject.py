@@ -14,7 +14,8 @@ from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.calling import TargetError
-from pytest_evalcheck.kinds.wrapper.outputs import RecordingMetric, overwrite_outputs
+from pytest_evalcheck.kinds.common.tensors import overwrite
+from pytest_evalcheck.kinds.wrapper.outputs import RecordingMetric
 from pytest_evalcheck.kinds.wrapper.subject import METRIC_INPUTS, LiveWrapper, WrapperSubject, in_mode
 
 
@@ -93,7 +94,7 @@ def test_results_are_copies() -> None:
     live, batch = wrapper.fresh(), wrapper.batch(IMAGES)
     results = live.evaluate(batch)
     again = live.evaluate(batch)
-    overwrite_outputs(results)
+    overwrite(results)
     assert not torch.equal(results["outputs"]["logits"], again["outputs"]["logits"])
     assert torch.equal(live.evaluate(batch)["outputs"]["logits"], again["outputs"]["logits"])
 

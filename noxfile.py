@@ -14,10 +14,7 @@ nox.options.error_on_missing_interpreters = True
 
 ONE_FILE = "fixtures/targets/evalcheck_torchmetrics_aggregation.py"
 # The tests of what is done with pytest and Hypothesis; the others are run once, in the environment of the README.
-ABOUT_THEM = (
-    *("bad_input", "collecting", "decoder_cases", "failures", "fixtures", "hostile", "idle", "literals"),
-    *("models_strategies", "run", "strategies", "wrapper_cases"),
-)
+ABOUT_THEM = ("engine", "integration", "kinds/test_hostile.py", "kinds/test_registry.py", "reports", "strategies")
 RELEASES = {
     # The oldest that pyproject.toml admits, and the newest there are.
     "oldest": ("pytest==8.0.*", "hypothesis==6.115.*"),
@@ -58,7 +55,7 @@ def lint(session: nox.Session) -> None:
 def releases(session: nox.Session, release: str) -> None:
     """Those tests with the oldest and the newest pytest and hypothesis."""
     _over_the_readmes(session, *RELEASES[release])
-    tests = [f"tests/test_{name}.py" for name in ABOUT_THEM] + ["tests/reports"]
+    tests = [f"tests/{name}" for name in ABOUT_THEM]
     # With the oldest it is seen, too, that the planted bugs are found.
     tests += ["tests/test_gallery.py::test_a_bug_is_caught_by_its_check"] if release == "oldest" else []
     session.run("pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *tests)

@@ -2,14 +2,18 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Generator
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
 import torch
 import torch.distributed
 from hypothesis import settings
-from target_files import Suite
+from target_files import HEADER
 from torch.overrides import _get_current_function_mode_stack
+
+if TYPE_CHECKING:
+    from pytest_evalcheck.testing import Project
 
 # pytester forgets the modules that a run in this process imported; ours must stay the same between runs,
 # and torch cannot be imported twice.
@@ -61,8 +65,7 @@ def one_seed_for_all(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
 
 
 @pytest.fixture
-def suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Suite:
-    # One seed for all: what these tests say of drawn cases must not flicker.
-    monkeypatch.setenv("PYTEST_ADDOPTS", "--hypothesis-seed=1")
-    monkeypatch.delenv("CI", raising=False)  # there pytest prints the first lines of failures twice
-    return Suite(pytester)
+def project(evalcheck_project: Project) -> Project:
+    """A project whose files begin with the metrics and samples that most tests use."""
+    evalcheck_project.header = HEADER
+    return evalcheck_project

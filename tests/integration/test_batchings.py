@@ -9,11 +9,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from target_files import Suite
 
 from pytest_evalcheck.expectations.comparison import Tolerance
 from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.integration.batchings import batchings
+from pytest_evalcheck.testing import Project
 
 DATA = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]
 
@@ -200,8 +200,8 @@ class TestAgree:
             batchings(DATA, tensor).agree(3)  # type: ignore[arg-type]
 
 
-def test_the_fixture(suite: Suite) -> None:
-    suite.write(
+def test_the_fixture(project: Project) -> None:
+    project.write(
         """
         import torch
 
@@ -218,6 +218,6 @@ def test_the_fixture(suite: Suite) -> None:
         name="test_example.py",
         header="",
     )
-    result = suite.run(code=1, evalcheck=False)
+    result = project.run(code=1, evalcheck=False)
     assert result.outcomes == {"passed": 1, "failed": 1}
-    result.said("CheckFailure: the value over 'last batch of one'", "batches=[[0, 1], [2]]")
+    result.shows("CheckFailure: the value over 'last batch of one'", "batches=[[0, 1], [2]]")

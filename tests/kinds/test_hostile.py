@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from target_files import Suite
 
 import pytest_evalcheck as ec
 from fixtures.gallery import hostile
@@ -24,6 +23,7 @@ from fixtures.gallery.metrics_plain import running_sum
 from fixtures.gallery.scorers_correct import Numbers
 from fixtures.gallery.table import target
 from fixtures.gallery.wrappers_correct import ImageClassifier
+from pytest_evalcheck.testing import Project
 
 ROOT = Path(__file__).resolve().parents[2]
 each = pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_the_next_cell_starts_clean(specimen: Hostile) -> None:
     assert report.count("kept") == 1, report.cells[0].screen
 
 
-def test_a_cause_that_checks_share_is_reported_once(suite: Suite) -> None:
-    suite.write("from fixtures.gallery.hostile import leaks_a_seed")
-    result = suite.run("--evalcheck-select=EC201,EC202,EC205", code=1)
-    result.said("3 promises: 0 kept, 3 broken", "the same as in cutting_the_stream_does_not_change_the_value")
+def test_a_cause_that_checks_share_is_reported_once(project: Project) -> None:
+    project.write("from fixtures.gallery.hostile import leaks_a_seed")
+    result = project.run("--evalcheck-select=EC201,EC202,EC205", code=1)
+    result.shows("3 promises: 0 kept, 3 broken", "the same as in cutting_the_stream_does_not_change_the_value")
     failures = result.text.split("short test summary")[0]  # which repeats the first line of each, whole under CI
     assert failures.count("EC201 cutting_the_stream") == 1
 
@@ -96,27 +96,27 @@ def test_output_of_a_wrapper_is_no_failure(capsys: pytest.CaptureFixture[str]) -
     assert "50%" in capsys.readouterr().err
 
 
-def test_a_process_that_dies_takes_only_its_cell(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_dies_takes_only_its_cell(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    suite.write(
+    project.write(
         """
         from fixtures.gallery.hostile import kills_its_process
         from fixtures.gallery.metrics_plain import running_sum
         """
     )
-    result = suite.run("--evalcheck-select=EC201", code=1)
-    result.said("the process of the cell died", "exit code 7, without a report", "2 promises: 1 kept, 1 broken")
+    result = project.run("--evalcheck-select=EC201", code=1)
+    result.shows("the process of the cell died", "exit code 7, without a report", "2 promises: 1 kept, 1 broken")
 
 
-def test_hostile_targets_leave_the_others_alone(suite: Suite, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_targets_leave_the_others_alone(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     names = [s.target.name for s in HOSTILE if s.check == "EC201"]
-    suite.write(
+    project.write(
         f"""
         from fixtures.gallery.hostile import {", ".join(names)}
         from fixtures.gallery.metrics_plain import running_sum
         """
     )
     # In a process of its own: one of them makes torch import what cannot be imported twice.
-    result = suite.spawn("--evalcheck", "--evalcheck-select=EC201", code=1)
-    result.said(f"{len(names) + 1} promises: 1 kept, {len(names)} broken")
+    result = project.spawn("--evalcheck", "--evalcheck-select=EC201", code=1)
+    result.shows(f"{len(names) + 1} promises: 1 kept, {len(names)} broken")

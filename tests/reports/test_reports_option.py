@@ -62,12 +62,12 @@ def test_html_without_jinja2_is_an_error_before_the_run(monkeypatch):
     assert parse("json=out.json") == ("json", Path("out.json"))
 
 
-def test_html_without_jinja2_runs_no_cell(suite):
-    suite.write("open('collected', 'w')")
-    (suite.pytester.path / "without_jinja2.py").write_text("import sys; sys.modules['jinja2'] = None")
-    result = suite.spawn("--evalcheck", "-p", "without_jinja2", "--evalcheck-report=html=page.html", code=4)
+def test_html_without_jinja2_runs_no_cell(project):
+    project.write("open('collected', 'w')")
+    (project.pytester.path / "without_jinja2.py").write_text("import sys; sys.modules['jinja2'] = None")
+    result = project.spawn("--evalcheck", "-p", "without_jinja2", "--evalcheck-report=html=page.html", code=4)
     assert "pip install 'pytest-evalcheck[html]'" in result.errors
-    assert not (suite.pytester.path / "collected").exists()
+    assert not (project.pytester.path / "collected").exists()
 
 
 def test_a_place_that_can_be_written_is_left_as_it_was(tmp_path):

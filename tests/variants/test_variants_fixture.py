@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import torch
-from target_files import Suite
 
 import pytest_evalcheck as ec
 from pytest_evalcheck.expectations.failures import CheckFailure
+from pytest_evalcheck.testing import Project
 from pytest_evalcheck.variants.runs import variants
 
 SAMPLES = [(place % 3, place / 50) for place in range(100)]
@@ -117,19 +117,19 @@ def test_missing_scores_are_an_error() -> None:
         found.loss("b")
 
 
-def test_the_example_of_the_documentation_runs(suite: Suite) -> None:
+def test_the_example_of_the_documentation_runs(project: Project) -> None:
     text = (Path(__file__).parents[2] / "docs" / "variants.md").read_text(encoding="utf-8")
     (example,) = [
         body for body in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S) if "# test_faster.py" in body
     ]
-    suite.write(example, name="test_faster.py", header="")
-    result = suite.run("-s", code=0, evalcheck=False)
+    project.write(example, name="test_faster.py", header="")
+    result = project.run("-s", code=0, evalcheck=False)
     assert result.outcomes == {"passed": 1}
-    result.said("samples/s")
+    result.shows("samples/s")
 
 
-def test_it_is_a_fixture(suite: Suite) -> None:
-    suite.write(
+def test_it_is_a_fixture(project: Project) -> None:
+    project.write(
         """
         def evaluate(samples, times=1):
             return sum(samples) * times
@@ -143,6 +143,6 @@ def test_it_is_a_fixture(suite: Suite) -> None:
         name="test_ordinary.py",
         header="",
     )
-    result = suite.run(code=1, evalcheck=False)
+    result = project.run(code=1, evalcheck=False)
     assert result.outcomes == {"passed": 1, "failed": 1}
-    result.said("the value of 'twice'")
+    result.shows("the value of 'twice'")

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from target_files import Suite
+
+from pytest_evalcheck.testing import Project
 
 
 class TestInATest:
-    def test_the_guard_within_with(self, suite: Suite) -> None:
-        suite.write(
+    def test_the_guard_within_with(self, project: Project) -> None:
+        project.write(
             """
             def test_kept(evalcheck_unchanged):
                 with evalcheck_unchanged({"labels": [1, 2]}) as batch:
@@ -23,12 +24,12 @@ class TestInATest:
             name="test_example.py",
             header="",
         )
-        result = suite.run(code=1, evalcheck=False)
+        result = project.run(code=1, evalcheck=False)
         assert result.outcomes == {"passed": 1, "failed": 1}
-        result.said("CheckFailure: the inputs was changed", "inputs['labels'] is gone")
+        result.shows("CheckFailure: the inputs was changed", "inputs['labels'] is gone")
 
-    def test_the_guard_until_the_end_of_the_test(self, suite: Suite) -> None:
-        suite.write(
+    def test_the_guard_until_the_end_of_the_test(self, project: Project) -> None:
+        project.write(
             """
             import torch
 
@@ -43,12 +44,12 @@ class TestInATest:
             name="test_example.py",
             header="",
         )
-        result = suite.run(code=1, evalcheck=False)
+        result = project.run(code=1, evalcheck=False)
         assert result.outcomes == {"passed": 2, "errors": 1}
-        result.said("ERROR at teardown of test_broken", "batch['labels'][0, 1]: 7 became -100")
+        result.shows("ERROR at teardown of test_broken", "batch['labels'][0, 1]: 7 became -100")
 
-    def test_every_batch_that_changed_is_told(self, suite: Suite) -> None:
-        suite.write(
+    def test_every_batch_that_changed_is_told(self, project: Project) -> None:
+        project.write(
             """
             def test_broken(evalcheck_unchanged):
                 first, second = {"n": 1}, {"n": 1}
@@ -59,7 +60,7 @@ class TestInATest:
             name="test_example.py",
             header="",
         )
-        suite.run(code=1, evalcheck=False).said("first['n']: 1 became 2", "second['n']: 1 became 2")
+        project.run(code=1, evalcheck=False).shows("first['n']: 1 became 2", "second['n']: 1 became 2")
 
     def test_the_guard_brings_no_torch_into_a_test_without_tensors(self, pytester: pytest.Pytester) -> None:
         pytester.makeconftest(

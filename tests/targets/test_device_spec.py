@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from target_files import CORRECT, Suite
+from target_files import CORRECT
 
 import pytest_evalcheck as ec
 from fixtures.gallery.correct import MeanSquaredError
@@ -19,6 +19,7 @@ from fixtures.gallery.table import target
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.targets import device_spec
+from pytest_evalcheck.testing import Project
 
 ON_DEVICE = """
 import torch
@@ -106,26 +107,26 @@ def test_as_many_devices_as_are_needed() -> None:
     assert not torch.cuda.is_available()
 
 
-def test_a_run_without_options_tries_accelerators_too(suite: Suite) -> None:
-    suite.write(ON_DEVICE)
-    result = suite.run("--evalcheck-select=EC201,EC606", "-v", code=0)
-    result.said("[cpu]", "[sim:cuda]", "[sim:mps]", "1 target, 3 promises: 3 kept")
+def test_a_run_without_options_tries_accelerators_too(project: Project) -> None:
+    project.write(ON_DEVICE)
+    result = project.run("--evalcheck-select=EC201,EC606", "-v", code=0)
+    result.shows("[cpu]", "[sim:cuda]", "[sim:mps]", "1 target, 3 promises: 3 kept")
 
 
-def test_every_check_runs_on_every_device_that_is_asked_for(suite: Suite) -> None:
-    suite.write(ON_DEVICE)
-    result = suite.run("--evalcheck-select=EC201,EC606", "--evalcheck-device=cpu,sim:mps", "-v", code=0)
-    result.said("value[cpu]", "value[sim:mps]", "of_the_cpu[sim:mps]").never_said("of_the_cpu[cpu]")
+def test_every_check_runs_on_every_device_that_is_asked_for(project: Project) -> None:
+    project.write(ON_DEVICE)
+    result = project.run("--evalcheck-select=EC201,EC606", "--evalcheck-device=cpu,sim:mps", "-v", code=0)
+    result.shows("value[cpu]", "value[sim:mps]", "of_the_cpu[sim:mps]").lacks("of_the_cpu[cpu]")
     for mark, count in (("mps", 2), ("simulated", 2), ("cpu", 1), ("cuda", 0)):
         options = ["--evalcheck-select=EC201,EC606", "--evalcheck-device=cpu,sim:mps", "-m", mark]
-        assert suite.run(*options).outcomes.get("passed", 0) == count
+        assert project.run(*options).outcomes.get("passed", 0) == count
 
 
-def test_a_failure_on_a_device_says_what_crossed_and_how_to_see_it_again(suite: Suite, tmp_path: Path) -> None:
-    suite.write(SLOW)
+def test_a_failure_on_a_device_says_what_crossed_and_how_to_see_it_again(project: Project, tmp_path: Path) -> None:
+    project.write(SLOW)
     report = tmp_path / "report.json"
-    result = suite.run("--evalcheck-select=EC607", f"--evalcheck-report=json={report}", code=1)
-    result.said("on sim:mps", "1 syncs in update(), 0 are allowed", "between devices", "devices.py")
+    result = project.run("--evalcheck-select=EC607", f"--evalcheck-report=json={report}", code=1)
+    result.shows("on sim:mps", "1 syncs in update(), 0 are allowed", "between devices", "devices.py")
     cells = json.loads(report.read_text())["cells"]
     assert {cell["device"] for cell in cells} == {"sim:cuda", "sim:mps"}
     for cell in cells:
@@ -133,8 +134,8 @@ def test_a_failure_on_a_device_says_what_crossed_and_how_to_see_it_again(suite: 
         assert all(transfer["bytes"] for transfer in cell["ledger"]["transfers"])
     for command in result.reproduce:
         assert "--evalcheck-device" not in command  # auto tries it there
-        again = suite.run(*command.replace("'", "").split()[2:], code=1)
-        again.said("1 promise: 0 kept, 1 broken")
+        again = project.run(*command.replace("'", "").split()[2:], code=1)
+        again.shows("1 promise: 0 kept, 1 broken")
 
 
 def test_a_kept_promise_says_how_much_crossed() -> None:
@@ -153,9 +154,9 @@ def test_a_target_that_takes_no_device_is_not_judged_on_one() -> None:
     assert {(cell.outcome, cell.reason) for cell in cells} == {("not applicable", "its factory takes no device")}
 
 
-def test_inputs_without_tensors_have_nothing_on_a_device(suite: Suite) -> None:
-    suite.write(CORRECT)
-    suite.run("--evalcheck-select=EC6", "-rs").said("its inputs hold no tensors")
+def test_inputs_without_tensors_have_nothing_on_a_device(project: Project) -> None:
+    project.write(CORRECT)
+    project.run("--evalcheck-select=EC6", "-rs").shows("its inputs hold no tensors")
 
 
 def test_a_known_failure_may_be_about_one_kind_of_device() -> None:
@@ -266,16 +267,16 @@ def test_afterwards():
 """
 
 
-def test_ordinary_tests_run_on_the_devices_of_the_run(suite: Suite) -> None:
-    (suite.pytester.path / "test_ordinary.py").write_text(ORDINARY)
-    result = suite.run("-v", evalcheck=False, code=0)
-    result.said("test_on_every_device[cpu]", "test_on_every_device[sim:cuda]", "test_on_every_device[sim:mps]")
+def test_ordinary_tests_run_on_the_devices_of_the_run(project: Project) -> None:
+    (project.pytester.path / "test_ordinary.py").write_text(ORDINARY)
+    result = project.run("-v", evalcheck=False, code=0)
+    result.shows("test_on_every_device[cpu]", "test_on_every_device[sim:cuda]", "test_on_every_device[sim:mps]")
     assert result.outcomes == {"passed": 5}
-    assert suite.run("--evalcheck-device=sim:mps", evalcheck=False, code=0).outcomes == {"passed": 3}
-    assert suite.run("-m", "simulated", evalcheck=False, code=0).outcomes == {"passed": 2, "deselected": 3}
-    absent = suite.run("--evalcheck-device=cuda:7", "-rs", evalcheck=False, code=0)
-    absent.said("not run on cuda:7: this machine has 0 CUDA devices")
-    suite.run("--evalcheck-device=gpu", evalcheck=False).said("device 'gpu'; expected")
+    assert project.run("--evalcheck-device=sim:mps", evalcheck=False, code=0).outcomes == {"passed": 3}
+    assert project.run("-m", "simulated", evalcheck=False, code=0).outcomes == {"passed": 2, "deselected": 3}
+    absent = project.run("--evalcheck-device=cuda:7", "-rs", evalcheck=False, code=0)
+    absent.shows("not run on cuda:7: this machine has 0 CUDA devices")
+    project.run("--evalcheck-device=gpu", evalcheck=False).shows("device 'gpu'; expected")
 
 
 class RefusesAll(OnDevice):

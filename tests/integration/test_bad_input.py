@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from target_files import CORRECT, Suite
+from target_files import CORRECT
+
+from pytest_evalcheck.testing import Project
 
 ONE = "--evalcheck-select=EC201"
 ALL_KEPT = "1 target, 1 promise: 1 kept"
@@ -29,7 +31,7 @@ ALL_KEPT = "1 target, 1 promise: 1 kept"
             ["known_failures names no check: 'EC2O1'; did you mean 'EC2"],
         ),
         (
-            "inputs=numbers, not_applicable={'reset_gives_back_a_metric': 'x'}",
+            "inputs=numbers, not_applicable={'reset_restores_initial_state': 'x'}",
             "(device)",
             ["did you mean 'reset_restores_the_initial_state'?"],
         ),
@@ -56,34 +58,38 @@ ALL_KEPT = "1 target, 1 promise: 1 kept"
         ("inputs=numbers", "(*args)", ["the factory takes *args; expected `device` and fixtures by name"]),
     ],
 )
-def test_a_wrong_target_is_one_collection_error(suite: Suite, decorator: str, factory: str, said: list[str]) -> None:
+def test_a_wrong_target_is_one_collection_error(
+    project: Project, decorator: str, factory: str, said: list[str]
+) -> None:
     source = f"@ec.metric({decorator})\ndef wrong{factory}:\n    return ec.Metric.of(Mean())\n"
-    result = suite.write(source, CORRECT).run(ONE, code=1)
-    line = (suite.pytester.path / "evalcheck_example.py").read_text().splitlines().index(f"@ec.metric({decorator})") + 1
-    result.said(f"evalcheck_example.py:{line}: target wrong: ", *said, ALL_KEPT)
+    result = project.write(source, CORRECT).run(ONE, code=1)
+    line = (project.pytester.path / "evalcheck_example.py").read_text().splitlines().index(
+        f"@ec.metric({decorator})"
+    ) + 1
+    result.shows(f"evalcheck_example.py:{line}: target wrong: ", *said, ALL_KEPT)
     assert result.outcomes == {"passed": 1, "errors": 1}
 
 
-def test_a_decorated_class_is_refused(suite: Suite) -> None:
-    suite.write("@ec.metric(inputs=numbers)\nclass wrong: pass\n", CORRECT)
-    suite.run(ONE, code=1).said("a target is a decorated function", ALL_KEPT)
+def test_a_decorated_class_is_refused(project: Project) -> None:
+    project.write("@ec.metric(inputs=numbers)\nclass wrong: pass\n", CORRECT)
+    project.run(ONE, code=1).shows("a target is a decorated function", ALL_KEPT)
 
 
-def test_two_targets_of_one_name(suite: Suite) -> None:
-    result = suite.write(CORRECT, CORRECT.replace("Mean()", "Mean() "), CORRECT.replace("def mean", "def other")).run(
+def test_two_targets_of_one_name(project: Project) -> None:
+    result = project.write(CORRECT, CORRECT.replace("Mean()", "Mean() "), CORRECT.replace("def mean", "def other")).run(
         ONE, code=1
     )
-    result.said("target mean: 2 functions have this name (lines ", "only the last one would run", ALL_KEPT)
+    result.shows("target mean: 2 functions have this name (lines ", "only the last one would run", ALL_KEPT)
 
 
-def test_no_target_file(suite: Suite) -> None:
-    suite.run(code=5).said("no target was run", "evalcheck_*.py")
+def test_no_target_file(project: Project) -> None:
+    project.run(code=5).shows("no target was run", "evalcheck_*.py")
 
 
-def test_a_file_that_fails_to_import(suite: Suite) -> None:
-    suite.write("import no_such_library", name="evalcheck_other.py").write(CORRECT)
-    result = suite.run(ONE, code=1)
-    result.said("No module named 'no_such_library'", "evalcheck_other.py", ALL_KEPT)
+def test_a_file_that_fails_to_import(project: Project) -> None:
+    project.write("import no_such_library", name="evalcheck_other.py").write(CORRECT)
+    result = project.run(ONE, code=1)
+    result.shows("No module named 'no_such_library'", "evalcheck_other.py", ALL_KEPT)
 
 
 @pytest.mark.parametrize(
@@ -101,10 +107,10 @@ def test_a_file_that_fails_to_import(suite: Suite) -> None:
         ("return 7", ["the factory returned an object of type builtins.int"]),
     ],
 )
-def test_a_factory_that_gives_no_metric(suite: Suite, body: str, said: list[str]) -> None:
+def test_a_factory_that_gives_no_metric(project: Project, body: str, said: list[str]) -> None:
     source = f"@ec.metric(inputs=numbers)\ndef wrong(device):\n    {body}\n"
-    result = suite.write(source, CORRECT).run(ONE, code=1)
-    result.said(*said, "2 targets, 2 promises: 1 kept, 1 broken")
+    result = project.write(source, CORRECT).run(ONE, code=1)
+    result.shows(*said, "2 targets, 2 promises: 1 kept, 1 broken")
 
 
 @pytest.mark.parametrize(
@@ -118,13 +124,13 @@ def test_a_factory_that_gives_no_metric(suite: Suite, body: str, said: list[str]
         ("st.builds(object)", ["a sample is not plain Python", "make tensors in the collate"]),
     ],
 )
-def test_a_strategy_that_draws_nothing_of_use(suite: Suite, inputs: str, said: list[str]) -> None:
+def test_a_strategy_that_draws_nothing_of_use(project: Project, inputs: str, said: list[str]) -> None:
     source = f"""
     odd = es.samples({inputs}, collate=lambda rows: (rows,))
     @ec.metric(inputs=odd)
     def wrong(device): return ec.Metric.of(Mean())
     """
-    suite.write(source, CORRECT).run(ONE, code=1).said(*said, "1 kept, 1 broken")
+    project.write(source, CORRECT).run(ONE, code=1).shows(*said, "1 kept, 1 broken")
 
 
 @pytest.mark.parametrize(
@@ -134,26 +140,26 @@ def test_a_strategy_that_draws_nothing_of_use(suite: Suite, inputs: str, said: l
         ("lambda rows: rows", ["collate returned list", "For a single argument return `(batch,)`"]),
     ],
 )
-def test_a_collate_that_fails(suite: Suite, collate: str, said: list[str]) -> None:
+def test_a_collate_that_fails(project: Project, collate: str, said: list[str]) -> None:
     source = f"""
     odd = es.samples(st.integers(0, 9), collate={collate})
     @ec.metric(inputs=odd)
     def wrong(device): return ec.Metric.of(Mean())
     """
-    suite.write(source, CORRECT).run(ONE, code=1).said(*said, "1 kept, 1 broken")
+    project.write(source, CORRECT).run(ONE, code=1).shows(*said, "1 kept, 1 broken")
 
 
-def test_a_metric_that_refuses_everything_is_not_green(suite: Suite) -> None:
+def test_a_metric_that_refuses_everything_is_not_green(project: Project) -> None:
     source = """
     class Refuses(Mean):
         def update(self, values): raise TypeError("tensors only")
     @ec.metric(inputs=numbers)
     def refuses(device): return ec.Metric.of(Refuses())
     """
-    suite.write(source).run(ONE, code=1).said("every case was refused", "update raised TypeError: tensors only")
+    project.write(source).run(ONE, code=1).shows("every case was refused", "update raised TypeError: tensors only")
 
 
-def test_a_check_that_raises_is_told_apart_from_a_broken_promise(suite: Suite) -> None:
+def test_a_check_that_raises_is_told_apart_from_a_broken_promise(project: Project) -> None:
     source = '''
     from pytest_evalcheck.kinds.metric.cases import Stream
     from pytest_evalcheck.kinds.metric.subject import MetricSubject
@@ -170,19 +176,19 @@ def test_a_check_that_raises_is_told_apart_from_a_broken_promise(suite: Suite) -
     @ec.metric(inputs=numbers, extra_checks=[divides, compares_nothing])
     def mean(device): return ec.Metric.of(Mean())
     '''
-    result = suite.write(source).run("--evalcheck-select=EC201,MY", code=1)
-    result.said(
+    result = project.write(source).run("--evalcheck-select=EC201,MY", code=1)
+    result.shows(
         "the check itself raised an error", "ZeroDivisionError", "the check compared nothing", "1 kept, 2 broken"
     )
 
 
-def test_a_target_of_which_nothing_is_tried_is_an_error(suite: Suite) -> None:
+def test_a_target_of_which_nothing_is_tried_is_an_error(project: Project) -> None:
     source = """
     from pytest_evalcheck.kinds.registry import shipped
     @ec.metric(inputs=numbers, not_applicable={made.code: "no reason at all" for made in shipped() if "metric" in made.kinds})
     def silent(device): return ec.Metric.of(Mean())
     """
-    suite.write(source, CORRECT).run(code=1).said("ERROR: no promise of evalcheck_example.py::silent was tried")
+    project.write(source, CORRECT).run(code=1).shows("ERROR: no promise of evalcheck_example.py::silent was tried")
 
 
 @pytest.mark.parametrize(
@@ -201,26 +207,28 @@ def test_a_target_of_which_nothing_is_tried_is_an_error(suite: Suite) -> None:
         ("--evalcheck-report=json=.", "is a folder"),
     ],
 )
-def test_an_option_that_cannot_be_meant_is_a_usage_error(suite: Suite, option: str, said: str) -> None:
-    suite.write(CORRECT).run(option, code=4).said(said)
+def test_an_option_that_cannot_be_meant_is_a_usage_error(project: Project, option: str, said: str) -> None:
+    project.write(CORRECT).run(option, code=4).shows(said)
 
 
-def test_options_that_do_nothing_alone_say_so(suite: Suite) -> None:
-    suite.write(CORRECT).run(ONE, evalcheck=False, code=4).said("--evalcheck-select does nothing without --evalcheck")
+def test_options_that_do_nothing_alone_say_so(project: Project) -> None:
+    project.write(CORRECT).run(ONE, evalcheck=False, code=4).shows(
+        "--evalcheck-select does nothing without --evalcheck"
+    )
 
 
-def test_explaining_a_check_that_does_not_exist(suite: Suite) -> None:
-    suite.run("--evalcheck-explain=EC777", code=4).said("no check has a code or name that begins with 'EC777'")
+def test_explaining_a_check_that_does_not_exist(project: Project) -> None:
+    project.run("--evalcheck-explain=EC777", code=4).shows("no check has a code or name that begins with 'EC777'")
 
 
-def test_explaining_a_check(suite: Suite) -> None:
-    result = suite.run("--evalcheck-explain=EC203", evalcheck=False, code=0)
-    result.said(
+def test_explaining_a_check(project: Project) -> None:
+    result = project.run("--evalcheck-explain=EC203", evalcheck=False, code=0)
+    result.shows(
         "EC203 merging_shards_gives_the_value_of_the_whole", "Why:", "Usual cause:", "Fix: pytest_evalcheck.fixes."
     )
 
 
-def test_a_cell_that_hangs_ends_and_the_others_go_on(suite: Suite) -> None:
+def test_a_cell_that_hangs_ends_and_the_others_go_on(project: Project) -> None:
     source = """
     import time
     class Slow(Mean):
@@ -234,11 +242,11 @@ def test_a_cell_that_hangs_ends_and_the_others_go_on(suite: Suite) -> None:
     @ec.metric(inputs=numbers, timeout=0.5)
     def hangs(device): return ec.Metric.of(Slow())
     """
-    result = suite.write(source, CORRECT).run(ONE, code=1)
-    result.said("the cell did not end within 0.5 seconds", "1 kept, 1 broken")
+    result = project.write(source, CORRECT).run(ONE, code=1)
+    result.shows("the cell did not end within 0.5 seconds", "1 kept, 1 broken")
 
 
-def test_a_cell_that_kills_its_process_says_so_when_it_is_isolated(suite: Suite) -> None:
+def test_a_cell_that_kills_its_process_says_so_when_it_is_isolated(project: Project) -> None:
     source = """
     import os
     class Killer(Mean):
@@ -250,13 +258,13 @@ def test_a_cell_that_kills_its_process_says_so_when_it_is_isolated(suite: Suite)
     @ec.metric(inputs=numbers, isolated=True)
     def wrong(device): return ec.Metric.of(MeanOfMeans())
     """
-    result = suite.write(source, CORRECT).run(ONE, code=1)
-    result.said(
+    result = project.write(source, CORRECT).run(ONE, code=1)
+    result.shows(
         "the process of the cell died", "killed by SIGABRT", "samples=[0, 0, 1]", "4 promises: 2 kept, 2 broken"
     )
 
 
-def test_a_worker_that_dies_is_a_broken_cell(suite: Suite) -> None:
+def test_a_worker_that_dies_is_a_broken_cell(project: Project) -> None:
     source = """
     import os
     class Killer(Mean):
@@ -264,13 +272,15 @@ def test_a_worker_that_dies_is_a_broken_cell(suite: Suite) -> None:
     @ec.metric(inputs=numbers)
     def killer(device): return ec.Metric.of(Killer())
     """
-    result = suite.write(source, CORRECT).spawn("--evalcheck", ONE, "-n", "2", code=1)
-    result.said("crashed", "2 targets, 2 promises: 1 kept, 1 broken")
+    result = project.write(source, CORRECT).spawn("--evalcheck", ONE, "-n", "2", code=1)
+    result.shows("crashed", "2 targets, 2 promises: 1 kept, 1 broken")
 
 
-def test_a_code_of_another_kind_is_said_to_be_one(suite: Suite) -> None:
+def test_a_code_of_another_kind_is_said_to_be_one(project: Project) -> None:
     source = """
     @ec.metric(inputs=numbers, not_applicable={"EC101": "no wrapper"})
     def mean(device): return ec.Metric.of(Mean())
     """
-    suite.write(source).run(code=1).said("not_applicable['EC101']: that check is about a wrapper, not about this kind")
+    project.write(source).run(code=1).shows(
+        "not_applicable['EC101']: that check is about a wrapper, not about this kind"
+    )

@@ -20,7 +20,7 @@ from pytest_evalcheck.kinds.metric.cases import Stream
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.kinds.registry import shipped
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 every_check = pytest.mark.parametrize("made", shipped(), ids=lambda made: made.code)
 
 

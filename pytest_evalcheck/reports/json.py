@@ -47,7 +47,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "summary": {
             "ok": report.ok,
             "targets": len(report.targets),
-            "promises": len(report.cells),
+            "cells": len(report.cells),
             **{outcome: report.count(outcome) for outcome in OUTCOMES},
             "untried": list(report.untried),
         },

@@ -185,9 +185,9 @@ class Report:
 
     @property
     def denominator(self) -> str:
-        """``12 targets, 214 promises: 198 kept, 9 broken, 5 known, 2 not applicable, 0 not run``."""
+        """``12 targets, 214 cells: 198 kept, 9 broken, 5 known, 2 not applicable, 0 not run``."""
         counts = ", ".join(f"{self.count(outcome)} {outcome}" for outcome in OUTCOMES)
-        return f"{plural(len(self.targets), 'target')}, {plural(len(self.cells), 'promise')}: {counts}"
+        return f"{plural(len(self.targets), 'target')}, {plural(len(self.cells), 'cell')}: {counts}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 from typing import Any
 
 from hypothesis import strategies as st
@@ -112,12 +113,16 @@ def tabular(*, features: int, classes: int) -> SampleStrategy:
     return SampleStrategy(
         name="tabular",
         sample=st.tuples(st.integers(0, classes - 1), st.tuples(*[grid(-3.0, 3.0)] * features)),
-        collate=lambda rows: {
-            "x": float_tensor([row for _, row in rows], len(rows), features),
-            "labels": integer_tensor([label for label, _ in rows]),
-        },
+        collate=partial(_collate_table, features),  # a loader pickles it for its workers
         corrupted=lambda row, bad: (row[0], (bad, *row[1][1:])),
     )
+
+
+def _collate_table(features: int, rows: Any) -> dict[str, Any]:
+    return {
+        "x": float_tensor([row for _, row in rows], len(rows), features),
+        "labels": integer_tensor([label for label, _ in rows]),
+    }
 
 
 def _floats(rows: Any, columns: int, shape: tuple[int, ...]) -> tuple[Any, ...]:

@@ -46,7 +46,7 @@ def target(made: Any, **more: Any) -> ec.Target:
 def test_cells_come_back_as_data() -> None:
     report = ec.run(target(MeanOfMeans), select="EC201,EC205")
     assert [(cell.code, cell.outcome) for cell in report.cells] == [("EC201", "broken"), ("EC205", "kept")]
-    assert report.denominator.startswith("1 target, 2 promises: 1 kept, 1 broken")
+    assert report.denominator.startswith("1 target, 2 cells: 1 kept, 1 broken")
     broken = report.cells[0]
     assert broken.failure is not None
     assert broken.failure.case == {"samples": [0, 0, 1], "batches": [[0, 1], [2]]}

@@ -8,7 +8,7 @@ from target_files import CORRECT
 from pytest_evalcheck.testing import Project
 
 ONE = "--evalcheck-select=EC201"
-ALL_KEPT = "1 target, 1 promise: 1 kept"
+ALL_KEPT = "1 target, 1 cell: 1 kept"
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_file_that_fails_to_import(project: Project) -> None:
 def test_a_factory_that_gives_no_metric(project: Project, body: str, said: list[str]) -> None:
     source = f"@ec.metric(inputs=numbers)\ndef wrong(device):\n    {body}\n"
     result = project.write(source, CORRECT).run(ONE, code=1)
-    result.shows(*said, "2 targets, 2 promises: 1 kept, 1 broken")
+    result.shows(*said, "2 targets, 2 cells: 1 kept, 1 broken")
 
 
 @pytest.mark.parametrize(
@@ -259,9 +259,7 @@ def test_a_cell_that_kills_its_process_says_so_when_it_is_isolated(project: Proj
     def wrong(device): return ec.Metric.of(MeanOfMeans())
     """
     result = project.write(source, CORRECT).run(ONE, code=1)
-    result.shows(
-        "the process of the cell died", "killed by SIGABRT", "samples=[0, 0, 1]", "4 promises: 2 kept, 2 broken"
-    )
+    result.shows("the process of the cell died", "killed by SIGABRT", "samples=[0, 0, 1]", "4 cells: 2 kept, 2 broken")
 
 
 def test_a_worker_that_dies_is_a_broken_cell(project: Project) -> None:
@@ -273,7 +271,7 @@ def test_a_worker_that_dies_is_a_broken_cell(project: Project) -> None:
     def killer(device): return ec.Metric.of(Killer())
     """
     result = project.write(source, CORRECT).spawn("--evalcheck", ONE, "-n", "2", code=1)
-    result.shows("crashed", "2 targets, 2 promises: 1 kept, 1 broken")
+    result.shows("crashed", "2 targets, 2 cells: 1 kept, 1 broken")
 
 
 def test_a_code_of_another_kind_is_said_to_be_one(project: Project) -> None:

@@ -74,7 +74,7 @@ def test_the_next_cell_starts_clean(specimen: Hostile) -> None:
 def test_a_cause_that_checks_share_is_reported_once(project: Project) -> None:
     project.write("from fixtures.gallery.hostile import leaks_a_seed")
     result = project.run("--evalcheck-select=EC201,EC202,EC205", code=1)
-    result.shows("3 promises: 0 kept, 3 broken", "the same as in cutting_the_stream_does_not_change_the_value")
+    result.shows("3 cells: 0 kept, 3 broken", "the same as in cutting_the_stream_does_not_change_the_value")
     failures = result.text.split("short test summary")[0]  # which repeats the first line of each, whole under CI
     assert failures.count("EC201 cutting_the_stream") == 1
 
@@ -105,7 +105,7 @@ def test_a_process_that_dies_takes_only_its_cell(project: Project, monkeypatch: 
         """
     )
     result = project.run("--evalcheck-select=EC201", code=1)
-    result.shows("the process of the cell died", "exit code 7, without a report", "2 promises: 1 kept, 1 broken")
+    result.shows("the process of the cell died", "exit code 7, without a report", "2 cells: 1 kept, 1 broken")
 
 
 def test_hostile_targets_leave_the_others_alone(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -119,4 +119,4 @@ def test_hostile_targets_leave_the_others_alone(project: Project, monkeypatch: p
     )
     # In a process of its own: one of them makes torch import what cannot be imported twice.
     result = project.spawn("--evalcheck", "--evalcheck-select=EC201", code=1)
-    result.shows(f"{len(names) + 1} promises: 1 kept, {len(names)} broken")
+    result.shows(f"{len(names) + 1} cells: 1 kept, {len(names)} broken")

@@ -20,7 +20,7 @@ PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 SMALL = """\
 ## evalcheck: broken promises
 
-**5 targets, 14 promises: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run**
+**5 targets, 14 cells: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run**
 
 | <code>evalcheck&#95;lm.py</code> | EC201 | EC203 | EC204 | EC210 |
 | --- | :-: | :-: | :-: | :-: |
@@ -150,7 +150,7 @@ def test_a_summary_is_appended(tmp_path):
     write(Report([cell()]), path)
     first, second, third = re.split(r"\n\n(?=## evalcheck)", path.read_text("utf-8"))
     assert (first, second) == ("# Build\n| a |", SMALL)
-    assert third.startswith("## evalcheck: nothing is broken\n\n**1 target, 1 promise: 1 kept")
+    assert third.startswith("## evalcheck: nothing is broken\n\n**1 target, 1 cell: 1 kept")
 
 
 def test_a_run_that_tried_nothing_does_not_look_green():

@@ -53,7 +53,7 @@ def test_every_cell_has_its_place_in_the_matrix():
     assert sorted(map(id, shown)) == sorted(map(id, report.cells))
     page = Reader(render(report))
     assert page.tags.count("td") == sum(len(section.rows) * len(section.codes) for section in sections(report))
-    assert "5 targets, 14 promises: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run" in "".join(page.text)
+    assert "5 targets, 14 cells: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run" in "".join(page.text)
 
 
 def test_a_device_is_a_row_of_its_own():

@@ -65,7 +65,7 @@ def test_a_report_is_what_the_schema_says(tmp_path):
     assert data["summary"] == {
         "ok": False,
         "targets": 5,
-        "promises": 14,
+        "cells": 14,
         "kept": 5,
         "broken": 3,
         "known": 3,

@@ -55,7 +55,7 @@ Slowest
    12.35 s  EC201 evalcheck_lm.py::accuracy
     1.50 s  EC203 evalcheck_lm.py::accuracy
 
-5 targets, 14 promises: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run"""
+5 targets, 14 cells: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run"""
 
 AT_40 = """\
 evalcheck_lm.py
@@ -107,7 +107,7 @@ Slowest
    12.35 s  EC201 ev…eck_lm.py::accuracy
     1.50 s  EC203 ev…eck_lm.py::accuracy
 
-5 targets, 14 promises: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run"""
+5 targets, 14 cells: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run"""
 
 AT_200 = AT_80.replace('"all of\n    size 1"', '"all of size 1"')
 
@@ -203,7 +203,7 @@ def test_quiet_leaves_what_is_broken_or_known_and_the_denominator():
         "! EC210 evalcheck_lm.py::accuracy and 1 more (Lightning-AI/torchmetrics#2345): a\n"
         "  rejected batch is counted\n"
         "! EC204 evalcheck_lm.py::f1: the inner metric is kept\n"
-        "5 targets, 14 promises: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run"
+        "5 targets, 14 cells: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run"
     )
 
 
@@ -276,7 +276,7 @@ def test_the_denominator_is_green_only_when_something_was_tried_and_nothing_brok
 
 
 def test_nothing_is_one_line():
-    assert text(Report()) == "0 targets, 0 promises: 0 kept, 0 broken, 0 known, 0 not applicable, 0 not run"
+    assert text(Report()) == "0 targets, 0 cells: 0 kept, 0 broken, 0 known, 0 not applicable, 0 not run"
 
 
 @pytest.mark.parametrize("unicode", [True, False])

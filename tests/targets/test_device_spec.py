@@ -110,13 +110,13 @@ def test_as_many_devices_as_are_needed() -> None:
 def test_a_run_without_options_tries_accelerators_too(project: Project) -> None:
     project.write(ON_DEVICE)
     result = project.run("--evalcheck-select=EC201,EC606", "-v", code=0)
-    result.shows("[cpu]", "[sim:cuda]", "[sim:mps]", "1 target, 3 promises: 3 kept")
+    result.shows("[cpu]", "[sim:cuda]", "[sim:mps]", "1 target, 3 cells: 3 kept")
 
 
 def test_every_check_runs_on_every_device_that_is_asked_for(project: Project) -> None:
     project.write(ON_DEVICE)
     result = project.run("--evalcheck-select=EC201,EC606", "--evalcheck-device=cpu,sim:mps", "-v", code=0)
-    result.shows("value[cpu]", "value[sim:mps]", "of_the_cpu[sim:mps]").lacks("of_the_cpu[cpu]")
+    result.shows("value[cpu]", "value[sim:mps]", "the_value_matches_the_cpu[sim:mps]").lacks("of_the_cpu[cpu]")
     for mark, count in (("mps", 2), ("simulated", 2), ("cpu", 1), ("cuda", 0)):
         options = ["--evalcheck-select=EC201,EC606", "--evalcheck-device=cpu,sim:mps", "-m", mark]
         assert project.run(*options).outcomes.get("passed", 0) == count
@@ -135,7 +135,7 @@ def test_a_failure_on_a_device_says_what_crossed_and_how_to_see_it_again(project
     for command in result.reproduce:
         assert "--evalcheck-device" not in command  # auto tries it there
         again = project.run(*command.replace("'", "").split()[2:], code=1)
-        again.shows("1 promise: 0 kept, 1 broken")
+        again.shows("1 cell: 0 kept, 1 broken")
 
 
 def test_a_kept_promise_says_how_much_crossed() -> None:

@@ -67,7 +67,7 @@ def page(made: Check) -> str:
 def index() -> str:
     """The list of all checks."""
     rows = [f"| [{made.code}]({made.code}.md) | {made.promise} |" for made in shipped()]
-    head = ["# The promises", "", "One page a check, made from its docstring by `docs/make_checks.py`.", ""]
+    head = ["# The promises", "", "One page per check, generated from its docstring by `docs/make_checks.py`.", ""]
     return "\n".join([*head, "| code | promise |", "| --- | --- |", *rows, ""])
 
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # those of the clusters are n
 
 
 @pytest.fixture(scope="module")
-def dask():
+def dask_client():
     dask = pytest.importorskip("dask")
     distributed = pytest.importorskip("distributed")
     # One try a task, so that a document that ends its worker is told of after two workers, not after eight.
@@ -24,6 +24,12 @@ def dask():
         distributed.Client(cluster) as client,
     ):
         yield client
+
+
+@pytest.fixture
+def dask(dask_client):
+    dask_client.wait_for_workers(2)  # the test before may have killed one
+    return dask_client
 
 
 @pytest.fixture(scope="module")

@@ -17,9 +17,9 @@ def test_a_failure_fits_one_screen_and_says_what_to_know(project: Project) -> No
     screen = result.text.split("FAILURES")[1].split("\n====")[0].strip().splitlines()
     assert len(screen) < 30
     result.shows(
-        "EC201 cutting_the_stream_does_not_change_the_value",
+        "EC201 splitting_a_stream_does_not_change_the_value",
         "is not kept by evalcheck_example.py::mean_of_means on cpu",
-        "The value does not depend on how the stream is cut into batches.",
+        "The value does not depend on how the stream is split into batches.",
         "samples=[0, 0, 1]",
         "batches=[[0, 1], [2]]",
         "expected  0.333333333",

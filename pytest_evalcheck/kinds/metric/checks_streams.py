@@ -20,7 +20,7 @@ from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
 
 @check("EC201", regimes=("a last batch of one", "batches of one", "uneven batches", "a constant stream"))
-def cutting_the_stream_does_not_change_the_value(metric: MetricSubject, case: Stream) -> None:
+def splitting_a_stream_does_not_change_the_value(metric: MetricSubject, case: Stream) -> None:
     """The value does not depend on how the stream is split into batches.
 
     Why: with another batch size, or a short last batch, the same model would get another score.

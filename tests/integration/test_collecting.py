@@ -51,7 +51,7 @@ def test_the_ini_says_what_target_files_are_called(project: Project) -> None:
 
 def test_keywords_and_node_ids_select(project: Project) -> None:
     project.write(CORRECT, BROKEN)
-    assert project.run("-k", "mean_of_means and cutting", code=1).outcomes["failed"] == 1
+    assert project.run("-k", "mean_of_means and splitting", code=1).outcomes["failed"] == 1
     node = "evalcheck_example.py::mean::splitting_a_stream_does_not_change_the_value[cpu]"
     assert project.run(node, code=0).outcomes == {"passed": 1}
 

@@ -94,7 +94,7 @@ def test_an_extra_check_may_not_take_a_shipped_code() -> None:
         """Something."""
 
     target = ec.metric(inputs=None, extra_checks=[check("EC201")(mine)])(lambda device: None)  # type: ignore[arg-type]
-    assert any("has the code EC201, which is cutting_the_stream" in problem for problem in target.problems)
+    assert any("has the code EC201, which is splitting_a_stream" in problem for problem in target.problems)
 
 
 def test_the_pages_of_the_checks_are_what_the_checks_say() -> None:

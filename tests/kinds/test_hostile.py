@@ -77,7 +77,7 @@ def test_a_cause_that_checks_share_is_reported_once(project: Project) -> None:
     result = project.run("--evalcheck-select=EC201,EC202,EC205", code=1)
     result.shows("3 cells: 0 kept, 3 broken", "the same as in splitting_a_stream_does_not_change_the_value")
     failures = result.text.split("short test summary")[0]  # which repeats the first line of each, whole under CI
-    assert failures.count("EC201 cutting_the_stream") == 1
+    assert failures.count("EC201 splitting_a_stream") == 1
 
 
 def test_a_value_that_is_different_each_time_passes_no_check() -> None:

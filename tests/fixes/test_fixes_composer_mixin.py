@@ -54,7 +54,7 @@ def test_the_module_neither_imports_nor_needs_composer():
 def test_without_composer_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delitem(vars(composer), "HuggingFaceModel", raising=False)
     monkeypatch.setitem(sys.modules, "composer", None)
-    monkeypatch.setitem(sys.modules, "composer.models.huggingface", None)
+    monkeypatch.setitem(sys.modules, "composer.models", None)
     with pytest.raises(ImportError, match=r"HuggingFaceModel needs Composer.*pip install mosaicml transformers"):
         from pytest_evalcheck.fixes.composer import HuggingFaceModel  # noqa: F401
     with pytest.raises(AttributeError, match="has no attribute 'HuggingFaceModels'"):

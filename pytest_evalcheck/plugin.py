@@ -34,7 +34,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--evalcheck-ignore", default=None, metavar="CHECKS", help="all checks but these")
     group.addoption(
-        "--evalcheck-effort", default=None, metavar="quick|normal|thorough", help="how many cases are tried (normal)"
+        "--evalcheck-effort",
+        default=None,
+        metavar="quick|normal|thorough",
+        help="how many cases are tried per cell (normal)",
     )
     group.addoption(
         "--evalcheck-device",
@@ -42,8 +45,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DEVICES",
         help="with commas: cpu, cuda, cuda:1, mps, sim:cuda, sim:mps, auto (auto)",
     )
-    group.addoption("--evalcheck-timeout", default=None, metavar="SECONDS", help="limit for one cell (60)")
-    group.addoption("--evalcheck-isolate", action="store_true", help="run every cell in a process of its own")
+    group.addoption("--evalcheck-timeout", default=None, metavar="SECONDS", help="time limit per cell (60)")
+    group.addoption("--evalcheck-isolate", action="store_true", help="run every cell in its own process")
     group.addoption("--evalcheck-replay", default=None, metavar="BLOB", help="try only the case that a failure printed")
     group.addoption("--evalcheck-explain", default=None, metavar="CODE", help="print what a check promises, and exit")
     group.addoption(
@@ -134,9 +137,9 @@ def evalcheck_device(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def evalcheck_simulated() -> Iterator[Callable[..., Ledger]]:
-    """Accelerators that are not there, until the end of the test: called with ``"mps"``, it gives their ledger.
+    """Simulated accelerators until the end of the test: called with ``"mps"``, it gives their ledger.
 
-    The arguments are those of `pytest_evalcheck.devices.simulate`; the ledger tells what crossed between devices.
+    The arguments are those of `pytest_evalcheck.devices.simulate`; the ledger lists the transfers between devices.
     """
     from pytest_evalcheck.devices import simulate
 

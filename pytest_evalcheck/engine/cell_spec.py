@@ -1,4 +1,4 @@
-"""What one cell is to try, and how."""
+"""The specification of one cell: what it tries, and how."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pytest_evalcheck.targets.target import KnownFailure, Target
 
 @dataclass(frozen=True, kw_only=True)
 class CellSpec:
-    """What one cell is to try, and how."""
+    """The specification of one cell: what it tries, and how."""
 
     target: Target
     check: Check
@@ -32,7 +32,7 @@ class CellSpec:
 
     @property
     def key(self) -> str:
-        """What tells this cell from all others."""
+        """What identifies this cell."""
         return f"{self.where}::{self.check.name}[{self.device}]"
 
     @property
@@ -44,13 +44,13 @@ class CellSpec:
 
     @property
     def search(self) -> Effort:
-        """How hard is tried: what is known to be broken is not to count as mended for having been looked for less."""
+        """The effort: at least normal for a known failure, which would else count as mended for want of cases."""
         normal = EFFORTS["normal"]
         return normal if self.known and self.effort.share < normal.share else self.effort
 
     @property
     def nowhere(self) -> str:
-        """Why the target cannot be brought to the device; empty when it can."""
+        """Why the target cannot be built on the device; empty when it can."""
         placed = device_spec.kind(self.device) == "cpu" or "device" in self.target.arguments
         return "" if placed else "its factory takes no device"
 

@@ -26,7 +26,7 @@ from pytest_evalcheck.expectations.failures import (
     counting,
 )
 from pytest_evalcheck.kinds.common.calling import format_exception_location
-from pytest_evalcheck.kinds.common.process_state import borrowed
+from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.kinds.registry import kind_of
 from pytest_evalcheck.reports.results import Cell, Outcome
 from pytest_evalcheck.targets import device_spec
@@ -152,7 +152,7 @@ class CellRunner:
         try:
             count = self.spec.check.accelerators
             on_device = device_spec.on(self.spec.device, count=count)
-            with borrowed() as changed, counting(self.state.stats), on_device as ledger:
+            with isolated_process() as changed, counting(self.state.stats), on_device as ledger:
                 self.state.ledger = ledger
                 self._check(case, arguments)
         except NotCheckable:

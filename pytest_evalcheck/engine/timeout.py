@@ -1,4 +1,4 @@
-"""An end for code that has none."""
+"""A time limit for code that may not end."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def time_limit(seconds: float | None) -> Iterator[None]:
 
     def over(_: int, frame: FrameType | None) -> None:
         nonlocal waited
-        # What is left half given back (a default device, the settings of Hypothesis) would stay so for good.
+        # What is restored halfway (a default device, the settings of Hypothesis) would stay so for good.
         if _leaving(frame) and waited < _PATIENCE:
             waited += 1
             return

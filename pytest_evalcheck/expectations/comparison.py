@@ -1,4 +1,4 @@
-"""Whether two results say the same, and where they differ.
+"""Whether two results are equal, and where they differ.
 
 Numbers, tensors, arrays, texts, and tuples, lists and dicts of them are compared by value; NaN equals NaN; a
 0-dimensional tensor equals the number it holds. Shapes must agree, dtypes need not.
@@ -48,7 +48,7 @@ class Raised:
 
 @dataclass(frozen=True)
 class Difference:
-    """The first place where two results do not say the same."""
+    """The first index at which two results differ."""
 
     path: str
     actual: str
@@ -62,7 +62,7 @@ class Difference:
 
 
 def difference(actual: Any, expected: Any, tolerance: Tolerance, path: str = "") -> Difference | None:
-    """None where both say the same, else the place and both values."""
+    """None where both are equal, else the index and both values."""
     if isinstance(actual, Raised) or isinstance(expected, Raised):
         if isinstance(actual, Raised) and isinstance(expected, Raised):
             same = type(actual.error) is type(expected.error)
@@ -104,7 +104,7 @@ def close(actual: complex, expected: complex, tolerance: Tolerance) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Tensors of no dimension become numbers, others stay; anything unknown is given back as it is."""
+    """Tensors of no dimension become numbers, others stay; anything unknown is returned as it is."""
     if hasattr(value, "detach") and hasattr(value, "dim"):
         value = value.detach().cpu()
         return value.item() if value.dim() == 0 else value

@@ -33,7 +33,7 @@ class EvalcheckSession:
     config: pytest.Config
     cells: dict[str, Cell] = field(default_factory=dict)
     narrowed: bool = False
-    told: dict[tuple[str, str, str], str] = field(default_factory=dict)
+    reported: dict[tuple[str, str, str], str] = field(default_factory=dict)
     """The first check that reported a cause which its target shares with others."""
     failed_to_collect: int = 0
     unwritten: list[str] = field(default_factory=list)
@@ -179,7 +179,7 @@ class EvalcheckSession:
 
     @property
     def _untried(self) -> tuple[str, ...]:
-        option = self.config.option  # the controller of xdist is not told what was deselected
+        option = self.config.option  # the controller of xdist does not get what was deselected
         by_pytest = self.narrowed or option.keyword or option.markexpr or getattr(option, "lf", False)
         asked_for_less = by_pytest or self.options.take or self.options.leave or self.options.replay
         chosen = any("::" in argument for argument in self.config.args)
@@ -192,7 +192,9 @@ class EvalcheckSession:
         __tracebackhide__ = True
         if cell.outcome == "broken":
             first = (
-                self.told.setdefault((cell.target, cell.device, cell.cause), cell.check) if cell.cause else cell.check
+                self.reported.setdefault((cell.target, cell.device, cell.cause), cell.check)
+                if cell.cause
+                else cell.check
             )
             if first != cell.check:
                 pytest.fail(

@@ -8,7 +8,7 @@ import torch
 
 import pytest_evalcheck as ec
 from pytest_evalcheck import adapters
-from pytest_evalcheck.kinds.common.calling import TargetError
+from pytest_evalcheck.expectations.failures import TargetError
 
 transformers = pytest.importorskip("transformers")
 

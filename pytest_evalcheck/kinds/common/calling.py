@@ -13,15 +13,6 @@ from hypothesis.errors import HypothesisException
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotCheckable, TargetError
 
-__all__ = [
-    "TargetError",
-    "attempt",
-    "describe",
-    "format_exception_location",
-    "pass_on_what_cannot_be_simulated",
-    "relative",
-]
-
 
 def attempt(where: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The result of a call into the target, or `Raised`.

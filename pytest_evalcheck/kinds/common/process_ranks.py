@@ -92,7 +92,7 @@ def _work(call: Callable[[], Any], rank: int, world: int, rendezvous: str, pipe:
         )
         message = (True, call())
         dist.barrier()  # a rank that left early would break the last call of the others
-    except BaseException as error:  # told to the parent, which raises it
+    except BaseException as error:  # sent to the parent, which raises it
         message = (False, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300])
     try:
         pipe.send_bytes(pickle.dumps(message))

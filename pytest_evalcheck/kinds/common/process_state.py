@@ -1,4 +1,4 @@
-"""The state of the process that code under test may change, kept and given back around every example.
+"""The state of the process that code under test may change, saved before every example and restored after it.
 
 An example starts from the same random numbers, dtype, device, grad mode, environment and folder, whatever the
 one before it did. What an example left changed is named, so that its cell can say so.
@@ -19,20 +19,20 @@ SEED = 0x5EED
 
 
 @contextmanager
-def borrowed() -> Iterator[list[str]]:
-    """Lend the process to code under test; the list names what it left changed once the block has ended."""
-    with warnings.catch_warnings(), same_random_numbers(), kept() as left:
+def isolated_process() -> Iterator[list[str]]:
+    """Run code under test in this block; the list names what it left changed, and everything is restored."""
+    with warnings.catch_warnings(), same_random_numbers(), restored_settings() as left:
         warnings.simplefilter("ignore")
         yield left
 
 
 @contextmanager
 def same_random_numbers() -> Iterator[None]:
-    """Start from the same random numbers whenever this block is entered, and give the streams back as they were."""
+    """Start this block from the same random numbers every time, and restore the generators after it."""
     import torch
 
     numpy_random: Any = getattr(sys.modules.get("numpy"), "random", None)
-    streams = random_streams()
+    states = random_states()
     random.seed(SEED)
     # torch.manual_seed() would also note, with a traceback, to seed devices that nobody has started.
     torch.default_generator.manual_seed(SEED)
@@ -43,14 +43,14 @@ def same_random_numbers() -> Iterator[None]:
     try:
         yield
     finally:
-        random.setstate(streams[0])
-        torch.set_rng_state(streams[1])
+        random.setstate(states[0])
+        torch.set_rng_state(states[1])
         if numpy_random:
-            numpy_random.set_state(streams[2])
+            numpy_random.set_state(states[2])
 
 
-def random_streams() -> tuple[Any, Any, Any]:
-    """Where the generators of Python, torch and numpy stand; None for a numpy that nobody has imported."""
+def random_states() -> tuple[Any, Any, Any]:
+    """The states of the generators of Python, torch and numpy; None for a numpy that is not imported."""
     import torch
 
     numpy_random: Any = getattr(sys.modules.get("numpy"), "random", None)
@@ -58,8 +58,8 @@ def random_streams() -> tuple[Any, Any, Any]:
 
 
 @contextmanager
-def kept(*, seeds: bool = True) -> Iterator[list[str]]:
-    """Keep the settings of the process; the list names what the block left changed. Random numbers go on.
+def restored_settings(*, seeds: bool = True) -> Iterator[list[str]]:
+    """Restore the settings of the process after this block; the list names what it left changed. Random numbers go on.
 
     Without ``seeds`` a generator may also be seeded.
     """
@@ -74,7 +74,7 @@ def kept(*, seeds: bool = True) -> Iterator[list[str]]:
         now = _settings()
         left += [f"{name}: {before[name]} became {now[name]}" for name in before if now[name] != before[name]]
         # A library sets variables when it is first imported, which a factory may do late: that is no leak. What
-        # the target sets itself it sets in the next example again, and there it is told.
+        # the target sets itself it sets in the next example again, and there it is reported.
         imported = len(sys.modules) > modules
         left += [] if imported else _environment_changes(environment)
         if seeds and torch.initial_seed() != seed:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference, show
-from pytest_evalcheck.expectations.failures import expect, inconclusive, refused
-from pytest_evalcheck.kinds.common.calling import TargetError, attempt
+from pytest_evalcheck.expectations.failures import TargetError, expect, inconclusive, refused
+from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.common.tensor_search import find_tensors
 from pytest_evalcheck.kinds.decoder.record import Decoder

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, difference, show
-from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, refused
-from pytest_evalcheck.kinds.common.calling import TargetError, attempt
+from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, expect, inconclusive, refused
+from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
 from pytest_evalcheck.kinds.common.subject import Rows

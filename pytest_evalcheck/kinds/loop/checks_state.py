@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference
-from pytest_evalcheck.expectations.failures import expect, inconclusive, refused
-from pytest_evalcheck.kinds.common.calling import TargetError, attempt
+from pytest_evalcheck.expectations.failures import TargetError, expect, inconclusive, refused
+from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.common.process_state import kept, same_random_numbers
+from pytest_evalcheck.kinds.common.process_state import restored_settings, same_random_numbers
 from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.common.tensors import detached
 from pytest_evalcheck.kinds.loop.cases import MODES, DuringTraining, Evaluation, TwoDatasets
@@ -125,7 +125,7 @@ def train(loop: LoopSubject, rows: Rows, modes: str, between: Callable[[LoopRun]
         times += 1
         between(run)
 
-    with kept(), same_random_numbers():
+    with restored_settings(), same_random_numbers():
         outcome = attempt("train", run.record.train, loop.data(rows), middle)
     if isinstance(outcome, Raised):
         return outcome

@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from pytest_evalcheck.expectations.comparison import Raised, plain, show
-from pytest_evalcheck.expectations.failures import NotApplicable, current_stats, expect
-from pytest_evalcheck.kinds.common.calling import TargetError, attempt
+from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, current_stats, expect
+from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.common.process_state import kept, same_random_numbers
+from pytest_evalcheck.kinds.common.process_state import restored_settings, same_random_numbers
 from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.loop.cases import Evaluation, UnselectedSamples, unselected
 from pytest_evalcheck.kinds.loop.record import Evaluated
@@ -281,7 +281,7 @@ def measure(loop: LoopSubject, variants: Mapping[str, Variant]) -> None:
     if stats is None or not stats.seconds or stats.variants or not variants:
         return
     stats.variants = {PLAIN: {"name": PLAIN}}  # measured, even where nothing comes of it
-    with kept(), same_random_numbers():
+    with restored_settings(), same_random_numbers():
         stats.variants.update(_costs(loop, variants, stats.seconds))
 
 

@@ -14,9 +14,9 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised, plain, show
-from pytest_evalcheck.expectations.failures import NotApplicable
-from pytest_evalcheck.kinds.common.calling import TargetError, attempt
-from pytest_evalcheck.kinds.common.process_state import kept, same_random_numbers
+from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
+from pytest_evalcheck.kinds.common.calling import attempt
+from pytest_evalcheck.kinds.common.process_state import restored_settings, same_random_numbers
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.loop.record import Evaluated, Loop, LoopData, Record
 
@@ -61,7 +61,7 @@ class LoopRun:
         size = self.nearest_batch_size(config[BATCH_SIZE]) if BATCH_SIZE in config else None
         if size is not None:  # None where the batch size cannot be chosen
             options[BATCH_SIZE] = size
-        with kept() as changes, same_random_numbers() if reseed else nullcontext():
+        with restored_settings() as changes, same_random_numbers() if reseed else nullcontext():
             result = attempt(where.removesuffix("()"), function, *args, **options)
         self.changes += changes
         return result
@@ -140,7 +140,7 @@ class LoopSubject(Subject):
         if self.record.exact is None and self.reference is None:
             return None
         try:
-            with kept(), same_random_numbers():
+            with restored_settings(), same_random_numbers():
                 # Of a new loop: evaluations may have changed the model of another.
                 exact = self.build().exact
                 return dict(exact(self.data(rows)) if exact else self.reference(list(rows)))  # type: ignore[misc]

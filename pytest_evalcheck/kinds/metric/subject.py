@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import NotApplicable
-from pytest_evalcheck.kinds.common.calling import TargetError, attempt
+from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
+from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.common.tensors import detached, place

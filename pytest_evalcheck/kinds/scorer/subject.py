@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised, show
-from pytest_evalcheck.expectations.failures import NotApplicable
-from pytest_evalcheck.kinds.common.calling import TargetError, attempt
-from pytest_evalcheck.kinds.common.process_state import kept, same_random_numbers
+from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
+from pytest_evalcheck.kinds.common.calling import attempt
+from pytest_evalcheck.kinds.common.process_state import restored_settings, same_random_numbers
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 
 ScoreDocument = Callable[[Any, Any], Any]
@@ -176,7 +176,7 @@ class ScorerSubject(Subject):
 
     def run(self, score: Score, responses: Any, documents: Any) -> Any:
         """The scores as a list, or the error; from the same random numbers every time."""
-        with kept(), same_random_numbers():
+        with restored_settings(), same_random_numbers():
             return attempt("score", lambda: as_list(score(responses, documents)))
 
     def scores_one_by_one(self, rows: Rows) -> list[Any]:
@@ -193,7 +193,7 @@ class ScorerSubject(Subject):
         run = self.build().numbers
         if run is None:
             raise NotApplicable("the scorer does not make several numbers of one function")
-        with kept():
+        with restored_settings():
             numbers = attempt("numbers", lambda: run(functions, *self.collate(rows)))
         if not isinstance(numbers, (Raised, Mapping)):
             raise TargetError(

@@ -8,7 +8,7 @@ from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.common.process_state import kept
+from pytest_evalcheck.kinds.common.process_state import restored_settings
 from pytest_evalcheck.kinds.wrapper.cases import Batch, TwoBatches
 from pytest_evalcheck.kinds.wrapper.malformed import malformed_batches
 from pytest_evalcheck.kinds.wrapper.model_state import (
@@ -46,7 +46,7 @@ def evaluation_restores_the_state_of_model_and_process(wrapper: WrapperSubject, 
             set_initial_modes(live.record.model, name)
             for what, batch in batches.items():
                 before = ModelStateSnapshot(live.record.model, values=name == ALL_EVALUATE)
-                with kept(seeds=name == ALL_EVALUATE) as left:
+                with restored_settings(seeds=name == ALL_EVALUATE) as left:
                     outputs = attempt("forward", live.record.forward, copy.copy(batch))
                 live.metric_values(batch, outputs)
                 lines = [*before.differences(), *left]

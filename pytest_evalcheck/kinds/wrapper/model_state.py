@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pytest_evalcheck.kinds.common.process_state import random_streams
+from pytest_evalcheck.kinds.common.process_state import random_states
 
 ALL_EVALUATE = "every submodule evaluates"
 INITIAL_MODES: dict[str, Callable[[int], bool]] = {
@@ -31,7 +31,7 @@ class ModelStateSnapshot:
         self._weights = {name: parameter.detach().clone() for name, parameter in parameters.items()}
         self._grads = {name: _copy(parameter.grad) for name, parameter in parameters.items()}
         self._buffers = {name: buffer.detach().clone() for name, buffer in model.named_buffers()} if values else {}
-        self._streams = random_streams() if values else None
+        self._streams = random_states() if values else None
 
     def differences(self) -> list[str]:
         """One line for each part of the state that has changed."""
@@ -54,7 +54,7 @@ class ModelStateSnapshot:
             changed = [name for name, before in earlier.items() if name in now and not _equal(now[name], before)]
             lines += [f"the {kind} {name} was changed" for name in changed]
         if self._streams is not None:
-            states = zip(("Python's", "torch's", "numpy's"), self._streams, random_streams(), strict=True)
+            states = zip(("Python's", "torch's", "numpy's"), self._streams, random_states(), strict=True)
             lines += [f"{name} random numbers were drawn" for name, before, now in states if not _same(before, now)]
         return lines
 

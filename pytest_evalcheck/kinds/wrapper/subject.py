@@ -9,9 +9,9 @@ from operator import methodcaller
 from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised, difference
-from pytest_evalcheck.expectations.failures import NotApplicable
-from pytest_evalcheck.kinds.common.calling import TargetError, attempt
-from pytest_evalcheck.kinds.common.process_state import kept
+from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
+from pytest_evalcheck.kinds.common.calling import attempt
+from pytest_evalcheck.kinds.common.process_state import restored_settings
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.common.tensors import each_tensor
 from pytest_evalcheck.kinds.wrapper.malformed import MalformedBatch, malformed_batches, without_field
@@ -280,7 +280,7 @@ class WrapperSubject(Subject):
 def _without_gradients(where: str, call: Callable[..., Any], *args: Any) -> Any:
     import torch
 
-    with kept(), torch.no_grad():
+    with restored_settings(), torch.no_grad():
         return attempt(where, call, *args)
 
 

@@ -13,8 +13,7 @@ import pytest_evalcheck as ec
 from fixtures.gallery.decoders_correct import Attention, Growing, Grown, InTheModel, Recurrent
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import CheckFailure, ComparisonStats, counting
-from pytest_evalcheck.kinds.common.calling import TargetError
+from pytest_evalcheck.expectations.failures import CheckFailure, ComparisonStats, TargetError, counting
 from pytest_evalcheck.kinds.decoder.checks_cache import decode_last_token
 from pytest_evalcheck.kinds.decoder.checks_state import ModelEnvironment, StorageWatch
 from pytest_evalcheck.kinds.decoder.subject import DecoderSubject, DecoderUnderTest, all_rows_or_none

@@ -15,8 +15,7 @@ import pytest_evalcheck as ec
 from fixtures.gallery.loops_correct import Net, Recorded, Rows, Trained
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import NotApplicable
-from pytest_evalcheck.kinds.common.calling import TargetError
+from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
 from pytest_evalcheck.kinds.common.process_state import same_random_numbers
 from pytest_evalcheck.kinds.loop.checks_samples import miscounted_by_rank, over_ranks
 from pytest_evalcheck.kinds.loop.checks_state import disturb, train

@@ -11,8 +11,7 @@ import pytest_evalcheck as ec
 from fixtures.gallery.scorers_correct import ExactMatch, Streams, matches
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import NotApplicable
-from pytest_evalcheck.kinds.common.calling import TargetError
+from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
 from pytest_evalcheck.kinds.scorer.checks_documents import is_reordered
 from pytest_evalcheck.kinds.scorer.checks_parallel import names_document, successful_scores, watch_stream
 from pytest_evalcheck.kinds.scorer.stub_scorers import (

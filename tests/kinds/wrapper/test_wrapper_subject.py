@@ -12,8 +12,7 @@ from wrapper_subjects import IMAGE, IMAGES, subject
 import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import NotApplicable
-from pytest_evalcheck.kinds.common.calling import TargetError
+from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
 from pytest_evalcheck.kinds.common.tensors import overwrite
 from pytest_evalcheck.kinds.wrapper.outputs import RecordingMetric
 from pytest_evalcheck.kinds.wrapper.subject import METRIC_INPUTS, LiveWrapper, WrapperSubject, in_mode

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import functools
-import gc
 import importlib.machinery
 import sys
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
+from pytest_evalcheck.devices.live_objects import live_objects
 from pytest_evalcheck.devices.patches.patches import Patches
 
 _ABOUT_DEVICES = {"accelerator", "cuda", "device_count", "is_built", "mps"}
@@ -22,7 +22,7 @@ def reset_lru_caches() -> None:
     """Clear every `functools` cache whose function asks for devices. Searches for new ones only after imports."""
     global _number_of_modules, _caches
     if len(sys.modules) != _number_of_modules:
-        caches = [item for item in gc.get_objects() if type(item) is functools._lru_cache_wrapper]
+        caches = live_objects(lambda cls: cls is functools._lru_cache_wrapper)
         _caches = [cache for cache in caches if _asks_for_devices(getattr(cache, "__wrapped__", None))]
         _number_of_modules = len(sys.modules)
     for cache in _caches:

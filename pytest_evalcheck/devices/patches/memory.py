@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from pytest_evalcheck.devices.device_marks import MARK
+from pytest_evalcheck.devices.live_objects import live_objects
 from pytest_evalcheck.devices.state import Simulation
 
 TOTAL_BYTES = 16 * 2**30
@@ -33,14 +34,13 @@ class Memory:
         if gc.get_freeze_count():  # frozen objects would not be listed
             gc.unfreeze()
         with torch._C.DisableTorchFunction():
-            for item in gc.get_objects():
-                if issubclass(type(item), torch.Tensor):
-                    try:
-                        storage = item.untyped_storage()
-                    except (RuntimeError, NotImplementedError):
-                        continue
-                    if getattr(storage, MARK, None) is simulated:
-                        sizes[storage._cdata] = storage.nbytes()
+            for tensor in live_objects(lambda cls: issubclass(cls, torch.Tensor)):
+                try:
+                    storage = tensor.untyped_storage()
+                except (RuntimeError, NotImplementedError):
+                    continue
+                if getattr(storage, MARK, None) is simulated:
+                    sizes[storage._cdata] = storage.nbytes()
         used = sum(sizes.values())
         self.peaks[simulated.torch_device] = max(used, self.peaks.get(simulated.torch_device, 0))
         return used

@@ -1,0 +1,41 @@
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+from pytest_evalcheck.devices.live_objects import live_objects
+
+
+class Tracked:
+    pass
+
+
+def test_objects_are_found_by_their_type() -> None:
+    kept = [Tracked() for _ in range(3)]
+    assert {id(item) for item in live_objects(lambda cls: cls is Tracked)} == {id(item) for item in kept}
+
+
+def test_threads_that_build_tuples_go_on() -> None:
+    """While a list of all objects lives, CPython cannot resize a tuple that another thread is building."""
+    errors: list[BaseException] = []
+    stop = threading.Event()
+
+    def build() -> None:
+        while not stop.is_set():
+            try:
+                tuple(time.sleep(0.0005) for _ in range(40))  # like asking the workers of a pool: others run meanwhile
+            except SystemError as error:
+                errors.append(error)
+
+    thread = threading.Thread(target=build)
+    thread.start()
+    interval = sys.getswitchinterval()
+    try:
+        for _ in range(20):
+            live_objects(lambda cls: cls is Tracked)
+    finally:
+        stop.set()
+        thread.join()
+    assert not errors
+    assert sys.getswitchinterval() == interval

@@ -18,15 +18,16 @@ def record(kind: str, made: Any) -> Any:
         TargetError: when it is neither a record nor an object of a library that is known.
     """
     spec = kind_of(kind)
-    incomplete = isinstance(made, spec.record) and spec.wrapped is not None and spec.wrapped(made) is not None
-    if isinstance(made, spec.record) and not incomplete:
-        return made
-    known = spec.wrapped(made) if incomplete and spec.wrapped else made
+    known, is_record = made, isinstance(made, spec.record)
+    if is_record:
+        known = spec.wrapped(made) if spec.wrapped else None
+        if known is None:
+            return made
     for cls in type(known).__mro__:
         adapt = adapter_of(kind, cls)
         if adapt is not None:
             return adapt(made)
-    if incomplete and spec.incomplete:
+    if is_record and spec.incomplete:
         raise spec.incomplete(made)
     raise TargetError(
         f"the factory returned {describe(made)}",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,7 +19,8 @@ class CellState:
     """What one cell has shown so far."""
 
     stats: ComparisonStats
-    started: float = field(default_factory=time.monotonic)
+    seconds: float = 0.0
+    """Wall time of the whole cell, once it has ended."""
     warm: float = 0.0
     """When the first case ended, which may have imported the library of the target."""
     examples: int = 0

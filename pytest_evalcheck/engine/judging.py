@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+import copy
 import traceback
 from typing import Any
 
@@ -62,7 +62,7 @@ def cell(spec: CellSpec, state: CellState, outcome: Outcome, *, reason: str = ""
         device=spec.device,
         outcome=outcome,
         reason=reason,
-        seconds=round(time.monotonic() - state.started, 4),
+        seconds=round(state.seconds, 4),
         examples=state.examples,
         regimes={name: state.regimes[name] for name in spec.check.regimes} if counted else {},
         variants=tuple(row for row in state.stats.variants.values() if "speed" in row),
@@ -72,23 +72,24 @@ def cell(spec: CellSpec, state: CellState, outcome: Outcome, *, reason: str = ""
     )
 
 
-def failed(spec: CellSpec, state: CellState, failure: CheckFailure, trace: str = "") -> Cell:
+def failed(spec: CellSpec, state: CellState, failure: CheckFailure, trace: str = "", *, with_case: bool = True) -> Cell:
     """The cell of a failure: known where the target lists it, else broken."""
     check, known = spec.check, spec.known
+    case = state.case if with_case else None
     data = Failure(
         about=failure.about,
         expected=failure.expected,
         actual=failure.actual,
         detail=failure.detail,
         untestable=failure.untestable,
-        case=case_fields(state.case) if state.case is not None else None,
+        case=case_fields(case) if case is not None else None,
         promise=check.promise,
         usual_cause=check.usual_cause,
         fix=check.fix,
         transfers=tuple(state.failing_ledger.summary().splitlines()) if state.failing_ledger is not None else (),
         traceback=trace or state.traceback,
         location=f"{relative(spec.target.file)}:{spec.target.line}",
-        reproduce=spec.reproduce(encode_case(check.code, state.case) if state.case is not None else ""),
+        reproduce=spec.reproduce(encode_case(check.code, case) if case is not None else ""),
     )
     ledger = {"ledger": state.failing_ledger.as_dict()} if state.failing_ledger is not None else {}
     if known is not None and not failure.untestable:
@@ -104,7 +105,6 @@ def _unless_stale(spec: CellSpec, state: CellState, outcome: Outcome, reason: st
     if spec.known is None or not checkable or spec.replay is not None:
         return cell(spec, state, outcome, reason=reason)
     seen = "the promise was kept" if outcome == "kept" else f"the check is not applicable ({reason})"
-    state.case = None
     return failed(
         spec,
         state,
@@ -113,6 +113,7 @@ def _unless_stale(spec: CellSpec, state: CellState, outcome: Outcome, reason: st
             detail=f"the entry says: {spec.known.reason}\nTake the entry out of known_failures.",
             cause="stale known failure",
         ),
+        with_case=False,
     )
 
 
@@ -128,8 +129,9 @@ def _failure_of(spec: CellSpec, state: CellState, error: BaseException) -> tuple
         return TargetError(f"the cell did not end within {limit:g} seconds", cause="timeout"), ""
     if isinstance(error, Flaky) and failure is not None:
         note = "The same case was kept another time: the target is not deterministic."
-        failure.detail = f"{failure.detail}\n{note}".strip()
-        return failure, ""
+        noted = copy.copy(failure)
+        noted.detail = f"{failure.detail}\n{note}".strip()
+        return noted, ""
     if isinstance(error, (Unsatisfiable, FailedHealthCheck)):
         text = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
         return TargetError("the inputs of the target draw nothing that can be tried", actual=text, cause="inputs"), ""

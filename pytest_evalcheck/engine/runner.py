@@ -103,7 +103,8 @@ class CellRunner:
 
     def run(self, call: Callable[[], Any]) -> Cell:
         """Run the Hypothesis test with ``call``, and judge what it showed."""
-        state = self.state = self._new_state()
+        state, started = self._new_state(), time.monotonic()
+        self.state = state
         outcome, reason = self._before()
         if outcome is not None:
             return self.cell(outcome, reason=reason)
@@ -115,6 +116,7 @@ class CellRunner:
             raise
         except BaseException as error:
             state.ended_by = error
+        state.seconds = time.monotonic() - started
         return judge(self.spec, state)
 
     def cell(self, outcome: Outcome, *, reason: str) -> Cell:
@@ -123,7 +125,8 @@ class CellRunner:
 
     def untestable(self, error: TargetError, started: float) -> Cell:
         """The cell of a target that could not be judged in this process."""
-        return failed(self.spec, CellState(ComparisonStats(self.spec.target.tolerance), started=started), error)
+        seconds = time.monotonic() - started
+        return failed(self.spec, CellState(ComparisonStats(self.spec.target.tolerance), seconds=seconds), error)
 
     def _new_state(self) -> CellState:
         measuring = 0.0 if self.spec.pinned_only else self.spec.effort.measuring

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -70,3 +71,27 @@ def cut_regimes(plan: Cut) -> set[str]:
         if len({len(batch) for batch in plan if batch}) > 1:
             reached.add("uneven batches")
     return reached
+
+
+@dataclass(frozen=True, kw_only=True)
+class RightAndWrong:
+    """The same samples with right and with wrong predictions or responses."""
+
+    right: Rows
+    wrong: Rows
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        return frozenset()
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[RightAndWrong]:
+        assert inputs.wrong is not None
+        wrong, right = inputs.wrong, inputs.right or (lambda sample: sample)
+
+        def pairs(rows: Rows) -> RightAndWrong:
+            # The whole contrast every time (some of each class), followed by samples of any kind.
+            samples = [right(row) for row in (*inputs.contrast, *(rows if inputs.distinct is None else ()))]
+            return cls(right=samples, wrong=[wrong(sample) for sample in samples])
+
+        return inputs.rows(max_size=4).map(pairs)

@@ -367,29 +367,6 @@ class Rejected(_Batched):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Contrast:
-    """The same samples with right predictions and with wrong ones."""
-
-    right: Rows
-    wrong: Rows
-
-    @property
-    def regimes(self) -> frozenset[str]:
-        return frozenset()
-
-    @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Contrast]:
-        assert inputs.wrong is not None
-        wrong, right = inputs.wrong, inputs.right or (lambda s: s)
-        # The whole contrast every time (some of each class), followed by samples of any kind.
-        return (
-            inputs.rows(max_size=4)
-            .map(lambda rows: [right(s) for s in (*inputs.contrast, *(rows if inputs.distinct is None else ()))])
-            .map(lambda rows: cls(right=rows, wrong=[wrong(s) for s in rows]))
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
 class LowPrecision:
     """Many samples from a distribution, in batches of ``batch`` rows, quantised to ``dtype``."""
 

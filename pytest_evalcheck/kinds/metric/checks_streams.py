@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pytest_evalcheck.expectations.comparison import Raised, difference, has_nonfinite, show
 from pytest_evalcheck.expectations.failures import expect, inconclusive
+from pytest_evalcheck.kinds.common.case import RightAndWrong
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.metric.cases import (
-    Contrast,
     EmptyBatches,
     FirstBatch,
     Ignored,
@@ -205,7 +205,7 @@ def the_value_equals_the_reference(metric: MetricSubject, case: Stream) -> None:
 
 
 @check("EC218", needs=("wrong",), existential=True)
-def a_wrong_prediction_changes_the_value(metric: MetricSubject, case: Contrast) -> None:
+def a_wrong_prediction_changes_the_value(metric: MetricSubject, case: RightAndWrong) -> None:
     """Control: right predictions and wrong ones get different values.
 
     Why: a metric that always returns the same value passes nearly every other check.

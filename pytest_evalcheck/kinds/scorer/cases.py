@@ -159,27 +159,3 @@ class TwoBatches:
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> TwoBatches | None:
         return cls(samples=samples[:1], after=samples[1:]) if len(samples) > 1 else None
-
-
-@dataclass(frozen=True, kw_only=True)
-class RightAndWrong:
-    """The same documents with right and with wrong responses."""
-
-    right: Rows
-    wrong: Rows
-
-    @property
-    def regimes(self) -> frozenset[str]:
-        return frozenset()
-
-    @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[RightAndWrong]:
-        assert inputs.wrong is not None
-        wrong, right = inputs.wrong, inputs.right or (lambda sample: sample)
-
-        def responses(rows: Rows) -> RightAndWrong:
-            # All of the contrast every time (some of each class), and other samples after it.
-            samples = [right(row) for row in (*inputs.contrast, *(rows if inputs.distinct is None else ()))]
-            return cls(right=samples, wrong=[wrong(sample) for sample in samples])
-
-        return inputs.rows(max_size=4).map(responses)

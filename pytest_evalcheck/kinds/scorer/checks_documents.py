@@ -7,8 +7,9 @@ from typing import Any
 from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference, show
 from pytest_evalcheck.expectations.failures import expect, refused
 from pytest_evalcheck.guard import Snapshot
+from pytest_evalcheck.kinds.common.case import RightAndWrong
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.scorer.cases import Documents, MalformedResponse, RightAndWrong, SingleDocument
+from pytest_evalcheck.kinds.scorer.cases import Documents, MalformedResponse, SingleDocument
 from pytest_evalcheck.kinds.scorer.subject import ScorerSubject
 
 

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from pytest_evalcheck.reports.results import Cell as Cell
     from pytest_evalcheck.reports.results import Failure as Failure
     from pytest_evalcheck.reports.results import Report as Report
+    from pytest_evalcheck.reports.results import Verdict as Verdict
+    from pytest_evalcheck.reports.results import VerdictError as VerdictError
     from pytest_evalcheck.targets.decorators import decoder as decoder
     from pytest_evalcheck.targets.decorators import loop as loop
     from pytest_evalcheck.targets.decorators import metric as metric
@@ -65,7 +67,7 @@ _MODULES = {
     "kinds.scorer.subject": ("Runner", "Scorer", "Several"),
     "kinds.wrapper.subject": ("Wrapper",),
     "reports.failure_text": ("format_failure",),
-    "reports.results": ("Cell", "Failure", "Report"),
+    "reports.results": ("Cell", "Failure", "Report", "Verdict", "VerdictError"),
     "targets.decorators": ("decoder", "loop", "metric", "scorer", "target", "wrapper"),
     "targets.target": ("KnownFailure", "Target"),
     "variants": ("Variant",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 
 class UsageError(Exception):
@@ -17,3 +17,12 @@ def nearest(word: str, words: Iterable[str], *, cutoff: float = 0.5) -> str:
     """``; did you mean 'x'?``, or nothing when no word is near."""
     matches = difflib.get_close_matches(word, list(words), n=1, cutoff=cutoff)
     return f"; did you mean {matches[0]!r}?" if matches else ""
+
+
+def safe_text(value: object, form: Callable[[object], str] = repr, *, most: int = 200) -> str:
+    """``form(value)`` in at most ``most`` characters; code of users may raise where it is shown."""
+    try:
+        text = form(value)
+    except Exception as error:
+        text = f"<{type(value).__name__} whose {form.__name__}() raised {type(error).__name__}>"
+    return text if len(text) <= most else f"{text[: most - 4]} ..."

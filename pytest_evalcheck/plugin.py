@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
     from pytest_evalcheck.devices import Ledger
     from pytest_evalcheck.guard import Guard
@@ -45,28 +45,48 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DEVICES",
         help="with commas: cpu, cuda, cuda:1, mps, sim:cuda, sim:mps, auto (auto)",
     )
+    group.addoption(
+        "--evalcheck-optional",
+        default=None,
+        metavar="NAMES",
+        help="what may be missing: distributions, kinds of device, or skipped; all else that is not run fails the run",
+    )
     group.addoption("--evalcheck-timeout", default=None, metavar="SECONDS", help="time limit per cell (60)")
     group.addoption("--evalcheck-isolate", action="store_true", help="run every cell in its own process")
+    group.addoption(
+        "--evalcheck-in-process",
+        action="store_true",
+        help="run cells in the process of pytest: a crash or a hang in compiled code then ends the session",
+    )
     group.addoption("--evalcheck-replay", default=None, metavar="BLOB", help="try only the case that a failure printed")
+    group.addoption(
+        "--evalcheck-resume",
+        default=None,
+        metavar="PATH",
+        help="go on from the file of --evalcheck-report=jsonl=PATH: cells that it has are not run again",
+    )
     group.addoption("--evalcheck-explain", default=None, metavar="CODE", help="print what a check promises, and exit")
     group.addoption(
         "--evalcheck-report",
         action="append",
         default=[],
         metavar="FORMAT=PATH",
-        help="write a report: json, html, github",
+        help="write a report: json, html, github, and jsonl, which has each cell as soon as it has ended",
     )
     parser.addini("evalcheck_files", "what files of targets are called", type="args", default=["evalcheck_*.py"])
     parser.addini("evalcheck_select", "twin of --evalcheck-select", default="")
     parser.addini("evalcheck_ignore", "twin of --evalcheck-ignore", default="")
     parser.addini("evalcheck_effort", "twin of --evalcheck-effort", default="normal")
     parser.addini("evalcheck_device", "twin of --evalcheck-device", default="auto")
+    parser.addini("evalcheck_optional", "twin of --evalcheck-optional", default="")
     parser.addini("evalcheck_timeout", "twin of --evalcheck-timeout", default="60")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Answer ``--evalcheck-explain`` instead of running tests."""
+    if config.getoption("evalcheck") and getattr(config.option, "maxworkerrestart", "") is None:
+        config.option.maxworkerrestart = "1000000"  # of xdist: each cell may cost its worker
     code = config.getoption("evalcheck_explain")
     if not code:
         return None
@@ -80,18 +100,45 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     return 0
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_cmdline_main")
+def pytest_evalcheck_main(config: pytest.Config) -> Generator[None, Any, Any]:
+    """No other plugin changes how a run under ``--evalcheck`` ends."""
+    asked = config.getoption("evalcheck") and not config.getoption("evalcheck_explain")
+    if not asked or hasattr(config, "workerinput"):
+        return (yield)
+    from pytest_evalcheck.integration.ending import conclude
+
+    try:
+        code = yield
+    except BaseException:
+        conclude(config, pytest.ExitCode.INTERNAL_ERROR)
+        raise
+    return conclude(config, code)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Bring in the suite when it is asked for."""
     for line in (*(f"{kind}: runs on this kind of device" for kind in ("cpu", "cuda", "mps")), _SIMULATED):
         config.addinivalue_line("markers", line)
     if config.getoption("evalcheck"):
+        from pytest_evalcheck.integration import resuming
         from pytest_evalcheck.integration.session import EvalcheckSession
+        from pytest_evalcheck.integration.supervision import Supervision
 
-        config.pluginmanager.register(EvalcheckSession.of(config), "pytest_evalcheck_session")
+        session = EvalcheckSession.of(config)
+        if config.pluginmanager.register(session, "pytest_evalcheck_session") is None:
+            session.pytest_unconfigure()
+            raise pytest.UsageError("-p no:pytest_evalcheck_session takes out what --evalcheck asks for")
+        config.pluginmanager.register(Supervision(session), "pytest_evalcheck_supervision")
+        for plugin in resuming.plugins(config, session):
+            config.pluginmanager.register(plugin)
         return
     given = [
         name
-        for name in ("select", "ignore", "replay", "report", "with_tests", "isolate")
+        for name in (
+            *("select", "ignore", "replay", "report", "with_tests"),
+            *("isolate", "in_process", "resume", "optional"),
+        )
         if config.getoption(f"evalcheck_{name}")
     ]
     if given:

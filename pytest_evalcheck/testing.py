@@ -68,7 +68,7 @@ class Project:
 
     def _result(self, made: pytest.RunResult, code: int | None) -> Result:
         text = made.stdout.str()
-        ended = " in " in (text.splitlines() or [""])[-1]
+        ended = any(re.search(r" in \d+\.\d\ds", line) for line in text.splitlines()[-3:])  # the verdict is last
         outcomes = made.parseoutcomes() if ended else {}
         result = Result(made.ret, text, made.stderr.str(), outcomes, self.path / ".evalcheck" / "report.json")
         if code is not None:

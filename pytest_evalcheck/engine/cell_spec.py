@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pytest_evalcheck.engine.effort import EFFORTS, Effort
 from pytest_evalcheck.expectations.failures import TargetError
-from pytest_evalcheck.kinds.common.case import explicit
+from pytest_evalcheck.kinds.common.case import canonical_cases, given_cases
 from pytest_evalcheck.kinds.common.check import Check
 from pytest_evalcheck.targets import device_spec
 from pytest_evalcheck.targets.target import KnownFailure, Target
@@ -36,17 +37,28 @@ class CellSpec:
         return f"{self.where}::{self.check.name}[{self.device}]"
 
     @property
-    def known(self) -> KnownFailure | None:
-        """The entry that says this promise is known to be broken."""
-        entry: KnownFailure | None = self.target.entry(self.target.known_failures, self.check)
-        elsewhere = entry and entry.devices is not None and device_spec.kind(self.device) not in entry.devices
-        return None if elsewhere or self.nowhere else entry
+    def known(self) -> tuple[KnownFailure, ...]:
+        """The entries that say this promise is known to be broken on this device."""
+        entries = self.target.entry(self.target.known_failures, self.check)
+        if entries is None or self.nowhere:
+            return ()
+        kind = device_spec.kind(self.device)
+        listed = (entries,) if isinstance(entries, KnownFailure) else tuple(entries)
+        return tuple(entry for entry in listed if not entry.void and (entry.devices is None or kind in entry.devices))
 
     @property
-    def search(self) -> Effort:
-        """The effort: at least normal for a known failure, which would else count as mended for want of cases."""
-        normal = EFFORTS["normal"]
-        return normal if self.known and self.effort.share < normal.share else self.effort
+    def void(self) -> tuple[str, ...]:
+        """Why entries say nothing about the versions that are installed, a clause each."""
+        entries = self.target.entry(self.target.known_failures, self.check) or ()
+        listed = (entries,) if isinstance(entries, KnownFailure) else tuple(entries)
+        return tuple(entry.void for entry in listed if entry.void)
+
+    @property
+    def planned(self) -> int:
+        """How many cases are tried: at least as at normal effort for a known failure that names no case."""
+        looks = any(entry.example is None for entry in self.known)
+        effort = EFFORTS["normal"] if looks and self.effort.share < EFFORTS["normal"].share else self.effort
+        return effort.examples(self.check.examples)
 
     @property
     def nowhere(self) -> str:
@@ -55,19 +67,37 @@ class CellSpec:
         return "" if placed else "its factory takes no device"
 
     @property
-    def pinned(self) -> list[Any]:
-        """The cases that are tried before any other, or instead of them."""
-        if self.replay is not None:
-            return [self.case(self.replay, "the replay blob")]
-        if self.known and self.known.example is not None:
-            return [self.case(self.known.example, "the example of the known failure")]
-        # Hypothesis tries the example that was added last first.
-        return explicit(self.check.case, self.target.inputs, self.target.examples)[::-1]
+    def replayed(self) -> Any:
+        """The one case to try; None where there is none."""
+        return None if self.replay is None else self.case(self.replay, "the replay blob")
 
     @property
-    def pinned_only(self) -> bool:
-        """Whether nothing is drawn beside the pinned cases."""
-        return self.replay is not None or bool(self.known and self.known.example is not None)
+    def pinned(self) -> list[tuple[KnownFailure, Any]]:
+        """The known failures that name a case, each with its case."""
+        return [
+            (entry, self.case(entry.example, "the example of the known failure"))
+            for entry in self.known
+            if entry.example is not None
+        ]
+
+    @property
+    def given(self) -> list[Any]:
+        """The cases of the samples that the author of the target gives."""
+        return given_cases(self.check.case, self.target.inputs, self.target.examples)
+
+    @property
+    def canonical(self) -> list[Any]:
+        """The cases that are tried at every effort, before anything is drawn."""
+        try:
+            return canonical_cases(self.check.case, self.target.inputs, self.check.regimes)
+        except ValueError as error:
+            raise TargetError("the inputs draw too little", actual=str(error), cause="inputs") from error
+
+    @property
+    def seed(self) -> int:
+        """The seed of what is drawn: it depends on nothing but the name of the cell."""
+        name = f"{self.target.name}::{self.check.code}[{self.device}]"
+        return zlib.crc32(name.encode())
 
     @property
     def lacks(self) -> str:

@@ -6,12 +6,31 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_evalcheck.expectations.failures import CheckFailure, ComparisonStats, TargetError
+from pytest_evalcheck.expectations.failures import CheckFailure, ComparisonStats, NotApplicable, TargetError
 from pytest_evalcheck.reports.case_codec import case_fields, is_plain
+from pytest_evalcheck.targets.target import KnownFailure
 
 
 class SearchOver(BaseException):
     """The time for shrinking is over; the smallest failing case so far is reported."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A failure, the case that shows it, and its signature."""
+
+    failure: CheckFailure
+    case: Any
+    signature: str
+    ledger: Any = None
+    """The transfers between devices in that case, on a simulated device."""
+    known: KnownFailure | None = None
+    """The entry that it is known by; None where nobody knows of it."""
+
+    @property
+    def size(self) -> int:
+        """How long the case is."""
+        return len(repr(self.case))
 
 
 @dataclass
@@ -21,23 +40,50 @@ class CellState:
     stats: ComparisonStats
     seconds: float = 0.0
     """Wall time of the whole cell, once it has ended."""
-    warm: float = 0.0
-    """When the first case ended, which may have imported the library of the target."""
+    planned: int = 0
+    """How many cases are to be tried at least."""
     examples: int = 0
     regimes: Counter[str] = field(default_factory=Counter)
+    """How many cases of each regime compared a value."""
+    tried: Counter[str] = field(default_factory=Counter)
+    """How many cases of each regime were tried, those included that the target refused."""
     kept_once: bool = False
     """Whether at least one case kept the promise."""
-    failure: CheckFailure | None = None
-    case: Any = None
-    """The smallest failing case."""
+    found: Finding | None = None
+    """The failure to report. Of two cases with the same signature the smaller one."""
+    others: dict[str, str] = field(default_factory=dict)
+    """By signature, what other cases show; the first one each."""
+    elsewhere: str = ""
+    """For which other versions of its library the failure to report is recorded as an upstream fault, as a clause."""
+    known: dict[str, Finding] = field(default_factory=dict)
+    """By signature, the failures that were known before."""
+    confirmed: list[KnownFailure] = field(default_factory=list)
+    """The entries that were seen to hold."""
+    passed_over: NotApplicable | None = None
+    """Why a case was not tried that the target does not offer."""
+    absent: frozenset[str] = frozenset()
+    """The regimes of such cases."""
+    flaky: bool = False
+    """Whether the failing case was kept another time."""
     failed_at: float = 0.0
     traceback: str = ""
     ledger: Any = None
     """Of transfers in the case that was tried last, on a simulated device."""
-    failing_ledger: Any = None
-    """The same of the failing case."""
+    class_name: str = ""
+    """The class of the object of a library that the target describes; empty for a record that its author has written.
+    """
+    given: tuple[str, ...] = ()
+    """What the target was given in a plain call, and what it returned."""
+    running: Any = None
+    """The case that was tried last."""
+    limit: float = 0.0
+    """The time limit in force, in seconds."""
     ended_by: BaseException | None = None
     """What ended the search; None where it came to its end."""
+
+    def offered(self, regimes: tuple[str, ...]) -> tuple[str, ...]:
+        """Those regimes that the target offers, as far as it was seen."""
+        return tuple(name for name in regimes if self.tried[name] or name not in self.absent)
 
 
 def ledger_totals(ledger: Any) -> dict[str, Any]:
@@ -55,9 +101,14 @@ def require_plain(case: Any) -> None:
     """
     odd = next(((name, value) for name, value in case_fields(case).items() if not is_plain(value)), None)
     if odd:
-        raise TargetError(
-            "a sample is not plain Python",
-            actual=f"{odd[0]}={odd[1]!r}"[:200],
-            expected="numbers, text, None, and tuples, lists or dicts of them; make tensors in the collate",
-            cause="inputs",
-        )
+        raise not_plain(f"{odd[0]}={odd[1]!r}")
+
+
+def not_plain(shown: str) -> TargetError:
+    """The error for a sample that is shown here and does not print as Python."""
+    return TargetError(
+        "a sample is not plain Python",
+        actual=shown[:200],
+        expected="numbers, text, None, and tuples, lists or dicts of them; make tensors in the collate",
+        cause="inputs",
+    )

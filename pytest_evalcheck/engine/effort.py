@@ -12,18 +12,13 @@ Name = Literal["quick", "normal", "thorough"]
 
 @dataclass(frozen=True)
 class Effort:
-    """Examples and seconds a cell, relative to the Hypothesis profile in force."""
+    """Cases a cell, relative to the Hypothesis profile in force. No verdict depends on the seconds."""
 
     share: float
-    seconds: float
-    """After this time a cell that has broken nothing draws no further case."""
     shrink_seconds: float
     """After this time the smallest failing case so far is reported."""
-
-    @property
-    def measuring(self) -> float:
-        """How many seconds variants may be measured in a cell, all of them together."""
-        return self.seconds / 6
+    measuring: float
+    """How many seconds variants may be measured in a cell, all of them together."""
 
     def examples(self, wanted: int | None = None) -> int:
         """The number of cases: ``wanted`` is what a check asks for at normal effort, of 25 by default."""
@@ -32,8 +27,8 @@ class Effort:
 
 
 EFFORTS: dict[str, Effort] = {
-    "quick": Effort(share=0.1, seconds=2, shrink_seconds=5),
-    "normal": Effort(share=0.25, seconds=6, shrink_seconds=15),
-    "thorough": Effort(share=2.0, seconds=60, shrink_seconds=60),
+    "quick": Effort(share=0.1, shrink_seconds=5, measuring=1 / 3),
+    "normal": Effort(share=0.25, shrink_seconds=15, measuring=1),
+    "thorough": Effort(share=2.0, shrink_seconds=60, measuring=10),
 }
 """With Hypothesis' default profile of 100 examples: 10, 25 and 200 cases a cell."""

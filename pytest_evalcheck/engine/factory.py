@@ -26,12 +26,14 @@ class TargetFactory:
         self._target = target
         self._pristine: dict[Any, Any] = {}
         """By the device that it was built on."""
+        self.adapted: Any = None
+        """The object of a library that an adapter has described last; None for a record that its author has written."""
 
     def record(self, arguments: Mapping[str, Any]) -> Any:
         """A new record. A target that is built once a cell is copied, and its original never used."""
         kind = self._target.kind
         if self._target.fresh == "example":
-            return adapters.record(kind, self._make(arguments))
+            return self._adapt(self._make(arguments))
         device = arguments.get("device")
         if device not in self._pristine:
             self._pristine[device] = self._make(arguments)
@@ -44,7 +46,14 @@ class TargetFactory:
                 expected='the model itself, or fresh="example"',
                 cause="factory",
             )
-        return adapters.record(kind, copy.deepcopy(pristine))
+        return self._adapt(copy.deepcopy(pristine))
+
+    def _adapt(self, made: Any) -> Any:
+        spec = kind_of(self._target.kind)
+        self.adapted = made
+        if isinstance(made, spec.record):
+            self.adapted = spec.wrapped(made) if spec.wrapped else None
+        return adapters.record(self._target.kind, made)
 
     def snapshot(self) -> Snapshot | None:
         """What the original looks like, where the target is built once a cell and was built already."""

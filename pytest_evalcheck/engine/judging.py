@@ -10,27 +10,32 @@ import pytest
 from hypothesis.errors import FailedHealthCheck, Flaky, Unsatisfiable
 
 from pytest_evalcheck.engine.cell_spec import CellSpec
-from pytest_evalcheck.engine.cell_state import CellState, SearchOver, ledger_totals
+from pytest_evalcheck.engine.cell_state import CellState, Finding, SearchOver, ledger_totals
 from pytest_evalcheck.engine.timeout import CellTimeout
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotCheckable, TargetError
 from pytest_evalcheck.kinds.common.calling import format_exception_location, relative
 from pytest_evalcheck.reports.case_codec import case_fields, encode_case
 from pytest_evalcheck.reports.results import Cell, Failure, Outcome
+from pytest_evalcheck.targets.target import KnownFailure
 
 
 def judge(spec: CellSpec, state: CellState) -> Cell:
     """The cell of a run that is over."""
-    ended = state.ended_by
-    if isinstance(ended, NotApplicable):
+    ended, found, stats = state.ended_by, state.found, state.stats
+    if isinstance(ended, NotApplicable) and not (found or state.known):
         # What cannot be tried on a simulated device says nothing about an entry.
         return _unless_stale(spec, state, "not applicable", str(ended), checkable=not isinstance(ended, NotCheckable))
     if isinstance(ended, pytest.skip.Exception):
         return cell(spec, state, "not run", reason=str(ended))
-    if ended is not None:
+    passable = spec.check.existential and found is not None and not found.failure.untestable
+    if isinstance(ended, CellTimeout) and (found is None or passable):
+        return _incomplete(spec, state)
+    if ended is not None and not isinstance(ended, (SearchOver, NotApplicable)):
         return failed(spec, state, *_failure_of(spec, state, ended))
-    stats = state.stats
-    if spec.check.existential and not state.kept_once and state.failure:
-        return failed(spec, state, state.failure)
+    if found is not None and not (passable and state.kept_once):
+        return failed(spec, state, _not_deterministic(found.failure) if state.flaky else found.failure)
+    if state.known and not (spec.check.existential and state.kept_once):
+        return _known(spec, state)
     if not state.examples:
         return failed(spec, state, TargetError("no case was tried", cause="inputs"))
     if stats.compared:
@@ -40,7 +45,11 @@ def judge(spec: CellSpec, state: CellState) -> Cell:
             spec,
             state,
             TargetError(
-                "every case was refused", actual=stats.last_refusal, expected="a value from some", cause="refused"
+                "every case was refused",
+                actual=stats.last_refusal,
+                expected="a value from some",
+                cause="refused",
+                origin=stats.last_origin,
             ),
         )
     if stats.inconclusive:
@@ -53,7 +62,7 @@ def cell(spec: CellSpec, state: CellState, outcome: Outcome, *, reason: str = ""
     """The cell as data."""
     if "ledger" not in more and state.ledger is not None:
         more["ledger"] = ledger_totals(state.ledger)
-    counted = outcome == "kept" and not spec.pinned_only
+    counted = outcome in ("kept", "incomplete") and spec.replay is None
     return Cell(
         target=spec.where,
         kind=spec.target.kind,
@@ -64,7 +73,11 @@ def cell(spec: CellSpec, state: CellState, outcome: Outcome, *, reason: str = ""
         reason=reason,
         seconds=round(state.seconds, 4),
         examples=state.examples,
-        regimes={name: state.regimes[name] for name in spec.check.regimes} if counted else {},
+        planned=state.planned,
+        value=state.stats.value,
+        varies=state.stats.varies,
+        class_name=state.class_name,
+        regimes={name: state.regimes[name] for name in state.offered(spec.check.regimes)} if counted else {},
         variants=tuple(row for row in state.stats.variants.values() if "speed" in row),
         file=spec.target.file,
         line=spec.target.line,
@@ -73,65 +86,127 @@ def cell(spec: CellSpec, state: CellState, outcome: Outcome, *, reason: str = ""
 
 
 def failed(spec: CellSpec, state: CellState, failure: CheckFailure, trace: str = "", *, with_case: bool = True) -> Cell:
-    """The cell of a failure: known where the target lists it, else broken."""
-    check, known = spec.check, spec.known
-    case = state.case if with_case else None
-    data = Failure(
+    """The cell of a failure that nobody knows of."""
+    found = state.found if with_case else None
+    return cell(
+        spec,
+        state,
+        "broken",
+        reason=failure.headline,
+        cause=failure.cause,
+        signature=found.signature if found else "",
+        failure=_data(spec, state, failure, found, trace),
+        **_ledger(found),
+    )
+
+
+def stale(spec: CellSpec, entry: KnownFailure, seen: str) -> TargetError:
+    """What is wrong where a known failure does not fail."""
+    return TargetError(
+        f"{spec.check.code} is listed as a known failure, but {seen}",
+        detail=f"the entry says: {entry.reason}\nTake the entry out of known_failures.",
+        cause="stale known failure",
+    )
+
+
+def _known(spec: CellSpec, state: CellState) -> Cell:
+    """The cell of failures that are all known; the first one is shown."""
+    unseen = [entry for entry in spec.known if entry not in state.confirmed]
+    if unseen:
+        return failed(spec, state, stale(spec, unseen[0], "another entry covers all that fails"), with_case=False)
+    first, *_ = state.known.values()
+    assert first.known is not None
+    return cell(
+        spec,
+        state,
+        "known",
+        reason="; ".join(dict.fromkeys(_reason(found.known) for found in state.known.values() if found.known)),
+        see=first.known.see,
+        upstream=first.known.upstream,
+        cause=first.failure.cause,
+        signature=first.signature,
+        failure=_data(spec, state, first.failure, first),
+        **_ledger(first),
+    )
+
+
+def _ledger(found: Finding | None) -> dict[str, Any]:
+    return {"ledger": found.ledger.as_dict()} if found and found.ledger is not None else {}
+
+
+def _reason(entry: KnownFailure) -> str:
+    return f"known upstream: {entry.reason}" if entry.upstream else entry.reason
+
+
+def _data(spec: CellSpec, state: CellState, failure: CheckFailure, found: Finding | None, trace: str = "") -> Failure:
+    check, case = spec.check, found.case if found else None
+    others = [f"Other cases show something else: {headline}" for headline in state.others.values()]
+    notes = [f"Note: {clause}." for clause in dict.fromkeys((*spec.void, state.elsewhere)) if clause]
+    return Failure(
         about=failure.about,
         expected=failure.expected,
         actual=failure.actual,
-        detail=failure.detail,
+        detail="\n".join(line for line in (failure.detail, *others[:3], *notes) if line),
         untestable=failure.untestable,
         case=case_fields(case) if case is not None else None,
         promise=check.promise,
         usual_cause=check.usual_cause,
         fix=check.fix,
-        transfers=tuple(state.failing_ledger.summary().splitlines()) if state.failing_ledger is not None else (),
+        given=state.given,
+        transfers=tuple(found.ledger.summary().splitlines()) if found and found.ledger is not None else (),
         traceback=trace or state.traceback,
+        origin=failure.origin,
+        after=check.after,
         location=f"{relative(spec.target.file)}:{spec.target.line}",
         reproduce=spec.reproduce(encode_case(check.code, case) if case is not None else ""),
     )
-    ledger = {"ledger": state.failing_ledger.as_dict()} if state.failing_ledger is not None else {}
-    if known is not None and not failure.untestable:
-        return cell(
-            spec, state, "known", reason=known.reason, see=known.see, cause=failure.cause, failure=data, **ledger
-        )
-    return cell(spec, state, "broken", reason=failure.headline, cause=failure.cause, failure=data, **ledger)
+
+
+def _incomplete(spec: CellSpec, state: CellState) -> Cell:
+    """The cell of a search that ran out of time."""
+    tried = f"{state.examples} of {state.planned or spec.planned} cases were tried within {state.limit:g} seconds"
+    missing = [name for name in state.offered(spec.check.regimes) if not state.tried[name]]
+    regimes = f"; regimes not reached: {', '.join(missing)}" if missing else ""
+    running = Finding(CheckFailure(tried), state.running, "") if state.running is not None else None
+    failure = CheckFailure(
+        "the cell ran out of time",
+        actual=tried,
+        expected="all of them",
+        detail="A limit ends what hangs; it grows with what the first case takes. This case was running when it ended."
+        if running
+        else "The target was not built within the limit.",
+    )
+    return cell(
+        spec, state, "incomplete", reason=tried + regimes, cause="timeout", failure=_data(spec, state, failure, running)
+    )
 
 
 def _unless_stale(spec: CellSpec, state: CellState, outcome: Outcome, reason: str, *, checkable: bool = True) -> Cell:
     """A cell that did not fail, unless the target lists it as a known failure: then the entry must go."""
     # A replayed case may well be kept; that says nothing about the entry.
-    if spec.known is None or not checkable or spec.replay is not None:
+    if not spec.known or not checkable or spec.replay is not None:
         return cell(spec, state, outcome, reason=reason)
     seen = "the promise was kept" if outcome == "kept" else f"the check is not applicable ({reason})"
-    return failed(
-        spec,
-        state,
-        TargetError(
-            f"{spec.check.code} is listed as a known failure, but {seen}",
-            detail=f"the entry says: {spec.known.reason}\nTake the entry out of known_failures.",
-            cause="stale known failure",
-        ),
-        with_case=False,
-    )
+    return failed(spec, state, stale(spec, spec.known[0], seen), with_case=False)
+
+
+def _not_deterministic(failure: CheckFailure) -> CheckFailure:
+    noted = copy.copy(failure)
+    note = "The same case was kept another time: the target is not deterministic."
+    noted.detail = f"{failure.detail}\n{note}".strip()
+    return noted
 
 
 def _failure_of(spec: CellSpec, state: CellState, error: BaseException) -> tuple[CheckFailure, str]:
     """What ended the search as a failure, with a traceback where it is nobody's expected error."""
-    failure = state.failure
+    found = state.found
     if isinstance(error, CheckFailure):
-        return error, ""
-    if failure is not None and isinstance(error, (SearchOver, CellTimeout)):
-        return failure, ""
-    if isinstance(error, CellTimeout):
-        limit = spec.target.timeout or spec.timeout
-        return TargetError(f"the cell did not end within {limit:g} seconds", cause="timeout"), ""
-    if isinstance(error, Flaky) and failure is not None:
-        note = "The same case was kept another time: the target is not deterministic."
-        noted = copy.copy(failure)
-        noted.detail = f"{failure.detail}\n{note}".strip()
-        return noted, ""
+        # The case that was found first may be smaller than the one that Hypothesis ended with.
+        return (found.failure if found and not error.untestable else error), ""
+    if found is not None and isinstance(error, CellTimeout):
+        return found.failure, ""
+    if isinstance(error, Flaky) and found is not None:
+        return _not_deterministic(found.failure), ""
     if isinstance(error, (Unsatisfiable, FailedHealthCheck)):
         text = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
         return TargetError("the inputs of the target draw nothing that can be tried", actual=text, cause="inputs"), ""

@@ -1,21 +1,27 @@
-"""Running one cell: its Hypothesis test, one case after the other, and what they show."""
+"""Running one cell: one case after the other, and what they show."""
 
 from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import hypothesis
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis.errors import HypothesisException
+from hypothesis import HealthCheck, Phase, core, given, settings
+from hypothesis.errors import HypothesisException, Unsatisfiable, UnsatisfiedAssumption
+from hypothesis.reporting import with_reporter
 
+from pytest_evalcheck import upstream
 from pytest_evalcheck.engine.cell_spec import CellSpec
-from pytest_evalcheck.engine.cell_state import CellState, SearchOver, require_plain
+from pytest_evalcheck.engine.cell_state import CellState, Finding, SearchOver, require_plain
+from pytest_evalcheck.engine.effort import EFFORTS
 from pytest_evalcheck.engine.factory import TargetFactory
-from pytest_evalcheck.engine.judging import cell, failed, judge
+from pytest_evalcheck.engine.judging import cell, failed, judge, stale
+from pytest_evalcheck.engine.preflight import MISDESCRIBED, preflight
 from pytest_evalcheck.engine.timeout import time_limit
 from pytest_evalcheck.expectations.failures import (
     CheckFailure,
@@ -25,99 +31,281 @@ from pytest_evalcheck.expectations.failures import (
     TargetError,
     counting,
 )
+from pytest_evalcheck.expectations.signature import signature_of
 from pytest_evalcheck.kinds.common.calling import format_exception_location
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.kinds.registry import kind_of
 from pytest_evalcheck.reports.results import Cell, Outcome
 from pytest_evalcheck.targets import device_spec
+from pytest_evalcheck.targets.target import KnownFailure
 
 
 class CellRunner:
-    """One cell: its Hypothesis test, and the cases that were tried."""
+    """One cell: its cases, and what they have shown."""
 
     def __init__(self, spec: CellSpec) -> None:
         self.spec = spec
         self.state = self._new_state()
         self._factory = TargetFactory(spec.target)
+        self.reports_target = True
+        """Whether a misdescribed target is an error of this cell. It is one of its first cell, and no other is red."""
+        self._searching = False
+        """Whether Hypothesis draws the cases."""
 
-    def test(self, run: Callable[..., None]) -> Callable[..., None]:
-        """``run(case=..., **fixtures)`` as a Hypothesis test with the settings of this cell."""
-        spec = self.spec
-        test = given(case=self._strategy())(run)
-        try:
-            pinned = spec.pinned
-        except TargetError:
-            pinned = []  # run() reports it as the verdict of this cell
-        for case in pinned:
-            test = hypothesis.example(case=case)(test)
-        # Explaining traces every line of the code under test; the failure shows what it would.
-        omitted = {Phase.explain, *([Phase.shrink] if spec.known else [])}
-        phases = [p for p in settings.default.phases if p not in omitted]  # type: ignore[union-attr]
-        if spec.pinned_only:
-            phases = [Phase.explicit]
-        return settings(
-            parent=settings.default,
-            max_examples=spec.search.examples(spec.check.examples),
-            phases=phases,
-            deadline=None,
-            print_blob=False,
-            report_multiple_bugs=False,
-            # Fixtures are shared by the examples of a cell on purpose, and time has a limit of its own.
-            suppress_health_check=[
-                HealthCheck.function_scoped_fixture,
-                HealthCheck.differing_executors,
-                HealthCheck.too_slow,
-                # Many samples are drawn from a seed of their own, once in a case.
-                *([HealthCheck.nested_given] if hasattr(HealthCheck, "nested_given") else []),
-                *settings.default.suppress_health_check,  # type: ignore[union-attr]
-            ],
-        )(test)
-
-    def attempt(self, case: Any, arguments: Mapping[str, Any]) -> None:
-        """Try one case."""
-        state, spec = self.state, self.spec
-        # Counted from the end of the first example, which may have imported the library of the target.
-        if state.failure is None and state.examples and time.monotonic() - state.warm > spec.search.seconds:
-            return
-        if state.failed_at and time.monotonic() - state.failed_at > spec.effort.shrink_seconds:
-            raise SearchOver
-        require_plain(case)
-        compared = state.stats.compared
-        try:
-            self._without_leaks(case, arguments)
-        except CheckFailure as failure:
-            state.examples += 1
-            passable = spec.check.existential and not failure.untestable
-            # These are not shrunk, so that the smallest of those that were tried is the one to show.
-            if not passable or state.case is None or len(repr(case)) < len(repr(state.case)):
-                state.failure, state.case, state.failing_ledger = failure, case, state.ledger
-            if passable:
-                return
-            state.failed_at = state.failed_at or time.monotonic()
-            raise
-        state.examples += 1
-        state.warm = state.warm or time.monotonic()
-        state.kept_once = True
-        if state.stats.compared > compared:  # a case that was refused or inconclusive has reached nothing
-            state.regimes.update(case.regimes)
-
-    def run(self, call: Callable[[], Any]) -> Cell:
-        """Run the Hypothesis test with ``call``, and judge what it showed."""
+    def run(self, arguments: Mapping[str, Any]) -> Cell:
+        """Try all cases with these arguments of the factory, and judge what they showed."""
         state, started = self._new_state(), time.monotonic()
         self.state = state
         outcome, reason = self._before()
         if outcome is not None:
             return self.cell(outcome, reason=reason)
+        # Limits only end what hangs: the first one is wide, and the next depends on what was measured here.
+        usual = self.spec.target.timeout or self.spec.timeout or 0.0
+        state.limit = usual * _FIRST
         try:
-            self.spec.pinned  # noqa: B018 - a stale blob or example is reported before anything runs
-            with time_limit(self.spec.target.timeout or self.spec.timeout):
-                call()
+            with time_limit(state.limit) as limit:
+                ready = preflight(self.spec.target, lambda device: self._subject(arguments, device), self.spec.device)
+                state.given = ready.given
+                if ready.problem is not None:
+                    raise ready.problem
+                self._set_limit(limit, max(usual, _SCALE * ready.seconds))
+                self._try_all(arguments, limit, usual)
         except (KeyboardInterrupt, pytest.exit.Exception):
             raise
         except BaseException as error:
             state.ended_by = error
+        if self._factory.adapted is not None:
+            made = type(self._factory.adapted)
+            state.class_name = f"{made.__module__}.{made.__qualname__}"
         state.seconds = time.monotonic() - started
-        return judge(self.spec, state)
+        judged = judge(self.spec, state)
+        if judged.cause == MISDESCRIBED and not self.reports_target:
+            return self.cell("not run", reason=f"{MISDESCRIBED}: the error is that of the first check of this target")
+        return judged
+
+    def _try_all(self, arguments: Mapping[str, Any], limit: Any, usual: float) -> None:
+        """The pinned cases, those of the author, the canonical ones, and then what Hypothesis draws."""
+        spec, state = self.spec, self.state
+        replayed, pinned = spec.replayed, spec.pinned
+        if replayed is not None:
+            self.attempt(replayed, arguments)
+            return
+        for entry, case in pinned:
+            self._confirm(entry, case, arguments)
+        canonical = spec.canonical
+        first = [*spec.given, *canonical]
+        drawn = max(spec.planned - len(canonical), _FEWEST)
+        state.planned = len(pinned) + len(first) + drawn
+        started, canonical_finding = time.monotonic(), None
+        for index, case in enumerate(first):
+            try:
+                self.attempt(case, arguments)
+            except CheckFailure:
+                # What is drawn may show the same with a smaller case; the canonical one is not shrunk.
+                state.failed_at = time.monotonic()
+                canonical_finding = state.found
+                break
+            if index == 0:
+                each = time.monotonic() - started
+                self._set_limit(limit, max(usual, _SCALE * state.planned * each))
+        if state.passed_over and not (state.examples or state.known):
+            raise state.passed_over
+        self._searching = True
+        try:
+            self._search(arguments, spec.planned if state.found else drawn)
+        except Unsatisfiable:
+            if not state.examples:
+                raise
+        finally:
+            self._searching = False
+        if state.found is not None and state.found is canonical_finding:
+            # Hypothesis tries a failing case twice; nothing smaller was drawn, so this one is tried again here.
+            try:
+                self._without_leaks(state.found.case, arguments)
+            except CheckFailure:
+                return
+            state.flaky = True
+
+    def _confirm(self, entry: KnownFailure, case: Any, arguments: Mapping[str, Any]) -> None:
+        """Try the pinned case of a known failure, which must still fail."""
+        state = self.state
+        require_plain(case)
+        state.running = case
+        try:
+            self._without_leaks(case, arguments)
+        except CheckFailure as failure:
+            state.examples += 1
+            finding = replace(self._finding(failure, case), known=entry)
+            if failure.untestable:
+                state.found = finding
+                raise
+            state.known.setdefault(finding.signature, finding)
+            state.confirmed.append(entry)
+        else:
+            state.examples += 1
+            raise stale(self.spec, entry, "its case keeps the promise")
+
+    def _search(self, arguments: Mapping[str, Any], count: int) -> None:
+        spec = self.spec
+
+        def trial(case: Any) -> None:
+            self.attempt(case, arguments)
+
+        test: Any = given(case=spec.check.case.strategy(spec.target.inputs))(trial)
+        # All cells share this function; the digest keeps their entries in the example database apart.
+        test.hypothesis.inner_test._hypothesis_internal_add_digest = spec.key.encode()
+        seeded: dict[str, Any] = {}
+        asked = core.global_force_seed is not None and not settings.default.derandomize
+        if not asked and spec.effort is not EFFORTS["thorough"]:
+            test = hypothesis.seed(spec.seed)(test)
+            # What an earlier run has found must not change what this one shows.
+            seeded = {"derandomize": False, "database": None}
+        # Explaining traces every line of the code under test; the failure shows what it would.
+        phases = [p for p in settings.default.phases if p not in (Phase.explain, Phase.explicit)]  # type: ignore[union-attr]
+        search = settings(
+            parent=settings.default,
+            max_examples=count,
+            phases=phases,
+            deadline=None,
+            print_blob=False,
+            report_multiple_bugs=False,
+            # Fixtures are shared by the cases of a cell on purpose, and time has a limit of its own.
+            suppress_health_check=list(HealthCheck),
+            **seeded,
+        )(test)
+        with with_reporter(lambda _: None):  # what Hypothesis would print is in the cell
+            search()
+
+    def attempt(self, case: Any, arguments: Mapping[str, Any]) -> None:
+        """Try one case.
+
+        Raises:
+            CheckFailure: where it shows what nobody knows of yet.
+        """
+        state, spec = self.state, self.spec
+        if state.failed_at and time.monotonic() - state.failed_at > spec.effort.shrink_seconds:
+            raise SearchOver
+        require_plain(case)
+        state.running = case
+        stats = state.stats
+        compared, not_offered = stats.compared, stats.not_offered
+        try:
+            with self._passing_over_what_is_known(case):
+                self._without_leaks(case, arguments)
+        except NotCheckable:
+            raise
+        except NotApplicable as missing:
+            self._pass_over(case, missing)
+            return
+        except UnsatisfiedAssumption:
+            if not self._searching:
+                return  # a canonical case that shows nothing for these inputs
+            raise
+        except CheckFailure as failure:
+            state.examples += 1
+            state.tried.update(case.regimes)
+            self._note(self._finding(failure, case))
+            return
+        if stats.not_offered > not_offered:
+            self._pass_over(case, NotApplicable(stats.inconclusive))
+            return
+        state.examples += 1
+        state.tried.update(case.regimes)
+        if stats.known_seen:
+            state.regimes.update(case.regimes)
+            return
+        if stats.compared > compared:  # a case that was refused or inconclusive has reached nothing
+            state.kept_once = True
+            state.regimes.update(case.regimes)
+
+    def _finding(self, failure: CheckFailure, case: Any) -> Finding:
+        return Finding(failure, case, signature_of(self.spec.check.code, failure), self.state.ledger)
+
+    def _pass_over(self, case: Any, missing: NotApplicable) -> None:
+        """A case that the target does not offer says nothing, unless it offers none of them.
+
+        Raises:
+            NotApplicable: where no case was tried yet, and all canonical ones were passed over.
+        """
+        state = self.state
+        state.passed_over = state.passed_over or missing
+        state.absent |= case.regimes
+        if self._searching and not (state.examples or state.known):
+            raise state.passed_over
+
+    def _note(self, finding: Finding) -> None:
+        """Record a failure, and raise it where it is the one to report."""
+        state, before = self.state, self.state.found
+        if finding.failure.untestable:
+            state.found = finding
+            state.failed_at = state.failed_at or time.monotonic()
+            raise finding.failure
+        state.regimes.update(finding.case.regimes)
+        if self._is_known(finding):
+            return
+        if before is not None and before.signature != finding.signature:
+            state.others.setdefault(finding.signature, finding.failure.headline)
+            return
+        # What Hypothesis shrinks gets smaller; a canonical case, or one that is not shrunk, may be smaller already.
+        if before is None or finding.size <= before.size:
+            state.found = finding
+            state.elsewhere = upstream.elsewhere(finding.signature, self._factory.adapted)
+        if self.spec.check.existential:
+            return
+        state.failed_at = state.failed_at or time.monotonic()
+        raise finding.failure
+
+    def _is_known(self, finding: Finding) -> bool:
+        """Whether an entry covers this failure, or the registry of upstream faults.
+
+        The pinned case of an entry has shown it, its upstream fault has this signature, or it names no case.
+        """
+        state = self.state
+        if finding.signature in state.known:
+            return True
+        entry = self._entry(finding.signature)
+        if entry is None:
+            return False
+        state.known[finding.signature] = replace(finding, known=entry)
+        if entry.example is None:
+            state.confirmed.append(entry)
+        return True
+
+    def _entry(self, signature: str) -> KnownFailure | None:
+        listed, confirmed = self.spec.known, self.state.confirmed
+        for entry in listed:
+            if entry.fault and entry.fault.shows(signature):
+                return entry
+        for entry in listed:
+            if entry.example is None and not entry.upstream and entry not in confirmed:
+                return entry
+        fault = upstream.match(signature, self._factory.adapted)
+        return KnownFailure(upstream=fault.id) if fault else None
+
+    @contextmanager
+    def _passing_over_what_is_known(self, case: Any) -> Iterator[None]:
+        """Go on behind comparisons that fail as is known, so that they do not hide those after them."""
+        stats = self.state.stats
+        stats.known_seen = 0
+
+        def known(failure: CheckFailure) -> bool:
+            return self._is_known(self._finding(failure, case))
+
+        stats.is_known = None if self.spec.check.existential else known
+        try:
+            yield
+        except Exception as error:
+            # What a check does with a result that is wrong may be an error.
+            if not (stats.known_seen and isinstance(error, TargetError) and error.cause == "check"):
+                raise
+            self.state.traceback = ""
+        finally:
+            stats.is_known = None
+
+    def _set_limit(self, limit: Any, seconds: float) -> None:
+        if self.state.limit:
+            self.state.limit = seconds
+            limit.extend(seconds)
 
     def cell(self, outcome: Outcome, *, reason: str) -> Cell:
         """The cell of this runner where its test did not run."""
@@ -129,14 +317,8 @@ class CellRunner:
         return failed(self.spec, CellState(ComparisonStats(self.spec.target.tolerance), seconds=seconds), error)
 
     def _new_state(self) -> CellState:
-        measuring = 0.0 if self.spec.pinned_only else self.spec.effort.measuring
+        measuring = 0.0 if self.spec.replay is not None else self.spec.effort.measuring
         return CellState(ComparisonStats(self.spec.target.tolerance, seconds=measuring))
-
-    def _strategy(self) -> Any:
-        spec = self.spec
-        if spec.lacks or spec.nowhere or spec.target.problems:
-            return hypothesis.strategies.none()  # never drawn: the verdict is known without
-        return spec.check.case.strategy(spec.target.inputs)
 
     def _before(self) -> tuple[Outcome | None, str]:
         spec = self.spec
@@ -172,24 +354,7 @@ class CellRunner:
                 )
 
     def _check(self, case: Any, arguments: Mapping[str, Any]) -> None:
-        target = self.spec.target
-        kind = kind_of(target.kind)
-
-        def subject_on(device: str) -> Any:
-            there = {**arguments, "device": device} if "device" in arguments else arguments
-            return kind.subject(
-                build=lambda: self._factory.record(there),
-                inputs=target.inputs,
-                device=device,
-                reference=target.reference,
-                tolerance=target.tolerance,
-                elsewhere=subject_on if "device" in arguments else None,
-                ledger=self.state.ledger,
-                budget=target.budget,
-                **target.options,
-            )
-
-        subject = subject_on(device_spec.torch_name(self.spec.device))
+        subject = self._subject(arguments, device_spec.torch_name(self.spec.device))
         before = self._factory.snapshot()
         try:
             self.spec.check.function(subject, case)
@@ -213,3 +378,30 @@ class CellRunner:
                 detail="\n".join(changes[:5]),
                 cause="left behind",
             )
+
+    def _subject(self, arguments: Mapping[str, Any], device: str) -> Any:
+        target = self.spec.target
+
+        def subject_on(device: str) -> Any:
+            return self._subject(arguments, device)
+
+        there = {**arguments, "device": device} if "device" in arguments else arguments
+        return kind_of(target.kind).subject(
+            build=lambda: self._factory.record(there),
+            inputs=target.inputs,
+            device=device,
+            reference=target.reference,
+            tolerance=target.tolerance,
+            elsewhere=subject_on if "device" in arguments else None,
+            ledger=self.state.ledger,
+            budget=target.budget,
+            **target.options,
+        )
+
+
+_FIRST = 5
+"""How many limits a target may take until it was built and called once: it may import its library first."""
+_SCALE = 20
+"""How many times as long as the first case each further one may take, before the cell counts as hanging."""
+_FEWEST = 2
+"""How many cases are drawn at least, whatever the canonical ones are."""

@@ -3,54 +3,158 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable
 from types import FrameType
+from typing import Any
+
+LONGEST = 1e8
+"""Seconds, about three years: `signal.setitimer` refuses much longer ones."""
+
+_PATIENCE = 10
+_AGAIN = 1.0
+_SHORTEST = 1e-6
+_SOON = 0.01
 
 
 class CellTimeout(BaseException):
     """The cell's time is over. No `Exception`, so that the code under test does not take it for its own."""
 
 
-@contextmanager
-def time_limit(seconds: float | None) -> Iterator[None]:
-    """Raise `CellTimeout` in this block after ``seconds``, and every second from then on until it ends.
+watchers: list[Callable[[float | None], None]] = []
+"""Called with the seconds whenever a limit starts or moves, and with None when it ends.
 
-    Works in the main thread where the platform has alarms (not on Windows); elsewhere there is no limit. It
-    interrupts Python code, locks and sleeps, but not a context manager that is being left, for the first ten seconds;
-    a call into compiled code that never returns needs an isolated cell.
-    """
-    if not seconds or not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
+What supervises the process learns from it how long the code under test may take.
+"""
 
-    waited = 0
 
-    def over(_: int, frame: FrameType | None) -> None:
-        nonlocal waited
+class TimeLimit:
+    """A limit that is in force in its block: ``with time_limit(10) as limit``."""
+
+    def __init__(self, seconds: float | None) -> None:
+        if seconds is not None and not seconds >= 0:
+            raise ValueError(f"a time limit of {seconds!r}; expected seconds, or None for no limit")
+        self.seconds = seconds
+        self.disturbed = ""
+        """What the code in the block did to the alarm; empty when it left it alone."""
+        self._alarms = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+        self._owner: FrameType | None = None
+        self._deadline: float | None = None
+        self._previous: tuple[Any, float, tuple[float, float]] | None = None
+        self._waited = 0
+
+    def __enter__(self) -> TimeLimit:
+        self._owner = sys._getframe(1)
+        if self._alarms and self.seconds:
+            self._take_alarm()
+        self.extend(self.seconds)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        # An alarm that comes in here raises nothing: `_over` sees this frame.
+        if self._previous is not None:
+            handler, started, (remaining, interval) = self._previous
+            self.repair()
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
+            if remaining:  # of the limit around this one, whose time went on
+                signal.setitimer(signal.ITIMER_REAL, max(remaining - (time.monotonic() - started), _SOON), interval)
+        self._previous = self._owner = self._deadline = None
+        for watch in watchers:
+            watch(None)
+
+    def extend(self, seconds: float | None) -> None:
+        """End the block ``seconds`` from now; None or 0 for no limit."""
+        self.seconds = seconds
+        if seconds and self._alarms and self._previous is None:
+            self._take_alarm()
+        self._deadline = time.monotonic() + min(seconds, LONGEST) if seconds else None
+        self._waited = 0
+        self._start_timer()
+        for watch in watchers:
+            watch(seconds or None)
+
+    def repair(self) -> str:
+        """Restore the alarm where the code in the block took it for itself, and return what that code did."""
+        if self._previous is None:
+            return ""
+        found = ""
+        if signal.SIGALRM in signal.pthread_sigmask(signal.SIG_BLOCK, ()):
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+            found = "it blocked SIGALRM"
+        if signal.getsignal(signal.SIGALRM) != self._over:
+            signal.signal(signal.SIGALRM, self._over)
+            found = "it took SIGALRM for itself"
+        remaining, interval = signal.getitimer(signal.ITIMER_REAL)
+        if self._deadline is not None and (not remaining or interval != _AGAIN):
+            found = found or "it changed the timer of SIGALRM"
+        if found and self._deadline is not None:
+            self._start_timer()
+        self.disturbed = self.disturbed or found
+        return found
+
+    def _take_alarm(self) -> None:
+        started, timer = time.monotonic(), signal.getitimer(signal.ITIMER_REAL)
+        self._previous = signal.getsignal(signal.SIGALRM), started, timer
+        signal.signal(signal.SIGALRM, self._over)
+
+    def _start_timer(self) -> None:
+        if self._previous is None:
+            return
+        _, started, (outer, _interval) = self._previous
+        now = time.monotonic()
+        ends = [self._deadline] if self._deadline is not None else []
+        ends += [started + outer] if outer else []
+        # Again every second: code under test may swallow the first one in a bare `except`.
+        signal.setitimer(signal.ITIMER_REAL, max(min(ends) - now, _SHORTEST) if ends else 0, _AGAIN if ends else 0)
+
+    def _over(self, _: int, frame: FrameType | None) -> None:
+        leaving = False
+        while frame is not None and frame is not self._owner:
+            if frame.f_code in _OWN:
+                if frame.f_code is not TimeLimit.__exit__.__code__:  # it comes again when the limit is set up
+                    signal.setitimer(signal.ITIMER_REAL, _SOON, _AGAIN)
+                return
+            leaving |= frame.f_code.co_name == "__exit__"
+            frame = frame.f_back
+        if frame is None:  # the block was left without its end, and this timer with it
+            if self._previous is not None:
+                self.__exit__()
+            return
         # What is restored halfway (a default device, the settings of Hypothesis) would stay so for good.
-        if _leaving(frame) and waited < _PATIENCE:
-            waited += 1
+        if leaving and self._waited < _PATIENCE:
+            self._waited += 1
             return
         raise CellTimeout
 
-    previous = signal.signal(signal.SIGALRM, over)
-    # Again every second: code under test may swallow the first one in a bare `except`.
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, previous)
+
+_OWN = {
+    function.__code__
+    for function in (
+        TimeLimit.__enter__,
+        TimeLimit.__exit__,
+        TimeLimit.extend,
+        TimeLimit.repair,
+        TimeLimit._take_alarm,
+        TimeLimit._start_timer,
+    )
+}
 
 
-_PATIENCE = 10
+def time_limit(seconds: float | None) -> TimeLimit:
+    """Raise `CellTimeout` in a ``with`` block after ``seconds``, and every second from then on until it ends.
 
+    None, 0 and infinity are no limit. ``limit.extend(seconds)`` in the block counts anew from that moment. Limits can
+    be nested: the outer one goes on. ``limit.disturbed`` says whether the code in the block took the alarm for itself.
 
-def _leaving(frame: FrameType | None) -> bool:
-    while frame is not None:
-        if frame.f_code.co_name == "__exit__":
-            return True
-        frame = frame.f_back
-    return False
+    Works in the main thread where the platform has alarms (not on Windows); elsewhere there is no limit. It
+    interrupts Python code, locks and sleeps, but not a context manager that is being left, for the first ten seconds.
+    A call into compiled code that never returns, and code that catches everything, end with their process: see
+    `pytest_evalcheck.integration.supervision`.
+
+    Raises:
+        ValueError: when ``seconds`` is negative or not a number.
+    """
+    return TimeLimit(None if seconds == float("inf") else seconds)

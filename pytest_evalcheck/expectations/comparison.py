@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
+
+from pytest_evalcheck.errors import safe_text
+from pytest_evalcheck.expectations.origin import place_of
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,13 @@ class Raised:
     error: BaseException
     where: str
 
+    @property
+    def origin(self) -> str:
+        """The type of the error and the line of the code under test that raised it."""
+        return place_of(self.error)
+
     def __str__(self) -> str:
-        text = str(self.error).strip().splitlines()
+        text = safe_text(self.error, str, most=2000).strip().splitlines()
         return f"{self.where} raised {type(self.error).__name__}" + (f": {text[0][:160]}" if text else "")
 
     def __repr__(self) -> str:
@@ -55,10 +65,25 @@ class Difference:
     expected: str
     more: int = 0
     """How many further numbers of the same array differ."""
+    contrast: str = ""
+    """What kinds of values differ, such as ``another number`` or ``NaN``."""
+    name: str = ""
+    """Of results by name, the one that differs."""
+    origin: str = ""
+    """Where the error was raised that one of the results is; empty where both are values."""
 
     def __str__(self) -> str:
         more = f" (and {self.more} more)" if self.more else ""
         return f"{_at(self.path)}{self.actual} is not {self.expected}{more}"
+
+
+def differences(actual: Any, expected: Any, tolerance: Tolerance) -> Iterator[Difference]:
+    """The first difference of each value of two mappings with the same keys; of anything else the first one at all."""
+    if isinstance(actual, Mapping) and isinstance(expected, Mapping) and set(actual) == set(expected):
+        found = [(key, difference(actual[key], expected[key], tolerance, f"[{key!r}]")) for key in expected]
+        yield from (replace(one, name=key) if isinstance(key, str) else one for key, one in found if one)
+    elif one := difference(actual, expected, tolerance):
+        yield one
 
 
 def difference(actual: Any, expected: Any, tolerance: Tolerance, path: str = "") -> Difference | None:
@@ -68,24 +93,82 @@ def difference(actual: Any, expected: Any, tolerance: Tolerance, path: str = "")
             same = type(actual.error) is type(expected.error)
         else:
             same = False
-        return None if same else Difference(path, show(actual), show(expected))
+        return None if same else _differing(path, actual, expected)
     actual, expected = plain(actual), plain(expected)
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if list(actual) != list(expected) and set(actual) != set(expected):
-            return Difference(path, f"keys {list(actual)}", f"keys {list(expected)}")
+            return Difference(path, f"keys {list(actual)}", f"keys {list(expected)}", contrast="other keys")
         return _first(difference(actual[k], expected[k], tolerance, f"{path}[{k!r}]") for k in expected)
     if _is_sequence(actual) and _is_sequence(expected):
         if len(actual) != len(expected):
-            return Difference(path, f"length {len(actual)}", f"length {len(expected)}")
+            return Difference(path, f"length {len(actual)}", f"length {len(expected)}", contrast="another length")
         pairs = zip(actual, expected, strict=True)
         return _first(difference(a, e, tolerance, f"{path}[{i}]") for i, (a, e) in enumerate(pairs))
     if _is_array(actual) or _is_array(expected):
         return _array_difference(actual, expected, tolerance, path)
     if _is_number(actual) and _is_number(expected):
-        return None if close(actual, expected, tolerance) else Difference(path, show(actual), show(expected))
+        return None if close(actual, expected, tolerance) else _differing(path, actual, expected)
     if type(actual) is not type(expected) or actual != expected:
-        return Difference(path, show(actual), show(expected))
+        return _differing(path, actual, expected)
     return None
+
+
+def contrast(actual: Any, expected: Any) -> str:
+    """What kinds of values differ, without the values: ``NaN``, ``another number``, ``a list, not an error``.
+
+    Of an error where a value is expected, its type and where it was raised. Whether the expected value is NaN depends
+    on the samples, not on what is wrong, and makes no difference.
+    """
+    kind = kind_of_value(actual)
+    if isinstance(actual, Raised):
+        return kind
+    if isinstance(expected, Raised):
+        return f"{kind}, not an error"
+    wanted = kind_of_value(expected)
+    if kind == wanted or (kind == _NUMBER and wanted in _NOT_FINITE):
+        return f"another {kind.split(maxsplit=1)[-1]}"
+    return kind if kind in _NOT_FINITE and wanted in (_NUMBER, *_NOT_FINITE) else f"{kind}, not {wanted}"
+
+
+_NUMBER, _NOT_FINITE = "a number", ("NaN", "an infinity")
+
+
+def kind_of_value(value: Any) -> str:
+    """What a result is, without the value: ``a number``, ``NaN``, ``ValueError in json.decoder:decode``."""
+    value = plain(value)
+    if isinstance(value, Raised):
+        return f"{type(value.error).__name__}{raised_in(value.error)}"
+    if isinstance(value, numbers.Number):
+        if not isinstance(value, (int, float)) or math.isfinite(value):
+            return _NUMBER
+        return "NaN" if math.isnan(value) else "an infinity"
+    if value is None:
+        return "None"
+    return "an array" if _is_array(value) else f"a {type(value).__name__}"
+
+
+def raised_in(error: BaseException) -> str:
+    """Where an error was raised: `` in package.module:function``; empty where this package raised it.
+
+    A simulated device stands in for torch: its errors come from where torch was called. A comprehension, which is a
+    function of its own up to Python 3.11, does not count.
+    """
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    places = [(str(frame.f_globals.get("__name__", "")), frame.f_code.co_name) for frame in frames]
+    places = [(module, name) for module, name in places if not _SIMULATION.match(module)]
+    if not places or _OURS.match(places[-1][0]):
+        return ""
+    named = [f" in {module}:{name}" for module, name in places if not _OURS.match(module) and not name.startswith("<")]
+    return named[-1] if named else ""
+
+
+_OURS = re.compile(r"pytest_evalcheck\.(?!fixes\b)")
+_SIMULATION = re.compile(r"pytest_evalcheck\.devices\b")
+
+
+def _differing(path: str, actual: Any, expected: Any) -> Difference:
+    origin = origin_of([actual, expected])
+    return Difference(path, show(actual), show(expected), contrast=contrast(actual, expected), origin=origin)
 
 
 def close(actual: complex, expected: complex, tolerance: Tolerance) -> bool:
@@ -113,6 +196,14 @@ def plain(value: Any) -> Any:
     return value
 
 
+def origin_of(value: Any) -> str:
+    """Where the first error was raised that is anywhere in a result; empty where there is none."""
+    if isinstance(value, Raised):
+        return value.origin
+    inner = value.values() if isinstance(value, Mapping) else value if _is_sequence(value) else ()
+    return next((found for found in map(origin_of, inner) if found), "")
+
+
 def has_nonfinite(value: Any) -> bool:
     """Whether a NaN or an infinity is anywhere in a result."""
     value = plain(value)
@@ -123,6 +214,20 @@ def has_nonfinite(value: Any) -> bool:
     if _is_array(value):
         return any(has_nonfinite(v) for v in value.reshape(-1).tolist())
     return isinstance(value, float) and not math.isfinite(value)
+
+
+def is_no_score(value: Any) -> bool:
+    """Whether a result says that there is no score: an error, or NaN and no other number."""
+    value = plain(value)
+    if isinstance(value, Raised):
+        return True
+    if isinstance(value, Mapping):
+        return bool(value) and all(map(is_no_score, value.values()))
+    if _is_sequence(value):
+        return bool(value) and all(map(is_no_score, value))
+    if _is_array(value):
+        return is_no_score(value.reshape(-1).tolist())
+    return isinstance(value, float) and math.isnan(value)
 
 
 def show(value: Any) -> str:
@@ -141,22 +246,24 @@ def show(value: Any) -> str:
     elif isinstance(value, float):
         text = repr(float(f"{value:.9g}"))
     else:
-        text = repr(value)
+        text = safe_text(value, most=2000)
     return text if len(text) <= 300 else f"{text[:200]} ... {text[-80:]}"
 
 
 def _array_difference(actual: Any, expected: Any, tolerance: Tolerance, path: str) -> Difference | None:
     if not (_is_array(actual) and _is_array(expected)) or tuple(actual.shape) != tuple(expected.shape):
         shapes = [f"shape {tuple(v.shape)}: {show(v)}" if _is_array(v) else show(v) for v in (actual, expected)]
-        return Difference(path, shapes[0], shapes[1])
+        both = _is_array(actual) and _is_array(expected)
+        return Difference(path, shapes[0], shapes[1], contrast="another shape" if both else contrast(actual, expected))
     flat = list(zip(actual.reshape(-1).tolist(), expected.reshape(-1).tolist(), strict=True))
     wrong = [i for i, (a, e) in enumerate(flat) if not (close(a, e, tolerance) if _is_number(a) else a == e)]
     if not wrong:
         return None
-    if len(flat) <= _SHOWN_WHOLE:
-        return Difference(path, show(actual), show(expected))
     a, e = flat[wrong[0]]
-    return Difference(f"{path}{list(_place(wrong[0], tuple(actual.shape)))}", show(a), show(e), len(wrong) - 1)
+    if len(flat) <= _SHOWN_WHOLE:
+        return Difference(path, show(actual), show(expected), contrast=contrast(a, e))
+    at = f"{path}{list(_place(wrong[0], tuple(actual.shape)))}"
+    return Difference(at, show(a), show(e), len(wrong) - 1, contrast(a, e))
 
 
 def _place(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:

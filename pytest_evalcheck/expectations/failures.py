@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import contextvars
 import unittest
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference, show
+from pytest_evalcheck.expectations.comparison import (
+    Difference,
+    Raised,
+    Tolerance,
+    difference,
+    differences,
+    kind_of_value,
+    origin_of,
+    show,
+)
 
 
 class CheckFailure(AssertionError):
@@ -22,8 +31,25 @@ class CheckFailure(AssertionError):
     untestable = False
     """Whether the promise could not be tried; a known failure never covers that."""
 
-    def __init__(self, about: str, *, expected: str = "", actual: str = "", detail: str = "", cause: str = "") -> None:
+    def __init__(
+        self,
+        about: str,
+        *,
+        expected: str = "",
+        actual: str = "",
+        detail: str = "",
+        cause: str = "",
+        topic: str = "",
+        contrast: str = "",
+        origin: str = "",
+    ) -> None:
         self.about, self.expected, self.actual, self.detail, self.cause = about, expected, actual, detail, cause
+        self.topic = topic or about
+        """``about`` without the words that differ from case to case; numbers may stay, see `signature_of`."""
+        self.contrast = contrast
+        """What kinds of values differ, such as ``another number`` or ``NaN``."""
+        self.origin = origin
+        """Where the error was raised that the failure is about; empty for values that differ."""
         super().__init__(about)
 
     def __str__(self) -> str:
@@ -65,12 +91,35 @@ class ComparisonStats:
     refused: int = 0
     """Comparisons of an error with an error, which alone prove nothing."""
     last_refusal: str = ""
+    last_origin: str = ""
+    """Where the error of the last refusal was raised."""
     inconclusive: str = ""
     """Why a case showed nothing about the promise."""
+    value: str = ""
+    """The one value that the target gave in all cases; empty where there was none, or several."""
+    varies: bool = False
+    """Whether the target gave different values."""
+    not_offered: int = 0
+    """Cases that need what the target does not offer; they do not count as tried."""
     seconds: float = 0.0
     """How long variants may be measured in this cell; 0 for not at all."""
     variants: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What variants cost, by name, once it was measured."""
+    is_known: Callable[[CheckFailure], bool] | None = None
+    """Whether a failure is known already, so that the check may go on behind it; None where it may not."""
+    known_seen: int = 0
+    """How many failures of this case were known."""
+
+    def see(self, value: Any) -> None:
+        """Note a value of the target, so that one which never changes is noticed. NaN and None are no values."""
+        if self.varies or isinstance(value, Raised):
+            return
+        text = show(value)
+        if text in ("nan", "None"):
+            return
+        if self.value and text != self.value:
+            self.varies, text = True, ""
+        self.value = text
 
 
 _stats: contextvars.ContextVar[ComparisonStats | None] = contextvars.ContextVar("comparison_stats", default=None)
@@ -91,12 +140,19 @@ def current_stats() -> ComparisonStats | None:
     return _stats.get()
 
 
+def note_value(value: Any) -> None:
+    """Note a value that the target gave in a case, or the error; see `ComparisonStats.see`."""
+    stats = _stats.get()
+    if stats is not None:
+        stats.see(value)
+
+
 def refused(error: Raised) -> None:
     """Report that a case was refused, which alone proves nothing."""
     stats = _stats.get()
     if stats is not None:
         stats.refused += 1
-        stats.last_refusal = str(error)
+        stats.last_refusal, stats.last_origin = str(error), error.origin
 
 
 def inconclusive(why: str) -> None:
@@ -104,6 +160,17 @@ def inconclusive(why: str) -> None:
     stats = _stats.get()
     if stats is not None:
         stats.inconclusive = why
+
+
+def not_offered(why: str) -> None:
+    """Report that the target does not offer what this case needs: it is not counted, and its regimes are not required.
+
+    A cell of such cases alone is not applicable. Where the target lacks what every case needs, raise `NotApplicable`.
+    """
+    stats = _stats.get()
+    if stats is not None:
+        stats.not_offered += 1
+        stats.inconclusive = stats.inconclusive or why
 
 
 _LONGEST_RESULT = 120
@@ -125,8 +192,13 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
 
     actual: Any
 
-    def equals(self, expected: Any, *, about: str, tolerance: Tolerance | None = None, detail: str = "") -> None:
-        """Compare within the tolerance of the cell; two errors of one type are equal but prove nothing."""
+    def equals(
+        self, expected: Any, *, about: str, tolerance: Tolerance | None = None, detail: str = "", topic: str = ""
+    ) -> None:
+        """Compare within the tolerance of the cell; two errors of one type are equal but prove nothing.
+
+        ``topic`` is ``about`` without the words that differ from case to case, where it has any beside numbers.
+        """
         stats = _stats.get()
         if stats is not None:
             if isinstance(self.actual, Raised) and isinstance(expected, Raised):
@@ -134,27 +206,48 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
             else:
                 stats.compared += 1
         tolerance = tolerance or (stats.tolerance if stats else Tolerance())
-        found = difference(self.actual, expected, tolerance)
-        if found is None:
-            return
+        for found in differences(self.actual, expected, tolerance):
+            failure = self._failure(found, expected, about, detail)
+            failure.topic = topic or about
+            failure.contrast = f"{found.contrast} for {found.name!r}" if found.name else found.contrast
+            _report(failure)
+
+    def _failure(self, found: Difference, expected: Any, about: str, detail: str) -> CheckFailure:
         shown, wanted, line = show(self.actual), show(expected), str(found)
         # The index that differs says more than a whole that is cut off.
         if found.path and max(len(shown), len(wanted)) > _LONGEST_RESULT:
             more = f"and {found.more} more numbers" if found.more else ""
             detail = "\n".join(text for text in (more, detail) if text)
-            raise CheckFailure(f"{about}, at {found.path}", expected=found.expected, actual=found.actual, detail=detail)
+            about = f"{about}, at {found.path}"
+            return CheckFailure(about, expected=found.expected, actual=found.actual, detail=detail, origin=found.origin)
         if len(line) > 200 or line.startswith("at ") or "shape" in line:
             detail = f"{line[:300]}\n{detail}".strip()
-        raise CheckFailure(about, expected=wanted, actual=shown, detail=detail)
+        return CheckFailure(about, expected=wanted, actual=shown, detail=detail, origin=found.origin)
 
     def differs_from(self, other: Any, *, about: str) -> None:
         """Require another value."""
         self.holds(difference(self.actual, other, Tolerance()) is not None, about=about)
 
-    def holds(self, condition: bool, *, about: str, detail: str = "") -> None:
+    def holds(self, condition: bool, *, about: str, detail: str = "", topic: str = "") -> None:
         """Require a condition that was computed from the value."""
         stats = _stats.get()
         if stats is not None:
             stats.compared += 1
         if not condition:
-            raise CheckFailure(about, detail=detail or f"seen: {show(self.actual)}")
+            error = kind_of_value(self.actual) if isinstance(self.actual, Raised) else ""
+            _report(
+                CheckFailure(
+                    about,
+                    detail=detail or f"seen: {show(self.actual)}",
+                    topic=topic,
+                    contrast=error,
+                    origin=origin_of(self.actual),
+                )
+            )
+
+
+def _report(failure: CheckFailure) -> None:
+    stats = _stats.get()
+    if stats is None or stats.is_known is None or not stats.is_known(failure):
+        raise failure
+    stats.known_seen += 1

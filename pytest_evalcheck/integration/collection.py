@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import difflib
 import inspect
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_evalcheck.engine.cell_spec import CellSpec
+from pytest_evalcheck.engine.placing import devices_of
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.errors import UsageError
@@ -35,14 +37,19 @@ class BadTarget(pytest.Collector):
         raise self.CollectError(self.problem)
 
 
+def bad_target(collector: Any, name: str, problem: str) -> BadTarget:
+    """A node that fails to collect with this problem."""
+    bad: BadTarget = BadTarget.from_parent(collector, name=name)
+    bad.problem = problem
+    return bad
+
+
 def collected(collector: Any, name: str, target: Target, options: Options) -> pytest.Collector:
     """The node of a target: a class of checks, or an error."""
     try:
         body = _body(collector, name, target, options)
     except UsageError as error:
-        bad: BadTarget = BadTarget.from_parent(collector, name=name)
-        bad.problem = f"{relative(target.file)}:{target.line}: target {name}: {error}"
-        return bad
+        return bad_target(collector, name, f"{relative(target.file)}:{target.line}: target {name}: {error}")
     node: pytest.Class = pytest.Class.from_parent(collector, name=name)
     node.obj = body  # from_parent() has no parameter for it, so the marks are not taken from it either
     marks = [getattr(mark, "mark", mark) for mark in (*getattr(target.factory, "pytestmark", []), *target.pytestmark)]
@@ -54,6 +61,8 @@ def collected(collector: Any, name: str, target: Target, options: Options) -> py
 def _body(collector: Any, name: str, target: Target, options: Options) -> type:
     if target.problems:
         raise UsageError("\n".join(target.problems))
+    if not isinstance(collector, pytest.Module):
+        raise UsageError("it is an attribute of a class; move it to the top level of its file")
     twins = _lines_of(name, target.file)
     if len(twins) > 1:
         lines = ", ".join(map(str, twins))
@@ -66,14 +75,16 @@ def _body(collector: Any, name: str, target: Target, options: Options) -> type:
         "__test__": True,
     }
     for check in target.checks:
-        devices = [
-            device
-            for device in device_spec.chosen(options.devices, accelerators_only=bool(check.accelerators))
-            if target.devices is None or device_spec.kind(device) in target.devices
-        ]
+        devices = devices_of(target, check, options.devices)
         if devices and chosen.takes(check) and (options.replay is None or options.replay[0] == check.code):
             body[check.name] = _function(collector, name, target, check, devices, options)
+    if len(body) == _EMPTY and options.selected_by_ini:
+        raise UsageError(f"{options.selected_by_ini} leave none of its checks; take it out, or select one of them")
     return type(name, (), body)
+
+
+_EMPTY = 3
+"""The names in the body of a class that has no check."""
 
 
 def _function(collector: Any, name: str, target: Target, check: Check, devices: list[str], options: Options) -> Any:
@@ -81,7 +92,7 @@ def _function(collector: Any, name: str, target: Target, check: Check, devices: 
     printed = f"{_from_invocation(collector)}::{name}"
 
     def reproduce(device: str) -> Any:
-        command = f"pytest --evalcheck '{printed}::{check.name}[{device}]'"
+        command = f"pytest --evalcheck {shlex.quote(f'{printed}::{check.name}[{device}]')}"
         if device not in device_spec.chosen([device_spec.AUTO], accelerators_only=bool(check.accelerators)):
             command += f" --evalcheck-device={device}"
         marks = " ".join(f"-m {mark}" for mark in check.marks)
@@ -103,25 +114,23 @@ def _function(collector: Any, name: str, target: Target, check: Check, devices: 
         for device in devices
     }
 
-    def run(self: Any, *, device: str, case: Any, **fixtures: Any) -> None:  # noqa: ARG001 - a method of the class
-        given = {"device": device_spec.torch_name(device), **fixtures}
-        runners[device].attempt(case, {argument: given[argument] for argument in target.arguments})
+    def test(*_: Any, **__: Any) -> None:
+        raise AssertionError("pytest_pyfunc_call judges a cell")
 
     keyword = inspect.Parameter.KEYWORD_ONLY
-    wanted = ["device", "case", *(a for a in target.arguments if a != "device")]
-    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+    wanted = ["device", *(a for a in target.arguments if a != "device")]
+    test.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
             *(inspect.Parameter(argument, keyword) for argument in wanted),
         ]
     )
-    run.__name__ = check.name
-    run.__qualname__ = f"{name}.{check.name}"
-    run.__doc__ = check.promise
-    run.__module__ = target.factory.__module__
-    test: Any = next(iter(runners.values())).test(run)
-    test.__test__ = True  # any name may be a test
-    test.place_as = target.factory  # pytest reports the user's line
+    test.__name__ = check.name
+    test.__qualname__ = f"{name}.{check.name}"
+    test.__doc__ = check.promise
+    test.__module__ = target.factory.__module__
+    test.__test__ = True  # type: ignore[attr-defined]  # any name may be a test
+    test.place_as = target.factory  # type: ignore[attr-defined]  # pytest reports the user's line
     setattr(test, RUNNERS, runners)
     parameters = [
         pytest.param(device, marks=[getattr(pytest.mark, mark) for mark in device_spec.marks(device)])

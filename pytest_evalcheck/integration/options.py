@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +14,10 @@ from pytest_evalcheck.engine.effort import EFFORTS, Effort
 from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.errors import UsageError, nearest
 from pytest_evalcheck.kinds.registry import shipped
-from pytest_evalcheck.reports import ReportError, check_writable, parse
+from pytest_evalcheck.reports import ReportError, check_paths, parse
 from pytest_evalcheck.reports.case_codec import InvalidBlob, decode_case
 from pytest_evalcheck.targets import device_spec
+from pytest_evalcheck.targets.keywords import LEAST_SECONDS, MOST_SECONDS, sensible_seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,11 @@ class Options:
     replay: tuple[str, Mapping[str, Any]] | None
     reports: tuple[tuple[str, Path], ...]
     files: tuple[str, ...]
+    optional: tuple[str, ...]
+    """What may be missing here: distributions, kinds of device, ``skipped``."""
+
+    selected_by_ini: str = ""
+    """``evalcheck_select = ...`` and ``evalcheck_ignore = ...`` of the ini file, where they are in force."""
 
     @property
     def effort(self) -> Effort:
@@ -56,8 +63,7 @@ class Options:
             replay = config.getoption("evalcheck_replay")
             reports = tuple(parse(spec) for spec in config.getoption("evalcheck_report"))
             if not hasattr(config, "workerinput"):
-                for _, path in reports:
-                    check_writable(path)
+                check_paths(reports)
             return cls(
                 take=given("select"),
                 leave=given("ignore"),
@@ -68,7 +74,13 @@ class Options:
                 with_tests=config.getoption("evalcheck_with_tests"),
                 replay=_replay(replay) if replay else None,
                 reports=reports,
-                files=tuple(config.getini("evalcheck_files")),
+                files=_files(config.getini("evalcheck_files")),
+                optional=_optional(given("optional")),
+                selected_by_ini=" and ".join(
+                    f"evalcheck_{name} = {given(name)}"
+                    for name in ("select", "ignore")
+                    if given(name) and config.getoption(f"evalcheck_{name}") is None
+                ),
             )
         except (UsageError, InvalidBlob, ReportError) as error:
             raise pytest.UsageError(str(error)) from error
@@ -98,6 +110,20 @@ def _timeout(text: str) -> float | None:
         seconds = float(text)
     except ValueError:
         seconds = -1.0
-    if not seconds >= 0:
-        raise UsageError(f"timeout {text!r}; expected seconds a cell, or 0 for none")
+    if seconds and not sensible_seconds(seconds):
+        raise UsageError(
+            f"timeout {text!r}; expected seconds a cell, from {LEAST_SECONDS:g} to {MOST_SECONDS:g}, or 0 for none"
+        )
     return seconds or None
+
+
+def _optional(text: str) -> tuple[str, ...]:
+    from packaging.utils import canonicalize_name  # comes with pytest
+
+    return tuple(dict.fromkeys(canonicalize_name(word) for word in re.split(r"[,\s]+", text) if word))
+
+
+def _files(patterns: list[str]) -> tuple[str, ...]:
+    if not patterns or not all(patterns):
+        raise UsageError("evalcheck_files names no pattern; expected some such as evalcheck_*.py")
+    return tuple(patterns)

@@ -3,23 +3,35 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from pytest_evalcheck import reports
-from pytest_evalcheck.integration import collection
+from pytest_evalcheck.engine.placing import SKIPPED, elsewhere, explained
+from pytest_evalcheck.integration import cell_process, collection, narrowing
+from pytest_evalcheck.integration.cells import PROPERTY, attach, runner_of
+from pytest_evalcheck.integration.ending import CONCLUDE, ExitGuard, about_code, looks
+from pytest_evalcheck.integration.facts import Facts
 from pytest_evalcheck.integration.isolation import isolated_cell, should_isolate
+from pytest_evalcheck.integration.lost import defines_targets, lost, of_conftests
 from pytest_evalcheck.integration.options import Options
+from pytest_evalcheck.kinds.common.calling import relative
 from pytest_evalcheck.kinds.registry import problems, shipped
-from pytest_evalcheck.reports.failure_text import format_failure
-from pytest_evalcheck.reports.results import Cell, Report
-from pytest_evalcheck.targets.target import Target
+from pytest_evalcheck.reports.causes import repeats
+from pytest_evalcheck.reports.failure_text import format_failure, format_repeated
+from pytest_evalcheck.reports.results import Cell, Report, Verdict
+from pytest_evalcheck.targets import device_spec
+from pytest_evalcheck.targets.making import noting
+from pytest_evalcheck.targets.target import Target, requirement
 
-PROPERTY = "evalcheck"
-"""The user property that carries a cell: it reaches the controller of xdist, and JUnit."""
+PROBLEM = "evalcheck_problem"
+"""The user property that carries what is wrong beside a cell."""
 
 _OPT_IN = ("distributed", "sweep")
 """Markers whose cells run only when ``-m`` names them."""
@@ -32,11 +44,21 @@ class EvalcheckSession:
     options: Options
     config: pytest.Config
     cells: dict[str, Cell] = field(default_factory=dict)
-    narrowed: bool = False
-    reported: dict[tuple[str, str, str], str] = field(default_factory=dict)
-    """The first check that reported a cause which its target shares with others."""
-    failed_to_collect: int = 0
+    facts: Facts = field(default_factory=Facts)
+    failed: dict[str, None] = field(default_factory=dict)
+    """The node ids of what pytest reports as failed."""
+    code: int = 0
+    """The exit code of pytest."""
+    reported: list[Cell] = field(default_factory=list)
+    """The broken cells so far."""
     unwritten: list[str] = field(default_factory=list)
+    _seen: set[int] = field(default_factory=set)
+    _with_targets: set[str] = field(default_factory=set)
+    _made: list[tuple[str, Target]] = field(default_factory=list)
+    _until_the_end: ExitStack = field(default_factory=ExitStack)
+    _reported_out: set[str] = field(default_factory=set)
+    _printed: str = ""
+    _written: Verdict | None = None
 
     @classmethod
     def of(cls, config: pytest.Config) -> EvalcheckSession:
@@ -49,14 +71,39 @@ class EvalcheckSession:
             config.addinivalue_line("markers", line)
         # A target that cannot be collected must not take the others with it.
         config.option.continue_on_collection_errors = True
-        return cls(Options.read(config), config)
+        made = cls(Options.read(config), config)
+        config.stash[CONCLUDE] = made.conclude
+        if not made.works:
+            guard = ExitGuard(made._ended_by_exit)
+            guard.install()
+            made._until_the_end.callback(guard.remove)
+        made._made = made._until_the_end.enter_context(noting())
+        return made
 
-    def pytest_ignore_collect(self, collection_path: Path, config: pytest.Config) -> bool | None:
-        """Leave ordinary tests out."""
-        if self.options.with_tests or collection_path.is_dir() or self._is_target_file(collection_path):
-            return None
+    def pytest_unconfigure(self) -> None:
+        """Give back what was taken for the time of the run."""
+        self._until_the_end.close()
+
+    @property
+    def works(self) -> bool:
+        """Whether this is a worker of xdist."""
+        return hasattr(self.config, "workerinput")
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_ignore_collect(self, collection_path: Path, config: pytest.Config) -> Generator[None, Any, bool | None]:
+        """Leave ordinary tests out, and note the files of targets that others leave out."""
+        ignored: bool | None = yield
+        if collection_path.is_dir() or self._is_target_file(collection_path):
+            if ignored and self._holds_targets(collection_path):
+                self.facts.ignored[relative(str(collection_path))] = None
+            return ignored
         named = {_resolved(argument, config) for argument in config.args}
-        return None if collection_path.resolve() in named else True
+        if ignored or self.options.with_tests or collection_path.resolve() in named:
+            return ignored
+        source = collection_path.suffix == ".py" and collection_path.name != "conftest.py"
+        if source and defines_targets(collection_path):
+            self.facts.unmatched[relative(str(collection_path))] = None
+        return True
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
         """Files of targets, unless pytest takes them anyway."""
@@ -69,7 +116,50 @@ class EvalcheckSession:
 
     def pytest_pycollect_makeitem(self, collector: Any, name: str, obj: object) -> Any:
         """Targets become classes of checks."""
-        return collection.collected(collector, name, obj, self.options) if isinstance(obj, Target) else None
+        if not isinstance(obj, Target):
+            return None
+        if not isinstance(collector, pytest.Module):
+            return []  # its file reports it
+        self._seen.add(id(obj))
+        self._with_targets.add(collector.nodeid)
+        self.facts.requires.update(dict.fromkeys(canonicalize_name(requirement(text).name) for text in obj.requires))
+        return collection.collected(collector, name, obj, self.options)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
+        """A file that ends the process, a target that has no name, a file without a target: errors of that file."""
+        if not (isinstance(collector, pytest.Module) and self._is_target_file(collector.path)):
+            return (yield)
+        try:
+            report = yield
+        except (SystemExit, pytest.exit.Exception) as error:
+            text = f"{relative(str(collector.path))}: importing this file tried to end the process: {error!r}"
+            return pytest.CollectReport(collector.nodeid, "failed", longrepr=text, result=[])
+        if report.passed:
+            report.result.extend(self._bad_targets(collector, report.result))
+        return report
+
+    def _bad_targets(self, collector: pytest.Module, nodes: list[Any]) -> Iterator[collection.BadTarget]:
+        twice = {node.name for node in nodes if isinstance(node, collection.BadTarget)}
+        found = [*lost(self._made, collector.path.resolve(), self._seen, collector.obj)]
+        for name, problem in found:
+            if name.partition(":")[0] not in twice:
+                yield collection.bad_target(collector, name, problem)
+        if not (found or collector.nodeid in self._with_targets or (self.options.with_tests and nodes)):
+            problem = (
+                f"{relative(str(collector.path))} holds no target: decorate a function of it, with @ec.metric(...)"
+            )
+            yield collection.bad_target(collector, "no target", problem)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_collection_modifyitems")
+    def pytest_all_modifyitems(self, items: list[pytest.Item]) -> Generator[None, Any, Any]:
+        """Note the cells that another hook took out without a report."""
+        ours = [item for item in items if item.get_closest_marker("evalcheck")]
+        result = yield
+        left = {id(item) for item in items}
+        gone = [item.nodeid for item in ours if id(item) not in left]
+        self.facts.dropped.update(dict.fromkeys(n for n in gone if n not in self._reported_out))
+        return result
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -81,109 +171,221 @@ class EvalcheckSession:
             ours = item.get_closest_marker("evalcheck") is not None
             unasked = [mark for mark in _OPT_IN if item.get_closest_marker(mark) and mark not in expression]
             (out if unasked or not (ours or self.options.with_tests) else kept).append(item)
+        first: set[str] = set()
+        for item in kept:
+            runner = runner_of(item)
+            if runner is not None:  # the same in every worker, whatever runs where
+                runner.reports_target = runner.spec.where not in first
+                first.add(runner.spec.where)
         if out:
             items[:] = kept
-            narrowed = self.narrowed  # what was taken out here was never asked for
+            deselected = dict(self.facts.deselected)  # what was taken out here was never asked for
             config.hook.pytest_deselected(items=out)
-            self.narrowed = narrowed
+            self.facts.deselected = deselected
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        """Note that cells were taken out by the user, so that what is left need not be complete."""
-        self.narrowed |= any(item.get_closest_marker("evalcheck") for item in items)
+        """Note which cells were taken out."""
+        ours = [item.nodeid for item in items if item.get_closest_marker("evalcheck")]
+        self.facts.deselected.update(dict.fromkeys(ours))
+        self._reported_out.update(ours)
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Count what could not be collected."""
-        self.failed_to_collect += report.failed
+        """Note what could not be collected, and the files that were skipped as a whole."""
+        if report.failed:
+            self.facts.errors[report.nodeid] = None
+        elif report.skipped:
+            self.facts.skipped[report.nodeid] = _reason(report.longrepr)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note the cells that are to run."""
+        ours = (item.nodeid for item in session.items if item.get_closest_marker("evalcheck"))
+        self.facts.selected.update(dict.fromkeys(ours))
+        pattern = f"a file named {self.options.files[0]}"
+        self.facts.problems.update(dict.fromkeys(of_conftests(self.config.pluginmanager.get_plugins(), pattern)))
+        self._made.clear()
+        self._seen.clear()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over what a worker of xdist has seen."""
+        self.facts.merge(json.loads(getattr(node, "workeroutput", {}).get(PROPERTY, "{}")))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
         """Until the cell has run, its outcome is that it did not."""
-        runner = _runner(item)
+        runner = runner_of(item)
         if runner is not None:
-            _attach(item, runner.cell("not run", reason="its fixtures could not be set up"))
+            attach(item, runner.cell("not run", reason="its check was not called"))
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
+        """Say why a cell was not set up, and that no mark hides a failure."""
+        if call.when == "teardown" and item.get_closest_marker("evalcheck") and item.get_closest_marker("xfail"):
+            target = item.nodeid.rpartition("::")[0]
+            wanted = "list what fails instead: known_failures={'EC201': ec.KnownFailure('why')}"
+            text = f"{target} is marked xfail, which would hide every failure; {wanted}"
+            item.user_properties.append((PROBLEM, text))  # this process may be one that is supervised
+        runner = runner_of(item) if call.when == "setup" and call.excinfo is not None else None
+        if runner is not None and call.excinfo is not None:
+            error = call.excinfo.value
+            if isinstance(error, pytest.skip.Exception):
+                cell = runner.cell("not run", reason=f"skipped: {error.msg or 'no reason is given'}")
+                attach(item, replace(cell, missing=(SKIPPED,)))
+            else:
+                attach(item, runner.cell("not run", reason="its fixtures could not be set up"))
+        return (yield)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_pyfunc_call(self, pyfuncitem: pytest.Function) -> bool | None:
         """Judge a cell instead of calling a test."""
-        runner = _runner(pyfuncitem)
+        runner = runner_of(pyfuncitem)
         if runner is None:
             return None
-        arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-        if should_isolate(runner.spec, self.options):
+        away = elsewhere(runner.spec.target, runner.spec.device)
+        if away:
+            cell = runner.cell("not run", reason=away)
+        elif should_isolate(runner.spec, self.options):
             cell = isolated_cell(runner, pyfuncitem, self.options)
         else:
-            cell = runner.run(lambda: pyfuncitem.obj(**arguments))
-        # Hypothesis would offer a patch that adds the example to our own file.
-        pyfuncitem.__dict__.pop("_hypothesis_failing_examples", None)
-        _attach(pyfuncitem, cell)
+            given = {**pyfuncitem.funcargs, "device": device_spec.torch_name(runner.spec.device)}
+            arguments = {name: given[name] for name in runner.spec.target.arguments}
+            cell = cell_process.run_cell(runner, arguments)
+        skipped = isinstance(runner.state.ended_by, pytest.skip.Exception)
+        cell = explained(cell, runner.spec, self.options.devices, skipped=skipped)
+        attach(pyfuncitem, cell)
         self._conclude(cell)
         return True
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Gather the cells, here or from the workers."""
+        if report.failed:
+            self.failed[report.nodeid] = None
         if report.when == "setup" and not report.failed:
             return  # a worker may still die in the call
         for name, value in report.user_properties:
+            if name == PROBLEM:
+                self.facts.problems[str(value)] = None
             if name == PROPERTY:
                 self.cells[report.nodeid] = Cell.from_json(json.loads(str(value)))
         if report.failed and report.nodeid not in self.cells and report.nodeid.endswith("]"):
             self.cells[report.nodeid] = _died(report)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the reports; a run that tried nothing is not green."""
-        if hasattr(self.config, "workerinput") or self.config.option.collectonly:
-            return
-        for name, path in self.options.reports:
-            try:
-                reports.write(self.report, name, path)
-            except (OSError, reports.ReportError) as error:  # the disk may have filled up meanwhile
-                self.unwritten.append(f"the {name} report could not be written to {path}: {error}")
-                session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if (self._untried or problems()) and session.exitstatus == pytest.ExitCode.OK:
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> Generator[None, Any, Any]:
+        """Write the reports before the screen is written, and the last line after all other plugins."""
+        if self.works:
+            self.config.workeroutput[PROPERTY] = json.dumps(vars(self.facts))  # type: ignore[attr-defined]
+        if self.works or looks(self.config):
+            return (yield)
+        self.code = int(session.exitstatus)
+        self._write()
+        if session.exitstatus == pytest.ExitCode.OK and not self.report.ok:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        try:
+            return (yield)
+        finally:
+            session.exitstatus = self.conclude(int(session.exitstatus))
+
+    def conclude(self, code: int) -> int:
+        """The exit code of the run, from that of pytest; write the reports where they say less, print the last line."""
+        ours = code == pytest.ExitCode.TESTS_FAILED and not self.report.ok
+        self.code = self.code if ours else code
+        self._write()
+        verdict = self.report.verdict
+        if verdict.line != self._printed:
+            self._printed = verdict.line
+            self._print(verdict)
+        return code or (pytest.ExitCode.OK if verdict.ok else pytest.ExitCode.TESTS_FAILED)
+
+    def _ended_by_exit(self, status: int) -> int:
+        self.facts.problems[f"os._exit({status}) was called in the process of the run"] = None
+        return self.conclude(status)
+
+    def _print(self, verdict: Verdict) -> None:
+        manager = self.config.pluginmanager
+        capture, reporter = manager.getplugin("capturemanager"), manager.getplugin("terminalreporter")
+        if capture is not None:
+            capture.suspend_global_capture(in_=True)
+        if reporter is not None:
+            reporter.ensure_newline()
+            reporter.write_line(verdict.line, bold=True, **{"green" if verdict.ok else "red": True})
+
+    def _write(self) -> None:
+        report = self.report
+        if report.verdict == self._written:
+            return
+        appended = self._written is not None
+        for name, path in self.options.reports:
+            problem = f"the {name} report could not be written to {path}"
+            if (name == "github" and appended) or any(line.startswith(problem) for line in self.unwritten):
+                continue
+            try:
+                reports.write(report, name, path)
+            except (OSError, reports.ReportError) as error:  # the disk may have filled up meanwhile
+                self.unwritten.append(f"{problem}: {error}")
+        self._written = report.verdict
+        if self.unwritten:  # those that could be written say it too
+            self._write()
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """The matrix, or why there is none."""
-        if hasattr(self.config, "workerinput") or self.config.option.collectonly:
+        if self.works or looks(self.config):
             return
         from pytest_evalcheck.reports.terminal import emit, render
 
         terminalreporter.section("evalcheck")
-        if not self.report.cells:
-            if not self.failed_to_collect:
-                patterns = ", ".join(self.options.files)
-                terminalreporter.write_line(
-                    f"no target was run: no cell of a file named {patterns} was collected and selected", red=True
-                )
-            return
-        writer = terminalreporter._tw
-        encoding = (getattr(writer._file, "encoding", None) or "ascii").lower()
-        lines = render(
-            self.report,
-            width=writer.fullwidth,
-            color=writer.hasmarkup,
-            verbosity=self.config.option.verbose,
-            unicode="utf" in encoding,
-            untried=self._untried,
-        )
-        emit(lines, writer.write)
-        for line in (*problems(), *self.unwritten):
+        report = self.report
+        if not report.cells and not self.facts.errors:
+            patterns = ", ".join(self.options.files)
+            terminalreporter.write_line(
+                f"no target was run: no cell of a file named {patterns} was collected and selected", red=True
+            )
+        elif report.cells:
+            writer = terminalreporter._tw
+            encoding = (getattr(writer._file, "encoding", None) or "ascii").lower()
+            lines = render(
+                report,
+                width=writer.fullwidth,
+                color=writer.hasmarkup,
+                verbosity=self.config.option.verbose,
+                unicode="utf" in encoding,
+                untried=report.untried,
+            )
+            emit(lines, writer.write)
+        for line in self.facts.notes(narrowing.by_configuration(self.config, self.options), self.options.optional):
+            terminalreporter.write_line(line)
+        for line in report.problems:
             terminalreporter.write_line(f"ERROR: {line}", red=True)
 
     @property
     def report(self) -> Report:
-        """The cells so far."""
-        return Report(self.cells.values())
+        """The cells so far, and what else decides whether the run is ok."""
+        optional = self.options.optional
+        found = [
+            *problems(),
+            *self.facts.against(self.cells, self.failed),
+            *self.facts.skipped_files(optional),
+            *self.facts.unknown(optional, whole=narrowing.whole(self.config)),
+            *self.unwritten,
+        ]
+        made = Report(
+            self.cells.values(),
+            problems=found,
+            optional=optional,
+            narrowed=bool(narrowing.by_command_line(self.config)),
+        )
+        more = about_code(self.code, explained=not made.ok)
+        return Report(made.cells, problems=(*found, *more), optional=optional, narrowed=made.narrowed) if more else made
 
-    @property
-    def _untried(self) -> tuple[str, ...]:
-        option = self.config.option  # the controller of xdist does not get what was deselected
-        by_pytest = self.narrowed or option.keyword or option.markexpr or getattr(option, "lf", False)
-        asked_for_less = by_pytest or self.options.take or self.options.leave or self.options.replay
-        chosen = any("::" in argument for argument in self.config.args)
-        return () if asked_for_less or chosen else self.report.untried
+    def _holds_targets(self, path: Path) -> bool:
+        """Whether a path that is ignored would have been collected, where that is quick to see."""
+        if path.is_file():
+            return True
+        passed_over = [*self.config.getini("norecursedirs"), "__pycache__", "node_modules"]
+        if any(path.match(pattern) for pattern in passed_over) or (path / "pyvenv.cfg").exists():
+            return False
+        return any(True for pattern in self.options.files for _ in path.glob(pattern))
 
     def _is_target_file(self, path: Path) -> bool:
         return any(path.match(pattern) for pattern in self.options.files)
@@ -191,32 +393,17 @@ class EvalcheckSession:
     def _conclude(self, cell: Cell) -> None:
         __tracebackhide__ = True
         if cell.outcome == "broken":
-            first = (
-                self.reported.setdefault((cell.target, cell.device, cell.cause), cell.check)
-                if cell.cause
-                else cell.check
-            )
-            if first != cell.check:
-                pytest.fail(
-                    f"{cell.code}: the same as in {first}: {cell.reason}\nreproduce    {cell.reproduce}", pytrace=False
-                )
-            pytest.fail(format_failure(cell), pytrace=False)
+            repeated = repeats(cell, self.reported)
+            self.reported.append(cell)
+            pytest.fail(format_repeated(cell, *repeated) if repeated else format_failure(cell), pytrace=False)
         if cell.outcome == "known":
             if self.config.option.runxfail:
                 pytest.fail(format_failure(cell), pytrace=False)
             pytest.xfail(cell.reason + (f" ({cell.see})" if cell.see else ""))
+        if cell.outcome == "incomplete":
+            pytest.fail(f"{cell.code}: incomplete: {cell.reason}", pytrace=False)
         if cell.outcome != "kept":
             pytest.skip(f"{cell.outcome}: {cell.reason}")
-
-
-def _runner(item: pytest.Item) -> Any:
-    runners = getattr(getattr(item, "function", None), collection.RUNNERS, None)
-    return runners[item.callspec.params["device"]] if runners else None  # type: ignore[attr-defined]
-
-
-def _attach(item: pytest.Item, cell: Cell) -> None:
-    item.user_properties[:] = [p for p in item.user_properties if p[0] != PROPERTY]
-    item.user_properties.append((PROPERTY, json.dumps(cell.as_json())))
 
 
 def _died(report: pytest.TestReport) -> Cell:
@@ -226,8 +413,21 @@ def _died(report: pytest.TestReport) -> Cell:
     code = next((made.code for made in shipped() if made.name == check), "")
     reason = str(report.longrepr).strip().splitlines()[-1] if report.longrepr else "its process died"
     return Cell(
-        target=target, kind="", check=check, code=code, device=device, outcome="broken", reason=reason, cause="died"
+        target=target,
+        kind="",
+        check=check,
+        code=code,
+        device=device,
+        outcome="broken",
+        reason=reason,
+        cause="died",
+        file=target.partition("::")[0],
     )
+
+
+def _reason(longrepr: Any) -> str:
+    text = str(longrepr[2]) if isinstance(longrepr, tuple) and len(longrepr) == 3 else str(longrepr)
+    return " ".join(text.removeprefix("Skipped: ").split())[:200]
 
 
 def _resolved(argument: str, config: pytest.Config) -> Path:

@@ -7,6 +7,7 @@ imported when it is used.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
@@ -14,7 +15,12 @@ from pathlib import Path
 
 from pytest_evalcheck.reports.results import Report
 
-FORMATS = {"json": "json=evalcheck.json", "github": 'github="$GITHUB_STEP_SUMMARY"', "html": "html=evalcheck.html"}
+FORMATS = {
+    "json": "json=evalcheck.json",
+    "jsonl": "jsonl=evalcheck.jsonl",
+    "github": 'github="$GITHUB_STEP_SUMMARY"',
+    "html": "html=evalcheck.html",
+}
 """The formats, with an example of each. The module of this name in this package writes it."""
 
 
@@ -52,6 +58,49 @@ def parse(spec: str) -> tuple[str, Path]:
     if name == "html" and find_spec("jinja2") is None:
         raise ReportError(f"{option} needs jinja2, which is not installed: pip install 'pytest-evalcheck[html]'")
     return name, Path(path).expanduser()
+
+
+def check_paths(reports: Sequence[tuple[str, Path]]) -> None:
+    """Check before the run that every report can be written, each to a path of its own.
+
+    Raises:
+        ReportError: when one cannot, or would replace what is no report.
+    """
+    seen: dict[Path, str] = {}
+    for name, path in reports:
+        place = path.resolve()
+        if place in seen:
+            raise ReportError(
+                f"the {seen[place]} report and the {name} report have one path, {str(path)!r}: only the last would be "
+                f"left; name another, such as {str(path.with_name(f'evalcheck-{name}{path.suffix}'))!r}."
+            )
+        seen[place] = name
+        _refuse_sources(name, path)
+        check_writable(path)
+
+
+def _refuse_sources(name: str, path: Path) -> None:
+    problem = f"the {name} report would be written to {str(path)!r}"
+    better = str(Path("reports") / f"evalcheck.{'md' if name == 'github' else name}")
+    if path.suffix in _SOURCES:
+        raise ReportError(f"{problem}, which is the name of source code or of a configuration; expected {better!r}.")
+    if (path.parent / "__init__.py").exists():
+        raise ReportError(f"{problem}, inside of a Python package; expected a path outside of it, such as {better!r}.")
+    if name != "github" and path.is_file() and path.stat().st_size:  # a summary is appended
+        with path.open("rb") as file:
+            head = file.read(_HEAD)
+        if not all(mark in head for mark in _MARKS.get(name, ())):
+            raise ReportError(f"{problem}, a file that is no {name} report of this suite; expected {better!r}.")
+
+
+_SOURCES = (".py", ".pyi", ".pyx", ".ipynb", ".toml", ".ini", ".cfg", ".yml", ".yaml")
+_HEAD = 4096
+_MARKS = {
+    "json": (b'"schema": "pytest-evalcheck/',),
+    "jsonl": (b'"pytest-evalcheck',),
+    "html": (b"<!doctype html>", b"<title>evalcheck: "),
+}
+"""What the first bytes of a report of ours hold."""
 
 
 def check_writable(path: Path) -> None:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from pytest_evalcheck.reports.case_codec import case_literal
-from pytest_evalcheck.reports.results import Cell, Failure
+
+Cell = Any
+"""A `pytest_evalcheck.reports.results.Cell`: its module calls this one, so it is not imported here."""
+Failure = Any
+"""A `pytest_evalcheck.reports.results.Failure`."""
 
 _MOST_TRANSFERS = 10
 _LONGEST_FIELD = 2000
 
 
 def format_failure(cell: Cell) -> str:
-    """The promise, what happened, the smallest input, the line of the target, and last the command that replays it.
+    """The promise, what happened, the smallest input, what the target was given, its line, and how to replay it.
 
     Empty where nothing failed.
     """
@@ -24,6 +29,8 @@ def format_failure(cell: Cell) -> str:
     lines += ["", *_indented(format_comparison(failure))]
     if failure.case is not None:
         lines += ["", "smallest input", *(f"    {line}" for line in format_case(failure))]
+    if failure.given:
+        lines += ["", "in a plain call", *_indented("\n".join(failure.given))]
     if failure.transfers:
         lines += ["", "between devices", *_indented("\n".join(shown_transfers(failure)))]
     lines.append("")
@@ -33,15 +40,27 @@ def format_failure(cell: Cell) -> str:
     return f"{failure.traceback}\n{text}" if failure.traceback else text
 
 
+def format_repeated(cell: Cell, first: Cell, why: str) -> str:
+    """A failure whose cause was shown in full with the cell ``first``: what it is, why, and how to replay it."""
+    lines = [f"{cell.code} {cell.check}: {why}", f"    {cell.reason}"]
+    shown = f"{first.code} of {first.target} on {first.device}"
+    lines.append(f"shown above  {shown}")
+    return "\n".join([*lines, f"reproduce    {cell.reproduce}"])
+
+
 def verdict(failure: Failure) -> str:
     """What happened to the promise, before the name of the target."""
     return "could not be tried on" if failure.untestable else "is not kept by"
 
 
 def notes(failure: Failure) -> dict[str, str]:
-    """The usual cause and the fix of a broken promise, and the place of the target; what is empty is left out."""
+    """The usual cause and the fix of a broken promise, where its error was raised, and the place of the target.
+
+    What is empty is left out.
+    """
     advice = {} if failure.untestable else {"usual cause": failure.usual_cause, "fix": failure.fix}
-    return {name: text for name, text in {**advice, "target": failure.location}.items() if text}
+    places = {"raised": failure.origin, "target": failure.location}
+    return {name: text for name, text in {**advice, **places}.items() if text}
 
 
 def format_comparison(failure: Failure) -> str:

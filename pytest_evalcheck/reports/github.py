@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_evalcheck.reports import ReportError, failure_text, groups
+from pytest_evalcheck.reports.causes import Cause
 from pytest_evalcheck.reports.results import OUTCOMES, Cell, Outcome, Report, plural
 from pytest_evalcheck.reports.text import body, clip, line, references
 
 LIMIT = 1024 * 1024
 """Bytes of a summary of one step; of a larger one GitHub shows nothing."""
 
-_SYMBOLS: dict[Outcome, str] = dict(zip(OUTCOMES, ("·", "❌", "⚠️", "-", "❔"), strict=True))
+_SYMBOLS: dict[Outcome, str] = dict(zip(OUTCOMES, ("·", "❌", "⚠️", "⏳", "-", "❔"), strict=True))
 _NOTE_SIZE = 300
 _MAX_NAME = 120
+_MAX_ENTRIES = 50
 _MAX_LINE = 10_000
 _MAX_BLOCK = 20_000
 # Characters that can be markup anywhere, and those that can begin a list or a rule at the start of a line.
@@ -106,14 +108,14 @@ def _blocks(report: Report) -> Iterator[_Block]:
     if report.cells:
         outcomes = (outcome for outcome in OUTCOMES if report.count(outcome))
         yield _Block("legend", " &nbsp; ".join(f"{_SYMBOLS[outcome]} {outcome}" for outcome in outcomes), 1)
-    causes = groups.by_cause(report)
+    causes = report.causes
     if causes:
-        yield _Block("heading", f"### Broken: {plural(len(causes), 'cause')}", 1)
-    for cells in causes:
-        title = prose(cells[0].cause) or prose(groups.promise(cells[0]))
-        entries = (_entry(prose(alike[0].reason), alike, naming) for alike in groups.by_reason(cells))
-        yield _Block("cause", "\n".join([f"**{title}**\n", *entries]), 2)
-        yield _Block("failure", _failure(cells[0]), 4)
+        yield _Block(
+            "heading", f"### Broken: {plural(report.count('broken'), 'cell')}, {plural(len(causes), 'cause')}", 1
+        )
+    for cause in causes:
+        yield _Block("cause", _cause(cause, naming), 2)
+        yield _Block("failure", _failure(cause.first), 4)
     for title, groups_of_cells in groups.lists(report).items():
         if groups_of_cells and title != "Not applicable":
             yield _Block("heading", f"### {title}: {plural(sum(map(len, groups_of_cells)), 'cell')}", 1)
@@ -121,6 +123,19 @@ def _blocks(report: Report) -> Iterator[_Block]:
                 known = cells[0].outcome == "known"
                 see = f" ({linked(groups.upstream(cells[0]))})" if known else ""
                 yield _Block("entry", _entry(prose(groups.explanation(cells[0])) + see, cells, naming), 2)
+            if title == "Incomplete":
+                yield _Block("advice", prose(groups.MORE_TIME), 2)
+
+
+def _cause(cause: Cause[Cell], naming: groups.Naming) -> str:
+    """The most basic failure, and the other cells below the relation by which they share its cause."""
+    lines = [f"**{prose(groups.headline(cause))}**\n", _entry(prose(cause.first.reason), cause.alike, naming)]
+    for why, cells in cause.others.items():
+        entries = groups.entries(cause.first, cells, naming)
+        lines += [f"- {prose(why)}:", *(f"  - {prose(text)}" for text, _ in entries[:_MAX_ENTRIES])]
+        if left := sum(len(alike) for _, alike in entries[_MAX_ENTRIES:]):
+            lines.append(f"  - and {plural(left, 'cell')} more")
+    return "\n".join(lines)
 
 
 def _table(section: groups.Section) -> str:
@@ -155,6 +170,8 @@ def _failure(cell: Cell) -> str:
     parts.append(fenced(failure.detail) if failure.detail else "")
     if failure.case is not None:
         parts += ["Smallest input:", fenced("\n".join(failure_text.format_case(failure)), "python")]
+    if failure.given:
+        parts += ["In a plain call:", fenced("\n".join(failure.given))]
     if failure.transfers:
         parts += ["Between devices:", "\n".join(_transfer(text) for text in failure_text.shown_transfers(failure))]
     parts.append("\n".join(f"- {name}: {prose(text)}" for name, text in failure_text.notes(failure).items()))

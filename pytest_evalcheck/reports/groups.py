@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_evalcheck.reports.causes import Cause
 from pytest_evalcheck.reports.results import Cell, Outcome, Report
 from pytest_evalcheck.reports.text import line
 
 Cells = tuple[Cell, ...]
 
-_WORST_LAST: tuple[Outcome, ...] = ("not applicable", "kept", "not run", "known", "broken")
+_WORST_LAST: tuple[Outcome, ...] = ("not applicable", "kept", "not run", "known", "incomplete", "broken")
 
 
 @dataclass(frozen=True)
@@ -85,14 +86,14 @@ def _rows(cells: list[Cell], naming: Naming) -> Iterator[Row]:
         yield Row(name=naming.name(target, device), cells=rows[target, device])
 
 
-def by_cause(report: Report) -> list[Cells]:
-    """The broken cells, those of one root cause together."""
-    return grouped(report.of("broken"), lambda cell: (cell.cause,) if cell.cause else (cell.target, cell.code))
-
-
 def by_reason(cells: Iterable[Cell]) -> list[Cells]:
     """Cells of one reason and one upstream report together."""
     return grouped(cells, lambda cell: (cell.reason, cell.see))
+
+
+def by_fault(cells: Iterable[Cell]) -> list[Cells]:
+    """Known failures of one upstream fault together, the others by reason and upstream report."""
+    return grouped(cells, lambda cell: (cell.upstream,) if cell.upstream else (cell.reason, cell.see))
 
 
 def unreached(report: Report) -> list[Cells]:
@@ -110,7 +111,8 @@ def unreached(report: Report) -> list[Cells]:
 def lists(report: Report) -> dict[str, list[Cells]]:
     """What is neither broken nor fully shown to be kept: groups of cells by the title of their list."""
     return {
-        "Known failures": by_reason(report.of("known")),
+        "Incomplete": grouped(report.of("incomplete"), lambda cell: (explanation(cell),)),
+        "Known failures": by_fault(report.of("known")),
         "Not shown": unreached(report),
         "Not run": by_reason(report.of("not run")),
         "Not applicable": by_reason(report.of("not applicable")),
@@ -120,8 +122,22 @@ def lists(report: Report) -> dict[str, list[Cells]]:
 def explanation(cell: Cell) -> str:
     """What the cells of one group in a list have in common, on one line."""
     if cell.outcome == "kept":
-        return f"{promise(cell)} reached " + ", ".join(f'no "{name}"' for name in cell.unreached)
+        return f"{promise(cell)} reached {_nothing_of(cell)}"
+    if cell.outcome == "incomplete" and not cell.reason:
+        missed = f", reached {_nothing_of(cell)}" if cell.unreached else ""
+        return f"{cell.examples} of {cell.planned} cases were tried{missed}"
     return line(cell.reason) or (promise(cell) if cell.outcome == "known" else "no reason was given")
+
+
+def _nothing_of(cell: Cell) -> str:
+    return ", ".join(f'no "{name}"' for name in cell.unreached)
+
+
+MORE_TIME = (
+    "Give these cells more time (`timeout=` of the target, --evalcheck-timeout=), or try fewer cases "
+    "(--evalcheck-effort=quick)."
+)
+"""What to do about incomplete cells."""
 
 
 def upstream(cell: Cell) -> str:
@@ -133,7 +149,9 @@ def verdict(report: Report) -> str:
     """The result of the run, for a heading."""
     if not any(cell.executed for cell in report.cells):
         return "nothing was tried"
-    return "broken promises" if report.count("broken") else "nothing is broken"
+    if report.count("broken"):
+        return "broken promises"
+    return "incomplete" if report.count("incomplete") else "nothing is broken"
 
 
 def code(cell: Cell) -> str:
@@ -144,6 +162,11 @@ def code(cell: Cell) -> str:
 def promise(cell: Cell) -> str:
     """``EC203 merging shards gives the value of the whole``."""
     return f"{code(cell)} {cell.check.replace('_', ' ')}"
+
+
+def headline(cause: Cause[Cell]) -> str:
+    """The cause as its cells name it, else the promise of the most basic failure."""
+    return cause.first.cause or promise(cause.first)
 
 
 class Naming:
@@ -195,6 +218,21 @@ class Naming:
         if most is not None and len(names) > most + 1:
             names = [*names[:most], f"{len(names) - most} more"]
         return prefix + ", ".join(names)
+
+
+def entries(first: Cell, cells: Cells, naming: Naming) -> list[tuple[str, Cells]]:
+    """The other cells of the cause of ``first``: those with one reason as a line, and the cells of each line.
+
+    ``EC102 the same batch gives the same outputs: <reason>``; the target and the device where it is another one, and no
+    reason where it is that of ``first``.
+    """
+    found = []
+    for alike in sorted(by_reason(cells), key=lambda alike: cells.index(alike[0])):
+        here = len(alike) == 1 and (alike[0].target, alike[0].device) == (first.target, first.device)
+        what = promise(alike[0]) if here else "; ".join(naming.where(alike, most=3))
+        reason = "" if alike[0].reason == first.reason else line(alike[0].reason)
+        found.append((": ".join(filter(None, [what, reason])), alike))
+    return found
 
 
 def ranges(codes: Iterable[str]) -> list[str]:

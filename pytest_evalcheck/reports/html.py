@@ -11,7 +11,7 @@ from pytest_evalcheck.reports.json import versions
 from pytest_evalcheck.reports.results import OUTCOMES, Outcome, Report, plural
 from pytest_evalcheck.reports.text import body, clip, line, references
 
-SYMBOLS: dict[Outcome, str] = dict(zip(OUTCOMES, ("·", "✗", "!", "-", "?"), strict=True))
+SYMBOLS: dict[Outcome, str] = dict(zip(OUTCOMES, ("·", "✗", "!", "~", "-", "?"), strict=True))
 _MAX_LINE = 10_000
 _MAX_BLOCK = 50_000
 
@@ -25,24 +25,33 @@ def write(report: Report, path: Path) -> None:
 
 
 def render(report: Report) -> str:
-    """The page: the counts, every failure, the matrix, variants, and the lists of all that is not kept."""
-    failures = [cells for alike in groups.by_cause(report) for cells in groups.by_reason(alike)]
-    numbers = {id(cell): number for number, cells in enumerate(failures, 1) for cell in cells}
+    """The page: the counts, every cause with its cells, the matrix, variants, and the lists of all that is not kept."""
+    numbers = {id(cell): number for number, cause in enumerate(report.causes, 1) for cell in cause.cells}
+    naming = groups.Naming(report)
     return _template().render(
         report=report,
         counts=[(outcome, report.count(outcome)) for outcome in OUTCOMES],
         symbols=SYMBOLS,
         versions=[(name, version) for name, version in versions().items() if version],
-        failures=failures,
+        others=lambda cause: {
+            why: [(text, _with_failures(cells)) for text, cells in groups.entries(cause.first, cells, naming)]
+            for why, cells in cause.others.items()
+        },
         number_of=lambda cell: numbers.get(id(cell)),
         lists=groups.lists(report),
-        where=groups.Naming(report).where,
+        where=naming.where,
         comparisons=variants.comparisons(report),
         headings=variants.HEADINGS,
+        hint=lambda cell: groups.explanation(cell) if cell.outcome == "incomplete" else cell.reason,
         groups=groups,
         plural=plural,
         failure_text=failure_text,
     )
+
+
+def _with_failures(cells: groups.Cells) -> groups.Cells:
+    """Of cells with one reason, the first that has a failure to show."""
+    return tuple(cell for cell in cells if cell.failure)[:1]
 
 
 def _template() -> jinja2.Template:

@@ -11,7 +11,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from pytest_evalcheck.reports import ReportError, write_file
+from pytest_evalcheck.reports import ReportError, groups, write_file
+from pytest_evalcheck.reports.causes import Cause
 from pytest_evalcheck.reports.results import OUTCOMES, Cell, Report
 
 SCHEMA = "pytest-evalcheck/2"
@@ -41,21 +42,35 @@ def _version(name: str) -> str | None:
 
 def as_json(report: Report) -> dict[str, Any]:
     """The report as plain data, in the shape of the schema."""
+    indices = {id(cell): index for index, cell in enumerate(report.cells)}
     return {
         "schema": SCHEMA,
         "versions": versions(),
         "summary": {
             "ok": report.ok,
+            "why": list(report.verdict.why),
             "targets": len(report.targets),
             "cells": len(report.cells),
             **{outcome: report.count(outcome) for outcome in OUTCOMES},
+            "causes": len(report.causes),
             "untried": list(report.untried),
+            "problems": list(report.problems),
+            "optional": list(report.optional),
+            "narrowed": report.narrowed,
         },
-        "cells": [_finite(cell.as_json()) for cell in report.cells],
+        "causes": [_cause(cause, indices) for cause in report.causes],
+        "cells": [finite(cell.as_json()) for cell in report.cells],
     }
 
 
-def _finite(cell: dict[str, Any]) -> dict[str, Any]:
+def _cause(cause: Cause[Cell], indices: Mapping[int, int]) -> dict[str, Any]:
+    members = zip(cause.cells, cause.whys, strict=True)
+    cells = [{"cell": indices[id(cell)], "why": why} for cell, why in members]
+    return {"headline": groups.headline(cause), "cells": cells}
+
+
+def finite(cell: dict[str, Any]) -> dict[str, Any]:
+    """The JSON types of a cell, without a duration that JSON cannot hold."""
     return {**cell, "seconds": cell["seconds"] if math.isfinite(cell["seconds"]) else None}
 
 
@@ -87,14 +102,26 @@ def load(path: Path) -> Report:
     cells = data.get("cells")
     if not isinstance(cells, list):
         raise ReportError(f"{str(path)!r} has no list of cells.")
-    return Report(_cell(cell, index, path) for index, cell in enumerate(cells))
+    summary = data.get("summary")
+    summary = summary if isinstance(summary, dict) else {}
+    return Report(
+        (read_cell(cell, f"cell {index} of {str(path)!r}") for index, cell in enumerate(cells)),
+        problems=map(str, summary.get("problems") or ()),
+        optional=map(str, summary.get("optional") or ()),
+        narrowed=summary.get("narrowed") is True,
+    )
 
 
-def _cell(data: Mapping[str, Any], index: int, path: Path) -> Cell:
+def read_cell(data: Mapping[str, Any], where: str) -> Cell:
+    """The cell that `finite` made ready; ``where`` is how an error names it.
+
+    Raises:
+        ReportError: when it cannot be read.
+    """
     try:
         cell = Cell.from_json({key: value for key, value in data.items() if value is not None})
     except (TypeError, AttributeError, ValueError) as error:
-        raise ReportError(f"cell {index} of {str(path)!r} cannot be read: {error}") from error
+        raise ReportError(f"{where} cannot be read: {error}") from error
     if cell.outcome not in OUTCOMES:
-        raise ReportError(f"cell {index} of {str(path)!r} ended {cell.outcome!r}, not {' or '.join(OUTCOMES)}.")
+        raise ReportError(f"{where} ended {cell.outcome!r}, not {' or '.join(OUTCOMES)}.")
     return cell

@@ -6,14 +6,17 @@ controller of a distributed run, or from a JSON file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 from pytest_evalcheck.reports.case_codec import from_plain_json, to_plain_json
+from pytest_evalcheck.reports.causes import Cause, causes_of
 
-Outcome = Literal["kept", "broken", "known", "not applicable", "not run"]
+Outcome = Literal["kept", "broken", "known", "incomplete", "not applicable", "not run"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+_TUPLES = ("given", "transfers", "after")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +36,19 @@ class Failure:
     usual_cause: str = ""
     fix: str = ""
     """How to fix it: an import path, or an instruction."""
+    given: tuple[str, ...] = ()
+    """What the target was given in a plain call and what it returned, a line each, with types, dtypes and shapes:
+    ``update(preds=int64[3], target=int64[3])``."""
     transfers: tuple[str, ...] = ()
     """One line for each kind of transfer between devices, and of host synchronisation, in that case."""
     traceback: str = ""
     """Of an error that was raised outside of the code under test, or by the check itself."""
+    origin: str = ""
+    """Where the error was raised that the failure is about: its type, file, line and function; empty for values that
+    differ: ``KeyError at composer/models/huggingface.py:413 (HuggingFaceModel.eval_forward)``."""
+    after: tuple[str, ...] = ()
+    """The codes of more basic checks. Where one of them is broken on the same target and device, this failure is taken
+    to follow from it."""
     location: str = ""
     """The file and line of the target."""
     reproduce: str = ""
@@ -45,7 +57,8 @@ class Failure:
     def as_json(self) -> dict[str, Any]:
         """The failure as JSON types; `case` keeps tuples, bytes and non-finite numbers by tags."""
         case = None if self.case is None else {name: to_plain_json(value) for name, value in self.case.items()}
-        return {**vars(self), "transfers": list(self.transfers), "case": case}
+        lists = {name: list(getattr(self, name)) for name in _TUPLES}
+        return {**vars(self), **lists, "case": case}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Failure:
@@ -58,7 +71,7 @@ class Failure:
         own = _known(cls, data)
         case = own.get("case")
         own["case"] = None if case is None else {name: from_plain_json(value) for name, value in case.items()}
-        return cls(**{**own, "transfers": tuple(own.get("transfers", ()))})
+        return cls(**{**own, **{name: tuple(own.get(name, ())) for name in _TUPLES}})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +91,25 @@ class Cell:
     """What failures of one root cause share, such as ``leak: default dtype``; empty where nothing is shared."""
     see: str = ""
     """The upstream report of a known failure, or empty when there is none."""
+    upstream: str = ""
+    """The id of the upstream fault that a known failure is, such as ``torchmetrics-compute-cache``; else empty."""
+    class_name: str = ""
+    """The class of the object that the target describes, with its module; empty where it is not known."""
+    signature: str = ""
+    """What a failure has in common with others of the same kind: what differs and how, without numbers."""
     seconds: float = 0.0
     """The wall time of the whole cell."""
     examples: int = 0
     """The number of cases that were tried."""
+    planned: int = 0
+    """The number of cases that were to be tried at least; 0 where none was."""
+    value: str = ""
+    """The one value that the target gave in all cases; empty where it gave several, or none was looked at."""
+    varies: bool = False
+    """Whether the target gave different values."""
+    missing: tuple[str, ...] = ()
+    """Of a cell that was not run, what it wants here, by the names that ``evalcheck_optional`` takes: distributions,
+    kinds of device, or ``skipped``. Empty where nothing can be named."""
     regimes: Mapping[str, int] = field(default_factory=dict)
     """How many of the cases reached each regime that the check names."""
     failure: Failure | None = None
@@ -118,6 +146,7 @@ class Cell:
             "regimes": dict(self.regimes),
             "ledger": dict(self.ledger),
             "variants": [dict(row) for row in self.variants],
+            "missing": list(self.missing),
             "failure": self.failure.as_json() if self.failure else None,
         }
         return {**vars(self), **plain, "unreached": list(self.unreached)}
@@ -133,6 +162,7 @@ class Cell:
         own = _known(cls, data)
         failure = own.get("failure")
         own["failure"] = Failure.from_json(failure) if failure is not None else None
+        own["missing"] = tuple(data.get("missing", ()))
         return cls(**{**own, "variants": tuple(dict(row) for row in data.get("variants", ()))})
 
 
@@ -140,14 +170,68 @@ def _known(cls: type, data: Mapping[str, Any]) -> dict[str, Any]:
     return {f.name: data[f.name] for f in fields(cls) if f.name in data}
 
 
+class VerdictError(AssertionError):
+    """A report that is not ok; the message shows every failure, and what was not tried."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """Whether a run is ok. The last line of the screen, the exit code and ``summary.ok`` of JSON are views of it."""
+
+    why: tuple[str, ...]
+    """What is against it, such as ``3 broken`` or ``2 not run (mosaicml is not installed)``. Empty when it is ok."""
+    counts: str
+    """``214 kept, 5 known``, and what was not run with consent."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every selected cell was tried, or it is declared why not, and nothing is broken."""
+        return not self.why
+
+    @property
+    def line(self) -> str:
+        """``evalcheck: not ok: 3 broken of 1 cause, 1 incomplete``, or ``evalcheck: ok: 214 kept``."""
+        return f"evalcheck: ok: {self.counts}" if self.ok else f"evalcheck: not ok: {_some(self.why, most=6)}"
+
+
 @dataclass(frozen=True)
 class Report:
-    """The cells of one run, in the order they ran."""
+    """The cells of one run, in the order they ran, and what else decides whether the run is ok.
+
+    It has no truth value: ``report.ok`` says whether all is well, ``report.raise_for_failures()`` requires it.
+    """
 
     cells: tuple[Cell, ...]
+    problems: tuple[str, ...]
+    """What is wrong with the run beside its cells, a line each: a target that cannot be collected, an option."""
+    optional: tuple[str, ...]
+    """What may be missing here: ``evalcheck_optional``."""
+    narrowed: bool
+    """Whether the command line chose among the cells, so that a target need not have one that was tried."""
 
-    def __init__(self, cells: Iterable[Cell] = ()) -> None:
+    def __init__(
+        self,
+        cells: Iterable[Cell] = (),
+        *,
+        problems: Iterable[str] = (),
+        optional: Iterable[str] = (),
+        narrowed: bool = False,
+    ) -> None:
         object.__setattr__(self, "cells", tuple(cells))
+        object.__setattr__(self, "problems", tuple(problems))
+        object.__setattr__(self, "optional", tuple(optional))
+        object.__setattr__(self, "narrowed", narrowed)
+
+    def __len__(self) -> int:
+        return len(self.cells)
+
+    def __iter__(self) -> Iterator[Cell]:
+        return iter(self.cells)
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "a report has no truth value; report.ok says whether all is well, report.raise_for_failures() requires it"
+        )
 
     def count(self, outcome: Outcome) -> int:
         """How many cells have this outcome."""
@@ -156,6 +240,11 @@ class Report:
     def of(self, outcome: Outcome) -> tuple[Cell, ...]:
         """The cells with this outcome."""
         return tuple(cell for cell in self.cells if cell.outcome == outcome)
+
+    @cached_property
+    def causes(self) -> tuple[Cause[Cell], ...]:
+        """The root causes of the broken cells, that with the most cells first."""
+        return causes_of(self.of("broken"))
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -166,23 +255,107 @@ class Report:
     def untried(self) -> tuple[str, ...]:
         """The targets of which no promise was tried: an error, because their green would mean nothing.
 
-        A target whose requirements are not installed is not among them: its cells report that.
+        A target with a cell that was not run is not among them: that cell reports it. None is, where the command line
+        chose among the cells.
         """
-        tried = {cell.target for cell in self.cells if cell.executed or cell.outcome == "not run"}
+        if self.narrowed:
+            return ()
+        tried = {cell.target for cell in self.cells if cell.outcome != "not applicable"}
         return tuple(target for target in self.targets if target not in tried)
 
     @property
+    def constant(self) -> dict[str, str]:
+        """By target, the one value that it gave in all cases of all checks: a promise about it was not tested."""
+        if self.narrowed:
+            return {}
+        values: dict[str, set[str]] = {}
+        for cell in self.cells:
+            if cell.value or cell.varies:
+                values.setdefault(cell.target, set()).update(["", "..."] if cell.varies else [cell.value])
+        return {target: next(iter(seen)) for target, seen in values.items() if len(seen) == 1}
+
+    @property
     def ok(self) -> bool:
-        """Whether nothing is broken and at least one promise was tried."""
-        return not self.count("broken") and not self.untried and any(cell.executed for cell in self.cells)
+        """Whether every selected cell was tried, or it is declared why not, and nothing is broken."""
+        return self.verdict.ok
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the run is ok, and what is against it."""
+        lacking = [cell for cell in self.of("not run") if not self.excuses(cell)]
+        red: tuple[Outcome, ...] = ("broken", "incomplete")
+        why = [self._counts([outcome]) for outcome in red if self.count(outcome)]
+        why += [f"{len(lacking)} not run ({_reasons(lacking)})"] if lacking else []
+        if self.untried:
+            why.append(f"no promise was tried of {_some(self.untried)}")
+        elif not any(cell.executed or cell.outcome == "incomplete" for cell in self.cells):
+            why.append("nothing was tried")
+        why += [
+            f"{target} gave {value} in all cases of all checks, which tests nothing (samples need right= and wrong=)"
+            for target, value in self.constant.items()
+        ]
+        consented = [cell for cell in self.of("not run") if self.excuses(cell)]
+        counts = [
+            f"{count} {outcome}" for outcome in ("kept", "known", "not applicable") if (count := self.count(outcome))
+        ]
+        counts += [f"{len(consented)} not run (optional: {_reasons(consented)})"] if consented else []
+        return Verdict(why=(*why, *self.problems), counts=", ".join(counts) or "no cell")
+
+    def excuses(self, cell: Cell) -> bool:
+        """Whether a cell was not run with consent: all that it wants may be missing."""
+        return bool(cell.missing) and set(cell.missing) <= set(self.optional)
+
+    def raise_for_failures(self) -> None:
+        """Require that the report is ok.
+
+        Raises:
+            VerdictError: when it is not; the message shows each cause with its failures, and what was not tried.
+        """
+        if self.ok:
+            return
+        from pytest_evalcheck.reports.failure_text import format_failure, format_repeated
+
+        parts = [self.verdict.line]
+        for cause in self.causes:
+            first, *others = zip(cause.cells, cause.whys, strict=True)
+            parts.append(format_failure(first[0]) or _brief(first[0]))
+            parts += [format_repeated(cell, first[0], why) for cell, why in others]
+        rest = (*self.of("incomplete"), *(cell for cell in self.of("not run") if not self.excuses(cell)))
+        # A target of which nothing was tried: the reasons of its cells say why.
+        rest += () if any(cell.executed for cell in self.cells) else self.of("not applicable")
+        raise VerdictError("\n\n".join([*parts, "\n".join(map(_brief, rest))]).rstrip())
 
     @property
     def denominator(self) -> str:
-        """``12 targets, 214 cells: 198 kept, 9 broken, 5 known, 2 not applicable, 0 not run``."""
-        counts = ", ".join(f"{self.count(outcome)} {outcome}" for outcome in OUTCOMES)
-        return f"{plural(len(self.targets), 'target')}, {plural(len(self.cells), 'cell')}: {counts}"
+        """``12 targets, 214 cells: 198 kept, 9 broken of 2 causes, 5 known, 2 not applicable, 0 not run``."""
+        shown = (outcome for outcome in OUTCOMES if outcome != "incomplete" or self.count(outcome))
+        return f"{plural(len(self.targets), 'target')}, {plural(len(self.cells), 'cell')}: {self._counts(shown)}"
+
+    @property
+    def counts(self) -> str:
+        """``198 kept, 9 broken of 2 causes``: the outcomes that some cell has."""
+        return self._counts(outcome for outcome in OUTCOMES if self.count(outcome))
+
+    def _counts(self, outcomes: Iterable[Outcome]) -> str:
+        causes = f" of {plural(len(self.causes), 'cause')}" if self.count("broken") > 1 else ""
+        return ", ".join(f"{self.count(one)} {one}{causes if one == 'broken' else ''}" for one in outcomes)
 
 
 def plural(count: int, noun: str) -> str:
     """``1 cell``, ``2 cells``."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _some(texts: Iterable[str], separator: str = ", ", most: int = 3) -> str:
+    """The first few texts, each once and on one line, and how many more there are."""
+    once = list(dict.fromkeys(" ".join(text.split()) for text in texts))
+    more = [f"and {len(once) - most} more"] if len(once) > most else []
+    return separator.join([*once[:most], *more])
+
+
+def _reasons(cells: Iterable[Cell]) -> str:
+    return _some((cell.reason or "no reason was given" for cell in cells), "; ")
+
+
+def _brief(cell: Cell) -> str:
+    return f"{cell.outcome}: {cell.code} {cell.target} on {cell.device}: {cell.reason}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_evalcheck.reports import groups, variants
+from pytest_evalcheck.reports.causes import Cause
 from pytest_evalcheck.reports.groups import Row, Section
 from pytest_evalcheck.reports.results import OUTCOMES, Cell, Outcome, Report, plural
 from pytest_evalcheck.reports.text import clip, columns, line, pad, wrap
@@ -22,17 +23,21 @@ MARKUP: Mapping[Outcome, Markup] = {
     "kept": {"green": True},
     "broken": {"red": True, "bold": True},
     "known": {"yellow": True},
+    "incomplete": {"red": True},
     "not applicable": LIGHT,
     "not run": {"cyan": True},
 }
 # The symbol of what is kept is small, so that the others are seen without colour too.
-_ASCII: Mapping[Outcome, str] = dict(zip(OUTCOMES, ".X!-?", strict=True))
+_ASCII: Mapping[Outcome, str] = dict(zip(OUTCOMES, ".X!~-?", strict=True))
 _UNICODE: Mapping[Outcome, str] = {**_ASCII, "kept": "·", "broken": "✗"}
 
 _INDENT = "    "
 _MIN_WIDTH = 32
 _MAX_NAMES = 8
-_MAX_REASONS = 3
+_MAX_ENTRIES = 10
+_MAX_ROWS = 40
+"""The most rows of a matrix that is shown whole without -v."""
+_TO_LOOK_AT = ("broken", "incomplete", "not run")
 _MAX_LINES = 3
 _MIN_SECONDS = 0.01
 _MIN_NAME = 24
@@ -134,21 +139,22 @@ def _lines(page: Page, report: Report, slowest: int, untried: Sequence[str]) -> 
             lines = list(block)
             yield from [*lines, ()] if lines else []
     elif page.verbosity == -1:
-        for cells in (*groups.by_cause(report), *groups.by_reason(report.of("known"))):
+        known = groups.by_fault(report.of("known"))
+        for cells in (*(cause.cells for cause in report.causes), *groups.lists(report)["Incomplete"], *known):
             yield from _brief(page, naming, cells)
     if page.verbosity > -2:
         for target in untried:
             error = f"ERROR: no promise of {target} was tried, so nothing is known about it"
             yield from page.paragraph(error, indent="", markup=MARKUP["broken"])
-    green = not report.count("broken") and not untried and any(cell.executed for cell in report.cells)
-    yield ((report.denominator, {"bold": True, "green": True} if green else MARKUP["broken"]),)
+    yield ((report.denominator, {"bold": True, "green": True} if report.ok else MARKUP["broken"]),)
 
 
 def _blocks(page: Page, naming: groups.Naming, report: Report, slowest: int) -> Iterator[Iterator[Line]]:
     lists = groups.lists(report)
     yield matrix(page, report)
-    yield _broken(page, naming, groups.by_cause(report))
-    yield _list(page, naming, "Known failures", lists["Known failures"])
+    yield _broken(page, naming, report.causes)
+    yield _list(page, naming, "Incomplete", lists["Incomplete"], advice=groups.MORE_TIME)
+    yield _known(page, naming, lists["Known failures"])
     yield _unreached(page, naming, lists["Not shown"])
     yield _list(page, naming, "Not run", lists["Not run"])
     if page.verbosity:
@@ -162,37 +168,83 @@ def _brief(page: Page, naming: groups.Naming, cells: Sequence[Cell]) -> Iterator
     more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
     see = f" ({first.see})" if first.see else ""
     where = f"{groups.code(first)} {naming.targets([first])}{more}{see}"
-    summary = ": ".join(part for part in (where, first.cause, first.reason) if part)
+    what = groups.explanation(first) if first.outcome == "incomplete" else first.reason
+    summary = ": ".join(part for part in (where, first.cause, what) if part)
     yield from _item(page, first.outcome, summary, indent="", most=2)
 
 
-def _broken(page: Page, naming: groups.Naming, causes: Sequence[groups.Cells]) -> Iterator[Line]:
+def _broken(page: Page, naming: groups.Naming, causes: Sequence[Cause[Cell]]) -> Iterator[Line]:
     if causes:
-        yield _title(page, "Broken", f"{_count(causes)}, {plural(len(causes), 'cause')}")
-    for cells in causes:
-        yield from _item(page, "broken", cells[0].cause or groups.promise(cells[0]))
-        reasons = groups.by_reason(cells)
-        listed = reasons[: _MAX_REASONS if page.verbosity < 1 else None]
-        for alike in listed:
-            if alike[0].cause:
-                yield from _where(page, naming, alike)
-            else:
-                yield from page.paragraph(naming.targets(alike), indent=_INDENT)
-            yield from page.paragraph(alike[0].reason, indent=_INDENT, most=_MAX_LINES)
-            if alike[0].reproduce:
-                yield (_INDENT, PLAIN), (page.line(alike[0].reproduce), LIGHT)
-        if rest := sum(map(len, reasons[len(listed) :])):
-            yield ((f"{_INDENT}and {plural(rest, 'cell')} more", PLAIN),)
+        count = plural(sum(len(cause.cells) for cause in causes), "cell")
+        yield _title(page, "Broken", f"{count}, {plural(len(causes), 'cause')}")
+    for cause in causes:
+        first = cause.first
+        yield from _item(page, "broken", groups.headline(cause))
+        if first.cause:
+            yield from _where(page, naming, cause.alike)
+        else:
+            yield from page.paragraph(naming.targets(cause.alike, most=_most_names(page)), indent=_INDENT)
+        yield from page.paragraph(first.reason, indent=_INDENT, most=_MAX_LINES)
+        if first.reproduce:
+            yield (_INDENT, PLAIN), (page.line(first.reproduce), LIGHT)
+        yield from _others(page, naming, cause)
 
 
-def _list(page: Page, naming: groups.Naming, title: str, entries: Sequence[groups.Cells]) -> Iterator[Line]:
+def _others(page: Page, naming: groups.Naming, cause: Cause[Cell]) -> Iterator[Line]:
+    """The other cells of a cause: a line each, below the relation by which they are here."""
+    room = _MAX_ENTRIES if page.verbosity < 1 else len(cause.cells)
+    left = sum(map(len, cause.others.values()))
+    for why, cells in cause.others.items():
+        shown = groups.entries(cause.first, cells, naming)[:room]
+        if shown:
+            yield from page.paragraph(f"{why}:", indent=_INDENT, hang="  ")
+        for text, alike in shown:
+            yield from page.paragraph(text, indent=_INDENT + "  ", hang="  ", most=1)
+            left -= len(alike)
+        room -= len(shown)
+    if left:
+        yield ((f"{_INDENT}and {plural(left, 'cell')} more, with -v", PLAIN),)
+
+
+def _list(
+    page: Page, naming: groups.Naming, title: str, entries: Sequence[groups.Cells], advice: str = ""
+) -> Iterator[Line]:
     if entries:
         yield _title(page, title, _count(entries))
-    for cells in entries:
+    listed = entries[: _MAX_ENTRIES if page.verbosity < 1 else None]
+    for cells in listed:
         yield from _item(page, cells[0].outcome, groups.explanation(cells[0]))
         if cells[0].outcome == "known":
             yield (_INDENT, PLAIN), (page.line(groups.upstream(cells[0])), LIGHT)
         yield from _where(page, naming, cells)
+    yield from _rest(entries[len(listed) :])
+    if entries and advice:
+        yield from page.paragraph(advice, indent="  ")
+
+
+def _known(page: Page, naming: groups.Naming, faults: Sequence[groups.Cells]) -> Iterator[Line]:
+    """A line for each fault; with -v also where it is."""
+    if page.verbosity > 0:
+        yield from _list(page, naming, "Known failures", faults)
+        return
+    if faults:
+        yield _title(page, "Known failures", f"{_count(faults)}, {plural(len(faults), 'cause')}")
+    listed = faults[:_MAX_ENTRIES]
+    for cells in listed:
+        codes = " ".join(groups.ranges({groups.code(cell) for cell in cells}))
+        count, see = plural(len(cells), "cell"), page.line(cells[0].see or cells[0].upstream)
+        beside = ", ".join(filter(None, [codes, count, see]))
+        if columns(beside) > page.width // 2:  # a link is not cut, and needs a line of its own
+            beside = f"{codes}, {count}"
+        yield from _item(page, "known", f"{beside}: {groups.explanation(cells[0])}", most=1)
+        if see and not beside.endswith(see):
+            yield (_INDENT, PLAIN), (see, LIGHT)
+    yield from _rest(faults[len(listed) :])
+
+
+def _rest(entries: Sequence[groups.Cells]) -> Iterator[Line]:
+    if entries:
+        yield ((f"  and {_count(entries)} more, with -v", PLAIN),)
 
 
 def _unreached(page: Page, naming: groups.Naming, entries: Sequence[groups.Cells]) -> Iterator[Line]:
@@ -243,15 +295,41 @@ def matrix(page: Page, report: Report) -> Iterator[Line]:
     parts = groups.sections(report)
     if not parts:
         return
-    layout = _layout(page, parts)
-    for part in parts:
-        yield from _table(page, part, *layout) if layout else _rows_as_list(page, part)
+    if page.verbosity < 1 and sum(len(part.rows) for part in parts) > _MAX_ROWS:
+        whole, parts = parts, tuple(map(_to_look_at, parts))
+    else:
+        whole = parts
+    layout = _layout(page, [part for part in parts if part.rows])
+    for part, all_of_it in zip(parts, whole, strict=True):
+        if part.rows:
+            yield from _table(page, part, *layout) if layout else _rows_as_list(page, part)
+        yield from _folded(page, part, all_of_it)
     outcomes = (outcome for outcome in OUTCOMES if report.count(outcome))
     yield from page.flow((f"{page.symbol(outcome)} {outcome}", MARKUP[outcome]) for outcome in outcomes)
 
 
+def _to_look_at(part: Section) -> Section:
+    """The rows of a part in which something is broken or was not tried."""
+    rows = (row for row in part.rows if any(cell.outcome in _TO_LOOK_AT for cell in row.cells.values()))
+    return replace(part, rows=tuple(rows))
+
+
+def _folded(page: Page, part: Section, whole: Section) -> Iterator[Line]:
+    """One line in place of the rows that are not shown."""
+    cells = [cell for row in whole.rows if row not in part.rows for cell in row.cells.values()]
+    if cells:
+        counts = Report(cells).counts
+        if part.rows:
+            text = f"  and {plural(len(whole.rows) - len(part.rows), 'row')} more: {counts}"
+        else:
+            text = ": ".join(filter(None, [page.line(whole.title), plural(len(whole.rows), "row"), counts]))
+        yield ((page.clip(text), PLAIN),)
+
+
 def _layout(page: Page, parts: Sequence[Section]) -> tuple[int, bool] | None:
     """How wide the names are, and whether the headings are ``EC2 01 02`` in place of ``EC201 EC202``."""
+    if not parts:
+        return None
     names = 2 + max(columns(page.line(row.name)) for part in parts for row in part.rows)
     for short in (False, True):
         headings = [_headings(page, part, short) for part in parts]
@@ -303,7 +381,7 @@ def _rows_as_list(page: Page, part: Section) -> Iterator[Line]:
     for row in part.rows:
         items: list[Segment] = [(page.clip(page.line(row.name), page.width - 2, middle=True), PLAIN)]
         codes = {o: [code for code, cell in row.cells.items() if cell.outcome == o] for o in OUTCOMES}
-        for outcome in ("broken", "known", "not run"):
+        for outcome in ("broken", "known", "incomplete", "not run"):
             entries = (page.line(f"{page.symbol(outcome)} {text}") for text in groups.ranges(codes[outcome]))
             items.extend((page.clip(entry, page.width - 4), MARKUP[outcome]) for entry in entries)
         if len(items) == 1:

@@ -6,13 +6,19 @@ A `SampleStrategy` is all that the author of a target writes about data. The che
 
 from __future__ import annotations
 
+import copy
 import difflib
+import itertools
+import unittest
 from collections import OrderedDict, UserDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, make_dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal
 
+import hypothesis
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 Sample = Any
@@ -73,9 +79,51 @@ class SampleStrategy:
 
     def rows(self, *, min_size: int = 0, max_size: int = 6) -> st.SearchStrategy[list[Sample]]:
         """Lists of samples: any, constant (one sample repeated), or of few kinds (absent classes)."""
+        most = max(min_size, max_size)
+        # What Hypothesis draws for one case is limited, to some rows of a thousand numbers; an index is small.
+        sample = st.sampled_from(self.fixed(max(_FIXED, most))) if self._is_large else self.sample
         if self.distinct is not None:
-            return st.lists(self.sample, min_size=min_size, max_size=max(min_size, max_size), unique_by=self.distinct)
-        return _lists(self.sample, min_size, max_size)
+            return st.lists(sample, min_size=min_size, max_size=most, unique_by=self.distinct)
+        return _lists(sample, min_size, max_size)
+
+    @cached_property
+    def _is_large(self) -> bool:
+        return max(map(_count_values, self.fixed(1))) > _LARGE
+
+    def fixed(self, count: int) -> list[Sample]:
+        """``count`` samples that are the same in every run, on every machine: what canonical cases are made of.
+
+        They differ from each other as far as the strategy of one sample allows it, and those of a smaller ``count``
+        come first. Every fourth one, from the first on, has a right prediction, and every fourth one, from the third
+        on, a wrong one, where such are known: predictions that are drawn alone may all be as bad as each other.
+
+        Raises:
+            ValueError: where the strategy does not draw so many different samples as ``distinct`` asks for.
+        """
+        samples = self._fixed.get(size := max(_FIXED, 2 * count)) or self._fixed.setdefault(size, self._varied(size))
+        if self.distinct is not None and len(samples) < count:
+            raise ValueError(f"{self.name}: {len(samples)} different samples were drawn, {count} are needed")
+        return [copy.deepcopy(samples[i % len(samples)]) for i in range(count)]
+
+    @cached_property
+    def _fixed(self) -> dict[int, list[Sample]]:
+        return {}
+
+    def _varied(self, size: int) -> list[Sample]:
+        predictions = {0: self.right, 2: self.wrong}
+        found: dict[Hashable, Sample] = {}
+        for drawn in drawn_with_seed(self.sample, count=size, seed=0):
+            change = predictions.get(len(found) % 4)
+            changed = drawn if change is None else change(drawn)
+            if self.distinct is not None and self.distinct(changed) != self.distinct(drawn):
+                changed = drawn  # the prediction is what must be distinct
+            found.setdefault(repr(changed) if self.distinct is None else self.distinct(changed), changed)
+        return list(found.values())
+
+    @property
+    def fixed_ignored(self) -> list[Sample]:
+        """Some samples that must not count, the same in every run; empty where there is no such sample."""
+        return [] if self.ignored is None else drawn_with_seed(self.ignored, count=3, seed=0)
 
     def but(self, **changes: Any) -> SampleStrategy:
         """A copy with some fields changed, e.g. ``es.multiclass(classes=5).but(min_samples=2)``."""
@@ -188,6 +236,20 @@ def _check_containers(containers: tuple[str, ...]) -> None:
             raise ValueError(f"container {name!r} is none of {', '.join(CONTAINERS)}{hint}")
 
 
+_FIXED = 12
+"""How many samples are drawn at least where some are asked for that are the same in every run."""
+
+
+_LARGE = 200
+"""Samples of more values than this are not drawn value by value, but from some that are the same in every run."""
+
+
+def _count_values(sample: Sample) -> int:
+    if isinstance(sample, Mapping):
+        return sum(map(_count_values, sample.values()))
+    return sum(map(_count_values, sample)) if isinstance(sample, (list, tuple)) else 1
+
+
 def samples(
     sample: st.SearchStrategy[Sample],
     *,
@@ -204,6 +266,64 @@ def samples(
     ([1.0, 2.0],)
     """
     return SampleStrategy(name=name, sample=sample, collate=collate, **more)
+
+
+class _TooLarge(unittest.SkipTest):
+    """Hypothesis lets it through at once."""
+
+
+_TRIES = 2
+"""How often a list of values is begun before fewer of them are drawn at once."""
+
+
+def drawn_with_seed(strategy: st.SearchStrategy[Any], *, count: int, seed: int) -> list[Any]:
+    """``count`` values of a strategy, the same in every process: no database, no profile, no seed of the run."""
+    found: list[list[Any]] = []
+    lists, started = st.lists(strategy, min_size=count, max_size=count), itertools.count()
+
+    @st.composite
+    def values(draw: st.DrawFn) -> list[Any]:
+        if next(started) == _TRIES and count > 1:
+            raise _TooLarge("")  # Hypothesis would go on to try a thousand times
+        return draw(lists)
+
+    @hypothesis.seed(seed)
+    @settings(
+        max_examples=2,  # the first one is the simplest value, count times
+        database=None,
+        deadline=None,
+        derandomize=False,
+        phases=[Phase.generate],
+        backend=_backend(),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(values())
+    def draw(drawn: list[Any]) -> None:
+        found.append(drawn)
+
+    with suppress(_TooLarge):
+        draw()
+    if len(found) < 2 and count > 1:  # so many large values are more than Hypothesis draws at once
+        halves = (count // 2, 2 * seed + 1), (count - count // 2, 2 * seed + 2)
+        return [value for half, own in halves for value in drawn_with_seed(strategy, count=half, seed=own)]
+    return found[-1]
+
+
+@cache
+def _backend() -> str:
+    """Hypothesis without the constants that it reads from loaded modules, which differ from run to run."""
+    try:
+        from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, HypothesisProvider
+    except ImportError:  # before 6.116 there are no such constants
+        return "hypothesis"
+
+    class WithoutConstants(HypothesisProvider):
+        def _maybe_draw_constant(self, *_: Any, **__: Any) -> None:
+            return None
+
+    globals()["WithoutConstants"] = WithoutConstants
+    AVAILABLE_PROVIDERS["evalcheck"] = f"{__name__}.WithoutConstants"
+    return "evalcheck"
 
 
 @st.composite

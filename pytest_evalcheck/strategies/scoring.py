@@ -69,7 +69,7 @@ def choices(*, count: int = 3) -> SampleStrategy:
     names = [f"choice {i}" + "." * i for i in range(count)]
     logprobs = st.permutations([-(i + 1) / 2 for i in range(count)])
     document = st.builds(
-        lambda question, answer: {"question": question, "choices": names, "answer": answer},
+        lambda question, answer: {"question": question, "choices": list(names), "answer": answer},
         _question(),
         st.integers(0, count - 1),
     )

@@ -40,8 +40,21 @@ def _require(device: str) -> None:
     if device == AUTO:
         return
     if name not in KINDS or (simulated(device) and name == "cpu") or (indexed and not index.isdigit()):
-        near = nearest(device.partition(":")[0] if indexed else device, _KNOWN)
+        near = nearest_kind(device, _KNOWN)
         raise UsageError(f"device {device!r}; expected {', '.join(_KNOWN)} or an index as in cuda:1{near}")
+
+
+def nearest_kind(text: str, known: Sequence[str] = KINDS) -> str:
+    """``; did you mean 'cuda'?`` for what is no device, or nothing when no device is near."""
+    word = text.strip().lower()
+    plain = word.removeprefix("sim:").partition(":")[0]
+    for candidate in (word, _OTHER_NAMES.get(word, ""), plain, _OTHER_NAMES.get(plain, "")):
+        if candidate in known:
+            return f"; did you mean {candidate!r}?"
+    return nearest(word, known) or nearest(plain, known)
+
+
+_OTHER_NAMES = {"gpu": "cuda", "nvidia": "cuda", "rocm": "cuda", "hip": "cuda", "metal": "mps", "host": "cpu"}
 
 
 def kind(device: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -12,20 +12,58 @@ from pytest_evalcheck.expectations.comparison import Tolerance
 from pytest_evalcheck.kinds.common.check import Check
 from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.strategies.samples import SampleStrategy
+from pytest_evalcheck.targets import device_spec
+from pytest_evalcheck.upstream import Fault, find, nearest_id
 
 
 @dataclass(frozen=True)
 class KnownFailure:
-    """A promise that is known to be broken, and why. Strict: once the promise is kept, the entry must go."""
+    """A promise that is known to be broken, and why. Strict: once the promise is kept, the entry must go.
 
-    reason: str
+    Failures of the same signature are known, and others are not: where a promise is broken in several ways, its check
+    has several entries.
+    """
+
+    reason: str = ""
     see: str = field(default="", kw_only=True)
     """The upstream report, such as ``mosaicml/composer#3196``; empty when none was found."""
     example: Mapping[str, Any] | None = field(default=None, kw_only=True)
-    """The case that shows it, as a failure prints it: ``dict(samples=[...], batches=[...])``. With it the cell
-    costs one call and is deterministic."""
+    """The case that shows it, as a failure prints it: ``dict(samples=[...], batches=[...])``. It is tried first, and
+    must fail. An entry without one covers the first signature that is found."""
     devices: tuple[str, ...] | None = field(default=None, kw_only=True)
     """The kinds of device that it is about, such as ``("mps",)``; all of them by default."""
+    upstream: str = field(default="", kw_only=True)
+    """The id of a fault of the registry (docs/upstream.md), which has the reason, the report and all signatures."""
+
+    def __post_init__(self) -> None:
+        fault = self.fault
+        if fault is not None:
+            # What is written beside an id would say the same twice, or something else.
+            object.__setattr__(self, "reason", self.reason or fault.reason)
+            object.__setattr__(self, "see", self.see or fault.see)
+
+    @property
+    def fault(self) -> Fault | None:
+        """The fault of the registry that this is; None without an ``upstream``, or for an id that is not there."""
+        return find(self.upstream) if self.upstream else None
+
+    @property
+    def void(self) -> str:
+        """Why the entry says nothing about the version that is installed, as a clause; empty where it does."""
+        return self.fault.outside if self.fault else ""
+
+    def problem(self, code: str) -> str:
+        """What is wrong with an entry about the check of this code; empty where nothing is."""
+        fault = self.fault
+        if self.upstream and fault is None:
+            return f"names the upstream fault {self.upstream!r}, which is not there{nearest_id(self.upstream)}"
+        if fault and code not in fault.codes:
+            return f"names the upstream fault {fault.id}, which is about {', '.join(fault.codes)}"
+        if not str(self.reason).strip():
+            return "gives no reason"
+        if self.devices is not None and not set(self.devices) <= set(device_spec.KINDS):
+            return f"is about {self.devices!r}; expected some of {device_spec.KINDS}"
+        return ""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -35,7 +73,7 @@ class Target:
     kind: str
     factory: Callable[..., Any]
     inputs: SampleStrategy
-    known_failures: Mapping[str, KnownFailure]
+    known_failures: Mapping[str, KnownFailure | Sequence[KnownFailure]]
     not_applicable: Mapping[str, str]
     examples: tuple[list[Any], ...]
     devices: tuple[str, ...] | None
@@ -49,6 +87,8 @@ class Target:
     budget: Mapping[str, int]
     options: Mapping[str, Any]
     """The keywords that its kind takes beside the common ones."""
+    written: tuple[str, int] = ("<unknown>", 0)
+    """The file and the line where its decorator was called."""
     problems: tuple[str, ...] = ()
     """What is wrong with the target. It is reported when the target is collected, so that the others of a file run."""
     pytestmark: list[Any] = field(default_factory=list)
@@ -57,8 +97,9 @@ class Target:
     _frozen = False
 
     def __post_init__(self) -> None:
-        self.__name__ = getattr(self.factory, "__name__", "target")
-        self.__doc__ = self.factory.__doc__
+        name, text = getattr(self.factory, "__name__", None), getattr(self.factory, "__doc__", None)
+        self.__name__ = name if isinstance(name, str) else "target"
+        self.__doc__ = text if isinstance(text, str) else None
         self._frozen = True
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -78,14 +119,18 @@ class Target:
     @property
     def file(self) -> str:
         """The file that the factory stands in."""
-        code = getattr(inspect.unwrap(self.factory), "__code__", None)
-        return code.co_filename if code else "<unknown>"
+        code = self._code
+        return code.co_filename if code else self.written[0]
 
     @property
     def line(self) -> int:
         """The line of its decorator or of its ``def``."""
-        code = getattr(inspect.unwrap(self.factory), "__code__", None)
-        return code.co_firstlineno if code else 0
+        code = self._code
+        return code.co_firstlineno if code else self.written[1]
+
+    @property
+    def _code(self) -> Any:
+        return getattr(inspect.unwrap(self.factory), "__code__", None) if inspect.isfunction(self.factory) else None
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -103,7 +148,13 @@ class Target:
 
     def missing(self) -> str:
         """Why the target cannot run here: a requirement that is not installed; empty when it can."""
-        return next((why for why in map(_missing, self.requires) if why), "")
+        return next((why for _, why in self.absent), "")
+
+    @property
+    def absent(self) -> tuple[tuple[str, str], ...]:
+        """The names of the distributions that it requires and that are not installed as required, with the reasons."""
+        found = ((requirement(text).name, _missing(text)) for text in self.requires)
+        return tuple((name, why) for name, why in found if why)
 
 
 def requirement(text: str) -> Any:

@@ -23,7 +23,6 @@ def record(made: Any) -> Decoder:
         generate=made.generate or known.generate,
         operations=made.operations or known.operations,
         tensors=made.tensors or known.tensors,
-        refuses=made.refuses or ("smaller batches",),
     )
 
 
@@ -31,7 +30,7 @@ def decoder(model: Any, *, length: int = 64, disabled: str = "masked", **fields:
     """A model whose caches ``setup_caches`` creates, ``reset_caches`` empties and ``delete_kv_caches`` removes.
 
     Without a cache it decodes under ``disable_kv_cache``, where caches are set up. A batch of fewer rows than they were
-    made for is refused by design: `local` is how its recipes decode one.
+    made for is an error of a tensor operation: `local` is how its recipes decode one.
 
     Args:
         model: a `TransformerDecoder`.

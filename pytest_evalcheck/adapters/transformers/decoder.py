@@ -75,7 +75,6 @@ def _completed(record: Decoder, generates: bool = True) -> Decoder:
         generate=record.generate or own,
         operations=record.operations or OPERATIONS,
         capacity=record.capacity or capacity(example),
-        refuses=record.refuses or (("smaller batches",) if _has_fixed_rows(example) else ()),
         tensors=record.tensors or tensors,
         in_float32=record.in_float32 or in_float32,
     )
@@ -190,11 +189,6 @@ def capacity(cache: Any) -> int | None:
     """How many tokens of a row this cache holds; None where it grows, or where all its layers have a window."""
     fixed = [layer for layer in _layers(cache) if hasattr(layer, "max_cache_len") and not layer.is_sliding]
     return min((layer.max_cache_len for layer in fixed), default=None)
-
-
-def _has_fixed_rows(cache: Any) -> bool:
-    """Whether a reset keeps tensors of the first batch, so that a batch of another size is refused."""
-    return any(hasattr(layer, "max_cache_len") or hasattr(layer, "recurrent_states") for layer in _layers(cache))
 
 
 def _layers(cache: Any) -> Sequence[Any]:

@@ -103,8 +103,11 @@ def stream_scores(
       ``document_seed(seed, document)``, and restored afterwards; None leaves them alone. Threads share their
       generators, so nothing is seeded there, and a warning reports random draws.
     * ``chunk``: documents sent at a time; "auto" measures, and makes sending a small part of the work.
-    * ``cache``: a file for scores, found again by the source of the function (see ``fingerprint``), the document,
-      the seed and ``depends_on``: name there the model, the version of the task, and what else cannot be seen.
+    * ``cache``: a file for scores, found again by what the function consists of in its own project (see
+      ``fingerprint``), the document, the seed and ``depends_on``. A function that depends on what cannot be seen is
+      refused (TypeError): it opens a file, reads the environment, runs a program or code of run time.
+    * ``depends_on``: by the full name of what cannot be seen, such as ``scorer.load``, a value that changes when it
+      does; a ``Path`` stands for the content of its file or folder. Name the model and the version of the task too.
     * ``document_id``: the key of a document's id, or a function that returns it, for error messages.
     * ``guard``: fail a document that the function wrote into, at the cost of pickling it twice.
     * ``progress``: True for a bar (tqdm), or a function that is called with the number of newly finished documents.

@@ -5,21 +5,24 @@ from __future__ import annotations
 import hashlib
 import os
 import sqlite3
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_evalcheck.fixes.scoring.errors import needed
-from pytest_evalcheck.fixes.scoring.fingerprint import fingerprint
+from pytest_evalcheck.fixes.scoring.fingerprint import content, fingerprint
 from pytest_evalcheck.fixes.scoring.pickling import dumps, loads
 
 if TYPE_CHECKING:
     from pytest_evalcheck.fixes.scoring.worker import Outcome
 
 # Part of every key: scores of a release that seeds or pickles differently are not found.
-FORMAT = 2
+FORMAT = 3
 _DIGEST = 16
+_TABLE = "CREATE TABLE scores (key BLOB PRIMARY KEY, score BLOB)"
+# Of the table, as SQLite keeps it in the file.
+_RELEASE = 1
 
 
 class ScoreCache:
@@ -27,28 +30,32 @@ class ScoreCache:
 
     Scores are pickled: open only files that you trust. A checksum finds damage, and no more than that. Several
     processes may use one file at a time.
+
+    Raises:
+        ValueError: for a path that is no file of scores, or one that cannot be read or written. A data base of
+            something else is left as it is.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
         self._connection: sqlite3.Connection | None = None
         self._process = -1
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """Give the open file; ValueError for one that SQLite cannot read or write."""
+        """Give the open file."""
         try:
             if self._connection is None or self._process != os.getpid():  # a connection does not survive a fork
+                self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._connection = sqlite3.connect(self.path, timeout=60, check_same_thread=False)
                 self._process = os.getpid()
-                self._connection.execute("CREATE TABLE IF NOT EXISTS scores (key BLOB PRIMARY KEY, score BLOB)")
+                _prepare(self._connection)
             yield self._connection
-        except sqlite3.Error as error:
+        except (sqlite3.Error, UnicodeDecodeError, OSError, _Foreign) as error:
             self.close()
             raise ValueError(
-                f"cache: {self.path} is not a file of scores, or is damaged or locked ({error}); delete it, or name "
-                "another file"
+                f"cache: {self.path} is not a file of scores, or is damaged, full, locked or not writable ({error}); "
+                "delete it if it is one, or name another file"
             ) from error
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, Any]:
@@ -66,8 +73,11 @@ class ScoreCache:
         return found
 
     def put(self, scores: Mapping[bytes, Any]) -> None:
-        """Store scores, at once: what was put survives whatever happens next."""
-        packed = {key: dumps(score) for key, score in scores.items()}
+        """Store scores, at once: what was put survives whatever happens next. What cannot be pickled is left out."""
+        packed: dict[bytes, bytes] = {}
+        for key, score in scores.items():
+            with suppress(Exception):
+                packed[key] = dumps(score)
         with self._connected() as connection, connection:
             rows = ((key, _digest(key, score) + score) for key, score in packed.items())
             connection.executemany("INSERT OR REPLACE INTO scores VALUES (?, ?)", rows)
@@ -78,15 +88,33 @@ class ScoreCache:
 
     def close(self) -> None:
         """Close the file; it is opened again when it is used again."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
 
     def __enter__(self) -> ScoreCache:
         return self
 
     def __exit__(self, *raised: object) -> None:
         self.close()
+
+
+class _Foreign(Exception):
+    """A data base of something else."""
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    """Create the table in an empty file; refuse to write into a data base of something else."""
+    found = dict(connection.execute("SELECT name, sql FROM sqlite_master WHERE type IN ('table', 'view', 'trigger')"))
+    release = connection.execute("PRAGMA user_version").fetchone()[0]
+    if release > _RELEASE:
+        raise _Foreign("it was written by a later release of pytest-evalcheck")
+    if not found:
+        with connection:
+            connection.execute(_TABLE.replace("TABLE", "TABLE IF NOT EXISTS"))
+            connection.execute(f"PRAGMA user_version = {_RELEASE}")
+    elif {name: " ".join(str(sql).split()) for name, sql in found.items()} != {"scores": _TABLE}:
+        raise _Foreign(f"it holds {', '.join(sorted(found))} of something else")
 
 
 def _digest(key: bytes, score: bytes) -> bytes:
@@ -103,22 +131,16 @@ class Lookup:
         *,
         score: Callable[..., Any],
         seed: int | None,
+        guard: bool,
         depends_on: Mapping[str, Any],
     ) -> None:
         self._cache = ScoreCache(cache) if isinstance(cache, (str, os.PathLike)) else cache
         self._prefix = b""
         if cache is not None:
-            self._hash = needed("joblib").hash
-            parts = (
-                FORMAT,
-                fingerprint(score),
-                seed,
-                sorted((key, self._hashed(depends_on[key])) for key in depends_on),
-            )
+            self._classes: dict[type, str] = {}
+            declared = sorted((key, content(depends_on[key])) for key in depends_on)
+            parts = (FORMAT, fingerprint(score, depends_on), seed, guard, declared)
             self._prefix = repr(parts).encode()
-
-    def _hashed(self, value: Any) -> str:
-        return fingerprint(value) if callable(value) else str(self._hash(value))
 
     def find(self, documents: Sequence[Any]) -> tuple[list[bytes], dict[int, Any]]:
         """Return the keys of documents, and the known scores by place."""
@@ -130,13 +152,18 @@ class Lookup:
 
     def _key(self, document: Any) -> bytes:
         try:
-            content = self._hash(document)
-        except Exception:  # what cannot be hashed is scored every time
+            found = content(document, self._classes)
+        except Exception:  # what cannot be seen is scored every time
             return b""
-        return hashlib.blake2b(self._prefix + content.encode(), digest_size=20).digest()
+        return hashlib.blake2b(self._prefix + found.encode(), digest_size=20).digest()
 
     def keep(self, keys: Sequence[bytes], outcome: Outcome) -> None:
         """Store scores, but no failures."""
-        if self._cache is not None:
-            scores = enumerate(zip(keys, outcome.scores, strict=True))
+        if self._cache is None:
+            return
+        scores = enumerate(zip(keys, outcome.scores, strict=True))
+        try:
             self._cache.put({key: score for place, (key, score) in scores if key and place not in outcome.failures})
+        except ValueError as error:  # such as a full disk: what was scored is not to be lost with it
+            self._cache = None
+            warnings.warn(f"{error}; scores are not kept from here on", RuntimeWarning, stacklevel=2)

@@ -38,7 +38,8 @@ class ScoreStream:
         # What cannot work is refused here, by the call, and not by the first score that is asked for.
         backend = self.report.backend
         self._pool = None if backend in (SERIAL, AUTO) else Pool(self._job, self.report)
-        lookup = Lookup(options.cache, score=score, seed=options.seed, depends_on=options.depends_on or {})
+        depends_on = options.depends_on or {}
+        lookup = Lookup(options.cache, score=score, seed=options.seed, guard=options.guard, depends_on=depends_on)
         self._scheduler = Scheduler(documents, lookup, options, self.report, TRIAL if backend == AUTO else HERE)
         self._results = self._flat()
 

@@ -10,8 +10,11 @@ from typing import Any
 
 from hypothesis.errors import HypothesisException
 
+from pytest_evalcheck.errors import safe_text
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotCheckable, TargetError
+from pytest_evalcheck.kinds.common.call_facts import note_call, note_result
+from pytest_evalcheck.kinds.common.forked_process import end_forked_process
 
 
 def attempt(where: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -19,8 +22,9 @@ def attempt(where: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> 
 
     ``SystemExit`` is no refusal: code that ends the process takes the whole evaluation with it.
     """
+    note_call(where, call, args, kwargs)
     try:
-        return call(*args, **kwargs)
+        result = call(*args, **kwargs)
     except (HypothesisException, NotApplicable, CheckFailure):
         raise
     except SystemExit as error:
@@ -32,7 +36,11 @@ def attempt(where: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> 
         ) from error
     except Exception as error:
         pass_on_what_cannot_be_simulated(error)
-        return Raised(error, where)
+        result = Raised(error, where)
+    finally:
+        end_forked_process()
+    note_result(result)
+    return result
 
 
 def pass_on_what_cannot_be_simulated(error: BaseException) -> None:
@@ -50,7 +58,8 @@ def format_exception_location(error: BaseException, file: str) -> str:
     """The error on one line with the innermost line of the user's file, or else of any file."""
     frames = traceback.extract_tb(error.__traceback__)
     own = [frame for frame in frames if frame.filename == file] or list(frames)
-    message = str(error).strip().splitlines()  # without the notes, in which Hypothesis prints its own view of the case
+    # Without the notes, in which Hypothesis prints its own view of the case.
+    message = safe_text(error, str, most=2000).strip().splitlines()
     text = ": ".join([type(error).__name__, *message[:1]])[:300]
     return f"{text}  ({relative(own[-1].filename)}:{own[-1].lineno})" if own else text
 

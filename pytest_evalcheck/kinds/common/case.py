@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.strategies.samples import Sample, SampleStrategy
+from pytest_evalcheck.strategies.samples import Sample, SampleStrategy, drawn_with_seed
 
 Rows = list[Sample]
 Cut = list[list[int]]
@@ -19,8 +19,8 @@ Cut = list[list[int]]
 class Case(Protocol):
     """Samples and a plan, as a frozen dataclass of plain fields.
 
-    A case class may also have ``of(inputs, samples)``, the canonical case of given samples, and ``always()``, cases
-    that are tried every time, the simplest first.
+    A case class may also have ``of(inputs, samples)``, the case of samples that the author of a target gives, and
+    ``canonical(inputs)``, the cases that are tried first.
     """
 
     @property
@@ -34,11 +34,42 @@ class Case(Protocol):
         ...
 
 
-def explicit(kind: type[Case], inputs: SampleStrategy, examples: Sequence[Sequence[Sample]]) -> list[Any]:
-    """The cases of a kind that are tried before any is drawn: of the given samples, then the constant ones."""
-    of, always = getattr(kind, "of", None), getattr(kind, "always", None)
-    given = [of(inputs, list(rows)) for rows in examples] if of else []
-    return [*(case for case in given if case is not None), *(always() if always else ())]
+def given_cases(kind: type[Case], inputs: SampleStrategy, examples: Sequence[Sequence[Sample]]) -> list[Any]:
+    """The cases of the samples that the author of a target gives, in their order."""
+    of = getattr(kind, "of", None)
+    made = [of(inputs, list(rows)) for rows in examples] if of else []
+    return [case for case in made if case is not None]
+
+
+def canonical_cases(kind: type[Case], inputs: SampleStrategy, regimes: Sequence[str]) -> list[Any]:
+    """The cases that are tried first, at every effort, so that a verdict does not depend on what is drawn.
+
+    They are the same in every run, and reach every one of ``regimes`` that such inputs can reach. A case class that has
+    no ``canonical`` draws some cases with a fixed seed; of those the first ones that reach a regime are taken.
+    """
+    own = getattr(kind, "canonical", None)
+    if own is not None:
+        return list({repr(case): case for case in own(inputs)}.values())
+    chosen, missing = [], set(regimes)
+    for case in drawn_with_seed(kind.strategy(inputs), count=_DRAWN, seed=0) if missing else ():
+        if missing & case.regimes:
+            chosen.append(case)
+            missing -= case.regimes
+    return chosen
+
+
+def fixed_up_to(inputs: SampleStrategy, most: int) -> Rows:
+    """``most`` samples that are the same in every run, or as many as there are different ones."""
+    for count in range(most, 1, -1):
+        try:
+            return inputs.fixed(count)
+        except ValueError:
+            continue
+    return inputs.fixed(1)
+
+
+_DRAWN = 60
+"""How many cases are looked through for the regimes of a check."""
 
 
 def pick(samples: Sequence[Sample], plan: Sequence[Sequence[int]]) -> list[Rows]:
@@ -75,7 +106,10 @@ def cut_regimes(plan: Cut) -> set[str]:
 
 @dataclass(frozen=True, kw_only=True)
 class RightAndWrong:
-    """The same samples with right and with wrong predictions or responses."""
+    """The same samples with right and with wrong predictions or responses.
+
+    Where nobody says what a wrong one is, they are two lists of different samples.
+    """
 
     right: Rows
     wrong: Rows
@@ -86,12 +120,25 @@ class RightAndWrong:
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[RightAndWrong]:
+        if inputs.wrong is None:
+            rows = inputs.rows(min_size=max(1, inputs.min_samples), max_size=4)
+            return st.builds(cls, right=rows, wrong=rows)
+        return inputs.rows(max_size=4).map(lambda rows: cls._of_contrast(inputs, rows))
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[RightAndWrong]:
+        """The contrast alone and beside other samples; or lists of different samples, each with the next one."""
+        if inputs.wrong is not None:
+            return [cls._of_contrast(inputs, rows) for rows in ([], inputs.fixed(2))][: 2 - bool(inputs.distinct)]
+        n = max(2, inputs.min_samples)
+        rows = inputs.fixed(4 * n)
+        lists = [rows[i : i + n] for i in range(0, len(rows), n)]
+        return [cls(right=one, wrong=other) for one, other in pairwise(lists)]
+
+    @classmethod
+    def _of_contrast(cls, inputs: SampleStrategy, rows: Rows) -> RightAndWrong:
         assert inputs.wrong is not None
-        wrong, right = inputs.wrong, inputs.right or (lambda sample: sample)
-
-        def pairs(rows: Rows) -> RightAndWrong:
-            # The whole contrast every time (some of each class), followed by samples of any kind.
-            samples = [right(row) for row in (*inputs.contrast, *(rows if inputs.distinct is None else ()))]
-            return cls(right=samples, wrong=[wrong(sample) for sample in samples])
-
-        return inputs.rows(max_size=4).map(pairs)
+        right = inputs.right or (lambda sample: sample)
+        # The whole contrast every time (some of each class), followed by samples of any kind.
+        samples = [right(row) for row in (*inputs.contrast, *(rows if inputs.distinct is None else ()))]
+        return cls(right=samples, wrong=[inputs.wrong(sample) for sample in samples])

@@ -13,6 +13,7 @@ from pytest_evalcheck.kinds.common.case import Case
 from pytest_evalcheck.kinds.common.subject import Subject
 
 CheckFunction = Callable[[Any, Any], None]
+_CODE = r"[A-Z]{2,}\d{2,4}"
 
 
 class CheckError(TypeError):
@@ -41,6 +42,9 @@ class Check:
     """How many cases are tried at normal effort, where the usual number would take too long."""
     accelerators: int = 0
     """How many accelerators of one kind it needs. Above 0 it is about them, and is not tried on the CPU."""
+    after: tuple[str, ...] = ()
+    """The codes of more basic checks, the most likely first. Where one of them is broken on the same target and device,
+    a failure of this check is taken to follow from it: the report lists it below that one."""
     since: str = "0.1"
 
     @property
@@ -79,13 +83,23 @@ def check(
     marks: tuple[str, ...] = (),
     examples: int | None = None,
     accelerators: int = 0,
+    after: tuple[str, ...] = (),
 ) -> Callable[[CheckFunction], Check]:
     """Make a check of ``function(subject, case)``: its kinds and its cases follow from the annotations.
 
     The docstring states the promise, then paragraphs that start with ``Why:``, ``Usual cause:`` and ``Fix:``.
+    ``after`` names the codes of more basic checks: where one of them is broken too, this one fails for that reason.
+
+    Raises:
+        CheckError: when the code, the parameters, the docstring or ``after`` is not as it should be.
     """
-    if not re.fullmatch(r"[A-Z]{2,}\d{2,4}", code):
+    if not re.fullmatch(_CODE, code):
         raise CheckError(f"code {code!r}; expected two or more capital letters and a number, such as 'XY101'")
+
+    if isinstance(after, str) or not all(isinstance(other, str) and re.fullmatch(_CODE, other) for other in after):
+        raise CheckError(f"after={after!r} of {code}; expected a tuple of codes, such as ('EC101',)")
+    if code in after:
+        raise CheckError(f"after={after!r} of {code}; no check is more basic than itself")
 
     def decorate(function: CheckFunction) -> Check:
         kinds, case = _signature(function)
@@ -101,6 +115,7 @@ def check(
             marks=marks,
             examples=examples,
             accelerators=accelerators,
+            after=after,
             since=since,
         )
         if not made.promise:

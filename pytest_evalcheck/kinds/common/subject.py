@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Tolerance
+from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.strategies.samples import Sample, SampleStrategy
 
 Rows = Sequence[Sample]
@@ -30,3 +31,17 @@ class Subject:
     """The transfers between devices, where they are counted."""
     budget: Mapping[str, int] = field(default_factory=dict)
     """What scoring one batch may cost on that device."""
+
+    def plain_result(self, rows: Rows) -> Any:
+        """What the target returns for these samples in one plain call, or the error.
+
+        Raises:
+            NotApplicable: where the kind has no such call.
+        """
+        del rows
+        raise NotApplicable(f"targets of kind {self.kind} have no plain call")
+
+    def remedies(self, rows: Rows) -> Iterator[tuple[str, Callable[[], Any]]]:
+        """Where the plain call fails: changes of the description that may mend it, and the call with the change."""
+        del rows
+        yield from ()

@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.kinds.common.case import Rows
+from pytest_evalcheck.kinds.common.case import Rows, fixed_up_to
 from pytest_evalcheck.strategies.samples import SampleStrategy, Side
 
 SIDES: tuple[Side, ...] = ("left", "right")
@@ -28,6 +28,18 @@ def even(rows: Sequence[Sequence[int]], length: int | None = None) -> Rows:
 def even_rows(inputs: SampleStrategy, fewest: int, most: int) -> st.SearchStrategy[Rows]:
     """Rows of one length, that of the longest."""
     return inputs.rows(min_size=fewest, max_size=most).map(even)
+
+
+def _long_rows(inputs: SampleStrategy, count: int) -> Rows:
+    """Rows of one length that are the same in every run: that of the longest, and at least five."""
+    rows = fixed_up_to(inputs, count)
+    return even(rows, max(5, *map(len, rows)))
+
+
+def _uneven_rows(inputs: SampleStrategy, count: int) -> Rows:
+    """Rows that are the same in every run: a long one, and others of which each is shorter."""
+    first, *others = _long_rows(inputs, count)
+    return [first, *(row[: 1 + 2 * index] for index, row in reversed(list(enumerate(reversed(others)))))]
 
 
 def _reached(regimes: Mapping[str, bool]) -> frozenset[str]:
@@ -53,6 +65,11 @@ class Prompts:
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Prompts]:
         return st.builds(cls, samples=inputs.rows(min_size=1, max_size=3))
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Prompts]:
+        """One row, and rows of unequal length, of which the last is one token."""
+        return [cls(samples=_long_rows(inputs, 1)), cls(samples=_uneven_rows(inputs, 3))]
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> Prompts | None:
@@ -81,6 +98,17 @@ class UnevenPrompts:
             return cls(samples=rows, side=draw(st.sampled_from(SIDES)), follow=draw(st.integers(1, 2)))
 
         return prompts()
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[UnevenPrompts]:
+        """Rows of unequal length with padding on each side, the longest first or last, and rows of one length."""
+        uneven, longest_last = _uneven_rows(inputs, 3), _uneven_rows(inputs, 2)[::-1]
+        return [
+            cls(samples=uneven, side="left", follow=2),
+            cls(samples=longest_last, side="right", follow=2),
+            cls(samples=longest_last, side="left", follow=1),
+            cls(samples=_long_rows(inputs, 2), side="right", follow=1),
+        ]
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> UnevenPrompts | None:
@@ -116,6 +144,13 @@ class ChunkedPrompts:
             return cls(samples=rows, chunks=[len(rows[0]) - sum(sizes), *sizes])
 
         return prompts()
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[ChunkedPrompts]:
+        """One token at a time at the end or from the first on, several tokens at once, and both."""
+        plans = [(1, (1, 1, 1)), (2, (3, 1)), (3, (1, 2)), (2, (4,))]
+        chunked = [(_long_rows(inputs, count), sizes) for count, sizes in plans]
+        return [cls(samples=rows, chunks=[len(rows[0]) - sum(sizes), *sizes]) for rows, sizes in chunked]
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> ChunkedPrompts | None:
@@ -164,6 +199,17 @@ class StopTokens:
 
         return inputs.rows(min_size=2, max_size=3).flatmap(stopping)
 
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[StopTokens]:
+        """No stop, one in the middle, one at once, and rows that stop at different steps."""
+        rows = _uneven_rows(inputs, 2)
+        return [
+            cls(samples=rows, stops=[], prompted=False, padding=True),
+            cls(samples=rows, stops=[(0, 2)], prompted=False, padding=False),
+            cls(samples=rows, stops=[(1, 0)], prompted=True, padding=False),
+            cls(samples=rows[::-1], stops=[(0, 1), (1, 3)], prompted=True, padding=True),
+        ]
+
 
 @dataclass(frozen=True, kw_only=True)
 class OverCapacity:
@@ -181,6 +227,12 @@ class OverCapacity:
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[OverCapacity]:
         return st.builds(cls, samples=even_rows(inputs, 1, 2), extra=st.integers(1, 3), at_once=st.booleans())
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[OverCapacity]:
+        """One token more and several, after others or all at once."""
+        plans = [(1, 1, False), (2, 3, False), (2, 1, True)]
+        return [cls(samples=_long_rows(inputs, n), extra=extra, at_once=at_once) for n, extra, at_once in plans]
 
 
 Operation = tuple[str, Any]
@@ -218,6 +270,16 @@ class CacheProgram:
 
         return program()
 
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[CacheProgram]:
+        """Each operation alone, and all of them one after the other."""
+        rows = _long_rows(inputs, 3)
+        turned = [*range(1, len(rows)), 0]  # of three rows not the same as its inverse
+        single: list[Operation] = [("reorder", turned), ("select", turned[:-1]), ("repeat", 2), ("crop", 2)]
+        every: list[Operation] = [*single[:2], ("feed", 2), ("crop", 1), ("repeat", 2), ("reorder", [1, 1, 0, 3])]
+        programs = [*([operation] for operation in single), every]
+        return [cls(samples=rows, program=[("feed", len(rows[0])), *program, ("feed", 1)]) for program in programs]
+
 
 def _operation(draw: st.DrawFn, name: str, count: int) -> tuple[Operation, int]:
     row = st.integers(0, count - 1)
@@ -251,6 +313,14 @@ class SameBatchSize:
 
         return even_rows(inputs, 1, 2).flatmap(batches)
 
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[SameBatchSize]:
+        """Longer rows after shorter ones, and shorter ones after longer ones."""
+        rows = _long_rows(inputs, 4)
+        half = (len(rows) + 1) // 2
+        first, second = rows[:half], rows[-half:]
+        return [cls(samples=even(first, 3), after=second), cls(samples=first[:1], after=even(second, 3)[:1])]
+
 
 @dataclass(frozen=True, kw_only=True)
 class SmallerBatch:
@@ -269,6 +339,13 @@ class SmallerBatch:
             return st.builds(cls, samples=st.just(rows), after=even_rows(inputs, 1, len(rows) - 1))
 
         return even_rows(inputs, 2, 4).flatmap(batches)
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[SmallerBatch]:
+        """One row after two and after three, and two rows after three, which are shorter or longer."""
+        rows = _long_rows(inputs, 4)
+        plans = [(rows[:2], even(rows[-1:], 3)), (even(rows[:3], 3), rows[-2:]), (rows[:3], rows[-1:])]
+        return [cls(samples=first, after=after) for first, after in plans if len(after) < len(first)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -291,6 +368,12 @@ class OversizedBatch:
 
         return st.sampled_from([(1, 2), (2, 3), (1, 3), (2, 4), (2, 6)]).flatmap(batch)
 
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[OversizedBatch]:
+        """Two rows for one, three for two, and four for two."""
+        batches = [(_long_rows(inputs, count), room) for count, room in ((2, 1), (3, 2), (4, 2))]
+        return [cls(samples=rows, cache_rows=room) for rows, room in batches if len(rows) > room]
+
 
 @dataclass(frozen=True, kw_only=True)
 class PaddedBatch:
@@ -309,6 +392,11 @@ class PaddedBatch:
         # Often some; but with none `results[:-fillers]` is empty.
         fillers = st.one_of(st.integers(0, 3), st.integers(1, 3))
         return st.builds(cls, samples=even_rows(inputs, 1, 3), fillers=fillers)
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[PaddedBatch]:
+        """Rows to which none is added, one row with others, and several rows with one more."""
+        return [cls(samples=_long_rows(inputs, n), fillers=added) for n, added in ((2, 0), (1, 2), (3, 1))]
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> PaddedBatch | None:

@@ -11,7 +11,7 @@ from pytest_evalcheck.kinds.decoder.subject import NEW_TOKENS, DecoderSubject, a
 _FEW = 8
 
 
-@check("EC302", regimes=("a last batch of one row", "a few rows less"), examples=_FEW)
+@check("EC302", regimes=("a last batch of one row", "a few rows less"), examples=_FEW, after=("EC301",))
 def a_smaller_batch_is_decoded_as_with_a_new_cache(subject: DecoderSubject, case: SmallerBatch) -> None:
     """A smaller batch after a larger one gets what it gets from a new cache, and so does a larger one after it.
 
@@ -39,13 +39,14 @@ def a_smaller_batch_is_decoded_as_with_a_new_cache(subject: DecoderSubject, case
                     inconclusive("a reset leaves something behind; see EC304")
                     continue
             if not decoder.is_declared_refusal(actual, "smaller batches"):
-                decoder.assert_same(actual, expected, about=about)
+                topic = f"what a smaller batch gets by {method} from a cache for a larger one"
+                decoder.assert_same(actual, expected, about=about, topic=topic)
                 if others:
                     about = f"what {len(rows)} rows get by {method} after {count}"
                     decoder.assert_same(others[1], all_rows_or_none(first, rows), about=about)
 
 
-@check("EC303", regimes=("one row more", "rows times choices"), examples=12)
+@check("EC303", regimes=("one row more", "rows times choices"), examples=12, after=("EC301", "EC302"))
 def a_larger_batch_is_decoded_or_refused(subject: DecoderSubject, case: OversizedBatch) -> None:
     """A batch of more rows than the cache was made for gets what a cache for so many rows gives, or a clear error.
 
@@ -68,7 +69,7 @@ def a_larger_batch_is_decoded_or_refused(subject: DecoderSubject, case: Oversize
                 decoder.assert_same(actual, expected, about=about)
 
 
-@check("EC304", regimes=("longer after shorter", "shorter after longer"), examples=_FEW)
+@check("EC304", regimes=("longer after shorter", "shorter after longer"), examples=_FEW, after=("EC301",))
 def a_reset_cache_behaves_like_a_new_cache(subject: DecoderSubject, case: SameBatchSize) -> None:
     """After a reset nothing of the earlier batch is left: other rows of any length get what a new cache gives.
 
@@ -98,16 +99,17 @@ def filler_rows_do_not_affect_other_rows(subject: DecoderSubject, case: PaddedBa
         rows = decoder.truncate(subject.prompts(case.samples), NEW_TOKENS)
         added = min(case.fillers, (decoder.record.max_rows or len(rows) + case.fillers) - len(rows))
         about = f"what {plural(len(rows), 'row')} get by {{}} with {added} more to fill the batch"
+        topic = "what rows get by {} with more to fill the batch"
         if "step" in decoder.methods:
             fillers = [[decoder.record.pad_token] * len(rows[0])] * added
             actual = decoder.decode_with_new_cache("step", [*rows, *fillers])
             actual = actual if isinstance(actual, Raised) else actual[: len(rows)]
             expected = decoder.decode_with_new_cache("step", rows)
-            decoder.assert_same(actual, expected, about=about.format("step"))
+            decoder.assert_same(actual, expected, about=about.format("step"), topic=topic.format("step"))
         if "generate" in decoder.methods:
             actual = decoder.decode("generate", decoder.start(len(rows) + added), rows)
             if not isinstance(actual, Raised):
                 about_count = f"the number of rows that generate() gives for {len(rows)}"
                 expect(len(actual)).equals(len(rows), about=about_count)
             expected = decoder.decode_with_new_cache("generate", rows)
-            decoder.assert_same(actual, expected, about=about.format("generate"))
+            decoder.assert_same(actual, expected, about=about.format("generate"), topic=topic.format("generate"))

@@ -1,4 +1,4 @@
-"""EC301, EC307, EC308, EC311: cached decoding against uncached decoding, and operations on a cache."""
+"""EC301, EC307, EC308, EC311, EC314: cached decoding against uncached decoding, and operations on a cache."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from pytest_evalcheck.kinds.decoder.cases import (
     ChunkedPrompts,
     Operation,
     OverCapacity,
+    SameBatchSize,
     cut_sizes,
     even,
 )
@@ -56,7 +57,7 @@ def cached_decoding_equals_uncached_decoding(subject: DecoderSubject, case: Chun
             decoder.assert_same(actual, expected, about="the tokens that are generated")
 
 
-@check("EC307", regimes=("one operation", "several operations"), examples=15)
+@check("EC307", regimes=("one operation", "several operations"), examples=15, after=("EC301",))
 def cache_operations_equal_operations_on_rows(subject: DecoderSubject, case: CacheProgram) -> None:
     """Reordering, selecting, repeating and cropping a cache gives what the same operations on the rows give.
 
@@ -75,11 +76,13 @@ def cache_operations_equal_operations_on_rows(subject: DecoderSubject, case: Cac
         elif not execution.done:
             inconclusive("no operation of this program is offered")
         else:
+            about, actual = f"the logits after {', '.join(execution.done)}", execution.last
             expected = replay_on_new_cache(decoder, execution)
-            decoder.assert_same(execution.last, expected, about=f"the logits after {', '.join(execution.done)}")
+            topic = "" if decoder.agrees(actual, expected) else f"the logits after {culprit(decoder, subject, case)}"
+            decoder.assert_same(actual, expected, about=about, topic=topic)
 
 
-@check("EC308", regimes=("a token when it is full", "a prompt that is too long"), examples=_FEW)
+@check("EC308", regimes=("a token when it is full", "a prompt that is too long"), examples=_FEW, after=("EC301",))
 def tokens_beyond_the_capacity_are_refused_or_decoded(subject: DecoderSubject, case: OverCapacity) -> None:
     """A cache can be filled to its capacity, and tokens beyond it are refused, or decoded as without a cache.
 
@@ -105,12 +108,15 @@ def tokens_beyond_the_capacity_are_refused_or_decoded(subject: DecoderSubject, c
             count = len(rows[0]) - len(prompts[0]) + 1
             actual, expected = decoder.decode_both(method, prompts, chunks=chunks, count=count)
             about = f"what is decoded by {method} of {plural(case.extra, 'token')} more than the capacity"
+            topic = f"what is decoded by {method} of more than the capacity"
             if isinstance(actual, Raised):
-                expect(actual).holds(bool(str(actual.error).strip()), about=f"an error without a text for {about}")
+                without = "an error without a text for"
+                has_text = bool(str(actual.error).strip())
+                expect(actual).holds(has_text, about=f"{without} {about}", topic=f"{without} {topic}")
             elif isinstance(expected, Raised):
-                expect(actual).equals(expected, about=about)
+                expect(actual).equals(expected, about=about, topic=topic)
             else:
-                decoder.assert_same(actual, expected, about=about)
+                decoder.assert_same(actual, expected, about=about, topic=topic)
 
 
 @check("EC311", existential=True, examples=_FEW)
@@ -135,6 +141,28 @@ def the_cache_is_used(subject: DecoderSubject, case: ChunkedPrompts) -> None:
                 expect(read).holds(len(read) == 1 or read[-1] < len(rows[0]), about=about)
             else:
                 inconclusive("the model has no embedding at which ids could be counted")
+
+
+@check("EC314", existential=True, examples=_FEW)
+def other_prompts_get_other_logits(subject: DecoderSubject, case: SameBatchSize) -> None:
+    """Control: the logits depend on the prompt: after some others they are others.
+
+    Why: where all logits are equal every token is right, and a decoder that returns one token passes most other checks.
+    Usual cause: weights that were never loaded, an error that becomes a constant, or logits of another position.
+    Fix: look at what the model is given, and at its weights.
+    """
+    for decoder in subject.precisions():
+        prompts = [decoder.truncate(subject.prompts(rows[:1])) for rows in (case.samples, case.after)]
+        if prompts[0] == prompts[1]:
+            raise NotApplicable("both prompts are the same")
+        logits = [decoder.decode_uncached(rows) for rows in prompts]
+        errors = [result for result in logits if isinstance(result, Raised)]
+        if errors:
+            refused(errors[0])
+            continue
+        first, second = ([row[-1] for row in rows] for rows in logits)
+        about = "the logits after two different prompts are equal"
+        expect(first).holds(not decoder.agrees(first, second), about=about)
 
 
 def _cut(rows: Ids, length: int) -> Ids:
@@ -225,6 +253,16 @@ def replay_on_new_cache(decoder: DecoderUnderTest, execution: Execution) -> Any:
     """The logits of the last chunk with a new cache, into which the rows come as they are in the end."""
     logits = decoder.start(len(execution.rows)).decode_chunks(execution.rows, execution.sizes)
     return logits if isinstance(logits, Raised) else [row[-execution.sizes[-1] :] for row in logits]
+
+
+def culprit(decoder: DecoderUnderTest, subject: DecoderSubject, case: CacheProgram) -> str:
+    """The name of the operation with which the shortest beginning of a program that fails ends."""
+    names = [name for name, _ in case.program]
+    for end in (index for index, name in enumerate(names, 1) if name != "feed"):
+        execution = execute(decoder, subject.prompts(case.samples), [*case.program[:end], ("feed", 1)])
+        if execution.done and not decoder.agrees(execution.last, replay_on_new_cache(decoder, execution)):
+            return names[end - 1]
+    return "several operations"
 
 
 def _apply(decoder: DecoderUnderTest, sequence: CachedSequence, execution: Execution, name: str, argument: Any) -> None:

@@ -17,7 +17,12 @@ from pytest_evalcheck.strategies.samples import Side
 _FEW = 8
 
 
-@check("EC306", regimes=("rows of unequal length", "rows of one length", "a prompt of one token"), examples=12)
+@check(
+    "EC306",
+    regimes=("rows of unequal length", "rows of one length", "a prompt of one token"),
+    examples=12,
+    after=("EC301",),
+)
 def padding_does_not_change_the_output(subject: DecoderSubject, case: UnevenPrompts) -> None:
     """Padding on the left changes neither the logits of tokens nor the tokens that are generated.
 
@@ -45,7 +50,9 @@ def padding_does_not_change_the_output(subject: DecoderSubject, case: UnevenProm
                 decoder.assert_same(actual, expected, about="the tokens of prompts that are padded")
 
 
-@check("EC310", regimes=("in the middle", "at once", "never", "a stop token in a prompt"), examples=15)
+@check(
+    "EC310", regimes=("in the middle", "at once", "never", "a stop token in a prompt"), examples=15, after=("EC301",)
+)
 def every_row_stops_at_its_own_stop_token(subject: DecoderSubject, case: StopTokens) -> None:
     """Every row stops at its own stop token, and nothing after that token is returned.
 
@@ -76,7 +83,7 @@ def every_row_stops_at_its_own_stop_token(subject: DecoderSubject, case: StopTok
         decoder.assert_same(actual, expected, about=f"the tokens of rows that stop at {sorted(stop)}")
 
 
-@check("EC312", regimes=("one row",), examples=_FEW)
+@check("EC312", regimes=("one row",), examples=_FEW, after=("EC305",))
 def invalid_prompts_do_not_affect_other_rows(subject: DecoderSubject, case: Prompts) -> None:
     """An empty prompt, or a row of padding only, is refused or changes no other row; an unknown id is refused.
 

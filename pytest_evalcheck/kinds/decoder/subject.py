@@ -145,7 +145,7 @@ class DecoderUnderTest:
         dense = [part for tensor in found for part in _dense(tensor)]
         return [tensor for tensor in dense if tensor.is_floating_point() and tensor.data_ptr() not in weights]
 
-    def assert_same(self, actual: Any, expected: Any, *, about: str) -> None:
+    def assert_same(self, actual: Any, expected: Any, *, about: str, topic: str = "") -> None:
         """Compare what a list of rows gets with what is expected.
 
         Where ``expected`` is an error, or lacks a row, another check fails, and the case is inconclusive.
@@ -161,7 +161,7 @@ class DecoderUnderTest:
         elif self._is_close(actual, expected):
             expect(actual).holds(True, about=about)
         else:
-            expect(actual).equals(expected, about=about, tolerance=self.tolerance)
+            expect(actual).equals(expected, about=about, tolerance=self.tolerance, topic=topic)
 
     def agrees(self, actual: Any, expected: Any) -> bool:
         """Whether two results are equal within the tolerance."""
@@ -367,6 +367,16 @@ class DecoderSubject(Subject):
                     "in_float32() gave no decoder", actual=str(single), expected="an ec.Decoder", cause="nan"
                 )
             yield DecoderUnderTest(single, self.device, self.tolerance, last_precision=True)
+
+    def plain_result(self, rows: Rows) -> Any:
+        """The logits of one prompt, or its new tokens where there are no steps; or the error."""
+        ids, result = self.prompts(rows)[:1], None
+        for decoder in self.precisions():
+            sequence = decoder.start(1)
+            prompt = decoder.truncate(ids, NEW_TOKENS)
+            result = sequence.error or decoder.decode(decoder.methods[0], sequence, prompt)
+            decoder.retry_in_float32 = not decoder.last_precision and _has_nan(result)
+        return result
 
     def prompts(self, rows: Rows) -> list[list[int]]:
         """The ids of these samples.

@@ -26,7 +26,7 @@ from pytest_evalcheck.kinds.wrapper.subject import WrapperSubject
 _FEW = 3
 
 
-@check("EC601", regimes=("several rows",), examples=_FEW, accelerators=1)
+@check("EC601", regimes=("several rows",), examples=_FEW, accelerators=1, after=("EC603",))
 def mixed_device_inputs_are_handled(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
     """Batch, outputs, labels and state on different devices are moved to one, or refused with a clear message.
 
@@ -107,7 +107,7 @@ def only_supported_dtypes_are_requested(subject: MetricSubject | WrapperSubject,
     expect(reference.actual).holds(supported, about=about, detail=str(reference.actual))
 
 
-@check("EC605", regimes=("several rows",), examples=_FEW, accelerators=2)
+@check("EC605", regimes=("several rows",), examples=_FEW, accelerators=2, after=("EC603",))
 def to_moves_everything(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
     """`.to()` moves everything, and `.device` is correct: on the device, on a second one, and back on the CPU.
 
@@ -131,7 +131,7 @@ def to_moves_everything(subject: MetricSubject | WrapperSubject, case: Batch) ->
             expect(actual).equals(expected, about=f"the score after `.to({device!r})`", tolerance=ROUNDING)
 
 
-@check("EC606", regimes=("several rows",), examples=_FEW, accelerators=1)
+@check("EC606", regimes=("several rows",), examples=_FEW, accelerators=1, after=("EC603", "EC604", "EC605"))
 def the_value_matches_the_cpu(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
     """The value on the device is the value on the CPU: within rounding on a simulated one, the tolerance on a real one.
 
@@ -148,7 +148,7 @@ def the_value_matches_the_cpu(subject: MetricSubject | WrapperSubject, case: Bat
     expect(reference.actual).equals(reference.expected, about=about, tolerance=device_tolerance(subject))
 
 
-@check("EC607", regimes=("several rows",), examples=_FEW, accelerators=1)
+@check("EC607", regimes=("several rows",), examples=_FEW, accelerators=1, after=("EC603",))
 def scoring_makes_no_transfers_or_syncs(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
     """Where everything is on the device, scoring makes no transfers and no host synchronisations.
 

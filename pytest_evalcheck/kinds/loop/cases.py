@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import hypothesis
-from hypothesis import HealthCheck, Phase, assume, given, settings
+from hypothesis import assume
 from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Rows
-from pytest_evalcheck.strategies.samples import Bulk, SampleStrategy
+from pytest_evalcheck.strategies.samples import Bulk, SampleStrategy, drawn_with_seed
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -43,6 +43,11 @@ class Evaluation:
         return _sized(inputs).map(lambda drawn: cls(samples=drawn[0], batch_size=drawn[1]))
 
     @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Self]:
+        """A last batch of one, fewer samples than a batch, full batches, and a last batch that is not full."""
+        return [cls(samples=rows, batch_size=size) for rows, size in _fixed_sizes(inputs)]
+
+    @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> Self | None:
         return cls(samples=samples, batch_size=_usual_size(samples)) if _enough(inputs, samples) else None
 
@@ -73,6 +78,14 @@ class TwoDatasets:
         return two_datasets()
 
     @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[TwoDatasets]:
+        """As many other samples, fewer and more."""
+        least = max(1, inputs.min_samples)
+        plans = [(least + 1, least + 1, 1), (least + 2, least, 2), (least + 1, least + 3, 2)]
+        rows = [(inputs.fixed(count + others), count, size) for count, others, size in plans]
+        return [cls(samples=both[:count], others=both[count:], batch_size=size) for both, count, size in rows]
+
+    @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> TwoDatasets | None:
         if not _enough(inputs, samples):
             return None
@@ -94,6 +107,14 @@ class Ranks(Evaluation):
         sizes = _size_regimes(count, self.batch_size) & {"a last batch of one", "fewer samples than a batch"}
         empty = {"a rank without samples"} if count < max(self.ranks) else set()
         return sizes | _rank_regimes(count, self.ranks) | empty
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Self]:
+        """As many samples as some ranks have, one less than others, one sample alone, and more than all ranks."""
+        least = max(1, inputs.min_samples)
+        odd = max(3, least + 1 - least % 2)
+        counts = dict.fromkeys((odd, least, max(4, least), odd + 2))
+        return [cls(samples=inputs.fixed(count), batch_size=2) for count in counts]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,6 +143,12 @@ class ProcessRanks:
             return cls(samples=rows, batch_size=draw(st.sampled_from([1, 2])))
 
         return process_ranks()
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[ProcessRanks]:
+        """Samples that two ranks share evenly and three do not, and samples that no number of ranks shares evenly."""
+        even = next(n for n in itertools.count(max(4, inputs.min_samples)) if not n % 2 and n % 3)
+        return [cls(samples=inputs.fixed(n), batch_size=size) for n, size in ((even, 1), (even + 1, 2))]
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> ProcessRanks | None:
@@ -155,6 +182,14 @@ class DuringTraining:
         return during_training()
 
     @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[DuringTraining]:
+        """An error in the first batch or in a later one, with the modes of training or with others."""
+        rows = inputs.fixed(max(3, inputs.min_samples))
+        last = len(rows) - 1
+        plans = [(1, last, MODES[0]), (2, 0, MODES[1]), (2, last, MODES[1]), (1, last, MODES[2])]
+        return [cls(samples=rows, batch_size=size, broken=broken, modes=modes) for size, broken, modes in plans]
+
+    @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> DuringTraining | None:
         if not _enough(inputs, samples):
             return None
@@ -186,6 +221,13 @@ class OutOfMemory:
         )
 
     @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[OutOfMemory]:
+        """Batches in two halves of which one fails, full batches of which two fail, and a last batch of one."""
+        four = next(n for n in itertools.count(max(4, inputs.min_samples)) if not n % 4)
+        plans = [(four, 4, 1), (four, 2, 2), (four + 1, 4, 2), (four + 1, 2, 1)]
+        return [cls(samples=inputs.fixed(n), batch_size=size, times=times) for n, size, times in plans]
+
+    @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> OutOfMemory | None:
         return cls(samples=samples, batch_size=2, times=1) if len(samples) > 1 and _enough(inputs, samples) else None
 
@@ -212,6 +254,15 @@ class NonFinite:
             return cls._corrupt(inputs, rows, index, number, size)
 
         return non_finite()
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[NonFinite]:
+        """The first sample, the last one, alone in its batch, and one that shares a batch with all others."""
+        rows = inputs.fixed(max(3, inputs.min_samples))
+        plans = zip(
+            ((0, 2), (len(rows) - 1, len(rows) - 1), (1, len(rows))), itertools.cycle(inputs.nonfinite), strict=False
+        )
+        return [cls._corrupt(inputs, rows, index, number, size) for (index, size), number in plans]
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> NonFinite | None:
@@ -243,8 +294,13 @@ class UnselectedSamples:
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[UnselectedSamples]:
+        return st.sampled_from(cls.canonical(inputs))
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[UnselectedSamples]:
+        """The samples of one seed."""
         del inputs
-        return st.just(cls(samples=[], seed=0, rows=_UNSELECTED))
+        return [cls(samples=[], seed=0, rows=_UNSELECTED)]
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> UnselectedSamples | None:
@@ -259,7 +315,6 @@ class UnselectedSamples:
 _UNSELECTED = 256
 _FEWEST_UNSELECTED = 20
 """Examples of a target with fewer samples are for other checks."""
-_AT_ONCE = 16
 _ATTEMPTS = 5
 
 
@@ -270,31 +325,11 @@ def unselected(inputs: SampleStrategy, rows: int = _UNSELECTED, seed: int = 0) -
     distinct: dict[object, object] = {}
     for attempt in range(_ATTEMPTS):  # lists that Hypothesis draws hold some samples twice
         before = len(distinct)
-        for sample in _drawn(inputs, rows - before, seed * _ATTEMPTS + attempt):
+        for sample in drawn_with_seed(inputs.sample, count=rows - before, seed=seed * _ATTEMPTS + attempt):
             distinct.setdefault(repr(sample) if inputs.distinct is None else inputs.distinct(sample), sample)
         if len(distinct) in (before, rows):
             break
     return list(distinct.values())
-
-
-def _drawn(inputs: SampleStrategy, rows: int, seed: int) -> Rows:
-    drawn: Rows = []
-
-    @hypothesis.seed(seed)
-    @settings(
-        max_examples=1 + rows // _AT_ONCE,  # the first example repeats the simplest sample
-        phases=[Phase.generate],
-        database=None,
-        deadline=None,
-        derandomize=False,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(st.lists(inputs.sample, min_size=_AT_ONCE, max_size=_AT_ONCE))
-    def collect(samples: Rows) -> None:
-        drawn.extend(samples)
-
-    collect()
-    return drawn[:rows]
 
 
 def _size_regimes(count: int, size: int) -> frozenset[str]:
@@ -321,6 +356,15 @@ def _enough(inputs: SampleStrategy, samples: Rows) -> bool:
 def _usual_size(samples: Rows) -> int:
     """A batch size for given samples: the last batch has one sample."""
     return max(2, len(samples) - 1)
+
+
+def _fixed_sizes(inputs: SampleStrategy) -> list[tuple[Rows, int]]:
+    """Samples that are the same in every run, and batch sizes: together they reach all of `SIZES`."""
+    least = max(1, inputs.min_samples)
+    odd, even, partial = max(3, least + 1 - least % 2), max(4, least + least % 2), max(5, least + (2 - least) % 3)
+    plans = [(odd, 2), (least, least + 1), (even, 2), (partial, 3)]
+    # In either order: samples that are in order by chance show nothing about a loop that sorts them.
+    return [(inputs.fixed(count)[:: -1 if count == even else 1], size) for count, size in plans]
 
 
 @st.composite

@@ -1,8 +1,8 @@
-"""EC501, EC506, EC508, EC509: the numbers of an evaluation depend on the samples, not on how they are evaluated."""
+"""EC501, EC506, EC508, EC509, EC512: the numbers depend on the samples, not on how they are evaluated."""
 
 from __future__ import annotations
 
-from pytest_evalcheck.expectations.comparison import Raised, show
+from pytest_evalcheck.expectations.comparison import Raised, difference, show
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.loop.cases import SIZES, Evaluation, NonFinite, TwoDatasets
@@ -17,7 +17,7 @@ from pytest_evalcheck.kinds.loop.subject import (
 )
 
 
-@check("EC501", regimes=SIZES)
+@check("EC501", regimes=SIZES, after=("EC504",))
 def the_batch_size_does_not_change_the_numbers(loop: LoopSubject, case: Evaluation) -> None:
     """The numbers, the loss included, are the same for every batch size, and equal the exact numbers.
 
@@ -45,7 +45,27 @@ def the_batch_size_does_not_change_the_numbers(loop: LoopSubject, case: Evaluati
         expect(actual).equals(exact, about=f"{about} {smallest}, compared with the exact ones")
 
 
-@check("EC506", regimes=("fewer samples", "as many samples", "more samples"), examples=4)
+@check("EC512", existential=True, after=("EC501",))
+def other_samples_get_other_numbers(loop: LoopSubject, case: TwoDatasets) -> None:
+    """Control: the numbers depend on the samples: some others, as many of them, get other numbers.
+
+    Why: a loop that always returns the same numbers passes nearly every other check.
+    Usual cause: an error becomes a number, numbers of an earlier run are returned, or no sample is ever read.
+    Fix: look at what the loop adds up; do not catch its errors.
+    """
+    count = min(len(case.samples), len(case.others))
+    samples, others = case.samples[:count], case.others[:count]
+    if samples == others:
+        raise NotApplicable("both data sets have the same samples")
+    first, second = (loop.numbers(rows, batch_size=case.batch_size) for rows in (samples, others))
+    if isinstance(first, Raised) and isinstance(second, Raised):
+        refused(first)
+        return
+    differ = difference(first, second, loop.tolerance) is not None
+    expect(first).holds(differ, about="other samples got the same numbers", detail=f"both  {show(first)}")
+
+
+@check("EC506", regimes=("fewer samples", "as many samples", "more samples"), examples=4, after=("EC504", "EC501"))
 def workers_and_evaluator_order_do_not_change_the_numbers(loop: LoopSubject, case: TwoDatasets) -> None:
     """Workers, prefetching, pinned memory and the order of evaluators do not change the numbers.
 
@@ -68,7 +88,7 @@ def workers_and_evaluator_order_do_not_change_the_numbers(loop: LoopSubject, cas
         expect(actual).equals(expected, about="the results of two evaluators in the other order")
 
 
-@check("EC508", needs=("corrupted",), regimes=("the first sample", "a later sample"))
+@check("EC508", needs=("corrupted",), regimes=("the first sample", "a later sample"), after=("EC501",))
 def non_finite_samples_are_reported(loop: LoopSubject, case: NonFinite) -> None:
     """A number that is NaN or infinite for one sample alone stays so for all samples, or an error or warning says why.
 
@@ -92,7 +112,7 @@ def non_finite_samples_are_reported(loop: LoopSubject, case: NonFinite) -> None:
     )
 
 
-@check("EC509", regimes=("a last batch of one", "full batches", "a single sample"))
+@check("EC509", regimes=("a last batch of one", "full batches", "a single sample"), after=("EC501",))
 def numbers_of_one_quantity_agree(loop: LoopSubject, case: Evaluation) -> None:
     """Numbers that measure the same quantity agree: the loss and the metric of that name, perplexity and loss.
 

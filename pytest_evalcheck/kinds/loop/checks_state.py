@@ -68,6 +68,7 @@ def evaluating_leaves_training_as_it_was(loop: LoopSubject, case: DuringTraining
             result, changes = disturb(loop, dataset, case.modes, case.batch_size)
             if isinstance(result, Raised) and not what:
                 refused(result)
+                return
             about = f"an evaluation{what} left something changed: {(*changes, '')[0]}"
             expect(result).holds(not changes, about=about, detail="\n".join(changes[1:5]))
         return
@@ -76,15 +77,19 @@ def evaluating_leaves_training_as_it_was(loop: LoopSubject, case: DuringTraining
         inconclusive("training has another outcome every time")
         return
     for what, dataset in datasets.items():
+        results: list[Any] = []
 
-        def evaluate(run: LoopRun, dataset: LoopData = dataset) -> None:
-            run.evaluate(dataset, reseed=False, batch_size=case.batch_size)
+        def evaluate(run: LoopRun, dataset: LoopData = dataset, results: list[Any] = results) -> None:
+            results.append(run.evaluate(dataset, reseed=False, batch_size=case.batch_size))
 
         actual = train(loop, case.samples, case.modes, evaluate)
+        if not what and isinstance(results[-1], Raised):
+            refused(results[-1])
+            return
         expect(actual).equals(expected, about=f"the outcome of training with an evaluation{what} in the middle")
 
 
-@check("EC510", examples=3)
+@check("EC510", examples=3, after=("EC504",))
 def an_evaluation_releases_its_tensors(loop: LoopSubject, case: Evaluation) -> None:
     """After an evaluation no graph stays alive, nor outputs of more than one batch; another one adds no tensors.
 

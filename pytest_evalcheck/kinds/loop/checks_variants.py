@@ -32,7 +32,7 @@ from pytest_evalcheck.variants.measurement import LEAST_ROUNDS, Cost, side_by_si
 from pytest_evalcheck.variants.paired_difference import CONFIDENCE, Loss, loss
 
 
-@check("EC520", regimes=("full batches", "a last batch of one", "a last batch that is not full"))
+@check("EC520", regimes=("full batches", "a last batch of one", "a last batch that is not full"), after=("EC504",))
 def a_variant_gives_the_numbers_of_the_plain_configuration(loop: LoopSubject, case: Evaluation) -> None:
     """An optimised configuration gives the numbers of the plain one, within the tolerance it declares.
 
@@ -51,7 +51,7 @@ def a_variant_gives_the_numbers_of_the_plain_configuration(loop: LoopSubject, ca
             expect_same(name, variant, evaluate(loop, rows, variant, size), expected)
 
 
-@check("EC521", examples=1)
+@check("EC521", examples=1, after=("EC520",))
 def a_variant_stays_within_its_accuracy_budget(loop: LoopSubject, case: UnselectedSamples) -> None:
     """A variant that trades accuracy for speed loses no more than its budget, sample by sample on the same samples.
 

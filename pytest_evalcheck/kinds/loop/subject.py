@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised, plain, show
-from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
+from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.process_state import restored_settings, same_random_numbers
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
@@ -110,6 +110,10 @@ class LoopSubject(Subject):
             configs.append({number: 2, "iterable": True})
         return [{BATCH_SIZE: batch_size, **config} for config in configs if config]
 
+    def plain_result(self, rows: Rows) -> Any:
+        """The numbers of a new loop in its default configuration, or the error."""
+        return self.numbers(rows)
+
     def evaluate(self, rows: Rows, **config: Any) -> Any:
         """The result of a new loop for these samples, as `Evaluated`, or the error."""
         return self.fresh().evaluate(self.data(rows), **config)
@@ -117,7 +121,9 @@ class LoopSubject(Subject):
     def numbers(self, rows: Rows, **config: Any) -> Any:
         """The numbers of a new loop by name, or the error."""
         result = self.evaluate(rows, **config)
-        return result if isinstance(result, Raised) else dict(result.numbers)
+        numbers = result if isinstance(result, Raised) else dict(result.numbers)
+        note_value(numbers)
+        return numbers
 
     def numbers_and_warnings(self, rows: Rows, **config: Any) -> tuple[Any, bool]:
         """The numbers, or the error, and whether a warning mentioned numbers that are not finite."""

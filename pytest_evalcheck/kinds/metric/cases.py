@@ -54,6 +54,19 @@ class Stream(_Batched):
         plan = [list(range(n - 1)), [n - 1]] if n > 1 else [list(range(n))]
         return cls(samples=samples, batches=plan) if n >= inputs.min_samples else None
 
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Stream]:
+        """A last batch of one, batches of one, an uneven cut of samples of all kinds, and a constant stream."""
+        n = max(3, inputs.min_samples)
+        rows, more = inputs.fixed(n), inputs.fixed(n + 1)
+        streams = [
+            cls(samples=rows, batches=[list(range(n - 1)), [n - 1]]),
+            cls(samples=rows, batches=[[i] for i in range(n)]),
+            cls(samples=more, batches=[[0], list(range(1, n - 1)), [n - 1, n]]),
+        ]
+        constant = [] if inputs.distinct else [cls(samples=[rows[0]] * n, batches=[list(range(n - 1)), [n - 1]])]
+        return [*streams, *constant]
+
 
 @dataclass(frozen=True, kw_only=True)
 class EmptyBatches(_Batched):
@@ -95,6 +108,13 @@ class EmptyBatches(_Batched):
         plan: Cut = [[], list(range(len(samples)))]
         return cls(samples=samples, batches=plan) if len(samples) >= inputs.min_samples else None
 
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[EmptyBatches]:
+        """An empty batch first, last and between two others."""
+        n = max(3, inputs.min_samples)
+        rows, head, last = inputs.fixed(n), list(range(n - 1)), [n - 1]
+        return [cls(samples=rows, batches=plan) for plan in ([[], head, last], [head, last, []], [head, [], last])]
+
 
 @dataclass(frozen=True, kw_only=True)
 class FirstBatch(_Batched):
@@ -123,6 +143,18 @@ class FirstBatch(_Batched):
     def of(cls, inputs: SampleStrategy, samples: Rows) -> FirstBatch | None:
         n = len(samples)
         return cls(samples=samples, batches=[[0], list(range(1, n))]) if n > max(1, inputs.min_samples) else None
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[FirstBatch]:
+        """A first batch of one, an empty one and a larger one, and two that are predicted perfectly."""
+        n = max(4, inputs.min_samples)
+        rows = inputs.fixed(n)
+        heads = [(rows, 1), (rows, 0), (rows, 2)]
+        if inputs.right is not None:
+            # All but the first batch is as bad as it gets: members that agree on it differ on the whole.
+            change = inputs.wrong or (lambda row: row)
+            heads += [([*map(inputs.right, rows[:head]), *map(change, rows[head:])], head) for head in (1, 2)]
+        return [cls(samples=r, batches=[list(range(head)), list(range(head, n))]) for r, head in heads]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,6 +197,15 @@ class Reordered(_Batched):
         if stream is None:
             return None
         return cls(samples=samples, batches=stream.batches, order=[batch[::-1] for batch in stream.batches[::-1]])
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Reordered]:
+        """Batches that move, samples that move in their batch, and both at once, where each alone might not show."""
+        n = max(4, inputs.min_samples)
+        rows, ends = inputs.fixed(n), (0, n - 2, n)
+        plan = [list(range(a, b)) for a, b in pairwise(ends)]
+        within = [batch[::-1] for batch in plan]
+        return [cls(samples=rows, batches=plan, order=order) for order in (plan[::-1], within, within[::-1])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,6 +253,20 @@ class Shards:
             return None
         return cls(samples=samples, shards=[[list(range(n - 1))], [[n - 1]]])
 
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Shards]:
+        """A shard of one beside one of several batches, an empty shard first and last, and three uneven ones."""
+        n = max(3, inputs.min_samples)
+        rows, more = inputs.fixed(n), inputs.fixed(n + 1)
+        head, last = list(range(n - 1)), [n - 1]
+        ones = [[i] for i in head]
+        return [
+            cls(samples=rows, shards=[ones, [last]]),
+            cls(samples=rows, shards=[[], [head, last]]),
+            cls(samples=rows, shards=[[head, last], []]),
+            cls(samples=more, shards=[[[0]], ones[1:], [[n - 1, n]]]),
+        ]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Processes:
@@ -248,6 +303,13 @@ class Processes:
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> Processes | None:
         return cls(samples=samples) if len(samples) >= max(5, inputs.min_samples) else None
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Processes]:
+        """One case, which runs every plan: starting processes is slow."""
+        wrong = inputs.wrong or (lambda row: row)
+        rows = inputs.fixed(max(5, inputs.min_samples))
+        return [cls(samples=[*rows[:-1], wrong(rows[-1])])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -293,6 +355,21 @@ class Ignored(_Batched):
 
         return with_ignored()
 
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Ignored]:
+        """An ignored sample beside a counted one, a whole batch of them first and last, and nothing else."""
+        skipped, n = inputs.fixed_ignored, max(3, inputs.min_samples)
+        if not skipped:
+            return []
+        one, other, *_ = skipped
+        rows, counted = inputs.fixed(n), list(range(1, n + 1))
+        return [
+            cls(samples=[rows[0], one, *rows[1:]], batches=[[0, 1], list(range(2, n + 1))], ignored=[1]),
+            cls(samples=[one, *rows], batches=[[0], counted], ignored=[0]),
+            cls(samples=[*rows, one, other], batches=[list(range(n)), [n, n + 1]], ignored=[n, n + 1]),
+            cls(samples=[one, other], batches=[[0], [1]], ignored=[0, 1]),
+        ]
+
 
 @dataclass(frozen=True, kw_only=True)
 class NonFinite(_Batched):
@@ -319,6 +396,23 @@ class NonFinite(_Batched):
             return cls(samples=rows, batches=draw(cuts(len(rows))), corrupted=index, number=number)
 
         return nonfinite()
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[NonFinite]:
+        """The first number in the first sample and in the last one, every other number in one of both."""
+        if inputs.corrupted is None:
+            return []
+        n, number, *others = max(3, inputs.min_samples), *inputs.nonfinite
+        places = [(0, number), (n - 1, number), *((i % 2 * (n - 1), other) for i, other in enumerate(others))]
+        return [cls._at(inputs, index, value) for index, value in places]
+
+    @classmethod
+    def _at(cls, inputs: SampleStrategy, index: int, number: float) -> NonFinite:
+        assert inputs.corrupted is not None
+        rows = inputs.fixed(max(3, inputs.min_samples))
+        n = len(rows)
+        rows[index] = inputs.corrupted(rows[index], number)
+        return cls(samples=rows, batches=[list(range(n - 1)), [n - 1]], corrupted=index, number=number)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -365,6 +459,17 @@ class Rejected(_Batched):
         plan = stream.batches
         return cls(samples=samples, batches=plan, at=len(plan), fault=cls.FAULTS[0], through="update")
 
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Rejected]:
+        """Every fault through both methods after a good batch, and one of them before any."""
+        n = max(3, inputs.min_samples)
+        rows, plan = inputs.fixed(n), [list(range(n - 1)), [n - 1]]
+        every = [(1, fault, through) for fault in cls.FAULTS for through in ("update", "forward")]
+        first = [(0, cls.FAULTS[0], through) for through in ("update", "forward")]
+        return [
+            cls(samples=rows, batches=plan, at=at, fault=fault, through=through) for at, fault, through in every + first
+        ]
+
 
 @dataclass(frozen=True, kw_only=True)
 class LowPrecision:
@@ -407,7 +512,7 @@ class LowPrecision:
         )
 
     @classmethod
-    def always(cls) -> list[LowPrecision]:
+    def canonical(cls, inputs: SampleStrategy) -> list[LowPrecision]:
         """Every dtype with few plain rows, with an offset, and with thousands of drifting rows."""
         plain = {"seed": 0, "rows": 64, "batch": 1000, "scale": 1.0, "offset": 0.0, "drift": 0.0}
         harder = [{}, {"rows": 1000, "offset": 1000.0}, {"rows": 5000, "scale": 100.0, "drift": 1.0}]
@@ -428,7 +533,7 @@ class Cast(_Batched):
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Cast]:
         # Small numbers wrap in uint8 alone.
-        dtypes = ["float16", "bfloat16", *(["uint8", "uint8", "uint8", "int32"] if inputs.integers else [])]
+        dtypes = [*cls._dtypes(inputs), *(["uint8"] * 2 if inputs.integers else [])]
         return st.tuples(st.sampled_from(dtypes), Stream.strategy(inputs)).map(
             lambda drawn: cls(samples=drawn[1].samples, batches=drawn[1].batches, dtype=drawn[0])
         )
@@ -437,3 +542,13 @@ class Cast(_Batched):
     def of(cls, inputs: SampleStrategy, samples: Rows) -> Cast | None:
         stream = Stream.of(inputs, samples)
         return cls(samples=samples, batches=stream.batches, dtype="float16") if stream else None
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Cast]:
+        """Every dtype."""
+        stream, *_ = Stream.canonical(inputs)
+        return [cls(samples=stream.samples, batches=stream.batches, dtype=dtype) for dtype in cls._dtypes(inputs)]
+
+    @classmethod
+    def _dtypes(cls, inputs: SampleStrategy) -> list[str]:
+        return ["float16", "bfloat16", *(["uint8", "int32"] if inputs.integers else [])]

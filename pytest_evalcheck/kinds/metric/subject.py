@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
+from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
@@ -133,11 +133,15 @@ class LiveMetric:
 
     def try_forward(self, batch: Arguments) -> Any:
         """Feed collated arguments through ``forward``; returns its value or the error, and does not record that."""
-        return attempt("forward", self._required("forward"), *batch.args, **batch.kwargs)
+        value = attempt("forward", self._required("forward"), *batch.args, **batch.kwargs)
+        note_value(value)
+        return value
 
     def compute(self) -> Any:
         """The value, or the first error."""
-        return self.failed or attempt("compute", self.record.compute)
+        value = self.failed or attempt("compute", self.record.compute)
+        note_value(value)
+        return value
 
     def reset(self) -> None:
         """Reset the metric, and drop a recorded error."""
@@ -199,6 +203,30 @@ class MetricSubject(Subject):
     def value(self, batches: Sequence[Rows]) -> Any:
         """The value of a new metric after these batches, or the error."""
         return self.fresh().update(*batches).compute()
+
+    def plain_result(self, rows: Rows) -> Any:
+        """The value of a new metric after one batch, or the error."""
+        return self.value([rows])
+
+    def remedies(self, rows: Rows) -> Iterator[tuple[str, Callable[[], Any]]]:
+        """Other orders, containers and dtypes of the arguments."""
+        collated = self.arguments(rows)
+        args, kwargs = collated.args, dict(collated.kwargs)
+
+        def value(*changed: Any, **named: Any) -> Any:
+            return self.fresh().update(Arguments(changed, named)).compute()
+
+        if len(args) == 2:
+            yield "exchange the two arguments: `return targets, predictions`", partial(value, *args[::-1])
+        if args or kwargs:
+            for name in ("long", "float", "tolist", "numpy"):
+                changed = [getattr(a, name)() if hasattr(a, name) else a for a in args]
+                named = {key: getattr(a, name)() if hasattr(a, name) else a for key, a in kwargs.items()}
+                yield f"convert the arguments: `.{name}()`", partial(value, *changed, **named)
+        if len(args) == 1 and isinstance(args[0], (tuple, list)):
+            yield "return the arguments themselves, not one tuple of them in a tuple", partial(value, *args[0])
+        if kwargs:
+            yield "return a tuple: the arguments by position", partial(value, *kwargs.values())
 
     def value_and_warnings(self, batches: Sequence[Rows]) -> tuple[Any, list[str]]:
         """The value, and the texts of the warnings about numbers that are not finite."""

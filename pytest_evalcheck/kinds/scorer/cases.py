@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.kinds.common.case import Rows
-from pytest_evalcheck.strategies.samples import Sample, SampleStrategy
+from pytest_evalcheck.kinds.common.case import Rows, fixed_up_to
+from pytest_evalcheck.strategies.samples import Sample, SampleStrategy, drawn_with_seed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +23,12 @@ class Documents:
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Documents]:
         return st.builds(cls, samples=inputs.rows(min_size=max(1, inputs.min_samples), max_size=4))
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Documents]:
+        """One document, and three."""
+        counts = dict.fromkeys(max(count, inputs.min_samples) for count in (1, 3))
+        return [cls(samples=fixed_up_to(inputs, count)) for count in counts]
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> Documents | None:
@@ -57,6 +63,18 @@ class MalformedResponse:
 
         return inputs.rows(min_size=1, max_size=4).flatmap(documents)
 
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[MalformedResponse]:
+        """Different malformed responses: first, last, and in the middle of documents in either order."""
+        assert inputs.odd is not None
+        odd = list({repr(sample): sample for sample in drawn_with_seed(inputs.odd, count=12, seed=0)}.values())
+        rows = fixed_up_to(inputs, 3)
+        plans = [(rows, 0), (rows[::-1], len(rows)), (rows[:2], 1), (rows[:2][::-1], 1)]
+        return [
+            cls(samples=samples, odd=odd[number % len(odd)], index=index)
+            for number, (samples, index) in enumerate(plans)
+        ]
+
 
 @dataclass(frozen=True, kw_only=True)
 class ManyDocuments:
@@ -81,6 +99,11 @@ class ManyDocuments:
         return st.one_of(many, few, many)
 
     @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[ManyDocuments]:
+        """One document; many, of two samples and of three."""
+        return [cls(samples=fixed_up_to(inputs, count), copies=copies) for count, copies in ((1, 1), (2, 12), (3, 6))]
+
+    @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> ManyDocuments | None:
         return cls(samples=samples, copies=6) if samples else None
 
@@ -103,6 +126,12 @@ class FaultyDocument:
             return st.builds(cls, samples=st.just(rows), index=st.sampled_from([0, len(rows) - 1, 1]))
 
         return inputs.rows(min_size=3, max_size=5).flatmap(documents)
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[FaultyDocument]:
+        """The first of three documents fails, and the last."""
+        rows = fixed_up_to(inputs, 3)
+        return [cls(samples=rows, index=index) for index in dict.fromkeys((0, len(rows) - 1))]
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> FaultyDocument | None:
@@ -131,6 +160,14 @@ class SingleDocument:
         return inputs.rows(min_size=2, max_size=4).flatmap(documents)
 
     @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[SingleDocument]:
+        """Each of two documents and of three; in the other order each place is that of some document."""
+        rows = fixed_up_to(inputs, 3)
+        plans = [(1, [1, 0]), (0, [1, 0]), (2, [2, 1, 0]), (1, [2, 0, 1])]
+        fitting = [(index, order) for index, order in plans if len(order) <= len(rows)]
+        return [cls(samples=rows[: len(order)], index=index, order=order) for index, order in fitting]
+
+    @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> SingleDocument | None:
         last = len(samples) - 1
         return cls(samples=samples, index=last, order=list(range(len(samples)))[::-1]) if last > 0 else None
@@ -155,6 +192,14 @@ class TwoBatches:
             return sizes.map(lambda size: cls(samples=rows[:size], after=rows[size:]))
 
         return inputs.rows(min_size=2, max_size=4).flatmap(batches)
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[TwoBatches]:
+        """Batches of one size, a larger one after a smaller one, and a smaller one after a larger one."""
+        rows = fixed_up_to(inputs, 3)
+        return [
+            cls(samples=rows[:cut], after=rows[cut:end]) for cut, end in ((1, 2), (1, 3), (2, 3)) if end <= len(rows)
+        ]
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> TwoBatches | None:

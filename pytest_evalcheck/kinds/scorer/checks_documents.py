@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference, show
-from pytest_evalcheck.expectations.failures import expect, refused
+from pytest_evalcheck.expectations.failures import expect, inconclusive, refused
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.case import RightAndWrong
 from pytest_evalcheck.kinds.common.check import check
@@ -44,8 +44,7 @@ def scoring_does_not_modify_its_inputs(scorer: ScorerSubject, case: Documents) -
     Usual cause: a response is normalised in place, an answer is put into the document, or an iterator is read twice.
     Fix: create new lists and dicts; turn an iterator into a list before it is read twice.
     """
-    record = scorer.build()
-    expected = scorer.scores(case.samples)
+    record = scorer.build()  # nothing is scored before it is looked at: a write may not show when it repeats itself
     for name, score in {"score": record.score, **record.parallel}.items():
         responses, documents = scorer.collate(case.samples)
         settings = record.configuration() if record.configuration else None
@@ -59,10 +58,11 @@ def scoring_does_not_modify_its_inputs(scorer: ScorerSubject, case: Documents) -
             if isinstance(actual, Raised):
                 refused(actual)
             else:
+                expected = scorer.scores(case.samples)
                 expect(actual).equals(expected, about=f"{name} of responses that can be read once")
 
 
-@check("EC407", regimes=("one row of many", "rows in another order"))
+@check("EC407", regimes=("one row of many", "rows in another order"), after=("EC401", "EC403"))
 def score_is_independent_of_other_documents(scorer: ScorerSubject, case: SingleDocument) -> None:
     """Order and number of documents, metrics and filters do not change the score of a document.
 
@@ -95,15 +95,28 @@ def score_is_independent_of_other_documents(scorer: ScorerSubject, case: SingleD
             expect(actual).equals(expected, about=f"what {name} gives when {', '.join(names)} run together")
 
 
-@check("EC409", needs=("wrong",), existential=True)
+@check("EC409", existential=True, after=("EC401",))
 def a_wrong_response_gets_a_different_score(scorer: ScorerSubject, case: RightAndWrong) -> None:
     """Control: the scorer distinguishes a right response from a wrong one.
+
+    Where the samples name no `wrong` response, some lists of different samples must have different scores. Where all of
+    them have the same, the check is not applicable: an honest scorer may give 0 for whatever is drawn.
 
     Why: a constant scorer passes nearly every other check.
     Usual cause: an error or an empty answer becomes a score of zero, whatever the response was.
     Fix: look at what the scorer compares; do not catch its errors.
     """
     right, wrong = scorer.scores(case.right), scorer.scores(case.wrong)
+    if scorer.inputs.wrong is None:
+        raised = isinstance(right, Raised) or isinstance(wrong, Raised)
+        if raised or len({show(score) for score in (*right, *wrong)}) < 2:
+            inconclusive(
+                "nothing tells right from wrong: all samples that were tried have the same score; "
+                "name a wrong response and a contrast: samples(..., wrong=..., contrast=...)"
+            )
+        else:
+            expect(right).holds(True, about="different samples have different scores")
+        return
     expect(right).holds(
         not (isinstance(right, Raised) and isinstance(wrong, Raised)),
         about="neither could be scored",
@@ -116,7 +129,7 @@ def a_wrong_response_gets_a_different_score(scorer: ScorerSubject, case: RightAn
     )
 
 
-@check("EC410", needs=("reference",), regimes=("one document", "several documents"))
+@check("EC410", needs=("reference",), regimes=("one document", "several documents"), after=("EC401", "EC407"))
 def scores_equal_those_of_the_reference(scorer: ScorerSubject, case: Documents) -> None:
     """The scores equal those of the reference of the target.
 

@@ -9,11 +9,11 @@ from pytest_evalcheck.expectations.comparison import EXACT, Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, expect
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.scorer.cases import Documents, TwoBatches
-from pytest_evalcheck.kinds.scorer.stub_scorers import AGGREGATIONS, aggregated, counting_scorer
+from pytest_evalcheck.kinds.scorer.stub_scorers import AGGREGATIONS, aggregated, counting_scorer, text_of
 from pytest_evalcheck.kinds.scorer.subject import ScorerSubject, Several, score_one_by_one
 
 
-@check("EC406", regimes=("several documents",), examples=5)
+@check("EC406", regimes=("several documents",), examples=5, after=("EC401",))
 def several_numbers_come_from_one_computation(scorer: ScorerSubject, case: Documents) -> None:
     """Several numbers of one function are computed once a document, each with its own aggregation, over all documents.
 
@@ -30,8 +30,8 @@ def several_numbers_come_from_one_computation(scorer: ScorerSubject, case: Docum
         expected = aggregated(score_one_by_one(function, responses, documents))
         actual = actual if isinstance(actual, Raised) else {name: actual.get(name) for name in expected}
         expect(actual).equals(expected, about="the numbers of one function")
-        expect(called).equals(sorted(map(repr, documents)), about="the documents that the function was called for")
-    with counting_scorer(without=(repr(documents[-1]), "largest")) as function:
+        expect(called).equals(sorted(map(text_of, documents)), about="the documents that the function was called for")
+    with counting_scorer(without=(text_of(documents[-1]), "largest")) as function:
         actual = scorer.numbers([Several(function=function, aggregations=AGGREGATIONS)], case.samples)
         of_others = aggregated(score_one_by_one(function, responses, documents)).get("largest", "nothing")
         noticed = isinstance(actual, Raised) or "largest" not in actual or actual["largest"] != of_others
@@ -41,10 +41,11 @@ def several_numbers_come_from_one_computation(scorer: ScorerSubject, case: Docum
         actual = scorer.numbers(functions, case.samples)
         means = [aggregated(score_one_by_one(function, responses, documents))["mean"] for function in (first, second)]
         lost = not isinstance(actual, Raised) and not all(any(v == mean for v in actual.values()) for mean in means)
-        expect(actual).holds(not lost, about=f"of two numbers with one name, {means}, one is lost")
+        about = f"of two numbers with one name, {means}, one is lost"
+        expect(actual).holds(not lost, about=about, topic="of two numbers with one name one is lost")
 
 
-@check("EC408", regimes=("batches of one size", "batches of unequal sizes"), examples=8)
+@check("EC408", regimes=("batches of one size", "batches of unequal sizes"), examples=8, after=("EC401",))
 def cached_scores_equal_uncached_scores(scorer: ScorerSubject, case: TwoBatches) -> None:
     """Scores from a cache equal uncached scores, whatever was scored before: its key covers all that they depend on.
 

@@ -15,11 +15,11 @@ from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable, expect
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.scorer.cases import Documents, FaultyDocument, ManyDocuments
-from pytest_evalcheck.kinds.scorer.stub_scorers import FailingScorer, RandomScorer, SlowScorer, stable_score
+from pytest_evalcheck.kinds.scorer.stub_scorers import FailingScorer, RandomScorer, SlowScorer, stable_score, text_of
 from pytest_evalcheck.kinds.scorer.subject import Runner, ScorerSubject, score_one_by_one
 
 
-@check("EC403", regimes=("many documents", "fewer documents than workers"), examples=8)
+@check("EC403", regimes=("many documents", "fewer documents than workers"), examples=8, after=("EC401",))
 def parallel_scores_equal_serial_scores(scorer: ScorerSubject, case: ManyDocuments) -> None:
     """Parallel scoring gives what serial scoring gives, bit by bit, with any number of workers.
 
@@ -35,11 +35,12 @@ def parallel_scores_equal_serial_scores(scorer: ScorerSubject, case: ManyDocumen
         actual = scorer.scores(case.documents, score)
         expect(actual).equals(expected, about=f"the scores by {name}", tolerance=EXACT)
     responses, documents = scorer.collate(case.documents)
-    slow, random_scores = SlowScorer(repr(documents[0])), None
+    slow, random_scores = SlowScorer(text_of(documents[0])), None
     for name, runner in record.runners.items():
         actual = scorer.run(partial(runner.run, slow), responses, documents)
         about = f"the scores by {name}, of a function that takes longer for the first document"
-        expect(actual).equals(score_one_by_one(stable_score, responses, documents), about=about, tolerance=EXACT)
+        scores = score_one_by_one(stable_score, responses, documents)
+        expect(actual).equals(scores, about=about, tolerance=EXACT, topic=f"the scores by {name}")
         if runner.seeded:
             actual = scorer.run(partial(runner.run, RandomScorer()), responses, documents)
             random_scores = actual if random_scores is None else random_scores
@@ -47,7 +48,7 @@ def parallel_scores_equal_serial_scores(scorer: ScorerSubject, case: ManyDocumen
             expect(actual).equals(random_scores, about=about, tolerance=EXACT)
 
 
-@check("EC404", regimes=("the first document", "the last document"), examples=4)
+@check("EC404", regimes=("the first document", "the last document"), examples=4, after=("EC401", "EC403"))
 def an_error_names_its_document_and_keeps_the_other_scores(scorer: ScorerSubject, case: FaultyDocument) -> None:
     """An error names its document, the other scores are kept, and nothing hangs.
 
@@ -69,7 +70,7 @@ def an_error_names_its_document_and_keeps_the_other_scores(scorer: ScorerSubject
         failures = ["raises", "raises what cannot be pickled"]
         failures += ["ends its process"] * runner.processes + ["never ends"] * bool(runner.timeout)
         for failure in failures:
-            actual = scorer.run(partial(runner.run, FailingScorer(repr(document), failure)), responses, documents)
+            actual = scorer.run(partial(runner.run, FailingScorer(text_of(document), failure)), responses, documents)
             about = f"by {name}, when the function {failure} for document {case.index}"
             expect(successful_scores(actual, runner)).equals(expected, about=f"the other scores {about}")
             if isinstance(actual, Raised):
@@ -78,7 +79,7 @@ def an_error_names_its_document_and_keeps_the_other_scores(scorer: ScorerSubject
                 expect(actual).holds(named, about=about, detail=str(actual))
 
 
-@check("EC405", examples=1)
+@check("EC405", examples=1, after=("EC401",))
 def streaming_documents_uses_bounded_memory(scorer: ScorerSubject, case: Documents) -> None:
     """Memory stays bounded while documents stream: no more of them are in memory at once than the scorer declares.
 
@@ -89,6 +90,9 @@ def streaming_documents_uses_bounded_memory(scorer: ScorerSubject, case: Documen
     record = scorer.build()
     if record.stream is None:
         raise NotApplicable("the scorer takes no stream of documents")
+    pairs = zip(*scorer.collate(case.samples), strict=True)
+    if not all(isinstance(document, dict) and isinstance(own, list) for own, document in pairs):
+        raise NotApplicable("only documents that are mappings, with lists of responses, can be watched")
     expected = scorer.scores_one_by_one(case.samples)
     count = 3 * record.max_alive
     stats = watch_stream(record.stream, lambda: scorer.collate(case.samples), expected, count)
@@ -149,11 +153,7 @@ def watch_stream(
     expected: Sequence[Any],
     count: int,
 ) -> StreamStats:
-    """Feed ``count`` documents, those of ``collate`` repeated, and read the scores as they come.
-
-    Raises:
-        NotApplicable: where documents are not mappings, of which no weak references can be made.
-    """
+    """Feed ``count`` documents, those of ``collate`` repeated, and read the scores as they come."""
     stats, alive = StreamStats(), dict[int, Any]()
 
     def watched(item: Any) -> Any:
@@ -170,8 +170,6 @@ def watch_stream(
 
     def pairs() -> Iterator[tuple[Any, Any]]:
         responses, rows = collate()
-        if not all(isinstance(row, dict) for row in rows) or not all(isinstance(own, list) for own in responses):
-            raise NotApplicable("documents that are no mappings cannot be watched")
         for index, own, row in zip(range(count), cycle(responses), cycle(rows), strict=False):
             yield pair(own, row, index)
 

@@ -21,9 +21,14 @@ AGGREGATIONS: Mapping[str, Callable[[Sequence[Any]], Any]] = {"mean": fmean, "la
 """Three aggregations; no two of them give the same for the same numbers."""
 
 
+def text_of(document: Any) -> str:
+    """A document as text, whatever the order of its fields: a data set brings those of all documents into one."""
+    return repr(dict(sorted(document.items()))) if isinstance(document, Mapping) else repr(document)
+
+
 def stable_score(responses: Any, document: Any) -> float:
     """A number that no other responses and document are likely to have, the same in every process."""
-    return float(zlib.crc32(f"{responses!r} {document!r}".encode()) % 100_003)
+    return float(zlib.crc32(f"{responses!r} {text_of(document)}".encode()) % 100_003)
 
 
 class UnpicklableError(Exception):
@@ -41,7 +46,7 @@ class SlowScorer:
     seconds: float = 0.05
 
     def __call__(self, responses: Any, document: Any) -> float:
-        if repr(document) == self.document:
+        if text_of(document) == self.document:
             time.sleep(self.seconds)
         return stable_score(responses, document)
 
@@ -62,14 +67,14 @@ class FailingScorer:
     failure: str
 
     def __call__(self, responses: Any, document: Any) -> float:
-        if repr(document) == self.document:
+        if text_of(document) == self.document:
             if self.failure == "ends its process":
                 os._exit(7)
             if self.failure == "never ends":
                 time.sleep(3600)
             raise UnpicklableError("planted") if self.failure.endswith("pickled") else ValueError("planted")
         if self.failure == "ends its process":
-            time.sleep(0.02)  # else all others are done before the dead worker is noticed
+            time.sleep(0.1)  # else all others are done before the dead worker is noticed
         return stable_score(responses, document)
 
 
@@ -85,10 +90,10 @@ class CountingScorer:
 
     def __call__(self, responses: Any, document: Any) -> Mapping[str, float]:
         with open(self.path, "a", encoding="utf-8") as calls:
-            calls.write(f"{document!r}\n")
+            calls.write(f"{text_of(document)}\n")
         score = self.shift + stable_score(responses, document)
         numbers = {name: score + index for index, name in enumerate(self.names)}
-        return {name: value for name, value in numbers.items() if (repr(document), name) != self.without}
+        return {name: value for name, value in numbers.items() if (text_of(document), name) != self.without}
 
     def calls(self) -> list[str]:
         """The documents that it was called for so far, sorted."""

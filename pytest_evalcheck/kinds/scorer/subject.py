@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised, show
-from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
+from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.process_state import restored_settings, same_random_numbers
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
@@ -136,6 +137,13 @@ def as_list(scores: Any) -> list[Any]:
     return entries
 
 
+def _listed(score: Score) -> Callable[[Any, Any], list[Any]]:
+    def listed(responses: Any, documents: Any) -> list[Any]:
+        return as_list(score(responses, documents))
+
+    return listed
+
+
 def _read(score: Any) -> Any:
     return [_read(part) for part in score] if isinstance(score, Iterator) else score
 
@@ -159,7 +167,8 @@ class ScorerSubject(Subject):
         Raises:
             TargetError: where the collate gives anything else.
         """
-        pair = attempt("the collate", self.inputs.collate, list(rows))
+        # Copies, so that what is written into a part of a document shows every time, and not in the case.
+        pair = attempt("the collate", self.inputs.collate, copy.deepcopy(list(rows)))
         sizes = [len(part) if isinstance(part, list) else -1 for part in pair] if isinstance(pair, tuple) else []
         if sizes != [len(rows)] * 2:
             raise TargetError(
@@ -174,10 +183,17 @@ class ScorerSubject(Subject):
         """The scores of a new scorer, or those that ``score`` gives, as a list; or the error."""
         return self.run(score or self.build().score, *self.collate(rows))
 
+    def plain_result(self, rows: Rows) -> Any:
+        """The scores of a new scorer, or the error."""
+        return self.scores(rows)
+
     def run(self, score: Score, responses: Any, documents: Any) -> Any:
         """The scores as a list, or the error; from the same random numbers every time."""
         with restored_settings(), same_random_numbers():
-            return attempt("score", lambda: as_list(score(responses, documents)))
+            scores = attempt("score", _listed(score), responses, documents)
+        for entry in scores if isinstance(scores, list) else ():
+            note_value(entry)
+        return scores
 
     def scores_one_by_one(self, rows: Rows) -> list[Any]:
         """What each sample gets by itself: its score, or the error."""

@@ -30,6 +30,14 @@ class Batch:
     def of(cls, inputs: SampleStrategy, samples: Rows) -> Batch | None:
         return cls(samples=samples, container=inputs.containers[0]) if samples else None
 
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Batch]:
+        """Several rows in every container, and one row."""
+        n = max(2, inputs.min_samples)
+        first, *others = inputs.containers
+        sizes = [(n + 1, first), (1, first), *((n, container) for container in others)]
+        return [cls(samples=inputs.fixed(size), container=name) for size, name in sizes if size >= inputs.min_samples]
+
 
 @dataclass(frozen=True, kw_only=True)
 class SingleRow:
@@ -78,6 +86,13 @@ class SingleRow:
             return None
         return cls(samples=samples, row=n - 1, order=list(range(n))[::-1], blanks=int(_has_blank(inputs)))
 
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[SingleRow]:
+        """The last row of three, in reverse order beside a blank row, and the first of two beside more blank rows."""
+        three, two = cls.of(inputs, inputs.fixed(3)), inputs.fixed(2)
+        assert three is not None
+        return [three, cls(samples=two, row=0, order=[1, 0], blanks=2 * three.blanks)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Padded:
@@ -112,6 +127,16 @@ class Padded:
         if not samples or inputs.padding is None:
             return None
         return cls(samples=samples, side=inputs.padding.sides[-1], extra=2, blank=_has_blank(inputs))
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Padded]:
+        """More padding on every side, with a row of padding and without."""
+        if inputs.padding is None:
+            return []
+        rows, blanks = inputs.fixed(2), (True, False) if _has_blank(inputs) else (False,)
+        sides = inputs.padding.sides[::-1]
+        plain = [cls(samples=rows, side=side, extra=2, blank=blank) for side in sides for blank in blanks]
+        return [*plain, cls(samples=rows[:1], side=sides[0], extra=1, blank=blanks[0])]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +182,12 @@ class TwoBatches:
         del inputs
         n = len(samples)
         return cls(samples=samples, first=[0], second=list(range(1, n))) if n > 1 else None
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[TwoBatches]:
+        """Two batches of one size, a smaller one before a larger one, and a larger one before a smaller one."""
+        plans = [([0], [1]), ([0, 1], [2, 3]), ([0], [1, 2]), ([0, 1], [2])]
+        return [cls(samples=inputs.fixed(max(map(max, plan)) + 1), first=plan[0], second=plan[1]) for plan in plans]
 
 
 def _has_blank(inputs: SampleStrategy) -> bool:

@@ -35,7 +35,7 @@ def forward_does_not_change_its_batch(wrapper: WrapperSubject, case: Batch) -> N
         )
 
 
-@check("EC102", regimes=("a batch of one", "several rows"), examples=_EXAMPLES)
+@check("EC102", regimes=("a batch of one", "several rows"), examples=_EXAMPLES, after=("EC101",))
 def the_same_batch_gives_the_same_outputs(wrapper: WrapperSubject, case: Batch) -> None:
     """The same batch gives the same outputs every time, and metrics the same value.
 
@@ -50,7 +50,7 @@ def the_same_batch_gives_the_same_outputs(wrapper: WrapperSubject, case: Batch) 
             expect(live.evaluate(batch)).equals(first, about=f"the results of the {time} call{in_mode(mode)}")
 
 
-@check("EC103", regimes=("a batch of one", "several rows"), examples=_EXAMPLES)
+@check("EC103", regimes=("a batch of one", "several rows"), examples=_EXAMPLES, after=("EC101", "EC102", "EC109"))
 def metrics_can_be_updated_in_any_order(wrapper: WrapperSubject, case: Batch) -> None:
     """Any number of metrics can be updated from one batch and one forward, in any order, with the same values.
 
@@ -79,7 +79,9 @@ def metrics_can_be_updated_in_any_order(wrapper: WrapperSubject, case: Batch) ->
                     expect(values[metric]).equals(value, about=f"{metric}, of metrics fed {order}{in_mode(mode)}")
 
 
-@check("EC104", regimes=("batches of one size", "batches of unequal sizes"), examples=_EXAMPLES)
+@check(
+    "EC104", regimes=("batches of one size", "batches of unequal sizes"), examples=_EXAMPLES, after=("EC101", "EC102")
+)
 def other_batches_do_not_change_the_outputs(wrapper: WrapperSubject, case: TwoBatches) -> None:
     """The outputs of a batch and the values of its metrics do not depend on earlier batches, or on one in between.
 
@@ -99,7 +101,7 @@ def other_batches_do_not_change_the_outputs(wrapper: WrapperSubject, case: TwoBa
         expect(wrapper.fresh().evaluate(batch, between=other)).equals(expected, about=about)
 
 
-@check("EC105", regimes=("batches of one size",), examples=_EXAMPLES)
+@check("EC105", regimes=("batches of one size",), examples=_EXAMPLES, after=("EC104", "EC102"))
 def outputs_own_their_data(wrapper: WrapperSubject, case: TwoBatches) -> None:
     """Outputs own their data: writing into them changes neither the batch nor other outputs, nor does another forward.
 

@@ -12,7 +12,12 @@ from pytest_evalcheck.kinds.wrapper.subject import METRIC_INPUTS, WrapperSubject
 _EXAMPLES = 12
 
 
-@check("EC107", regimes=("one row of many", "rows in another order"), examples=_EXAMPLES)
+@check(
+    "EC107",
+    regimes=("one row of many", "rows in another order"),
+    examples=_EXAMPLES,
+    after=("EC101", "EC102", "EC104", "EC109"),
+)
 def rows_are_independent(wrapper: WrapperSubject, case: SingleRow) -> None:
     """The outputs of a row do not depend on the other rows: alone, in another order, beside blank rows.
 
@@ -40,7 +45,13 @@ def rows_are_independent(wrapper: WrapperSubject, case: SingleRow) -> None:
             expect(actual).equals(expected, about=f"the outputs of row {case.row} {name}{in_mode(mode)}")
 
 
-@check("EC108", regimes=("more padding", "a row of padding"), needs=("padding",), examples=_EXAMPLES)
+@check(
+    "EC108",
+    regimes=("more padding", "a row of padding"),
+    needs=("padding",),
+    examples=_EXAMPLES,
+    after=("EC101", "EC102", "EC107", "EC109"),
+)
 def padding_changes_nothing(wrapper: WrapperSubject, case: Padded) -> None:
     """Padding of any width, on any side that the model supports, changes no output of a row, no loss and no metric.
 
@@ -54,7 +65,8 @@ def padding_changes_nothing(wrapper: WrapperSubject, case: Padded) -> None:
         row_of_padding = " and a row of padding" if case.blank else ""
         about = f"the results with padding of {case.extra} on the {case.side}{row_of_padding}{in_mode(mode)}"
         expected = wrapper.unpadded(case.samples, least, more)
-        expect(wrapper.unpadded(case.samples, more, least)).equals(expected, about=about)
+        topic = f"the results with padding on the {case.side}{in_mode(mode)}"
+        expect(wrapper.unpadded(case.samples, more, least)).equals(expected, about=about, topic=topic)
 
 
 @check("EC109", regimes=("one row of many",), examples=_EXAMPLES)

@@ -22,7 +22,7 @@ from pytest_evalcheck.kinds.wrapper.subject import WrapperSubject, in_mode
 _EXAMPLES = 12
 
 
-@check("EC106", regimes=("several rows",), examples=5)
+@check("EC106", regimes=("several rows",), examples=5, after=("EC102",))
 def evaluation_restores_the_state_of_model_and_process(wrapper: WrapperSubject, case: Batch) -> None:
     """Evaluation restores the state of the model and of the process, also after an exception.
 
@@ -54,7 +54,7 @@ def evaluation_restores_the_state_of_model_and_process(wrapper: WrapperSubject, 
                 expect(outputs).holds(not lines, about=about, detail="\n".join(lines[:4]))
 
 
-@check("EC110", regimes=("several rows",), examples=_EXAMPLES)
+@check("EC110", regimes=("several rows",), examples=_EXAMPLES, after=("EC101", "EC104", "EC102"))
 def a_malformed_batch_is_rejected_and_the_next_one_scored(wrapper: WrapperSubject, case: Batch) -> None:
     """A missing or malformed field is rejected with an error that names it, and the wrapper works afterwards.
 
@@ -75,12 +75,18 @@ def a_malformed_batch_is_rejected_and_the_next_one_scored(wrapper: WrapperSubjec
             live = wrapper.fresh()
             problem = bad.problem(live.scores(bad.batch), good, wrapper.tolerance)
             about = f"{bad.field!r} is {bad.fault}{in_mode(mode)}"
-            expect(bad.fault).holds(not problem, about=f"where {about}, {problem}")
+            topic = f"where {about}, {problem.split(':')[0]}"
+            expect(bad.fault).holds(not problem, about=f"where {about}, {problem}", topic=topic)
             again = live.scores(wrapper.batch(case.samples, mode))
             expect(again).equals(good, about=f"the results of a good batch after one where {about}")
 
 
-@check("EC111", regimes=("batches of one size", "batches of unequal sizes"), examples=_EXAMPLES)
+@check(
+    "EC111",
+    regimes=("batches of one size", "batches of unequal sizes"),
+    examples=_EXAMPLES,
+    after=("EC104", "EC101", "EC102"),
+)
 def labels_of_an_earlier_batch_are_not_used(wrapper: WrapperSubject, case: TwoBatches) -> None:
     """A batch without labels is not scored with the labels of an earlier batch.
 

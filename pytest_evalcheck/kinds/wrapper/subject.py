@@ -9,7 +9,7 @@ from operator import methodcaller
 from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised, difference
-from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
+from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.process_state import restored_settings
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
@@ -160,6 +160,7 @@ class LiveWrapper:
                 expected="tensors, arrays, numbers or texts, in mappings, lists, tuples or dataclasses",
                 cause="outputs",
             )
+        note_value(copied)
         return {"outputs": copied, **values}
 
     def scores(self, batch: Any) -> dict[str, Any]:
@@ -205,6 +206,10 @@ class WrapperSubject(Subject):
         batch = _described(f"the mode {mode!r}", self.record.modes[mode], moved)
         batch = each_tensor(batch, lambda tensor: tensor.to(onto)) if onto else batch
         return to_container(batch, container or self.inputs.containers[0])
+
+    def plain_result(self, rows: Rows) -> Any:
+        """All results of a new wrapper for one batch, or the error."""
+        return self.fresh().evaluate(self.batch(rows, self.modes[0]))
 
     def without_labels(self, rows: Rows, mode: str = "") -> Any:
         """A new batch without the field of its labels.

@@ -1,0 +1,59 @@
+"""On which devices the checks of a target are tried, and what a cell that was not run wants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pytest_evalcheck.engine.cell_spec import CellSpec
+from pytest_evalcheck.kinds.common.check import Check
+from pytest_evalcheck.reports.results import Cell
+from pytest_evalcheck.targets import device_spec
+from pytest_evalcheck.targets.target import Target
+
+SKIPPED = "skipped"
+"""What a cell wants that was left out by a mark or by ``pytest.skip``, as ``evalcheck_optional`` calls it."""
+
+
+def devices_of(target: Target, check: Check, asked: Sequence[str]) -> list[str]:
+    """The devices on which a check of a target has a cell, of those that a run asks for.
+
+    A target that is for none of them has its cells nevertheless: they are not run, and say why.
+    """
+    found = device_spec.chosen(asked, accelerators_only=bool(check.accelerators))
+    if target.devices is None or not _has_place(target, asked):
+        return found
+    return [device for device in found if device_spec.kind(device) in target.devices]
+
+
+def elsewhere(target: Target, device: str) -> str:
+    """Why a target is not run on a device: it is only for others. Empty where it is for this one."""
+    if target.devices is None or device_spec.kind(device) in target.devices:
+        return ""
+    return f"only for {', '.join(target.devices)}; this run is on {device_spec.kind(device)}"
+
+
+def explained(cell: Cell, spec: CellSpec, asked: Sequence[str], *, skipped: bool = False) -> Cell:
+    """A cell that was not run with the names of what it wants; every other cell as it is.
+
+    ``auto`` asks for what the machine has: what it seemed to have and has not is not wanted.
+    """
+    if cell.outcome != "not run" or cell.missing:
+        return cell
+    if skipped:
+        return replace(cell, missing=(SKIPPED,))
+    if elsewhere(spec.target, spec.device):
+        return replace(cell, missing=spec.target.devices or ())
+    if spec.target.absent:
+        return replace(cell, missing=tuple(name for name, _ in spec.target.absent))
+    if cell.reason and cell.reason == device_spec.absent(spec.device):
+        if spec.device not in asked:
+            return replace(cell, outcome="not applicable", reason=f"{spec.device} is not here: {cell.reason}")
+        return replace(cell, missing=(device_spec.kind(spec.device),))
+    return cell
+
+
+def _has_place(target: Target, asked: Sequence[str]) -> bool:
+    only = {bool(check.accelerators) for check in target.checks}
+    found = [device for one in only for device in device_spec.chosen(asked, accelerators_only=one)]
+    return any(device_spec.kind(device) in (target.devices or ()) for device in found)

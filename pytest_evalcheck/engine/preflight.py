@@ -1,0 +1,169 @@
+"""One plain batch before the checks of a target: a target that fails there is misdescribed, and no promise is tried."""
+
+from __future__ import annotations
+
+import math
+import time
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis.errors import HypothesisException
+
+from pytest_evalcheck.engine.cell_state import not_plain
+from pytest_evalcheck.expectations.comparison import Raised, show
+from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, TargetError
+from pytest_evalcheck.kinds.common.call_facts import describe_value, recorded_calls
+from pytest_evalcheck.kinds.common.process_state import isolated_process
+from pytest_evalcheck.kinds.common.subject import Subject
+from pytest_evalcheck.reports.case_codec import is_plain
+from pytest_evalcheck.targets import device_spec
+from pytest_evalcheck.targets.target import Target
+
+MISDESCRIBED = "misdescribed"
+"""The cause of a target that fails in the plain call."""
+
+_SIZES = (4, 3, 2)
+"""Numbers of samples that are tried one after the other: some targets refuse some of them."""
+
+
+@dataclass(frozen=True)
+class Preflight:
+    """What the plain call has shown."""
+
+    given: tuple[str, ...] = ()
+    """What was drawn, what the target was given and what it returned, a line each."""
+    seconds: float = 0.0
+    problem: CheckFailure | None = None
+    """Why the target is misdescribed; None where it is not."""
+
+
+_done: weakref.WeakKeyDictionary[Target, dict[str, Preflight]] = weakref.WeakKeyDictionary()
+
+
+def preflight(target: Target, subject_on: Callable[[str], Subject], device: str) -> Preflight:
+    """The plain call of a target, on the CPU, made once in a process for each device of the run.
+
+    What the simulation of that device refuses is nobody's mistake. A target that is about accelerators alone is not
+    called: whether they are handled is a promise of its own.
+    """
+    done = _done.setdefault(target, {})
+    if device not in done:
+        on_cpu = target.devices is None or "cpu" in target.devices
+        done[device] = _preflight(target, subject_on("cpu"), device) if on_cpu else Preflight()
+    return done[device]
+
+
+def _preflight(target: Target, subject: Subject, device: str) -> Preflight:
+    started = time.monotonic()
+    first: tuple[CheckFailure, tuple[str, ...]] | None = None
+    for size in _SIZES:
+        problem, given = _plain_call(target, subject, device, size)
+        if problem is None:
+            return Preflight(given, time.monotonic() - started)
+        first = first or (problem, given)
+    assert first is not None
+    problem, given = first
+    found = _remedy(target, subject)
+    lines = [line for line in (problem.detail, found) if line]
+    wrong = TargetError(
+        f"the target is misdescribed: {problem.about}",
+        expected=problem.expected,
+        actual=problem.actual,
+        detail="\n".join(lines),
+        cause=MISDESCRIBED,
+    )
+    return Preflight(given, time.monotonic() - started, wrong)
+
+
+def _plain_call(
+    target: Target, subject: Subject, device: str, size: int
+) -> tuple[CheckFailure | None, tuple[str, ...]]:
+    """What is wrong in a plain call, None where nothing is; and what was given and returned."""
+    shown, calls = "", []
+    try:
+        rows = target.inputs.fixed(max(size, target.inputs.min_samples))
+        odd = next((row for row in rows if not is_plain(row)), None)
+        if odd is not None:
+            raise not_plain(repr(odd))
+        shown = f"{len(rows)} samples of {target.inputs.name}: {show(rows)[:160]}"
+        with recorded_calls() as calls, isolated_process(), device_spec.on(device):
+            return _problem(target, subject.plain_result(rows)), (shown, *calls)
+    except (KeyboardInterrupt, pytest.skip.Exception, pytest.exit.Exception):
+        raise
+    except NotApplicable:
+        return None, ()
+    except CheckFailure as failure:
+        return failure, (shown, *calls)
+    except (HypothesisException, ValueError) as error:
+        text = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200]
+        problem = TargetError("the inputs of the target draw nothing that can be tried", actual=text, cause="inputs")
+        return problem, ()
+
+
+def _problem(target: Target, result: Any) -> CheckFailure | None:
+    if isinstance(result, Raised):
+        return TargetError(
+            "a plain batch raises an error", actual=str(result), expected=f"what a {target.kind} returns"
+        )
+    nothing = no_value(result)
+    if not nothing:
+        return None
+    return TargetError(f"a plain batch gives no value: {nothing}", actual=describe_value(result), expected="numbers")
+
+
+def no_value(result: Any) -> str:
+    """Why a result is no value that could be right or wrong; empty where it is one."""
+    if result is None:
+        return "None (does a function end without `return`?)"
+    if type(result).__module__.startswith("unittest.mock"):
+        return "a mock"
+    if isinstance(result, (Mapping, list, tuple, str, bytes)) and len(result) == 0:
+        return f"an empty {type(result).__name__}"
+    if isinstance(result, (str, bytes)):
+        return "a text"
+    leaves = list(_leaves(result))
+    reasons = [_no_leaf(leaf) for leaf in leaves]
+    return reasons[0] if leaves and all(reasons) else "" if leaves else "a container without values"
+
+
+def _no_leaf(leaf: Any) -> str:
+    if leaf is None:
+        return "None alone"
+    if type(leaf).__module__.startswith("unittest.mock"):
+        return "a mock"
+    try:
+        numbers = leaf.reshape(-1).tolist() if hasattr(leaf, "reshape") else [leaf]
+        bad = [isinstance(number, float) and math.isnan(number) for number in numbers]
+    except (TypeError, ValueError, RuntimeError):
+        return ""
+    if not numbers:
+        return "empty arrays"
+    return "NaN for every sample" if all(bad) else ""
+
+
+def _leaves(result: Any) -> Iterator[Any]:
+    if isinstance(result, Mapping):
+        for value in result.values():
+            yield from _leaves(value)
+    elif isinstance(result, (list, tuple)):
+        for value in result:
+            yield from _leaves(value)
+    else:
+        yield result
+
+
+def _remedy(target: Target, subject: Subject) -> str:
+    """The change of the description with which the plain call returns a value; empty where none was found."""
+    try:
+        rows = target.inputs.fixed(max(_SIZES[0], target.inputs.min_samples))
+        for text, call in subject.remedies(rows):
+            with isolated_process():
+                result = call()
+            if not isinstance(result, Raised) and not no_value(result):
+                return f"With one change it gives a value: {text}."
+    except Exception:  # what is tried here is a guess about code that fails already
+        return ""
+    return ""

@@ -1,0 +1,107 @@
+"""What a run shows beside its cells. Workers of xdist send it to their controller, which collects nothing itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from pytest_evalcheck.engine.placing import SKIPPED
+from pytest_evalcheck.errors import nearest
+from pytest_evalcheck.reports.results import Cell
+from pytest_evalcheck.targets.device_spec import KINDS, nearest_kind
+
+_MOST = 3
+
+
+@dataclass(kw_only=True)
+class Facts:
+    """All fields are mappings, so that those of several workers are one when they are merged."""
+
+    selected: dict[str, None] = field(default_factory=dict)
+    """The node ids of the cells that were to run."""
+    errors: dict[str, None] = field(default_factory=dict)
+    """The node ids of what could not be collected."""
+    skipped: dict[str, str] = field(default_factory=dict)
+    """By file: why it was skipped as a whole."""
+    problems: dict[str, None] = field(default_factory=dict)
+    """What is wrong, a line each."""
+    dropped: dict[str, None] = field(default_factory=dict)
+    """The cells that a hook took out without a report."""
+    deselected: dict[str, None] = field(default_factory=dict)
+    """The cells that were taken out, by options or by a plugin."""
+    ignored: dict[str, None] = field(default_factory=dict)
+    """The files and folders of targets that a configuration leaves out."""
+    unmatched: dict[str, None] = field(default_factory=dict)
+    """Files that define targets, of names that no pattern matches."""
+    requires: dict[str, None] = field(default_factory=dict)
+    """The distributions that the collected targets require."""
+
+    def merge(self, other: Mapping[str, Mapping[str, Any]]) -> None:
+        """Add the facts of another process."""
+        for each in fields(self):
+            getattr(self, each.name).update(other.get(each.name, {}))
+
+    def against(self, cells: Mapping[str, Cell], failed: Iterable[str]) -> list[str]:
+        """What is against the run beside its cells; ``failed`` are the node ids of what pytest reports as failed."""
+        lines = list(self.problems)
+        if self.errors:
+            lines.append(f"{_count(len(self.errors), 'error')} while collecting ({_some(self.errors)})")
+        if self.dropped:
+            where = _some(dict.fromkeys(map(_target_of, self.dropped)))
+            lines.append(f"{_count(len(self.dropped), 'cell')} of {where} taken out by a hook that does not report it")
+        if rest := [nodeid for nodeid in self.selected if nodeid not in cells]:
+            where = _some(dict.fromkeys(map(_target_of, rest)))
+            lines.append(f"{len(rest)} of {_count(len(self.selected), 'selected cell')} did not run ({where})")
+        red = ("broken", "incomplete", "not run")
+        beside = [nodeid for nodeid in failed if nodeid not in cells or cells[nodeid].outcome not in red]
+        if beside:
+            lines.append(
+                f"{len(beside)} failed in pytest beside the outcomes of cells ({_some(dict.fromkeys(beside))})"
+            )
+        return lines
+
+    def skipped_files(self, optional: Iterable[str]) -> list[str]:
+        """The files that were skipped as a whole, where that may not be."""
+        return [] if SKIPPED in optional else [f"{file} was skipped ({why})" for file, why in self.skipped.items()]
+
+    def unknown(self, optional: Iterable[str], *, whole: bool) -> list[str]:
+        """What ``evalcheck_optional`` names that cannot be meant.
+
+        In a run over a part of the files a name that is near to none may be required by the rest.
+        """
+        known = [*KINDS[1:], SKIPPED, *self.requires]
+        lines = []
+        for name in optional:
+            near = nearest(name, known, cutoff=0.75) or nearest_kind(name, KINDS[1:])
+            if name not in known and (whole or near):
+                expected = f"expected a kind of device ({', '.join(KINDS[1:])}), {SKIPPED}, or what a target requires"
+                lines.append(f"evalcheck_optional names {name!r}; {expected}{near}")
+        return lines
+
+    def notes(self, narrowing: Iterable[str], optional: Iterable[str]) -> list[str]:
+        """What was left out, by whom: lines for the screen of what is no error."""
+        lines = [f"left out by the configuration: {text}" for text in narrowing]
+        if self.deselected:
+            where = _some(dict.fromkeys(map(_target_of, self.deselected)))
+            lines.append(f"left out: {_count(len(self.deselected), 'cell')} of {where}, which pytest calls deselected")
+        lines += [f"left out: {path}, which the configuration ignores" for path in self.ignored]
+        if self.unmatched:
+            lines.append(f"not collected: targets in {_some(self.unmatched)}; no pattern of evalcheck_files matches")
+        if SKIPPED in optional:
+            lines += [f"not run: {file} was skipped ({why})" for file, why in self.skipped.items()]
+        return lines
+
+
+def _target_of(nodeid: str) -> str:
+    return nodeid.rpartition("::")[0]
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _some(texts: Iterable[str]) -> str:
+    once = list(texts)
+    more = f" and {len(once) - _MOST} more" if len(once) > _MOST else ""
+    return ", ".join(once[:_MOST]) + more

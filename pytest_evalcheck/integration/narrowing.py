@@ -1,0 +1,46 @@
+"""What chose among the cells: the command line of this run, or a configuration that holds for every run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pytest_evalcheck.integration.options import Options
+
+
+def by_command_line(config: pytest.Config) -> list[str]:
+    """What the command line chose among the cells: whoever reads the result knows it."""
+    words = [str(word) for word in config.invocation_params.args]
+    return [text for text, value in _choices(config) if any(value in word for word in words)]
+
+
+def by_configuration(config: pytest.Config, options: Options) -> list[str]:
+    """What the ini file or the environment leaves out: whoever reads the result may not know it."""
+    known = by_command_line(config)
+    found = [text for text, _ in _choices(config) if text not in known]
+    return [*found, options.selected_by_ini] if options.selected_by_ini else found
+
+
+def whole(config: pytest.Config) -> bool:
+    """Whether all targets of the project were asked for."""
+    return config.args_source is not pytest.Config.ArgsSource.ARGS and not by_command_line(config)
+
+
+def _choices(config: pytest.Config) -> Iterator[tuple[str, str]]:
+    """What chooses, and the text by which it is found on a command line."""
+    option = config.option
+    for name, flag in (("keyword", "-k"), ("markexpr", "-m")):
+        if value := getattr(option, name, ""):
+            yield f"{flag} {value!r}", value
+    for name, flag, text in (("lf", "--last-failed", "--l"), ("stepwise", "--stepwise", "--s")):
+        if getattr(option, name, False):
+            yield flag, text
+    for value in getattr(option, "deselect", None) or ():
+        yield f"--deselect {value}", value
+    for argument in config.args:
+        if "::" in argument:
+            yield argument, argument
+    for name in ("select", "ignore", "replay"):
+        if value := config.getoption(f"evalcheck_{name}"):
+            yield f"--evalcheck-{name}={value}", str(value)

@@ -1,0 +1,165 @@
+"""Writing cells as they end, and going on from the file of a run that was ended."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_evalcheck.integration.cells import attach, runner_of
+from pytest_evalcheck.reports import ReportError, jsonl
+from pytest_evalcheck.reports.results import Cell
+
+_SIZE = "evalcheck_resume_size"
+_FINAL = ("kept", "broken", "known", "not applicable")
+"""Other outcomes are tried again: something was missing, or there was too little time."""
+
+
+class Streaming:
+    """Writes each cell to the files of ``--evalcheck-report=jsonl=PATH`` when it has ended."""
+
+    def __init__(self, session: Any, resumed: Resuming | None) -> None:
+        self.session = session
+        self.paths = [path for name, path in session.options.reports if name == "jsonl"]
+        self._written: dict[str, Cell] = {}
+        self._resumed = resumed
+        head = jsonl.header(session.options.effort_name, session.options.devices)
+        for path in self.paths:
+            if resumed is None or path.resolve() != resumed.path.resolve():
+                jsonl.begin(path, head)
+        if resumed is not None and all(path.resolve() != resumed.path.resolve() for path in self.paths):
+            self.paths.append(resumed.path)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Write the cell of a report, where it is new."""
+        cell = self.session.cells.get(report.nodeid)
+        if cell is None or self._written.get(report.nodeid) == cell:
+            return
+        self._written[report.nodeid] = cell
+        for path in list(self.paths):
+            known = self._resumed is not None and path == self._resumed.path and self._resumed.has(report.nodeid, cell)
+            try:
+                None if known else jsonl.append(path, report.nodeid, cell)
+            except OSError as error:  # the disk may have filled up meanwhile
+                self.paths.remove(path)
+                self.session.unwritten.append(f"the jsonl report could not be written to {path}: {error}")
+
+
+class Resuming:
+    """Takes cells from a file instead of running them."""
+
+    def __init__(self, session: Any, path: Path) -> None:
+        self.session, self.path = session, path
+        self.cells: Mapping[str, jsonl.Line] = {}
+        self.again: Counter[str] = Counter()
+        """Why cells of the file are run again."""
+
+    @classmethod
+    def of(cls, config: pytest.Config, session: Any, given: str) -> Resuming:
+        """The cells of the file that the command line names.
+
+        Raises:
+            pytest.UsageError: when the file cannot be read, or is of another run.
+        """
+        path = Path(config.invocation_params.dir, given).expanduser()
+        made = cls(session, path)
+        try:
+            size = getattr(config, "workerinput", {}).get(_SIZE)
+            head, made.cells, whole = jsonl.load(path, size)
+            made._require_the_same_run(head)
+        except OSError as error:
+            raise pytest.UsageError(f"--evalcheck-resume {given!r}: {error.strerror or error}") from error
+        except ReportError as error:
+            raise pytest.UsageError(f"--evalcheck-resume: {error}") from error
+        made.size = whole
+        if size is None and whole < path.stat().st_size:  # a torn line
+            with path.open("rb+") as file:
+                file.truncate(whole)
+        return made
+
+    size = 0
+
+    def has(self, nodeid: str, cell: Cell) -> bool:
+        """Whether the file has this cell."""
+        return nodeid in self.cells and self.cells[nodeid].cell == cell
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """A worker that starts later reads what the others have read, and not what was added since."""
+        node.workerinput[_SIZE] = self.size
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+        """Report the cell of the file."""
+        line = self.cells.get(item.nodeid)
+        if line is None or runner_of(item) is None:
+            return None
+        why = _why_again(line)
+        if why:
+            self.again[why] += 1
+            return None
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        attach(item, line.cell)
+        for when in ("setup", "call", "teardown"):
+            item.ihook.pytest_runtest_logreport(report=self._report(item, line.cell, when))
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        # The item before this one left set up what this one would have needed.
+        item.session._setupstate.teardown_exact(nextitem)
+        return True
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say what was run again."""
+        for why, count in self.again.items():
+            terminalreporter.write_line(f"resumed: {count} cells were run again, because {why}")
+
+    def _report(self, item: pytest.Item, cell: Cell, when: Any) -> pytest.TestReport:
+        call = pytest.CallInfo.from_call(lambda: self.session._conclude(cell) if when == "call" else None, when)
+        report = pytest.TestReport.from_item_and_call(item, call)
+        if call.excinfo is not None and isinstance(call.excinfo.value, pytest.xfail.Exception):
+            report.outcome, report.wasxfail = "skipped", str(call.excinfo.value.msg)
+        report.duration = cell.seconds if when == "call" else 0.0
+        return report
+
+    def _require_the_same_run(self, head: Mapping[str, Any]) -> None:
+        now = jsonl.header(self.session.options.effort_name, self.session.options.devices)
+        for name in ("effort", "devices"):
+            if head.get(name) != now[name]:
+                raise ReportError(
+                    f"the {name} of {str(self.path)!r} is {head.get(name)!r}, and of this run {now[name]!r}"
+                )
+        before = head.get("versions") or {}
+        for name, version in now["versions"].items():
+            if before.get(name) != version:
+                raise ReportError(
+                    f"{str(self.path)!r} was written with {name} {before.get(name)}, and this run has {version}; "
+                    "start a new file"
+                )
+
+
+def _why_again(line: jsonl.Line) -> str:
+    cell = line.cell
+    if cell.outcome not in _FINAL:
+        return f"they were {cell.outcome}"
+    return "" if line.source and line.source == _digest(cell.file) else f"{cell.target.partition('::')[0]} has changed"
+
+
+_digest = cache(jsonl.digest)
+
+
+def plugins(config: pytest.Config, session: Any) -> list[Any]:
+    """What a run registers for ``--evalcheck-report=jsonl=PATH`` and ``--evalcheck-resume PATH``."""
+    given = config.getoption("evalcheck_resume")
+    if given and config.getoption("evalcheck_replay"):
+        raise pytest.UsageError("--evalcheck-resume and --evalcheck-replay: one case of one check is not resumed")
+    resumed = Resuming.of(config, session, given) if given else None
+    worker = hasattr(config, "workerinput")
+    try:
+        streaming = None if worker or config.option.collectonly else Streaming(session, resumed)
+    except OSError as error:
+        raise pytest.UsageError(f"--evalcheck-report=jsonl: {error}") from error
+    return [plugin for plugin in (streaming, resumed) if plugin is not None]

@@ -1,0 +1,211 @@
+"""Root causes: which red cells of a report are one mistake, and why they are taken to be.
+
+Two red cells share a cause when one of these holds, in this order:
+
+1. they have the same `Cell.cause`, in one target, or with the same reason in several;
+2. they are about the same error, raised at the same line (`Failure.origin`);
+3. they are the same check of one target on several devices;
+4. a more basic check of the same target is broken on the same device (`Failure.after`);
+5. they are the same upstream fault, or the same failure of the same class.
+
+A cause is what these relations connect. All this is evidence and no proof: a second mistake may stand behind the
+first, so that every cell stays listed, with the relation by which it is there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+_OF_ONE_TARGET = ("timeout", "died", "inputs")
+"""Causes that say how a cell ended and not what is wrong: two targets share nothing by them."""
+_TRIED = ("", "refused")
+"""Causes of cells that tried the promise of their check; only between those is one check more basic than another."""
+_NUMBER = re.compile(r"(?<![\w.])[-+]?[0-9][0-9.e+-]*")
+
+
+class FailedCell(Protocol):
+    """What `results.Cell` has that says what it shares with others; `results` imports this module."""
+
+    @property
+    def target(self) -> str: ...
+    @property
+    def check(self) -> str: ...
+    @property
+    def code(self) -> str: ...
+    @property
+    def device(self) -> str: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def cause(self) -> str: ...
+    @property
+    def upstream(self) -> str: ...
+    @property
+    def class_name(self) -> str: ...
+    @property
+    def signature(self) -> str: ...
+    @property
+    def failure(self) -> Any: ...
+
+
+Cell = TypeVar("Cell", bound=FailedCell)
+
+
+@dataclass(frozen=True)
+class Cause(Generic[Cell]):
+    """The red cells of one root cause, the most basic failure first."""
+
+    cells: tuple[Cell, ...]
+    whys: tuple[str, ...]
+    """Why each of the cells is here: ``likely follows from EC101, which is more basic``; empty for the first."""
+
+    @property
+    def first(self) -> Cell:
+        """The most basic failure: the one to look at, and to mend."""
+        return self.cells[0]
+
+    @property
+    def alike(self) -> tuple[Cell, ...]:
+        """The cells that fail exactly as the first one does, which is among them: they need no line of their own."""
+        return tuple(cell for cell in self.cells if _face(cell) == _face(self.first))
+
+    @property
+    def others(self) -> Mapping[str, tuple[Cell, ...]]:
+        """The other cells, by why they are here."""
+        found: dict[str, list[Cell]] = {}
+        for cell, why in zip(self.cells, self.whys, strict=True):
+            if _face(cell) != _face(self.first):
+                found.setdefault(why, []).append(cell)
+        return {why: tuple(cells) for why, cells in found.items()}
+
+
+def causes_of(cells: Iterable[Cell]) -> tuple[Cause[Cell], ...]:
+    """The root causes of some failed cells, that with the most cells first."""
+    nodes = sorted(cells, key=lambda cell: (cell.target, cell.device, cell.code))
+    links: list[dict[int, str]] = [{} for _ in nodes]
+    follows: set[int] = set()
+    for key, words in _SHARED:
+        buckets: dict[tuple[str, ...], list[int]] = {}
+        for index, cell in enumerate(nodes):
+            if found := key(cell):
+                buckets.setdefault(found, []).append(index)
+        for first, *rest in buckets.values():
+            for other in rest:
+                _link(links, first, other, words(nodes[first]))
+    broken = {(cell.target, cell.device, cell.code): index for index, cell in enumerate(nodes) if cell.cause in _TRIED}
+    for index, cell in enumerate(nodes):
+        basic = _basic(cell, nodes, broken)
+        if basic is not None:
+            follows.add(index)
+            _link(links, basic, index, f"likely follows from {nodes[basic].code}, which is more basic")
+    causes = [_cause(nodes, links, follows, part) for part in _parts(links)]
+    return tuple(sorted(causes, key=lambda cause: -len(cause.cells)))
+
+
+def repeats(cell: Cell, earlier: Iterable[Cell]) -> tuple[Cell, str] | None:
+    """The most basic of the ``earlier`` cells with the cause of this one, and why they share it.
+
+    None where there is none, or where ``cell`` is itself the most basic failure of its cause.
+    """
+    cause = next(cause for cause in causes_of([*earlier, cell]) if cell in cause.cells)
+    return None if cause.first == cell else (cause.first, cause.whys[cause.cells.index(cell)])
+
+
+def _face(cell: FailedCell) -> tuple[str, str]:
+    return cell.cause or cell.code, cell.reason
+
+
+def _words(text: str) -> str:
+    """A text without its numbers; the digits of names such as EC201 stay."""
+    return _NUMBER.sub("#", text)
+
+
+def _cause_in_target(cell: FailedCell) -> tuple[str, ...]:
+    return (cell.target, cell.cause) if cell.cause else ()
+
+
+def _cause_and_reason(cell: FailedCell) -> tuple[str, ...]:
+    return (cell.cause, _words(cell.reason)) if cell.cause and cell.cause not in _OF_ONE_TARGET else ()
+
+
+def _origin(cell: FailedCell) -> tuple[str, ...]:
+    origin = cell.failure.origin if cell.failure else ""
+    return (origin,) if " at " in origin else ()
+
+
+def _check(cell: FailedCell) -> tuple[str, ...]:
+    return cell.target, cell.code, cell.check, cell.cause
+
+
+def _upstream(cell: FailedCell) -> tuple[str, ...]:
+    return (cell.upstream,) if cell.upstream else ()
+
+
+def _class(cell: FailedCell) -> tuple[str, ...]:
+    return (cell.class_name, cell.signature) if cell.class_name and cell.signature else ()
+
+
+_SHARED: Sequence[tuple[Callable[[FailedCell], tuple[str, ...]], Callable[[FailedCell], str]]] = (
+    (_cause_in_target, lambda cell: f"the same cause: {cell.cause}"),
+    (_cause_and_reason, lambda cell: f"the same cause: {cell.cause}"),
+    (_origin, lambda cell: f"the same error: {_origin(cell)[0]}"),
+    (_check, lambda _: "the same check on another device"),
+    (_upstream, lambda cell: f"the same upstream fault: {cell.upstream}"),
+    (_class, lambda cell: f"the same failure of the same class: {cell.class_name}"),
+)
+"""What cells of one cause have in common (empty where it does not apply), and how that is written."""
+
+
+def _basic(cell: FailedCell, nodes: Sequence[FailedCell], broken: Mapping[tuple[str, str, str], int]) -> int | None:
+    """The cell of the first more basic check that is broken; errors that were raised at two lines are two causes."""
+    if cell.failure is None or cell.cause not in _TRIED:
+        return None
+    for code in cell.failure.after:
+        index = broken.get((cell.target, cell.device, code))
+        if index is not None and nodes[index] != cell:
+            one, two = _origin(cell), _origin(nodes[index])
+            if not (one and two and one != two):
+                return index
+    return None
+
+
+def _link(links: list[dict[int, str]], one: int, two: int, why: str) -> None:
+    links[one].setdefault(two, why)
+    links[two].setdefault(one, why)
+
+
+def _parts(links: Sequence[Mapping[int, str]]) -> list[list[int]]:
+    """The connected parts of the graph, each in ascending order."""
+    seen: set[int] = set()
+    parts = []
+    for start in range(len(links)):
+        if start not in seen:
+            part = _walk(links, start)
+            seen.update(part)
+            parts.append(sorted(part))
+    return parts
+
+
+def _walk(links: Sequence[Mapping[int, str]], start: int) -> dict[int, str]:
+    """The cells that are connected with one, each with the relation over which it was reached; nearest first."""
+    found = {start: ""}
+    queue = [start]
+    for index in queue:
+        for other, why in links[index].items():
+            if other not in found:
+                found[other] = why
+                queue.append(other)
+    return found
+
+
+def _cause(
+    nodes: Sequence[Cell], links: Sequence[Mapping[int, str]], follows: set[int], part: list[int]
+) -> Cause[Cell]:
+    root = next((index for index in part if index not in follows), part[0])
+    row = nodes[root].target, nodes[root].device
+    order = sorted(part, key=lambda index: (index != root, (nodes[index].target, nodes[index].device) != row, index))
+    whys = _walk(links, root)
+    return Cause(tuple(nodes[index] for index in order), tuple(whys[index] for index in order))

@@ -1,0 +1,159 @@
+"""The registry of upstream faults: what released libraries are known to do wrong, as data.
+
+A fault is about objects of some classes, in some versions of a library, and it is known by the signatures of its
+failures. A user's object of such a class then shows a known failure instead of one that the user cannot mend. Each JSON
+file of this folder holds the faults of one library; docs/upstream.md says how to add one.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pytest_evalcheck.errors import nearest
+
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One fault of one library."""
+
+    id: str
+    library: str
+    """The name of its distribution, such as ``torchmetrics``."""
+    versions: str
+    """The versions for which the fault was confirmed, as a specifier such as ``==1.9.*``; nothing is said of others."""
+    signatures: tuple[str, ...]
+    """Patterns of the signatures of its failures, in which ``*`` stands for any text."""
+    reason: str
+    """What is wrong, in one line."""
+    finding: str
+    """Where it is described: a file of docs/findings and a heading in it, such as ``numeric.md#unsigned-integers``."""
+    see: str = ""
+    """The upstream report, such as ``mosaicml/composer#3196``; empty when none was found."""
+    classes: tuple[str, ...] = ()
+    """The qualified names of the classes whose objects have the fault, or of functions; subclasses are included. With
+    none it is not looked for, and applies only to targets that name its id."""
+    owner_of: tuple[str, ...] = ()
+    """The methods that the fault is in. An object whose own class overrides one of them may have a fault of its own."""
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of the checks that its signatures begin with."""
+        return tuple(dict.fromkeys(signature.split(":")[0] for signature in self.signatures))
+
+    @property
+    def installed(self) -> str:
+        """The version of the library; empty where it is not installed."""
+        try:
+            return importlib.metadata.version(self.library)
+        except importlib.metadata.PackageNotFoundError:
+            return ""
+
+    @property
+    def outside(self) -> str:
+        """Why nothing is said of the version that is installed, as a clause; empty where it is."""
+        from packaging.specifiers import SpecifierSet  # comes with pytest
+
+        installed = self.installed
+        if installed and SpecifierSet(self.versions).contains(installed, prereleases=True):
+            return ""
+        found = f"{self.library} {installed} is installed" if installed else f"{self.library} is not installed"
+        return f"the upstream fault {self.id} is recorded for {self.library} {self.versions}, and {found}"
+
+    def shows(self, signature: str) -> bool:
+        """Whether a failure of this signature is one of the fault."""
+        return any(_pattern(pattern).fullmatch(signature) for pattern in self.signatures)
+
+    def is_in(self, thing: Any) -> bool:
+        """Whether the code at fault is what this object runs.
+
+        The object is of one of the classes, the methods at fault come from the package of that class, and so do all
+        modules that it holds: a user's own metric in a collection of the library may have a fault of its own.
+        """
+        names = _names(thing)
+        package = next((name.split(".")[0] for name in self.classes if name in names), None)
+        if package is None:
+            return False
+        owners = [_owner(type(thing), method) for method in self.owner_of]
+        return all(owner in ("", package) for owner in owners) and _packages_inside(thing) <= {package, "torch"}
+
+
+def match(signature: str, thing: Any) -> Fault | None:
+    """The fault that a failure of this object shows, in the version that is installed; None where there is none."""
+    return next((fault for fault in _candidates(signature, thing) if not fault.outside), None)
+
+
+def elsewhere(signature: str, thing: Any) -> str:
+    """Where the fault is recorded for other versions only, as a clause; empty where it is not."""
+    return next((fault.outside for fault in _candidates(signature, thing) if fault.outside), "")
+
+
+def find(name: str) -> Fault | None:
+    """The fault of this id."""
+    return _registry().get(name)
+
+
+def nearest_id(name: str) -> str:
+    """``; did you mean 'x'?``, or nothing when no id is near."""
+    return nearest(name, _registry())
+
+
+def faults() -> tuple[Fault, ...]:
+    """All faults, in the order of the files."""
+    return tuple(_registry().values())
+
+
+def _candidates(signature: str, thing: Any) -> Iterator[Fault]:
+    return (fault for fault in faults() if fault.classes and fault.shows(signature) and fault.is_in(thing))
+
+
+@cache
+def _registry() -> dict[str, Fault]:
+    read = [fault for path in sorted(FOLDER.glob("*.json")) for fault in read_faults(path)]
+    return {fault.id: fault for fault in read}
+
+
+def read_faults(path: Path) -> list[Fault]:
+    """The faults of one file.
+
+    Raises:
+        TypeError: when a field is missing or unknown.
+    """
+    data = json.loads(path.read_text(encoding="utf-8"))
+    common = {name: data[name] for name in ("library", "versions")}
+    lists = ("signatures", "classes", "owner_of")
+    return [
+        Fault(**{**common, **{name: tuple(value) if name in lists else value for name, value in entry.items()}})
+        for entry in data["faults"]
+    ]
+
+
+@cache
+def _pattern(text: str) -> re.Pattern[str]:
+    # Brackets and question marks stand for themselves.
+    return re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
+
+
+def _names(thing: Any) -> set[str]:
+    named = [thing] if hasattr(thing, "__qualname__") else type(thing).__mro__
+    return {f"{one.__module__}.{one.__qualname__}" for one in named}
+
+
+def _owner(cls: type, method: str) -> str:
+    """The package of the class that defines a method; empty where none does."""
+    owner = next((base for base in cls.__mro__ if method in vars(base)), None)
+    return owner.__module__.split(".")[0] if owner else ""
+
+
+def _packages_inside(thing: Any) -> set[str]:
+    modules = getattr(thing, "modules", None)
+    inside = [module for module in modules() if module is not thing] if callable(modules) else []
+    return {type(module).__module__.split(".")[0] for module in inside}

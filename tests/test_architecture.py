@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "pytest_evalcheck"
 
 LAYERS = (
     ("errors", "devices", "fixes", "reports"),
-    ("expectations", "strategies"),
+    ("expectations", "strategies", "upstream"),
     ("guard", "variants"),
     ("kinds",),
     ("adapters",),

@@ -156,7 +156,9 @@ def test_a_metric_that_refuses_everything_is_not_green(project: Project) -> None
     @ec.metric(inputs=numbers)
     def refuses(device): return ec.Metric.of(Refuses())
     """
-    project.write(source).run(ONE, code=1).shows("every case was refused", "update raised TypeError: tensors only")
+    project.write(source).run(ONE, code=1).shows(
+        "a plain batch raises an error", "update raised TypeError: tensors only"
+    )
 
 
 def test_a_check_that_raises_is_told_apart_from_a_broken_promise(project: Project) -> None:
@@ -243,7 +245,7 @@ def test_a_cell_that_hangs_ends_and_the_others_go_on(project: Project) -> None:
     def hangs(device): return ec.Metric.of(Slow())
     """
     result = project.write(source, CORRECT).run(ONE, code=1)
-    result.shows("the cell did not end within 0.5 seconds", "1 kept, 1 broken")
+    result.shows("cases were tried within 2.5 seconds", "1 kept, 0 broken", "1 incomplete")
 
 
 def test_a_cell_that_kills_its_process_says_so_when_it_is_isolated(project: Project) -> None:
@@ -271,7 +273,7 @@ def test_a_worker_that_dies_is_a_broken_cell(project: Project) -> None:
     def killer(device): return ec.Metric.of(Killer())
     """
     result = project.write(source, CORRECT).spawn("--evalcheck", ONE, "-n", "2", code=1)
-    result.shows("crashed", "2 targets, 2 cells: 1 kept, 1 broken")
+    result.shows("the process of the cell died: exit code 9", "2 targets, 2 cells: 1 kept, 1 broken")
 
 
 def test_a_code_of_another_kind_is_said_to_be_one(project: Project) -> None:

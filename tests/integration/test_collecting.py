@@ -46,7 +46,9 @@ def test_a_file_that_also_matches_python_files_is_collected_once(project: Projec
 def test_the_ini_says_what_target_files_are_called(project: Project) -> None:
     project.pytester.makeini("[pytest]\nevalcheck_files = *_targets.py")
     project.write(CORRECT, name="our_targets.py").write(BROKEN, name="evalcheck_other.py")
-    project.run("--evalcheck-select=EC201", code=0).shows("our_targets.py").lacks("evalcheck_other")
+    project.run("--evalcheck-select=EC201", code=0).shows(
+        "our_targets.py", "not collected: targets in evalcheck_other.py; no pattern of evalcheck_files matches"
+    ).lacks("evalcheck_other.py::")
 
 
 def test_keywords_and_node_ids_select(project: Project) -> None:
@@ -100,8 +102,8 @@ def test_marks_of_the_factory_reach_its_cells(project: Project) -> None:
 
 def test_devices_are_marks_and_part_of_the_id(project: Project) -> None:
     project.write(CORRECT)
-    result = project.run("--evalcheck-device=cpu,cuda:7", "--evalcheck-select=EC201", "-v", code=0)
-    result.shows("[cuda:7]", "CUDA devices")
+    result = project.run("--evalcheck-device=cpu,cuda:7", "--evalcheck-select=EC201", "-v", code=1)
+    result.shows("[cuda:7]", "CUDA devices", "evalcheck: not ok: 1 not run (this machine has ")
     assert project.run("--evalcheck-device=cpu,cuda:7", "--evalcheck-select=EC201", "-m", "cpu").outcomes["passed"] == 1
 
 

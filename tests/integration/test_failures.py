@@ -50,7 +50,9 @@ def test_a_replay_tries_nothing_but_its_case(project: Project) -> None:
     blob = project.write(source).run(ONE, code=1).reproduce[0].split("--evalcheck-replay=")[1]
     (project.pytester.path / "calls.txt").unlink()
     project.run(f"--evalcheck-replay={blob}", code=1)
-    assert (project.pytester.path / "calls.txt").read_text() == "xx"  # the stream whole and cut, once each
+    assert (
+        project.pytester.path / "calls.txt"
+    ).read_text() == "xxx"  # a plain call, and the stream whole and cut, once each
 
 
 def test_a_replay_of_a_mended_target_passes(project: Project) -> None:
@@ -121,13 +123,16 @@ def test_a_known_failure_is_listed_and_not_red(project: Project) -> None:
 
 
 def test_a_known_failure_without_a_report_says_so(project: Project) -> None:
-    project.write(KNOWN.format(more="", metric="MeanOfMeans")).run(ONE, code=0).shows("no upstream report found")
+    project.write(KNOWN.format(more="", metric="MeanOfMeans")).run(ONE, "-v", code=0).shows("no upstream report found")
 
 
-def test_a_pinned_example_costs_one_case(project: Project) -> None:
+def test_a_pinned_example_is_confirmed_and_the_search_goes_on(project: Project) -> None:
     more = "example=dict(samples=[0, 0, 1], batches=[[0, 1], [2]])"
-    project.write(KNOWN.format(more=more, metric="MeanOfMeans")).run(ONE, code=0)
-    assert (project.pytester.path / "calls.txt").read_text() == "xx"
+    report = project.write(KNOWN.format(more=more, metric="MeanOfMeans")).run(ONE, code=0).report
+    (cell,) = report.cells
+    assert cell.failure is not None
+    assert cell.failure.case == {"samples": [0, 0, 1], "batches": [[0, 1], [2]]}
+    assert cell.examples >= cell.planned > 1
 
 
 def test_a_known_failure_is_strict(project: Project) -> None:
@@ -179,16 +184,23 @@ def test_a_requirement_that_is_not_installed_is_counted(project: Project) -> Non
     @ec.metric(inputs=numbers, requires=("pytest>=999",))
     def future(device): raise AssertionError
     """
-    result = project.write(source, CORRECT).run(ONE, code=0)
+    result = project.write(source, CORRECT).run(ONE, code=1)
     result.shows("no-such-distribution is not installed", ">=999 is required", "1 kept", "2 not run")
+    result = project.run(ONE, "--evalcheck-optional=no_such_distribution, pytest", code=0)
+    result.shows("evalcheck: ok: 1 kept, 2 not run (optional: no-such-distribution is not installed; pytest ")
 
 
 def test_examples_of_the_target_are_tried_first(project: Project) -> None:
     source = """
-    @ec.metric(inputs=numbers, examples=[[7, 7, 3]])
-    def listed(device): return ec.Metric.of(MeanOfMeans())
+    wide = es.samples(st.integers(0, 10**9), collate=lambda rows: ([float(row) for row in rows],))
+    class Rare(Mean):
+        def update(self, values):
+            super().update(values)
+            if values[:2] == [777.0, 778.0]: self.total += len(values)
+    @ec.metric(inputs=wide, examples=[[777, 778, 3]])
+    def listed(device): return ec.Metric.of(Rare())
     """
-    project.write(source).run(ONE, code=1).shows("samples=[7, 7, 3]", "batches=[[0, 1], [2]]")
+    project.write(source).run(ONE, code=1).shows("samples=[777, 778, 3]", "batches=[[0, 1], [2]]")
 
 
 def test_one_cause_prints_once(project: Project) -> None:
@@ -198,7 +210,7 @@ def test_one_cause_prints_once(project: Project) -> None:
     """
     result = project.write(source).run(code=1)
     assert result.text.count("the factory raised an error\n") == 1
-    result.shows("the same as in", "1 cause")
+    result.shows("Broken: 1 cell, 1 cause")
 
 
 def test_a_check_of_the_users_own(project: Project) -> None:
@@ -225,3 +237,40 @@ def test_a_check_of_the_users_own(project: Project) -> None:
     '''
     result = project.write(source).run("--evalcheck-select=MY", code=1)
     result.shows("MY101", "samples=[5]", "MY102", "too large", "samples=[8]", "0 kept, 2 broken")
+
+
+def test_an_error_or_a_value_whose_text_raises_is_that_of_the_target(project: Project) -> None:
+    source = """
+    class Shy(Exception):
+        def __str__(self): raise RuntimeError("no text")
+        __repr__ = __str__
+
+    class Raises(Mean):
+        def update(self, values):
+            if len(values) > 1: raise Shy
+            super().update(values)
+
+    class Value:
+        def __repr__(self): raise RuntimeError("no text")
+
+    @ec.metric(inputs=numbers)
+    def raises(device): return ec.Metric.of(Raises())
+
+    @ec.metric(inputs=numbers)
+    def from_factory(device): raise Shy
+
+    @ec.metric(inputs=numbers)
+    def value(device): return ec.Metric(update=lambda values: None, compute=Value)
+    """
+    result = project.write(source).run(ONE, code=1)
+    result.shows("<Shy whose str() raised RuntimeError>", "<Value whose repr() raised RuntimeError>", "3 broken")
+    result.lacks("the check itself raised an error", "INTERNALERROR")
+
+
+def test_a_command_is_quoted_for_a_shell(project: Project) -> None:
+    folder = project.path / "it's a folder"
+    folder.mkdir()
+    (folder / "evalcheck_example.py").write_text(project.header + BROKEN, encoding="utf-8")
+    (command,) = project.run(ONE, code=1).reproduce
+    _, _, node, *_ = shlex.split(command)
+    assert node.startswith("it's a folder/evalcheck_example.py::mean_of_means::")

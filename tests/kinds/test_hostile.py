@@ -23,6 +23,7 @@ from fixtures.gallery.metrics_plain import running_sum
 from fixtures.gallery.scorers_correct import Numbers
 from fixtures.gallery.table import target
 from fixtures.gallery.wrappers_correct import ImageClassifier
+from pytest_evalcheck.engine.preflight import MISDESCRIBED
 from pytest_evalcheck.reports.failure_text import format_failure
 from pytest_evalcheck.testing import Project
 
@@ -57,7 +58,9 @@ def surroundings() -> dict[str, Any]:
 @each
 def test_the_cell_reports_what_the_target_did(specimen: Hostile) -> None:
     (cell,) = ec.run(specimen.target, select=specimen.check).cells
-    assert (cell.outcome, cell.cause) == ("broken", specimen.cause), format_failure(cell)
+    # What shows in a plain call already is a target that is misdescribed; what hangs is incomplete.
+    assert cell.outcome == ("incomplete" if specimen.cause == "timeout" else "broken"), format_failure(cell)
+    assert cell.cause in (specimen.cause, MISDESCRIBED), format_failure(cell)
     assert specimen.says in cell.reason
     if specimen.cause.startswith("leak: "):
         assert specimen.cause.removeprefix("leak: ") in format_failure(cell)
@@ -75,7 +78,7 @@ def test_the_next_cell_starts_clean(specimen: Hostile) -> None:
 def test_a_cause_that_checks_share_is_reported_once(project: Project) -> None:
     project.write("from fixtures.gallery.hostile import leaks_a_seed")
     result = project.run("--evalcheck-select=EC201,EC202,EC205", code=1)
-    result.shows("3 cells: 0 kept, 3 broken", "the same as in splitting_a_stream_does_not_change_the_value")
+    result.shows("3 cells: 0 kept, 3 broken of 1 cause", "compute_is_idempotent: the same cause: leak: the torch seed")
     failures = result.text.split("short test summary")[0]  # which repeats the first line of each, whole under CI
     assert failures.count("EC201 splitting_a_stream") == 1
 
@@ -106,7 +109,7 @@ def test_a_process_that_dies_takes_only_its_cell(project: Project, monkeypatch: 
         """
     )
     result = project.run("--evalcheck-select=EC201", code=1)
-    result.shows("the process of the cell died", "exit code 7, without a report", "2 cells: 1 kept, 1 broken")
+    result.shows("the process of the cell died", "exit code 7, before the cell had ended", "2 cells: 1 kept, 1 broken")
 
 
 def test_hostile_targets_leave_the_others_alone(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,4 +123,5 @@ def test_hostile_targets_leave_the_others_alone(project: Project, monkeypatch: p
     )
     # In a process of its own: one of them makes torch import what cannot be imported twice.
     result = project.spawn("--evalcheck", "--evalcheck-select=EC201", code=1)
-    result.shows(f"{len(names) + 1} cells: 1 kept, {len(names)} broken")
+    hanging = [s for s in HOSTILE if s.check == "EC201" and s.cause == "timeout"]
+    result.shows(f"{len(names) + 1} cells: 1 kept, {len(names) - len(hanging)} broken", f"{len(hanging)} incomplete")

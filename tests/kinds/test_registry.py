@@ -145,7 +145,7 @@ class TestEntryPoints:
         result = project.write(target).spawn("--evalcheck", "--evalcheck-select=EC201", code=1)
         result.assert_outcomes(kept=1)
         result.shows("the entry point toys = 'bad_toys:thing' of evalcheck-toys 1.2 is left out", *messages)
-        assert len(re.findall("is left out", result.output)) == 1
+        assert len(re.findall("ERROR: .* is left out", result.output)) == 1  # and in the last line, which says why
 
 
 class TestShipped:

@@ -18,6 +18,10 @@ NAMES = {
 }
 
 
+PLACE = "KeyError at lm.py:7 (f)"
+"""The origin of an error."""
+
+
 def cell(target: str = "evalcheck_lm.py::accuracy", code: str = "EC201", outcome: Any = "kept", **more: Any) -> Cell:
     return Cell(
         **{
@@ -128,6 +132,9 @@ failures = st.builds(
     ),
     untestable=st.booleans(),
     case=st.none() | st.dictionaries(texts, plain_values, max_size=3),
+    origin=st.sampled_from(["", "KeyError", PLACE]) | texts,
+    after=st.lists(st.sampled_from(["EC201", "EC202", "EC203"]) | texts, max_size=2).map(tuple),
+    given=st.lists(texts, max_size=2).map(tuple),
     transfers=st.lists(texts, max_size=2).map(tuple),
 )
 cells = st.builds(
@@ -143,6 +150,10 @@ cells = st.builds(
     reason=texts,
     cause=st.just("") | texts,
     see=texts,
+    upstream=st.sampled_from(["", "library-cache"]) | texts,
+    class_name=st.sampled_from(["", "library.Metric"]),
+    signature=st.sampled_from(["", "EC201 the value"]),
+    planned=st.integers(0, 1000),
     seconds=st.floats(min_value=0, max_value=1e5),
     examples=st.integers(0, 1000),
     regimes=st.dictionaries(texts, st.integers(0, 2), max_size=3),

@@ -11,7 +11,7 @@ from report_samples import cell, failure, reports, small, texts, thorough
 
 from pytest_evalcheck.reports import ReportError
 from pytest_evalcheck.reports.github import LIMIT, code, fenced, linked, prose, render, write
-from pytest_evalcheck.reports.groups import by_cause, sections
+from pytest_evalcheck.reports.groups import sections
 from pytest_evalcheck.reports.results import Report
 from pytest_evalcheck.reports.text import clip, line, plain
 
@@ -20,7 +20,7 @@ PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 SMALL = """\
 ## evalcheck: broken promises
 
-**5 targets, 14 cells: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run**
+**5 targets, 14 cells: 5 kept, 3 broken of 2 causes, 3 known, 1 not applicable, 2 not run**
 
 | <code>evalcheck&#95;lm.py</code> | EC201 | EC203 | EC204 | EC210 |
 | --- | :-: | :-: | :-: | :-: |
@@ -38,7 +38,7 @@ SMALL = """\
 
 · kept &nbsp; ❌ broken &nbsp; ⚠️ known &nbsp; - not applicable &nbsp; ❔ not run
 
-### Broken: 2 causes
+### Broken: 3 cells, 2 causes
 
 **leak&#58; default dtype**
 
@@ -158,6 +158,27 @@ def test_a_run_that_tried_nothing_does_not_look_green():
     assert render(Report([cell(outcome="not run")])).startswith("## evalcheck: nothing was tried\n")
 
 
+def test_the_cells_of_one_cause_stand_below_it_with_the_reason_why():
+    basic = cell(code="EC201", outcome="broken", reason="a mean of means", failure=failure())
+    other = cell(code="EC203", outcome="broken", reason="0.5, expected 0.25", failure=failure(after=("EC201",)))
+    assert (
+        "**EC201 cutting a stream does not change the value**\n\n"
+        "- a mean of means\n  - EC201&#58; evalcheck&#95;lm.py&#58;&#58;accuracy\n"
+        "- likely follows from EC201, which is more basic&#58;:\n"
+    ).replace("&#58;:", ":") + (
+        "  - EC203 merging shards gives the value of the whole&#58; 0.5, expected 0.25\n"
+    ) in render(Report([basic, other]))
+
+
+def test_incomplete_cells_and_what_was_given_are_shown():
+    broken = cell(outcome="broken", failure=failure(given=("update(preds=int64[3])", "compute() -> float32")))
+    report = Report([broken, cell("a.py::slow", outcome="incomplete", examples=3, planned=25)])
+    summary = render(report)
+    assert "In a plain call:\n\n```text\nupdate(preds=int64[3])\ncompute() -> float32\n```" in summary
+    assert "### Incomplete: 1 cell\n\n- 3 of 25 cases were tried\n" in summary
+    assert "--evalcheck-effort=quick" in summary
+
+
 def test_a_cell_whose_process_died_shows_its_reason():
     summary = render(Report([cell(outcome="broken", reason="killed by SIGSEGV", cause="died")]))
     assert "on cpu</code></summary>\n\nkilled by SIGSEGV\n\n</details>" in summary
@@ -217,7 +238,7 @@ def test_no_text_breaks_a_table_or_the_page(report):
         assert [len(row) for row in rows] == [1 + len(part.codes)] * (1 + len(part.rows))
         assert [_shown(head) for head in rows[0][1:]] == [line(each) for each in part.codes]
         assert [_shown(row[0]) for row in rows[1:]] == [clip(line(row.name), 120) for row in part.rows]
-    assert page.count("<details>") == page.count("</details>") == page.count("<summary>") == len(by_cause(report))
+    assert page.count("<details>") == page.count("</details>") == page.count("<summary>") == len(report.causes)
     tags = set(re.findall(r"</?([a-z0-9]+)", page))
     assert tags <= {
         "h2", "h3", "p", "strong", "table", "thead", "tbody", "tr", "th", "td", "ul", "li", "code", "pre", "details",

@@ -53,7 +53,9 @@ def test_every_cell_has_its_place_in_the_matrix():
     assert sorted(map(id, shown)) == sorted(map(id, report.cells))
     page = Reader(render(report))
     assert page.tags.count("td") == sum(len(section.rows) * len(section.codes) for section in sections(report))
-    assert "5 targets, 14 cells: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run" in "".join(page.text)
+    assert "5 targets, 14 cells: 5 kept, 3 broken of 2 causes, 3 known, 1 not applicable, 2 not run" in "".join(
+        page.text
+    )
 
 
 def test_a_device_is_a_row_of_its_own():
@@ -103,6 +105,25 @@ def test_cells_with_one_cause_show_one_failure():
     assert "EC201: a.py::* (9)" in page
 
 
+def test_the_cells_of_one_cause_are_folded_below_its_failure_with_the_reason_why():
+    basic = cell(code="EC201", outcome="broken", failure=failure())
+    other = cell(code="EC203", outcome="broken", reason="0.5", failure=failure(after=("EC201",), about="of shards"))
+    died = cell(code="EC210", outcome="broken", device="sim:mps", reason="killed", cause="died")
+    html = render(Report([died, basic, other]))
+    assert "Broken: 2 causes" in html
+    below = html.index("likely follows from EC201, which is more basic")
+    folded = html.index("<summary>EC203 merging shards gives the value of the whole: 0.5</summary>")
+    assert html.index('id="failure-1"') < below < folded < html.index("<b>of shards</b>") < html.index('id="failure-2"')
+    assert html.count('href="#failure-1"') == 2
+
+
+def test_incomplete_is_coloured_and_says_how_far_it_came():
+    html = render(Report([cell(outcome="incomplete", examples=3, planned=25), cell("a.py::fine")]))
+    assert "--incomplete:" in html
+    assert 'class="incomplete" title="incomplete: 3 of 25 cases were tried"' in html
+    assert "--evalcheck-effort=quick" in html
+
+
 def test_a_cell_whose_process_died_shows_its_reason():
     page = Reader(render(Report([cell(outcome="broken", reason="killed by SIGSEGV", cause="died")])))
     assert "killed by SIGSEGV" in "".join(page.text)
@@ -115,7 +136,7 @@ def test_every_text_of_a_failure_is_on_the_page(broken):
     page = Reader(render(Report([cell(outcome="broken", failure=broken)])))
     words = "".join("".join(page.text).split())
     shown = [broken.about, broken.expected, broken.actual, broken.detail, broken.promise, broken.location]
-    shown += [broken.reproduce, broken.traceback, *broken.transfers]
+    shown += [broken.reproduce, broken.traceback, *broken.transfers, *broken.given, broken.origin]
     shown += [] if broken.untestable else [broken.usual_cause, broken.fix]
     shown += case_literal(broken.case) if broken.case else []
     assert all("".join(plain(text).split()) in words for text in shown)

@@ -64,15 +64,27 @@ def test_a_report_is_what_the_schema_says(tmp_path):
     assert data["schema"] == "pytest-evalcheck/2"
     assert data["summary"] == {
         "ok": False,
+        "why": ["3 broken of 2 causes", "2 not run (nltk is not installed)"],
         "targets": 5,
         "cells": 14,
         "kept": 5,
         "broken": 3,
         "known": 3,
         "not applicable": 1,
+        "incomplete": 0,
         "not run": 2,
+        "causes": 2,
         "untried": [],
+        "problems": [],
+        "optional": [],
+        "narrowed": False,
     }
+    leak, own = data["causes"]
+    assert leak == {
+        "headline": "leak: default dtype",
+        "cells": [{"cell": 9, "why": ""}, {"cell": 0, "why": "the same cause: leak: default dtype"}],
+    }
+    assert own["cells"] == [{"cell": 2, "why": ""}]
     assert data["cells"][5]["unreached"] == ["all of size 1"]
 
 
@@ -104,6 +116,25 @@ def test_the_schema_refuses_what_is_not_a_cell(harm):
     assert VALIDATOR.is_valid(data)
 
 
+@pytest.mark.parametrize(
+    "harm",
+    [
+        {"cells": []},
+        {"cells": [{"cell": 0}]},
+        {"cells": [{"cell": -1, "why": ""}]},
+        {"cells": [{"cell": 0, "why": "", "more": 1}]},
+        {"headline": None},
+        {"more": 1},
+    ],
+)
+def test_the_schema_refuses_what_is_not_a_cause(harm):
+    data = as_json(small())
+    data["causes"][0].update(harm)
+    assert not VALIDATOR.is_valid(data)
+    del data["causes"][0]
+    assert VALIDATOR.is_valid(data)
+
+
 def test_versions_are_those_installed_and_nothing_is_imported():
     assert versions()["torch"] == metadata.version("torch")
     assert versions()["python"] == ".".join(map(str, sys.version_info[:3]))
@@ -120,6 +151,16 @@ def test_any_report_is_valid_and_reads_back(report, tmp_path_factory):
     write(report, path)
     VALIDATOR.validate(_read(path))
     assert load(path) == _spelt(report)
+
+
+@thorough
+@given(report=reports)
+def test_every_broken_cell_is_in_one_cause(report):
+    data = as_json(report)
+    inside = [member["cell"] for cause in data["causes"] for member in cause["cells"]]
+    assert sorted(inside) == [i for i, each in enumerate(data["cells"]) if each["outcome"] == "broken"]
+    assert len(data["causes"]) == data["summary"]["causes"]
+    assert all([member["why"] == "" for member in cause["cells"]].index(True) == 0 for cause in data["causes"])
 
 
 def test_cells_read_back_in_the_order_they_ran(tmp_path):

@@ -30,8 +30,8 @@ def test_a_spec_is_a_format_and_a_path(spec, expected):
     [
         ("jsn=x", "--evalcheck-report 'jsn=x' names the unknown format 'jsn'; did you mean 'json'?"),
         ("GitHub=x", "--evalcheck-report 'GitHub=x' names the unknown format 'GitHub'; did you mean 'github'?"),
-        ("=x", "--evalcheck-report '=x' names the unknown format ''; there are json, github, html."),
-        ("pdf=x", "--evalcheck-report 'pdf=x' names the unknown format 'pdf'; there are json, github, html."),
+        ("=x", "--evalcheck-report '=x' names the unknown format ''; there are json, jsonl, github, html."),
+        ("pdf=x", "--evalcheck-report 'pdf=x' names the unknown format 'pdf'; there are json, jsonl, github, html."),
         (
             "out.json",
             "--evalcheck-report 'out.json' has no path: write FORMAT=PATH, such as json=evalcheck.json",
@@ -130,5 +130,5 @@ def test_the_registry_imports_no_view_and_the_views_nothing_but_cells():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == (
-        "['pytest_evalcheck', 'pytest_evalcheck.reports', 'pytest_evalcheck.reports.case_codec', 'pytest_evalcheck.reports.results'] ['pytest_evalcheck'] []"
+        "['pytest_evalcheck', 'pytest_evalcheck.reports', 'pytest_evalcheck.reports.case_codec', 'pytest_evalcheck.reports.causes', 'pytest_evalcheck.reports.results'] ['pytest_evalcheck'] []"
     )

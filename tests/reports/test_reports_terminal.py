@@ -8,7 +8,7 @@ import pytest
 from _pytest._io import TerminalWriter
 from hypothesis import given
 from hypothesis import strategies as st
-from report_samples import cell, reports, small, thorough
+from report_samples import PLACE, cell, failure, reports, small, thorough
 
 from pytest_evalcheck.reports.groups import sections
 from pytest_evalcheck.reports.results import OUTCOMES, Report
@@ -36,13 +36,10 @@ Broken: 3 cells, 2 causes
     the value after merging the shards: expected 0.5, got 0.25
     pytest --evalcheck 'evalcheck_lm.py::accuracy::merging_shards[cpu]' --evalcheck-replay=AAEC
 
-Known failures: 3 cells
-  ! a rejected batch is counted
+Known failures: 3 cells, 2 causes
+  ! EC210, 2 cells: a rejected batch is counted
     Lightning-AI/torchmetrics#2345
-    EC210: evalcheck_lm.py::* (2)
-  ! the inner metric is kept
-    no upstream report found
-    EC204: evalcheck_lm.py::f1
+  ! EC204, 1 cell: the inner metric is kept
 
 not shown: EC201 cutting a stream does not change the value reached no "all of
     size 1" (evalcheck_lm.py::f1)
@@ -55,7 +52,7 @@ Slowest
    12.35 s  EC201 evalcheck_lm.py::accuracy
     1.50 s  EC203 evalcheck_lm.py::accuracy
 
-5 targets, 14 cells: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run"""
+5 targets, 14 cells: 5 kept, 3 broken of 2 causes, 3 known, 1 not applicable, 2 not run"""
 
 AT_40 = """\
 evalcheck_lm.py
@@ -86,13 +83,10 @@ Broken: 3 cells, 2 causes
     expected 0.5, got 0.25
     pytest --evalcheck 'evalcheck_lm.py::accuracy::merging_shards[cpu]' --evalcheck-replay=AAEC
 
-Known failures: 3 cells
-  ! a rejected batch is counted
+Known failures: 3 cells, 2 causes
+  ! EC210, 2 cells: a rejected batch is…
     Lightning-AI/torchmetrics#2345
-    EC210: evalcheck_lm.py::* (2)
-  ! the inner metric is kept
-    no upstream report found
-    EC204: evalcheck_lm.py::f1
+  ! EC204, 1 cell: the inner metric is …
 
 not shown: EC201 cutting a stream does
     not change the value reached no "all
@@ -107,9 +101,12 @@ Slowest
    12.35 s  EC201 ev…eck_lm.py::accuracy
     1.50 s  EC203 ev…eck_lm.py::accuracy
 
-5 targets, 14 cells: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run"""
+5 targets, 14 cells: 5 kept, 3 broken of 2 causes, 3 known, 1 not applicable, 2 not run"""
 
-AT_200 = AT_80.replace('"all of\n    size 1"', '"all of size 1"')
+AT_200 = AT_80.replace('"all of\n    size 1"', '"all of size 1"').replace(
+    "EC210, 2 cells: a rejected batch is counted\n    Lightning-AI/torchmetrics#2345",
+    "EC210, 2 cells, Lightning-AI/torchmetrics#2345: a rejected batch is counted",
+)
 
 
 @pytest.mark.parametrize(("width", "expected"), [(40, AT_40), (80, AT_80), (200, AT_200)])
@@ -203,7 +200,7 @@ def test_quiet_leaves_what_is_broken_or_known_and_the_denominator():
         "! EC210 evalcheck_lm.py::accuracy and 1 more (Lightning-AI/torchmetrics#2345): a\n"
         "  rejected batch is counted\n"
         "! EC204 evalcheck_lm.py::f1: the inner metric is kept\n"
-        "5 targets, 14 cells: 5 kept, 3 broken, 3 known, 1 not applicable, 2 not run"
+        "5 targets, 14 cells: 5 kept, 3 broken of 2 causes, 3 known, 1 not applicable, 2 not run"
     )
 
 
@@ -230,12 +227,71 @@ def test_twenty_hits_of_one_cause_print_once():
     assert "EC203: a.py::m0, m1, m10, m11, m12, m13, m14, m15, 12 more" in line(shown)
 
 
-def test_reasons_of_one_cause_are_told_apart_up_to_three():
-    hits = [cell(f"a.py::m{n}", "EC203", "broken", cause="error", reason=f"error {n}") for n in range(5)]
+def test_reasons_of_one_cause_are_told_apart_up_to_ten_more():
+    hits = [cell(f"a.py::m{n}", "EC203", "broken", cause="error", reason=f"error {n}") for n in range(13)]
     shown = text(Report(hits))
-    assert re.findall(r"error \d", shown) == ["error 0", "error 1", "error 2"]
-    assert "    and 2 cells more\n" in shown
-    assert re.findall(r"error \d", text(Report(hits), verbosity=1)) == [f"error {n}" for n in range(5)]
+    assert "      EC203: a.py::m1: error 1\n" in shown
+    assert len(re.findall(r"error \d+$", shown, re.M)) == 1 + 10
+    assert "    and 2 cells more, with -v\n" in shown
+    whole = text(Report(hits), verbosity=1)
+    assert sorted(re.findall(r"error (\d+)$", whole, re.M), key=int) == [str(n) for n in range(13)]
+
+
+def test_incomplete_cells_show_how_far_they_came_and_what_to_do():
+    reached = {"examples": 3, "planned": 25, "regimes": {"one rank": 3, "an empty shard": 0, "two": 0}}
+    report = Report([cell(outcome="incomplete", **reached), cell("a.py::fine")])
+    assert (
+        "Incomplete: 1 cell\n"
+        '  ~ 3 of 25 cases were tried, reached no "an empty shard", no "two"\n'
+        "    EC201: evalcheck_lm.py::accuracy\n"
+        "  Give these cells more time (`timeout=` of the target, --evalcheck-timeout=), or try fewer cases\n"
+        "  (--evalcheck-effort=quick).\n"
+    ) in text(report, unicode=False)
+
+
+ONE_CAUSE = """\
+Broken: 5 cells, 2 causes
+  ✗ EC301 a promise of somebody else
+    lm.py::model
+    the second one: 1.0, expected 2.0
+    pytest --evalcheck-replay=AAAA
+    likely follows from EC301, which is more basic:
+      EC302 a promise of somebody else: the first one: KeyError
+      EC303 a promise of somebody else: the third one: KeyError
+    the same error: KeyError at lm.py:7 (f):
+      EC301: lm.py::other: the fourth one: KeyError
+  ✗ EC306 a promise of somebody else
+    lm.py::model
+    of its own
+"""
+
+
+def test_one_cause_is_one_headline_with_its_cells_below():
+    report = Report(
+        [
+            cell("lm.py::model", "EC306", "broken", reason="of its own", failure=failure()),
+            cell("lm.py::other", "EC301", "broken", reason="the fourth one: KeyError", failure=failure(origin=PLACE)),
+            cell(
+                "lm.py::model", "EC303", "broken", reason="the third one: KeyError", failure=failure(after=("EC301",))
+            ),
+            cell(
+                "lm.py::model",
+                "EC302",
+                "broken",
+                reason="the first one: KeyError",
+                failure=failure(after=("EC399", "EC301"), origin=PLACE),
+            ),
+            cell(
+                "lm.py::model",
+                "EC301",
+                "broken",
+                reason="the second one: 1.0, expected 2.0",
+                failure=failure(reproduce="pytest --evalcheck-replay=AAAA"),
+            ),
+        ]
+    )
+    assert ONE_CAUSE in text(report)
+    assert report.denominator.startswith("2 targets, 5 cells: 0 kept, 5 broken of 2 causes, 0 known")
 
 
 def test_what_a_failure_did_not_reach_is_not_held_against_it():
@@ -301,7 +357,26 @@ def test_a_large_run_stays_compact():
     report = _many(names)
     known = sum(c.outcome == "known" for c in report.cells)
     assert (known, len(report.cells)) == (4, 80 * 18)
-    assert len(text(report, width=80).splitlines()) < 80 + 20
+    shown = text(report, width=80)
+    assert len(shown.splitlines()) < 30
+    assert "metric_00" in shown
+    assert "  and 79 rows more: 1339 kept, 4 known, 79 not applicable" in shown
+    assert all(name in text(report, width=80, verbosity=1) for name in names)
+
+
+def test_files_in_which_nothing_is_broken_are_a_line_each_in_a_large_run():
+    report = Report(cell(f"{file}.py::m{n:02}", "EC201") for file in "ab" for n in range(30))
+    assert text(report).splitlines()[:3] == ["a.py: 30 rows: 30 kept", "b.py: 30 rows: 30 kept", "· kept"]
+
+
+def test_many_known_failures_are_a_line_each_and_counted():
+    known = [
+        cell(f"a.py::m{n}", "EC219", "known", reason=f"reason {n}", upstream=f"library-{n % 15}") for n in range(300)
+    ]
+    shown = text(Report([*known, cell("b.py::m")]))
+    assert "Known failures: 300 cells, 15 causes\n  ! EC219, 20 cells, library-" in shown
+    assert "  and 100 cells more, with -v\n" in shown
+    assert len(shown.splitlines()) < 30
 
 
 @thorough
@@ -313,7 +388,7 @@ def test_a_large_run_stays_compact():
 )
 def test_no_text_breaks_a_line_or_reaches_the_terminal(report, width, verbosity, unicode):
     lines = list(render(report, width=width, verbosity=verbosity, unicode=unicode, color=True, untried=report.untried))
-    whole = {"    " + line(t, unicode=unicode) for c in report.cells for t in (c.reproduce, c.see)}
+    whole = {"    " + line(t, unicode=unicode) for c in report.cells for t in (c.reproduce, c.see, c.upstream)}
     for segments in lines:
         shown = "".join(part for part, _ in segments)
         assert "\n" not in shown

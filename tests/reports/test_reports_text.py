@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from report_samples import cell, texts
 
-from pytest_evalcheck.reports.groups import Naming, by_cause, by_reason, ranges, sections, split
+from pytest_evalcheck.reports.groups import Naming, by_fault, ranges, sections, split
 from pytest_evalcheck.reports.results import Report
 from pytest_evalcheck.reports.text import clip, columns, line, pad, plain, wrap
 
@@ -132,16 +132,14 @@ def test_devices_are_named_where_there_are_several():
     assert Naming(Report([one, other])).targets([other]) == "evalcheck_lm.py::accuracy[sim:mps]"
 
 
-def test_a_cause_joins_targets_and_without_one_a_promise_joins_devices():
-    shared = [cell(f"m.py::{name}", "EC203", "broken", cause="leak: RNG") for name in "ab"]
-    own = [cell("m.py::c", "EC203", "broken", device=device) for device in ("cpu", "sim:mps")]
-    other = cell("m.py::d", "EC203", "broken")
-    assert sorted(map(len, by_cause(Report([*shared, *own, other])))) == [1, 2, 2]
-
-
 def test_known_failures_of_one_report_and_one_reason_are_one():
     known = [cell(f"m.py::{n}", outcome="known", reason=n[:1], see=n[1:]) for n in ("rs", "rs", "rt", "qs")]
-    assert sorted(map(len, by_reason(known))) == [1, 1, 2]
+    assert sorted(map(len, by_fault(known))) == [1, 1, 2]
+
+
+def test_known_failures_of_one_upstream_fault_are_one_whatever_the_targets_say():
+    known = [cell(f"m.py::{n}", outcome="known", reason=n, upstream="library-cache") for n in "rst"]
+    assert list(map(len, by_fault(known))) == [3]
 
 
 def test_of_two_cells_in_one_place_the_worse_is_shown():

@@ -12,6 +12,11 @@ import torch
 import pytest_evalcheck as ec
 from fixtures.gallery.loops_correct import Recorded, Rows, Trained
 from pytest_evalcheck import strategies as es
+from pytest_evalcheck.expectations.comparison import Tolerance
+from pytest_evalcheck.expectations.failures import ComparisonStats, counting
+from pytest_evalcheck.kinds.loop.cases import MODES, DuringTraining
+from pytest_evalcheck.kinds.loop.checks_state import evaluating_leaves_training_as_it_was
+from pytest_evalcheck.kinds.loop.subject import LoopSubject
 from pytest_evalcheck.reports.failure_text import format_failure
 
 INPUTS = es.tabular(features=2, classes=3)
@@ -65,6 +70,46 @@ def test_training_that_differs_every_time_is_inconclusive() -> None:
         return ec.Loop(evaluate=loop.evaluate, train=lambda data, between: (between(), next(made))[1])
 
     assert cell(record, "EC505").outcome == "not applicable"
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_an_evaluation_that_raises_is_not_judged_by_what_it_leaves(trains: bool) -> None:
+    class Raises(Trained):
+        def evaluate(self, data: ec.LoopData, batch_size: int = 2) -> Any:
+            self.model.eval()
+            raise ValueError("no evaluation")
+
+    def record() -> ec.Loop:
+        torch.manual_seed(0)
+        loop = Raises()
+        return ec.Loop(evaluate=loop.evaluate, model=loop.model, train=loop.train if trains else None)
+
+    case = DuringTraining(samples=INPUTS.fixed(3), batch_size=2, broken=0, modes=MODES[0])
+    with counting(ComparisonStats(Tolerance())) as stats:
+        evaluating_leaves_training_as_it_was.function(LoopSubject(build=record, inputs=INPUTS), case)
+    assert (stats.compared, stats.refused) == (0, 1)
+    assert "no evaluation" in stats.last_refusal
+
+
+def test_records_do_not_apply_where_no_sample_is_evaluated_alone() -> None:
+    class Several(Recorded):
+        def evaluate(self, data: ec.LoopData, batch_size: int = 2) -> Any:
+            if len(data) == 1:
+                raise ValueError("two samples at least")
+            return super().evaluate(data, batch_size)
+
+    found = cell(lambda: ec.Loop(evaluate=Several().evaluate), "EC503")
+    assert found.outcome == "not applicable", format_failure(found)
+    assert found.reason.startswith("no sample can be evaluated alone: evaluate raised ValueError: two samples at least")
+
+
+def test_records_that_are_empty_are_the_matter_of_another_check() -> None:
+    def evaluate(data: ec.LoopData, batch_size: int = 2) -> Any:
+        return ec.Evaluated(Recorded().evaluate(data, batch_size).numbers, [])
+
+    counted, matched = ec.run(target(lambda: ec.Loop(evaluate=evaluate)), select="EC502,EC503", effort="quick").cells
+    assert counted.outcome == "broken"
+    assert (matched.outcome, matched.reason) == ("not applicable", "an evaluation gave no records; see EC502")
 
 
 def test_a_trainer_that_switches_back_itself_may_leave_its_model_in_eval() -> None:
@@ -152,4 +197,4 @@ def test_a_known_failure_and_a_replay_of_a_loop() -> None:
     case = {"samples": [(0, (0.0, 0.0))] * 3, "batch_size": 2}
     known = {"EC501": ec.KnownFailure("it counts batches", example=case)}
     found = cell(lambda: ec.Loop(evaluate=evaluate), "EC501", known_failures=known)
-    assert (found.outcome, found.examples) == ("known", 1)
+    assert (found.outcome, found.failure and found.failure.case) == ("known", case)

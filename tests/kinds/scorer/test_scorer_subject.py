@@ -23,6 +23,7 @@ from pytest_evalcheck.kinds.scorer.stub_scorers import (
     aggregated,
     counting_scorer,
     stable_score,
+    text_of,
 )
 from pytest_evalcheck.kinds.scorer.subject import ScorerSubject, as_list, score_one_by_one
 from pytest_evalcheck.strategies import SampleStrategy
@@ -40,6 +41,13 @@ def test_every_use_gets_new_responses_and_documents() -> None:
     assert first == second
     assert first[0][0] is not second[0][0]
     assert first[1][0] is not second[1][0]
+
+
+def test_a_write_into_a_part_of_a_document_does_not_reach_the_next_use() -> None:
+    rows = [({"question": "q0", "choices": ["yes.", "no."]}, [(-1.0, False)])]
+    scorer = subject(inputs=es.choices(count=2))
+    scorer.collate(rows)[1][0]["choices"][0] = "yes"
+    assert scorer.collate(rows)[1] == [{"question": "q0", "choices": ["yes.", "no."]}]
 
 
 @pytest.mark.parametrize("made", [None, [], ([], []), ([1], [2], [3]), ((1, 2), (3, 4))])
@@ -155,9 +163,9 @@ def test_stub_scorers_can_be_pickled() -> None:
     for one in (SlowScorer("none"), RandomScorer(), FailingScorer("none", "raises")):
         assert len(score_one_by_one(pickle.loads(pickle.dumps(one)), responses, documents)) == 2
     with pytest.raises(ValueError, match="planted"):
-        score_one_by_one(FailingScorer(repr(documents[1]), "raises"), responses, documents)
+        score_one_by_one(FailingScorer(text_of(documents[1]), "raises"), responses, documents)
     with pytest.raises(UnpicklableError) as caught:
-        score_one_by_one(FailingScorer(repr(documents[1]), "raises what cannot be pickled"), responses, documents)
+        score_one_by_one(FailingScorer(text_of(documents[1]), "raises what cannot be pickled"), responses, documents)
     with pytest.raises(TypeError):
         pickle.dumps(caught.value)
     assert stable_score(responses[0], documents[0]) != stable_score(responses[1], documents[1])
@@ -165,9 +173,9 @@ def test_stub_scorers_can_be_pickled() -> None:
 
 def test_calls_are_counted_and_numbers_aggregated() -> None:
     responses, documents = subject().collate(ROWS)
-    with counting_scorer(without=(repr(documents[1]), "largest")) as one:
+    with counting_scorer(without=(text_of(documents[1]), "largest")) as one:
         scores = score_one_by_one(one, responses, documents)
-        assert one.calls() == sorted(map(repr, documents))
+        assert one.calls() == sorted(map(text_of, documents))
     assert "largest" not in scores[1]
     assert set(aggregated(scores)) == set(AGGREGATIONS)
     assert aggregated(scores)["count"] == 2

@@ -1,0 +1,76 @@
+"""What is wrong in a description is one error with the facts; a right description of a bug is none."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import textwrap
+
+import pytest
+from misdescribed_targets import BUGS, HEADER, MISTAKES
+
+import pytest_evalcheck as ec
+from fixtures.gallery.table import SPECIMENS
+from pytest_evalcheck.engine.preflight import MISDESCRIBED
+
+PENDING = {
+    "labels are floats": "the remedy: labels of int64",
+    "a module that is not installed": "the remedy: requires=",
+    "the factory returns the same object every time": "one error: it is several broken checks",
+    "CUDA is written into the factory": "the remedy: the argument device of the factory",
+    "responses and documents are swapped": "the remedy: to exchange the two arguments",
+    "a scorer of one document": "what score must return",
+    "the loop reads a tuple where collate gives a dict": "what the collate was given and has returned",
+}
+"""By name of the mistake, what its error still lacks."""
+
+
+def target(folder, source):
+    path = folder / "evalcheck_written.py"
+    path.write_text(HEADER + textwrap.dedent(source))
+    spec = importlib.util.spec_from_file_location("evalcheck_written", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules["evalcheck_written"] = module
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        del sys.modules["evalcheck_written"]
+    return module.target
+
+
+def text_of(cell):
+    failure = cell.failure
+    if failure is None:
+        return cell.reason
+    return "\n".join([cell.reason, failure.about, failure.expected, failure.actual, failure.detail, *failure.given])
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
+def test_a_mistake_of_description_is_one_error_with_the_facts(mistake, tmp_path, request):
+    if mistake.name in PENDING:
+        request.applymarker(pytest.mark.xfail(reason=PENDING[mistake.name], strict=True))
+    made = target(tmp_path, mistake.source)
+    if made.problems:  # said when the target is collected
+        text = "\n".join(made.problems)
+    else:
+        cells = ec.run(made, effort="quick").cells
+        broken = [cell for cell in cells if cell.outcome == "broken"]
+        assert [cell.cause for cell in broken] == [MISDESCRIBED], [cell.reason[:80] for cell in broken]
+        assert {cell.outcome for cell in cells if cell is not broken[0]} <= {"not run", "not applicable"}
+        text = text_of(broken[0])
+    assert [word for word in mistake.words if word not in text] == [], text
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_a_bug_with_a_right_description_is_not_misdescribed(bug, tmp_path):
+    cells = ec.run(target(tmp_path, bug.source), effort="quick").cells
+    assert [cell.code for cell in cells if cell.cause == MISDESCRIBED] == []
+    assert [cell.code for cell in cells if cell.outcome == "broken"] != []
+
+
+@pytest.mark.parametrize("specimen", SPECIMENS, ids=lambda specimen: f"{specimen.code} {specimen.bug.name}")
+def test_a_planted_bug_is_not_misdescribed(specimen):
+    for made in (specimen.bug, specimen.twin):
+        if not specimen.apart and not made.isolated and not made.missing():
+            cells = ec.run(made, select=specimen.code, device=specimen.devices, effort="quick").cells
+            assert [cell.reason for cell in cells if cell.cause == MISDESCRIBED] == []

@@ -1,0 +1,271 @@
+"""What a verdict depends on: the code under test, and neither the clock, nor the seed, nor what is known already."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import core, settings
+from hypothesis import strategies as st
+
+import pytest_evalcheck as ec
+from pytest_evalcheck import strategies as es
+from pytest_evalcheck.engine import preflight
+
+numbers = es.samples(st.integers(0, 9), collate=lambda rows: ([float(row) for row in rows],), name="numbers")
+
+
+class Mean:
+    delay = 0.0
+
+    def __init__(self) -> None:
+        self.total, self.count = 0.0, 0
+
+    def update(self, values: list[float]) -> None:
+        time.sleep(self.delay)
+        self.total += sum(values)
+        self.count += len(values)
+
+    def compute(self) -> Any:
+        return self.total / self.count if self.count else float("nan")
+
+
+class MeanOfMeans(Mean):
+    def update(self, values: list[float]) -> None:
+        self.total += sum(values) / len(values)
+        self.count += 1
+
+
+class Slow(Mean):
+    """Every call takes so long that a limit by the clock alone would end the search."""
+
+    delay = 0.02
+
+
+class SlowMeanOfMeans(MeanOfMeans):
+    def update(self, values: list[float]) -> None:
+        time.sleep(0.02)
+        super().update(values)
+
+
+def target(made: Any, **more: Any) -> ec.Target:
+    def factory() -> ec.Metric:
+        return ec.Metric.of(made())
+
+    return ec.metric(inputs=numbers, **more)(factory)
+
+
+def only(report: ec.Report) -> ec.Cell:
+    (cell,) = report.cells
+    return cell
+
+
+@pytest.fixture
+def other_seed() -> Iterator[None]:
+    before = core.global_force_seed
+    yield
+    core.global_force_seed = before
+
+
+class TestTime:
+    def test_a_slow_target_gets_the_verdict_of_a_quick_one(self) -> None:
+        # 0.2 seconds are less than its cases take: the limit grows with what the first one took.
+        for made, outcome in ((Mean, "kept"), (Slow, "kept"), (MeanOfMeans, "broken"), (SlowMeanOfMeans, "broken")):
+            cell = only(ec.run(target(made, timeout=0.2), select="EC201", effort="quick"))
+            assert cell.outcome == outcome, (made, cell.reason)
+            if outcome == "kept":
+                assert cell.examples >= cell.planned == 10
+
+    def test_a_cell_that_hangs_in_a_later_case_is_incomplete(self) -> None:
+        class Hangs(Mean):
+            calls = 0
+
+            def update(self, values: list[float]) -> None:
+                Hangs.calls += 1
+                if Hangs.calls > 20:
+                    time.sleep(60)
+                super().update(values)
+
+        report = ec.run(target(Hangs, timeout=0.5), select="EC201", effort="quick")
+        cell = only(report)
+        assert cell.outcome == "incomplete"
+        assert f"{cell.examples} of {cell.planned} cases were tried" in cell.reason
+        assert 0 < cell.examples < cell.planned
+        assert cell.failure is not None
+        assert cell.failure.case is not None
+        assert not report.ok
+
+    def test_a_factory_that_hangs_is_incomplete(self) -> None:
+        class NeverBuilt(Mean):
+            def __init__(self) -> None:
+                time.sleep(60)
+
+        cell = only(ec.run(target(NeverBuilt, timeout=0.1), select="EC201", effort="quick"))
+        assert (cell.outcome, cell.examples) == ("incomplete", 0)
+        assert "regimes not reached: several batches" in cell.reason or "not reached" in cell.reason
+
+    def test_building_takes_longer_than_the_limit_of_a_case(self) -> None:
+        class ImportsMuch(Mean):
+            started = False
+
+            def __init__(self) -> None:
+                if not ImportsMuch.started:
+                    ImportsMuch.started = True
+                    time.sleep(0.5)
+                super().__init__()
+
+        assert only(ec.run(target(ImportsMuch, timeout=0.3), select="EC201", effort="quick")).outcome == "kept"
+
+
+class TestSeeds:
+    def test_what_is_drawn_depends_on_the_name_of_the_cell_alone(self) -> None:
+        seen: list[list[float]] = []
+
+        class Watched(Mean):
+            def update(self, values: list[float]) -> None:
+                seen.append(list(values))
+                super().update(values)
+
+        runs = []
+        for _ in range(2):
+            seen.clear()
+            assert ec.run(target(Watched, known_failures={}), select="EC201").ok
+            runs.append(list(seen))
+        # The plain call is made once for each target.
+        assert runs[0][-40:] == runs[1][-40:]
+
+    def test_another_seed_can_be_asked_for(self, other_seed: None) -> None:
+        seen: list[list[float]] = []
+
+        class Watched(Mean):
+            def update(self, values: list[float]) -> None:
+                seen.append(list(values))
+                super().update(values)
+
+        if settings.default.derandomize:  # type: ignore[union-attr]  # Hypothesis' own profile for CI
+            pytest.skip("the profile in force asks for the same cases in every run")
+        runs = []
+        for seed in (1, 2):
+            core.global_force_seed = seed
+            seen.clear()
+            assert ec.run(target(Watched), select="EC201").ok
+            runs.append(list(seen))
+        assert runs[0] != runs[1]
+
+
+class TestCanonicalCases:
+    def test_they_find_a_bug_before_anything_is_drawn(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        from pytest_evalcheck.engine.runner import CellRunner
+
+        monkeypatch.setattr(CellRunner, "_search", lambda *_: None)
+        cell = only(ec.run(target(MeanOfMeans), select="EC201", effort="quick"))
+        assert cell.outcome == "broken"
+        assert cell.failure is not None
+        assert cell.failure.case is not None
+
+    def test_every_regime_is_reached_at_quick_effort(self) -> None:
+        for cell in ec.run(target(Mean), effort="quick").of("kept"):
+            assert not cell.unreached, cell
+
+
+class TestKnownFailures:
+    """A metric with two faults under one check."""
+
+    class Twice(MeanOfMeans):
+        def update(self, values: list[float]) -> None:
+            if values == [7, 1]:
+                raise IndexError("seven")
+            super().update(values)
+
+    example = {"samples": [0, 0, 1], "batches": [[0, 1], [2]]}
+
+    def test_a_failure_of_another_signature_is_red(self) -> None:
+        entry = ec.KnownFailure("a mean of means", example=self.example)
+        assert only(ec.run(target(MeanOfMeans, known_failures={"EC201": entry}), select="EC201")).outcome == "known"
+        twice = target(self.Twice, known_failures={"EC201": entry}, examples=[[7, 1, 2]])
+        cell = only(ec.run(twice, select="EC201"))
+        assert cell.outcome == "broken"
+        assert "IndexError" in cell.reason
+
+    def test_two_entries_cover_two_faults(self) -> None:
+        entries = (
+            ec.KnownFailure("a mean of means", example=self.example),
+            ec.KnownFailure("seven", example={"samples": [7, 1, 2], "batches": [[0, 1], [2]]}),
+        )
+        cell = only(ec.run(target(self.Twice, known_failures={"EC201": entries}), select="EC201"))
+        assert cell.outcome == "known", cell.reason
+        assert cell.reason == "a mean of means; seven"
+
+    def test_an_entry_whose_case_keeps_the_promise_is_stale(self) -> None:
+        entry = ec.KnownFailure("even batches", example={"samples": [1, 2], "batches": [[0], [1]]})
+        cell = only(ec.run(target(MeanOfMeans, known_failures={"EC201": entry}), select="EC201"))
+        assert (cell.outcome, cell.cause) == ("broken", "stale known failure")
+
+    def test_an_entry_without_a_case_covers_one_signature(self) -> None:
+        entry = ec.KnownFailure("a mean of means")
+        assert only(ec.run(target(MeanOfMeans, known_failures={"EC201": entry}), select="EC201")).outcome == "known"
+        twice = target(self.Twice, known_failures={"EC201": entry}, examples=[[7, 1, 2]])
+        assert only(ec.run(twice, select="EC201")).outcome == "broken"
+
+
+class TestPlainCall:
+    @pytest.mark.parametrize("value", [None, {}, [], "", "ok", float("nan"), {"a": None}, [float("nan")]])
+    def test_a_value_that_is_none_is_one_error(self, value: Any) -> None:
+        class Nothing(Mean):
+            def compute(self) -> Any:
+                return value
+
+        report = ec.run(target(Nothing), effort="quick")
+        broken = report.of("broken")
+        assert len(broken) == 1
+        assert broken[0].cause == preflight.MISDESCRIBED
+        assert broken[0].failure is not None
+        assert any(line.startswith("update(values=") for line in broken[0].failure.given)
+        assert {cell.outcome for cell in report.cells} <= {"broken", "not run", "not applicable"}
+        assert not report.ok
+
+    def test_a_batch_that_is_refused_names_what_was_given(self) -> None:
+        class TwoArguments(Mean):
+            def update(self, preds: Any, target: Any) -> None:  # type: ignore[override]
+                raise AssertionError("never reached")
+
+        (broken,) = ec.run(target(TwoArguments), effort="quick").of("broken")
+        assert broken.failure is not None
+        assert "update raised TypeError" in broken.reason
+
+    def test_the_remedy_is_tried(self) -> None:
+        class Strict:
+            def __init__(self) -> None:
+                self.right = 0.0
+
+            def update(self, preds: Any, target: Any) -> None:
+                if preds.dim() != 2 or target.dim() != 1:
+                    raise ValueError("preds of [N, C] and target of [N] are expected")
+                self.right += float((preds.argmax(-1) == target).sum())
+
+            def compute(self) -> float:
+                return self.right
+
+        import torch
+
+        swapped = es.samples(
+            st.integers(0, 2),
+            collate=lambda rows: (torch.tensor(rows), torch.eye(3)[torch.tensor(rows, dtype=torch.int64)]),
+        )
+
+        @ec.metric(inputs=swapped)
+        def strict() -> ec.Metric:
+            return ec.Metric.of(Strict())
+
+        (broken,) = ec.run(strict, effort="quick").of("broken")
+        assert broken.failure is not None
+        assert "exchange the two arguments" in broken.failure.detail
+        assert "update(preds=int64[4], target=float32[4, 3])" in "\n".join(broken.failure.given)
+
+    def test_a_failure_shows_what_was_given(self) -> None:
+        cell = only(ec.run(target(MeanOfMeans), select="EC201", effort="quick"))
+        assert cell.failure is not None
+        assert cell.failure.given[0].startswith("4 samples of numbers")
+        assert "update(values=list of 4 float)" in cell.failure.given[1]

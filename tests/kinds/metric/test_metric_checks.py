@@ -1,0 +1,184 @@
+"""What checks of metrics conclude where a target offers less, has no score, or names no wrong prediction."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import strategies as st
+
+import pytest_evalcheck as ec
+from pytest_evalcheck import strategies as es
+from pytest_evalcheck.expectations.comparison import Raised, is_no_score
+from pytest_evalcheck.kinds.metric.cases import Rejected, Reordered
+
+Pairs = list[tuple[int, int]]
+
+
+class OfPairs:
+    """A value of all pairs so far; a malformed batch is refused, before anything is kept unless ``careless``."""
+
+    def __init__(self, value: Callable[[Pairs], Any], careless: bool) -> None:
+        self.value, self.careless = value, careless
+        self.preds: list[int] = []
+        self.target: list[int] = []
+
+    def update(self, preds: torch.Tensor, target: torch.Tensor) -> None:
+        if not self.careless:
+            self.require_pairs(preds, target)
+        self.preds += preds.reshape(-1).tolist()
+        self.require_pairs(preds, target)
+        self.target += target.tolist()
+
+    def require_pairs(self, preds: torch.Tensor, target: torch.Tensor) -> None:
+        if preds.shape != target.shape or preds.ndim != 1:
+            raise ValueError("expected pairs")
+
+    def compute(self) -> Any:
+        return self.value(list(zip(self.preds, self.target, strict=False)))
+
+
+def metric(inputs: es.SampleStrategy, value: Callable[[Pairs], Any], *, careless: bool = False) -> ec.Target:
+    @ec.metric(inputs=inputs)
+    def target() -> ec.Metric:
+        return ec.Metric.of(OfPairs(value, careless))
+
+    return target
+
+
+def cell_of(target: ec.Target, code: str, effort: str = "quick") -> ec.Cell:
+    (cell,) = ec.run(target, select=code, effort=effort).cells
+    return cell
+
+
+def accuracy(pairs: Pairs) -> float:
+    return sum(a == b for a, b in pairs) / len(pairs) if pairs else float("nan")
+
+
+def strict_accuracy(pairs: Pairs) -> float:
+    if not pairs:
+        raise ValueError("nothing was counted")
+    return accuracy(pairs)
+
+
+LABELS = es.multiclass(classes=3)
+OWN = es.samples(
+    st.tuples(st.integers(0, 5), st.integers(0, 5)),
+    collate=lambda rows: tuple(torch.tensor([row[i] for row in rows], dtype=torch.int64) for i in range(2)),
+)
+FAR = OWN.but(sample=st.tuples(st.integers(0, 5), st.integers(6, 9)))
+
+
+class TestWhatIsNotOffered:
+    def test_a_metric_without_forward_is_tried_through_update(self) -> None:
+        kept = cell_of(metric(LABELS, accuracy), "EC210")
+        assert kept.outcome == "kept"
+        assert kept.regimes["through update"]
+        assert "through forward" not in kept.regimes  # what is not offered is not missing
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_a_loss_of_state_is_seen_without_forward(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("hypothesis.core.global_force_seed", seed)
+        broken = cell_of(metric(LABELS, accuracy, careless=True), "EC210")
+        assert broken.outcome == "broken"
+        assert broken.failure is not None
+        assert broken.failure.case is not None
+        assert broken.failure.case["through"] == "update"
+
+    def test_where_no_case_is_offered_the_check_is_not_applicable(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        through_forward = [case for case in Rejected.canonical(LABELS) if case.through == "forward"]
+        monkeypatch.setattr(Rejected, "canonical", lambda inputs: through_forward)
+        monkeypatch.setattr(Rejected, "strategy", lambda inputs: st.sampled_from(through_forward))
+        cell = cell_of(metric(LABELS, accuracy), "EC210")
+        assert (cell.outcome, cell.reason) == ("not applicable", "the metric offers no forward")
+
+
+class TestNoScore:
+    IGNORING = es.binary(of="labels", ignore_index=-1)
+
+    @pytest.mark.parametrize("value", [accuracy, strict_accuracy])
+    def test_everything_ignored_has_no_score(self, value: Callable[[Pairs], Any]) -> None:
+        counted = lambda pairs: value([pair for pair in pairs if pair[1] != -1])  # noqa: E731
+        assert cell_of(metric(self.IGNORING, counted), "EC213").outcome == "kept"
+
+    def test_nan_beside_an_error_is_no_score_of_nothing(self) -> None:
+        def value(pairs: Pairs) -> float:
+            counted = [pair for pair in pairs if pair[1] != -1]
+            return strict_accuracy(counted) if counted or not pairs else float("nan")
+
+        assert cell_of(metric(self.IGNORING, value), "EC213").outcome == "kept"
+
+    def test_a_number_of_nothing_is_a_score(self) -> None:
+        def value(pairs: Pairs) -> float:
+            counted = [pair for pair in pairs if pair[1] != -1]
+            return accuracy(counted) if counted or not pairs else 0.5
+
+        cell = cell_of(metric(self.IGNORING, value), "EC213")
+        assert cell.outcome == "broken"
+        assert cell.failure is not None
+        assert cell.failure.actual == "0.5"
+
+    @pytest.mark.parametrize(
+        ("value", "expected"),
+        [
+            (Raised(ValueError("nothing"), "compute"), True),
+            (float("nan"), True),
+            (torch.tensor(float("nan")), True),
+            (torch.tensor([float("nan")] * 2), True),
+            ({"a": float("nan"), "b": torch.tensor(float("nan"))}, True),
+            (torch.tensor([float("nan"), 1.0]), False),
+            ({"a": float("nan"), "b": 0}, False),
+            ({}, False),
+            ([], False),
+            (0.0, False),
+            (float("inf"), False),
+            (None, False),
+        ],
+    )
+    def test_an_error_and_nan_alone_are_no_score(self, value: Any, expected: bool) -> None:
+        assert is_no_score(value) is expected
+
+
+class TestControlWithoutWrongPredictions:
+    def test_values_that_differ_keep_the_promise(self) -> None:
+        assert cell_of(metric(OWN, lambda pairs: sum(a for a, _ in pairs)), "EC218").outcome == "kept"
+
+    def test_a_constant_is_told_with_what_to_declare(self) -> None:
+        cell = cell_of(metric(OWN, lambda pairs: 0.5), "EC218")
+        assert cell.outcome == "not applicable"
+        assert "name a wrong prediction and a contrast: samples(..., wrong=..., contrast=...)" in cell.reason
+
+    def test_a_metric_that_is_0_for_whatever_is_drawn_is_not_blamed(self) -> None:
+        assert cell_of(metric(FAR, accuracy), "EC218").outcome == "not applicable"
+
+    def test_an_error_for_some_samples_is_no_other_value(self) -> None:
+        def value(pairs: Pairs) -> float:
+            if len(pairs) % 2:
+                raise ValueError("an odd number")
+            return 0.5
+
+        assert cell_of(metric(OWN, value), "EC218").outcome == "not applicable"
+
+    def test_a_constant_is_broken_where_wrong_predictions_are_named(self) -> None:
+        named = OWN.but(wrong=lambda row: (row[1] + 1, row[1]), right=lambda row: (row[1], row[1]), contrast=((1, 1),))
+        assert cell_of(metric(named, lambda pairs: 0.5), "EC218").outcome == "broken"
+        assert cell_of(metric(named, accuracy), "EC218").outcome == "kept"
+
+
+class TestOrders:
+    """Each of the two orders shows a bug that the other one does not."""
+
+    def test_canonical_cases_hold_each_alone_and_both(self) -> None:
+        within, between = "samples that move in their batch", "batches that move"
+        assert [case.regimes for case in Reordered.canonical(LABELS)] == [{between}, {within}, {within, between}]
+
+    def test_both_are_drawn(self) -> None:
+        from hypothesis import find, settings
+
+        quiet = settings(max_examples=2000, database=None)
+        strategy = Reordered.strategy(LABELS)
+        for regime in ("samples that move in their batch", "batches that move"):
+            alone = find(strategy, lambda case, regime=regime: case.regimes == {regime}, settings=quiet)
+            assert alone.order != alone.batches

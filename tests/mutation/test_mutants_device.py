@@ -1,0 +1,157 @@
+"""The parts of the device checks that compare, move and name devices, one by one."""
+
+from __future__ import annotations
+
+from collections import OrderedDict, namedtuple
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+import torch
+
+from pytest_evalcheck.expectations.comparison import Raised, Tolerance
+from pytest_evalcheck.kinds.device.cost import _repeated
+from pytest_evalcheck.kinds.device.cpu_reference import ROUNDING, device_tolerance, lacks_dtype, mentions_device
+from pytest_evalcheck.kinds.device.placement import _without_outputs, move_to
+from pytest_evalcheck.kinds.device.relocation import Movable, move_error, with_index
+from pytest_evalcheck.kinds.registry import shipped
+
+Pair = namedtuple("Pair", "first second")
+
+
+@dataclass
+class Fields:
+    ids: Any
+    name: str = "x"
+
+
+class Unlike(Exception):
+    """An error with any text."""
+
+
+def raised(text: str) -> Raised:
+    return Raised(error=Unlike(text), where="update")
+
+
+class TestMoveTo:
+    def test_containers_keep_their_types_and_their_other_contents(self) -> None:
+        value = {
+            "pair": Pair(torch.ones(1), [torch.ones(2), 3]),
+            "ordered": OrderedDict(a=torch.ones(1)),
+            "fields": Fields(torch.ones(1)),
+            "tuple": (torch.ones(1), "text"),
+            "class": Fields,
+            "number": 7,
+        }
+        moved = move_to(value, "meta")
+        assert [type(part) for part in moved.values()] == [type(part) for part in value.values()]
+        tensors = [moved["pair"].first, moved["pair"].second[0], moved["ordered"]["a"], moved["fields"].ids]
+        assert {tensor.device.type for tensor in [*tensors, moved["tuple"][0]]} == {"meta"}
+        assert (moved["number"], moved["pair"].second[1], moved["tuple"][1], moved["class"]) == (7, 3, "text", Fields)
+        assert value["fields"].ids.device.type == "cpu"
+
+    def test_what_has_no_method_to_stays_itself(self) -> None:
+        class WithAttribute:
+            to = "not a method"
+
+        value = WithAttribute()
+        assert move_to(value, "meta") is value
+
+    def test_outputs_are_no_metric(self) -> None:
+        assert _without_outputs({"outputs": 1, "Accuracy": 2}) == {"Accuracy": 2}
+
+
+class TestErrors:
+    @pytest.mark.parametrize(
+        ("text", "dtype", "device"),
+        [
+            ("Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64.", True, True),
+            ("complex128 is not supported by MPS", True, True),
+            ("float8_e4m3fn: this device does not support it", True, True),
+            ("expected all tensors to be on the same device, cuda:0 and cpu", False, True),
+            ("it is on cuda:1", False, True),
+            ("devices differ", False, True),
+            ("the shapes differ", False, False),
+            ("deviceless", False, False),
+        ],
+    )
+    def test_are_told_apart_by_their_text(self, text: str, dtype: bool, device: bool) -> None:
+        assert (lacks_dtype(raised(text)), mentions_device(raised(text))) == (dtype, device)
+
+    def test_a_value_is_no_error(self) -> None:
+        assert not lacks_dtype("float64 MPS")
+        assert not mentions_device("cuda")
+
+
+class TestDifference:
+    """What is found wrong with a batch that was moved."""
+
+    @pytest.mark.parametrize(
+        ("moved", "original", "found"),
+        [
+            ([torch.ones(1)], (torch.ones(1),), "batch was a tuple and is a list"),
+            ((torch.ones(1),), [torch.ones(1)], "batch was a list and is a tuple"),
+            ({"a": 1, "b": 2}, {"b": 2, "a": 1}, "batch has the keys ['a', 'b'], not ['b', 'a']"),
+            ([1, 2], [1], "batch has 2 entries, not 1"),
+            ([1, 2], [1, 3], "batch[1] was 3 and is 2"),
+            ({"a": [1, 2]}, {"a": [1, 3]}, "batch['a'][1] was 3 and is 2"),
+            (Fields(1, "y"), Fields(1, "x"), "batch.name was 'x' and is 'y'"),
+            (Fields(1), Fields(1), ""),
+            ({"a": [torch.ones(2), "t"]}, {"a": [torch.ones(2), "t"]}, ""),
+            (torch.ones(1, device="meta"), torch.ones(1), "batch is on meta, not on cpu"),
+        ],
+    )
+    def test_names_the_place(self, moved: Any, original: Any, found: str) -> None:
+        assert move_error(lambda: moved, original, "cpu") == found
+
+    def test_numbers_are_compared_exactly(self) -> None:
+        assert move_error(lambda: torch.ones(1), torch.ones(1), "cpu") == ""
+        assert "batch" in move_error(lambda: torch.ones(1) + 1e-6, torch.ones(1), "cpu")
+
+    def test_an_error_is_what_is_wrong(self) -> None:
+        def move() -> None:
+            raise Unlike("it cannot be moved")
+
+        assert "it cannot be moved" in move_error(move, {}, "cpu")
+        thing = Movable(None, lambda device: None, lambda: None, lambda device: None, ())
+        assert thing.move("cpu") == ""
+        refuses = Movable(None, lambda device: move(), lambda: None, lambda device: None, ())
+        assert "it cannot be moved" in refuses.move("cpu")
+
+    def test_a_device_has_an_index_where_a_tensor_reports_one(self) -> None:
+        assert with_index("cpu") == "cpu"
+
+
+def test_only_rounding_is_allowed_on_a_simulated_device() -> None:
+    class Subject:
+        tolerance = Tolerance(rtol=0.1, atol=0.1)
+        ledger: Any = object()
+
+    simulated, real = Subject(), Subject()
+    real.ledger = None
+    assert device_tolerance(simulated) is ROUNDING  # type: ignore[arg-type]
+    assert device_tolerance(real) is Subject.tolerance  # type: ignore[arg-type]
+    assert (ROUNDING.rtol, ROUNDING.atol) == (1e-5, 1e-6)
+
+
+class TestRepeatedTransfers:
+    """One transfer of every tensor of a batch is what it takes to bring it to the device."""
+
+    @pytest.mark.parametrize(
+        ("shapes", "count"), [([], 0), ([(2,)], 0), ([(2,)] * 3, 2), ([(2,), (3,), (3,), (9,)], 1)]
+    )
+    def test_are_counted_by_their_shapes(self, shapes: list[tuple[int, ...]], count: int) -> None:
+        class Transfer:
+            def __init__(self, shape: tuple[int, ...]) -> None:
+                self.shape = shape
+
+        class Span:
+            transfers = [Transfer(shape) for shape in shapes]
+
+        batch = {"a": torch.ones(2), "b": [torch.ones(3)]}
+        assert _repeated(Span(), batch) == {"transfers": count}
+
+
+def test_one_accelerator_is_enough_for_all_checks_but_one() -> None:
+    needed = {made.code: made.accelerators for made in shipped() if made.accelerators}
+    assert needed == {**dict.fromkeys(("EC601", "EC602", "EC603", "EC604", "EC606", "EC607"), 1), "EC605": 2}

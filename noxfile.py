@@ -22,23 +22,22 @@ RELEASES = {
 }
 
 
-def _over_the_readmes(session: nox.Session, *releases: str) -> None:
-    """Install these releases before everything that the environment has which runs nox: that of the README's commands.
+def _over_the_readmes(session: nox.Session, *packages: str) -> dict[str, str]:
+    """Install these before everything that the environment has which runs nox: that of the README's commands.
 
-    Like ``--system-site-packages``, which a virtual environment made in another one takes from the system.
+    Like ``--system-site-packages``, which a virtual environment made in another one takes from the system. Returns the
+    versions of pytest and Hypothesis that were installed.
     """
     if find_spec("torch") is None:
         session.error("run nox in the environment of the README's second command: pip install -e '.[dev]'")
-    session.install("--upgrade", *releases)
+    session.install("--upgrade", *packages)
     find = "import sysconfig; print(sysconfig.get_path('purelib'))"
     own = Path(str(session.run("python", "-c", find, silent=True)).strip())
-    got = {
-        found.name: found.version for found in distributions(path=[str(own)]) if found.name in ("pytest", "hypothesis")
-    }
-    if got == {name: version(name) for name in got}:
-        session.skip(f"{got} are what the README's commands install: all tests ran with them")
     # addsitedir reads the .pth files there as well: this project is installed by one.
     (own / "the_readmes.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
+    return {
+        found.name: found.version for found in distributions(path=[str(own)]) if found.name in ("pytest", "hypothesis")
+    }
 
 
 @nox.session
@@ -54,7 +53,9 @@ def lint(session: nox.Session) -> None:
 @nox.parametrize("release", list(RELEASES))
 def releases(session: nox.Session, release: str) -> None:
     """Those tests with the oldest and the newest pytest and hypothesis."""
-    _over_the_readmes(session, *RELEASES[release])
+    got = _over_the_readmes(session, *RELEASES[release])
+    if got == {name: version(name) for name in got}:
+        session.skip(f"{got} are what the README's commands install: all tests ran with them")
     tests = [f"tests/{name}" for name in ABOUT_THEM]
     # With the oldest it is seen, too, that the planted bugs are found.
     tests += ["tests/test_gallery.py::test_a_bug_is_caught_by_its_check"] if release == "oldest" else []
@@ -76,8 +77,16 @@ def benchmarks(session: nox.Session) -> None:
     """Every benchmark on little data: it must end, and measure what it says. That of Composer needs its environment."""
     for path in sorted(Path("benchmarks").glob("*.py")):
         source = path.read_text(encoding="utf-8")
-        if '__name__ == "__main__"' in source and path.stem not in ("compare_outcomes", "composer_wrapper"):
+        apart = ("compare_outcomes", "composer_wrapper", "mutation")
+        if '__name__ == "__main__"' in source and path.stem not in apart:
             session.run("python", str(path), "--smoke", silent=True)
+
+
+@nox.session(default=False)
+def mutation(session: nox.Session) -> None:
+    """Mutation testing, which takes an hour or more: that a test fails when a line of the package is changed."""
+    _over_the_readmes(session, "cosmic-ray>=8.4,<9")
+    session.run("python", "benchmarks/mutation.py", *session.posargs)
 
 
 @nox.session

@@ -1,15 +1,21 @@
 """Whether the gallery is judged alike with every seed: what tests/test_gallery.py asks with one seed, with many.
 
     python benchmarks/gallery_seeds.py [--kinds loop,decoder] [--seeds 2,3,4] [--effort normal] [--part 1/2] [--smoke]
+    python benchmarks/gallery_seeds.py --finds-only --effort quick --seeds 0-199
 
 Prints each planted bug that its check missed, or that another check caught as well without being named, and each
 correct twin that a check took for broken: there should be none. For when a check, a strategy or a specimen changes.
 `--part 1/2` takes every second specimen from the first on, for two processes at once.
+
+With `--finds-only` it prints with how many seeds each bug was caught, that of the README too. What the canonical cases
+of its check catch needs no seed: they are tried first in every run, and are the same in all.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -20,8 +26,56 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from hypothesis import core
 
 import pytest_evalcheck as ec
-from fixtures.gallery.table import SPECIMENS, Specimen
+from fixtures.gallery.table import CHECKS, SPECIMENS, Specimen
+from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.effort import EFFORTS
+from pytest_evalcheck.engine.judging import judge
+from pytest_evalcheck.engine.runner import CellRunner
+from pytest_evalcheck.expectations.failures import CheckFailure
+from pytest_evalcheck.targets import device_spec
+
+
+def readme_bug() -> tuple[str, ec.Target]:
+    """The first example of the README, with the code of the check that it shows."""
+    text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    example, shown = re.search(r"```python\n(.*?)```", text, re.S), re.search(r"```text\n(EC\d+) ", text)
+    assert example
+    assert shown
+    names: dict[str, object] = {}
+    exec(compile(example[1], "README.md", "exec"), names)
+    (target,) = (value for value in names.values() if isinstance(value, ec.Target))
+    return shown[1], target
+
+
+def found_by_canonical_cases(code: str, bug: ec.Target) -> bool:
+    """Whether the canonical cases of a check catch a bug: nothing is drawn, and no seed matters."""
+    devices = device_spec.chosen(device_spec.parse("auto"), accelerators_only=bool(CHECKS[code].accelerators))
+    cells = (canonical_cell(code, bug, device) for device in devices)
+    return any(cell.outcome == "broken" and not cell.cause for cell in cells)
+
+
+def canonical_cell(code: str, bug: ec.Target, device: str) -> ec.Cell:
+    """The cell of a bug and a check of which the canonical cases alone are tried."""
+    spec = CellSpec(target=bug, check=CHECKS[code], device=device, where=bug.name, effort=EFFORTS["quick"], timeout=300)
+    runner = CellRunner(spec)
+    arguments = {"device": device_spec.torch_name(device)} if "device" in bug.arguments else {}
+    with contextlib.suppress(CheckFailure):  # it is in the state
+        for case in spec.canonical:
+            runner.attempt(case, arguments)
+    return judge(spec, runner.state)
+
+
+def print_finds(bugs: dict[str, tuple[str, ec.Target]], seeds: list[int], effort: str) -> None:
+    """With how many seeds each bug is caught by its check, where its canonical cases do not catch it."""
+    others = {name: bug for name, bug in bugs.items() if not found_by_canonical_cases(*bug)}
+    print(f"found by canonical cases: {len(bugs) - len(others)} of {len(bugs)}, with every seed", flush=True)
+    for name, (code, bug) in others.items():
+        missed = []
+        for seed in seeds:
+            core.global_force_seed = seed
+            if not ec.run(bug, "auto", select=code, effort=effort, timeout=300).of("broken"):
+                missed.append(seed)
+        print(f"  {name}: found with {len(seeds) - len(missed)} of {len(seeds)} seeds", *missed[:10], flush=True)
 
 
 def judged(specimen: Specimen, effort: str) -> Iterator[str]:
@@ -35,28 +89,14 @@ def judged(specimen: Specimen, effort: str) -> Iterator[str]:
         yield f"caught by {other.code} as well: {other.reason} {other.failure and other.failure.case}"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kinds", default=",".join(sorted({one.bug.kind for one in SPECIMENS})))
-    parser.add_argument("--seeds", default="2,3,4")
-    parser.add_argument("--effort", default="normal", choices=EFFORTS)
-    parser.add_argument("--part", default="1/1")
-    parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
-    asked = parser.parse_args()
-    if asked.smoke:
-        asked.kinds, asked.seeds, asked.effort = "metric", "2", "quick"
-    first, parts = map(int, asked.part.split("/"))
-    kinds = asked.kinds.split(",")
-    chosen = [one for one in SPECIMENS if one.bug.kind in kinds and not one.apart][first - 1 :: parts]
-    if asked.smoke:
-        chosen = chosen[:2]
+def print_judged(chosen: list[Specimen], seeds: list[int], effort: str) -> None:
+    """What is judged otherwise than the table of the gallery says, with every seed."""
     twins = {one.twin.name: one.twin for one in chosen}
-    warnings.simplefilter("ignore")
-    for seed in map(int, asked.seeds.split(",")):
+    for seed in seeds:
         core.global_force_seed = seed
-        found = [f"{one.code}-{one.bug.name} {wrong}" for one in chosen for wrong in judged(one, asked.effort)]
+        found = [f"{one.code}-{one.bug.name} {wrong}" for one in chosen for wrong in judged(one, effort)]
         for twin in twins.values():
-            broken = ec.run(twin, "auto", effort=asked.effort, timeout=300).of("broken")
+            broken = ec.run(twin, "auto", effort=effort, timeout=300).of("broken")
             found += [
                 f"{twin.name} is correct, but {cell.code}: {cell.reason} {cell.failure and cell.failure.case}"
                 for cell in broken
@@ -64,6 +104,38 @@ def main() -> None:
         for line in found:
             print(f"  {line}")
         print(f"seed {seed}: {len(chosen)} bugs, {len(twins)} twins, {len(found)} judged otherwise", flush=True)
+
+
+def numbers(text: str) -> list[int]:
+    """The numbers of ``2,3,4`` or ``0-199``."""
+    parts = [part.partition("-") for part in text.split(",")]
+    return [number for first, _, last in parts for number in range(int(first), int(last or first) + 1)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kinds", default=",".join(sorted({one.bug.kind for one in SPECIMENS})))
+    parser.add_argument("--seeds", type=numbers, default="2,3,4", help="such as 2,3,4 or 0-199")
+    parser.add_argument("--effort", default="normal", choices=EFFORTS)
+    parser.add_argument("--part", default="1/1")
+    parser.add_argument("--finds-only", action="store_true", help="nothing but whether each bug is caught by its check")
+    parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
+    asked = parser.parse_args()
+    if asked.smoke:
+        asked.kinds, asked.seeds, asked.effort = "metric", [2], "quick"
+    first, parts = map(int, asked.part.split("/"))
+    kinds = asked.kinds.split(",")
+    chosen = [one for one in SPECIMENS if one.bug.kind in kinds and not one.apart][first - 1 :: parts]
+    if asked.smoke:
+        chosen = chosen[:2]
+    warnings.simplefilter("ignore")
+    if asked.finds_only or asked.smoke:
+        bugs = {f"{one.code}-{one.bug.name}": (one.code, one.bug) for one in chosen}
+        if "metric" in kinds and first == 1:
+            bugs["the README"] = readme_bug()
+        print_finds(bugs, asked.seeds, asked.effort)
+    if not asked.finds_only:
+        print_judged(chosen, asked.seeds, asked.effort)
 
 
 if __name__ == "__main__":

@@ -35,7 +35,7 @@ def failure(made: Check) -> str:
     before = settings.get_current_profile_name()
     settings.load_profile("docs")
     try:
-        with patch.dict(EFFORTS, normal=replace(EFFORTS["normal"], seconds=300, shrink_seconds=300)):
+        with patch.dict(EFFORTS, normal=replace(EFFORTS["normal"], shrink_seconds=300)):
             cells = ec.run(specimen.bug, "auto", select=made.code, timeout=300).cells
     finally:
         settings.load_profile(before)

@@ -8,6 +8,7 @@ import itertools
 import json
 import locale
 import os
+import pickle
 import subprocess
 import sys
 import types
@@ -157,6 +158,29 @@ def test_what_is_used_does_not_change_the_fingerprint(tmp_path):
     before = fingerprint(module.score)
     module.score(1)
     assert fingerprint(module.score) == before
+
+
+def test_what_python_notes_in_a_class_does_not_change_the_fingerprint(tmp_path):
+    """`pickle` keeps the names of slots in a class, and who asks for annotations makes a mapping of them there."""
+    scorer = "class Score:\n    def __call__(self, d):\n        return 1.0\n"
+    module = project(tmp_path, scorer)
+    before = fingerprint(module.Score())
+    pickle.dumps(module.Score(), protocol=4)
+    assert "__slotnames__" in vars(module.Score)
+    assert fingerprint(module.Score()) == before
+    assert module.Score.__annotations__ == {}
+    assert "__annotations__" in vars(module.Score)
+    assert fingerprint(module.Score()) == before
+
+
+def test_what_was_computed_with_decimals_does_not_change_the_fingerprint(tmp_path):
+    scorer = "import decimal\ndef score(d):\n    return float(decimal.Decimal(1) / 3)\n"
+    module = project(tmp_path, scorer)
+    with put_back():
+        before = fingerprint(module.score)
+        module.score(1)
+        assert decimal.getcontext().flags[decimal.Inexact]
+        assert fingerprint(module.score) == before
 
 
 def test_comments_and_places_are_not_in_the_fingerprint(tmp_path):

@@ -61,6 +61,7 @@ _DERIVED = {
     "__static_attributes__",
     "__abstractmethods__",
     "_abc_impl",
+    "__slotnames__",  # pickle keeps it in the class of the first object that it meets
 }
 _MOST_NAMED = 5
 
@@ -369,6 +370,8 @@ class _Walk:
         self._items("bases", (type(thing), *thing.__bases__), name)
         for key, value in sorted(vars(thing).items()):
             if key in _DERIVED or (key.startswith("__") and _is_opaque(value)):
+                continue
+            if key == "__annotations__" and not value:  # made where somebody asks for those of a class without any
                 continue
             self.write(key)
             self.add(value, f"{name}.{key}")

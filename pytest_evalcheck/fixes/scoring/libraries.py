@@ -86,8 +86,8 @@ def settings() -> Iterator[str]:
     yield f"locale {locale.setlocale(locale.LC_ALL)}"
     # A library that is not imported has its usual settings, so only others count.
     decimal: Any = sys.modules.get("decimal")
-    if decimal is not None and str(decimal.getcontext()) != str(decimal.DefaultContext):
-        yield f"decimal {decimal.getcontext()!r}"
+    if decimal is not None and (context := _settings_of(decimal.getcontext())) != _settings_of(decimal.DefaultContext):
+        yield f"decimal {context}"
     numpy: Any = sys.modules.get("numpy")
     if hasattr(numpy, "geterr") and set(numpy.geterr().items()) != set(_USUAL_ERRORS.items()):
         yield f"numpy {sorted(numpy.geterr().items())}"
@@ -101,6 +101,13 @@ def settings() -> Iterator[str]:
         )
         if (found := " ".join(map(str, chosen))) != "torch.float32 cpu highest False":
             yield f"torch {found}"
+
+
+def _settings_of(context: Any) -> str:
+    """A context of the module decimal without its flags, which say what was computed with it."""
+    context = context.copy()
+    context.clear_flags()
+    return repr(context)
 
 
 _USUAL_ERRORS = {"divide": "warn", "over": "warn", "under": "ignore", "invalid": "warn"}

@@ -173,7 +173,11 @@ class _Run:
                 name, text, code = content
                 raise KeyboardInterrupt(text) if name == "KeyboardInterrupt" else pytest.exit.Exception(text, code)
             elif kind == "internal error":
-                raise RuntimeError(f"the process that runs the items ended in an error:\n{content[0]}")
+                if runner is None:
+                    raise RuntimeError(f"the process that runs the items ended in an error:\n{content[0]}")
+                # A target can break its process so that pytest itself fails there, as without memory.
+                self._blame("the process of the cell failed", content[0].strip().splitlines()[-1], "died", content[0])
+                return False
             elif kind == "teardown error":
                 self._report_failed_teardown(content[0])
 

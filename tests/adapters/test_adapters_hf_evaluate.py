@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -57,6 +59,29 @@ def test_ranks_are_merged_in_their_order(made: Callable[..., Any]) -> None:
     batches: list[list[list[int]]] = [[[1], [2, 3]], [[4]], [[5, 6]]]
     ranks = [fed(adapters.record("metric", made()), *shard) for shard in batches]
     assert ranks[0].merges["processes"](ranks) == {"Listing": [1, 2, 3, 4, 5, 6]}
+
+
+@pytest.mark.parametrize(
+    ("without", "place"), [(0, "_check_rendez_vous"), (1, "_check_all_processes_locks"), (2, "_check_all_processes_locks")]
+)
+def test_the_error_of_a_rank_without_data_does_not_depend_on_the_order_of_threads(
+    without: int, place: str, made: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = threading.Thread.start
+
+    def in_order(delays: list[float]) -> Callable[[threading.Thread], None]:
+        def start(thread: threading.Thread) -> None:
+            time.sleep(delays.pop(0) if delays else 0)
+            started(thread)
+
+        return start
+
+    for delays in ([], [0, 0.1, 0.1], [0, 0, 0.2], [0.1, 0.2, 0]):
+        ranks = [fed(adapters.record("metric", made()), *([] if rank == without else [[rank]])) for rank in range(3)]
+        monkeypatch.setattr(threading.Thread, "start", in_order(list(delays)))
+        with pytest.raises(ValueError, match="Expected to find locked file") as raised:
+            ranks[0].merges["processes"](ranks)
+        assert place in [entry.name for entry in raised.traceback]
 
 
 def test_merging_leaves_the_ranks_as_they_were(made: Callable[..., Any]) -> None:

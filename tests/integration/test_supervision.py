@@ -65,6 +65,26 @@ def test_sixty_hostile_targets_cost_one_cell_each(project: Project) -> None:
     every_cell_is_judged(between_honest_targets(project).spawn("--evalcheck", "--evalcheck-select=EC201", code=1))
 
 
+def test_an_error_of_pytest_in_the_process_of_a_cell_costs_this_cell(project: Project) -> None:
+    """As where a target has limited the memory of its process."""
+    project.write(
+        """
+        import pytest
+        def pytest_runtest_protocol(item):
+            if "breaks" in item.nodeid:
+                raise MemoryError("no memory is left")
+        """,
+        name="conftest.py",
+        header="",
+    )
+    project.write(*(CORRECT.replace("def mean", f"def {name}") for name in ("before", "breaks", "after")))
+    result = project.spawn("--evalcheck", "--evalcheck-select=EC201", code=1)
+    outcomes = {cell.target.partition("::")[2]: cell.outcome for cell in result.report.cells}
+    assert outcomes == {"before": "kept", "breaks": "broken", "after": "kept"}
+    assert "the process of the cell failed" in result.text
+    assert "MemoryError: no memory is left" in result.text
+
+
 def test_the_same_in_workers(project: Project) -> None:
     # A worker has other threads, so that it cannot know who interrupted it: such a session ends, and is not green.
     without = "interrupts_its_parent"

@@ -14,14 +14,16 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 from pytest_evalcheck.kinds.metric.subject import Metric
 
-_TIMEOUT = 3.0
-"""Seconds that a process of a distributed metric waits for another one; the default of evaluate is 100."""
+_PATIENCE = 100.0
+"""Seconds that a process of a distributed metric waits for another one: the default of evaluate."""
+_IN_VAIN = 0.3
+"""The same where a process has no data: it writes no file and takes no lock, however long the others wait."""
 
 
 def record(module: Any) -> Metric:
@@ -115,27 +117,36 @@ def _members(combined: Any) -> dict[str, Metric]:
 
 
 def _over_processes(ranks: Sequence[Metric]) -> Any:
-    """The value of process 0 when every rank is a process of one distributed experiment, here a thread."""
-    values: dict[int, Any] = {}
-    errors: list[Exception] = []
+    """The value of process 0 when every rank is a process of one distributed experiment, here a thread.
+
+    All processes have added their batches before any computes. In one machine's order of threads process 0 could
+    otherwise lock the file of a process that has not opened it yet, and the error would depend on who is first.
+
+    Raises:
+        Exception: that of the first process that has one.
+    """
+    sources = [rank.source for rank in ranks]
+    patience = _PATIENCE if all(batches for _, batches in sources) else _IN_VAIN
+    errors: dict[int, Exception] = {}
     with tempfile.TemporaryDirectory(prefix="evalcheck-", ignore_cleanup_errors=True) as folder:
-        shared = {"cache_dir": folder, "num_process": len(ranks), "timeout": _TIMEOUT}
-        first, _ = ranks[0].source
-        modules = [_new_like(first, process_id=i, **shared) for i in range(len(ranks))]
+        shared = {"cache_dir": folder, "num_process": len(ranks), "timeout": patience}
+        modules = [_new_like(sources[0][0], process_id=index, **shared) for index in range(len(ranks))]
 
-        def work(rank: int) -> None:
+        def add(index: int) -> None:
             try:
-                for batch in ranks[rank].source[1]:
-                    modules[rank].add_batch(**batch)
-                values[rank] = modules[rank].compute()
+                for batch in sources[index][1]:
+                    modules[index].add_batch(**batch)
             except Exception as error:  # raised in the thread of the caller below
-                errors.append(error)
+                errors[index] = error
 
-        threads = [threading.Thread(target=work, args=(rank,), daemon=True) for rank in range(len(ranks))]
-        for thread in threads:
+        threads = [threading.Thread(target=add, args=(index,), daemon=True) for index in range(len(ranks))]
+        for module, thread in zip(modules, threads, strict=True):
+            # Who looks whether a lock is held takes it for a moment: one second may pass there on a busy machine.
+            module._create_cache_file = partial(module._create_cache_file, timeout=_PATIENCE)
             thread.start()
         for thread in threads:
             thread.join()
-    if errors:
-        raise errors[0]
-    return values[0]
+        if errors:
+            raise errors[min(errors)]
+        # Process 0 reads the files of the others, which release their locks when they are asked for their values.
+        return [module.compute() for module in reversed(modules)][-1]

@@ -62,7 +62,8 @@ def test_ranks_are_merged_in_their_order(made: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("without", "place"), [(0, "_check_rendez_vous"), (1, "_check_all_processes_locks"), (2, "_check_all_processes_locks")]
+    ("without", "place"),
+    [(0, "_check_rendez_vous"), (1, "_check_all_processes_locks"), (2, "_check_all_processes_locks")],
 )
 def test_the_error_of_a_rank_without_data_does_not_depend_on_the_order_of_threads(
     without: int, place: str, made: Callable[..., Any], monkeypatch: pytest.MonkeyPatch

@@ -34,9 +34,8 @@ class Run:
     @property
     def counts(self) -> str:
         """``345 passed, 306 skipped``, as pytest's last line says it."""
-        return ", ".join(
-            re.findall(r"\d+ (?:passed|failed|skipped|errors?|xfailed)", self.output.strip().rpartition("\n")[2])
-        )
+        last = re.findall(r"^.* in \d+\.\d+s.*$", self.output, re.MULTILINE)[-1:]
+        return ", ".join(re.findall(r"\d+ (?:passed|failed|skipped|errors?|xfailed)", "".join(last)))
 
 
 def run(arguments: Sequence[str | Path], *, cwd: Path, **environment: str) -> Run:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
@@ -45,11 +46,12 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Blame the test that leaves something behind, not one of those that come after it."""
-    before = settings.default, _get_current_function_mode_stack()
+    before = settings.default, _get_current_function_mode_stack(), os._exit
     try:
         return (yield)
     finally:
-        after = settings.default, _get_current_function_mode_stack()
+        after = settings.default, _get_current_function_mode_stack(), os._exit
+        os._exit = before[2]
         torch.set_default_device(None) if after[1] != before[1] else None
         assert after == before, f"{item.nodeid} left behind {after} instead of {before}"
 

@@ -11,7 +11,8 @@ import pytest
 PACKAGE = Path(__file__).parent.parent / "pytest_evalcheck"
 
 LAYERS = (
-    ("errors", "devices", "fixes", "reports"),
+    ("errors", "live_objects"),
+    ("devices", "fixes", "reports"),
     ("expectations", "strategies", "upstream"),
     ("guard", "variants"),
     ("kinds",),

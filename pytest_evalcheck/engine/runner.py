@@ -35,6 +35,7 @@ from pytest_evalcheck.expectations.signature import signature_of
 from pytest_evalcheck.kinds.common.calling import format_exception_location
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.kinds.registry import kind_of
+from pytest_evalcheck.live_objects import new_objects_only
 from pytest_evalcheck.reports.results import Cell, Outcome
 from pytest_evalcheck.targets import device_spec
 from pytest_evalcheck.targets.target import KnownFailure
@@ -63,7 +64,7 @@ class CellRunner:
         usual = self.spec.target.timeout or self.spec.timeout or 0.0
         state.limit = usual * _FIRST
         try:
-            with time_limit(state.limit) as limit:
+            with new_objects_only(), time_limit(state.limit) as limit:
                 ready = preflight(self.spec.target, lambda device: self._subject(arguments, device), self.spec.device)
                 state.given = ready.given
                 if ready.problem is not None:

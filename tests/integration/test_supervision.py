@@ -85,6 +85,28 @@ def test_an_error_of_pytest_in_the_process_of_a_cell_costs_this_cell(project: Pr
     assert "MemoryError: no memory is left" in result.text
 
 
+def test_ranks_that_the_suite_forks_are_no_mistake_of_the_target(project: Project) -> None:
+    project.write(
+        """
+        @ec.metric(inputs=numbers)
+        def total(device):
+            import torch
+            import torch.distributed as dist
+
+            made = Mean()
+
+            def over_all():
+                sums = torch.tensor([made.total, float(made.count)])
+                dist.all_reduce(sums)
+                return float(sums[0] / sums[1])
+
+            return ec.Metric(update=made.update, compute=made.compute, reset=made.reset, synchronised=over_all)
+        """
+    )
+    result = project.spawn("--evalcheck", "--evalcheck-select=EC221", "-m", "distributed", "--evalcheck-effort=quick")
+    assert result.report.count("kept") == 1, result.text
+
+
 def test_the_same_in_workers(project: Project) -> None:
     # A worker has other threads, so that it cannot know who interrupted it: such a session ends, and is not green.
     without = "interrupts_its_parent"

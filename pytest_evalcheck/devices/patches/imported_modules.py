@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-from pytest_evalcheck.devices.live_objects import live_objects
 from pytest_evalcheck.devices.patches.patches import Patches
+from pytest_evalcheck.live_objects import all_objects, live_objects
 
 _ABOUT_DEVICES = {"accelerator", "cuda", "device_count", "is_built", "mps"}
 _COPIES_FUNCTIONS = "torch._dynamo"
@@ -22,6 +22,7 @@ def reset_lru_caches() -> None:
     """Clear every `functools` cache whose function asks for devices. Searches for new ones only after imports."""
     global _number_of_modules, _caches
     if len(sys.modules) != _number_of_modules:
+        all_objects()  # what is frozen is not listed
         caches = live_objects(lambda cls: cls is functools._lru_cache_wrapper)
         _caches = [cache for cache in caches if _asks_for_devices(getattr(cache, "__wrapped__", None))]
         _number_of_modules = len(sys.modules)

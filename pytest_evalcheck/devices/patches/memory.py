@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from pytest_evalcheck.devices.device_marks import MARK
-from pytest_evalcheck.devices.live_objects import live_objects
 from pytest_evalcheck.devices.state import Simulation
+from pytest_evalcheck.live_objects import live_objects
 
 TOTAL_BYTES = 16 * 2**30
 

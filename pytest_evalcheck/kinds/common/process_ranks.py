@@ -13,6 +13,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from pytest_evalcheck.expectations.failures import NotApplicable
+from pytest_evalcheck.kinds.common.forked_process import belongs_to_the_suite
 
 
 class RankError(RuntimeError):
@@ -81,6 +82,7 @@ def _work(call: Callable[[], Any], rank: int, world: int, rendezvous: str, pipe:
     import torch
     import torch.distributed as dist
 
+    belongs_to_the_suite()
     torch.set_num_threads(1)  # the pool of threads did not survive the fork
     try:
         dist.init_process_group(

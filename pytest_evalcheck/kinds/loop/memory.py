@@ -6,10 +6,11 @@ import gc
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from pytest_evalcheck.kinds.common.tensors import each_tensor
+from pytest_evalcheck.live_objects import all_objects, live_objects, new_objects_only
 
 MESSAGE = (
     "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 8.00 GiB of which 1.00 GiB is free."
@@ -62,21 +63,14 @@ class RetainedTensors:
         self._outputs: list[list[Any]] = []
         """Per forward pass weak references to the storages of its outputs."""
         self._saved: list[Any] = []
-        self._frozen = False
+        self._stack = ExitStack()
 
     def __enter__(self) -> RetainedTensors:
-        self._frozen = not gc.get_freeze_count()  # objects that other code has frozen must stay frozen
-        if self._frozen:
-            gc.freeze()
+        self._stack.enter_context(new_objects_only())
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._unfreeze()
-
-    def _unfreeze(self) -> None:
-        if self._frozen:
-            gc.unfreeze()
-        self._frozen = False
+        self._stack.close()
 
     @contextmanager
     def watch(self, model: Any) -> Iterator[None]:
@@ -119,8 +113,6 @@ class RetainedTensors:
         """
         import torch
 
-        from pytest_evalcheck.devices.live_objects import live_objects
-
         def count(collect: bool) -> list[int]:
             counts = []
             for _ in range(3):
@@ -131,7 +123,7 @@ class RetainedTensors:
             return counts if counts[0] < counts[1] < counts[2] else []
 
         if count(False) and count(True):
-            self._unfreeze()
+            all_objects()
             return count(True)
         return []
 
@@ -141,7 +133,7 @@ class RetainedTensors:
             if (count := alive()) <= allowed:
                 break
             if unfreeze:
-                self._unfreeze()
+                all_objects()
             gc.collect()
             count = alive()
         return count

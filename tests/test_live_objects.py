@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import gc
+import sys
+import threading
+import time
+from collections.abc import Callable
+
+import pytest
+
+from pytest_evalcheck.live_objects import all_objects, live_objects, new_objects_only
+
+
+class Tracked:
+    pass
+
+
+def test_objects_are_found_by_their_type() -> None:
+    kept = [Tracked() for _ in range(3)]
+    assert {id(item) for item in live_objects(lambda cls: cls is Tracked)} == {id(item) for item in kept}
+
+
+def waits() -> int:
+    time.sleep(0.0005)  # like asking the workers of a pool: others run meanwhile
+    return 1
+
+
+@pytest.mark.parametrize(("each", "count"), [(waits, 40), (int, 20_000)], ids=["waits", "computes"])
+def test_threads_that_build_tuples_go_on(each: Callable[[], int], count: int) -> None:
+    """While a list of all objects lives, CPython cannot resize a tuple that another thread is building."""
+    errors: list[BaseException] = []
+    stop = threading.Event()
+
+    def build() -> None:
+        while not stop.is_set():
+            try:
+                tuple(each() for _ in range(count))
+            except SystemError as error:
+                errors.append(error)
+
+    threads = [threading.Thread(target=build) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    interval = sys.getswitchinterval()
+    try:
+        for _ in range(10):
+            live_objects(lambda cls: cls is Tracked)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+    assert not errors
+    assert sys.getswitchinterval() == interval
+
+
+def test_the_collector_goes_through_new_objects_alone() -> None:
+    old = Tracked()
+    with new_objects_only():
+        new = Tracked()
+        assert gc.get_freeze_count()
+        assert live_objects(lambda cls: cls is Tracked) == [new]
+        with new_objects_only():
+            pass
+        assert gc.get_freeze_count(), "the outer one goes on"
+        all_objects()
+        assert not gc.get_freeze_count()
+        assert set(live_objects(lambda cls: cls is Tracked)) == {old, new}
+    assert not gc.get_freeze_count()
+
+
+def test_what_others_have_frozen_stays_frozen() -> None:
+    gc.freeze()
+    try:
+        with new_objects_only():
+            all_objects()
+        assert gc.get_freeze_count()
+    finally:
+        gc.unfreeze()

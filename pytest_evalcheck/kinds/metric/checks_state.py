@@ -9,7 +9,7 @@ from pytest_evalcheck.expectations.comparison import EXACT, Raised
 from pytest_evalcheck.expectations.failures import expect, inconclusive, not_offered
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.common.tensors import count_tensors, detached, overwrite
+from pytest_evalcheck.kinds.common.tensors import count_tensors, detached, overwrite, overwrite_result
 from pytest_evalcheck.kinds.metric.cases import Rejected, Stream
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments
@@ -114,7 +114,7 @@ def writing_into_a_result_does_not_change_the_next_one(metric: MetricSubject, ca
     if not count_tensors(first) and not isinstance(first, (dict, list)) and not hasattr(first, "ndim"):
         inconclusive("the result is a plain number, which nothing can write into")
         return
-    overwrite(first)
+    overwrite_result(first)
     second = detached(untouched.compute())
     if isinstance(second, Raised):
         inconclusive(f"there is no second result, see EC205: {second}")

@@ -27,6 +27,8 @@ MISDESCRIBED = "misdescribed"
 
 _SIZES = (4, 3, 2)
 """Numbers of samples that are tried one after the other: some targets refuse some of them."""
+_VARIED = 8
+"""Of so many samples some must differ: with one sample alone no order, no split and no row can be mixed up."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,11 @@ def _plain_call(
         odd = next((row for row in rows if not is_plain(row)), None)
         if odd is not None:
             raise not_plain(repr(odd))
+        varied = target.inputs.distinct is not None or len({repr(row) for row in target.inputs.fixed(_VARIED)}) > 1
+        if not varied:
+            raise TargetError(
+                "the inputs draw the same sample every time", actual=show(rows[0])[:160], expected="samples that differ"
+            )
         shown = f"{len(rows)} samples of {target.inputs.name}: {show(rows)[:160]}"
         with recorded_calls() as calls, isolated_process(), device_spec.on(device):
             return _problem(target, subject.plain_result(rows)), (shown, *calls)

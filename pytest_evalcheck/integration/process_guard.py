@@ -22,6 +22,9 @@ _MODULES = (
 )
 """Modules of the standard library on which everything else is built."""
 
+_HARMLESS = {*sys.stdlib_module_names, "hypothesis", "numpy", "pytest_evalcheck", "torch"}
+"""Packages that leave the streams of the process alone when they are imported."""
+
 _MISSING = object()
 
 
@@ -51,7 +54,8 @@ class ProcessGuard:
     def restore(self) -> list[str]:
         """Undo what was changed and name it; empty where the process is as it was."""
         builtins.__dict__.update(self._builtins)  # first: everything below needs them
-        imported = len(sys.modules) > len(self._loaded)
+        # A library may replace the streams while it is imported; what every cell needs does not.
+        imported = bool({name.partition(".")[0] for name in sys.modules.keys() - self._loaded.keys()} - _HARMLESS)
         changed: list[str] = []
         removed = self._loaded.keys() - sys.modules.keys()
         if removed & {*_MODULES, "torch"}:

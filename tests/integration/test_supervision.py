@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 from target_files import BROKEN, CORRECT
 
-from fixtures.gallery.hostile import HOSTILE
-from fixtures.gallery.hostile_process import HOSTILE_PROCESS
+from fixtures.gallery.hostile_process import HOSTILE_PROCESS, session_source
 from pytest_evalcheck.testing import Project, Result
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,21 +30,7 @@ def names() -> list[str]:
 
 def between_honest_targets(project: Project, *without: str) -> Project:
     """All hostile targets, with honest ones before, between and after them."""
-    lines = [
-        "from fixtures.gallery import hostile, hostile_process as h",
-        "from fixtures.gallery.metrics_plain import RunningSum",
-    ]
-    for index, name in enumerate(name for name in names() if name not in without):
-        lines += [f"{name} = h.{name}"]
-        if index % 6 == 0:
-            lines += [
-                f"@ec.metric(inputs=es.values())\ndef honest_{index}(device):\n"
-                "    made = RunningSum()\n"
-                "    return ec.Metric(update=made.update, compute=made.compute, reset=made.reset)"
-            ]
-    few = [hostile.target.name for hostile in HOSTILE if hostile.check == "EC201"][:8]
-    lines += [f"hostile_{name} = hostile.{name}" for name in few]
-    return project.write("\n".join(lines) + "\n")
+    return project.write(session_source(*without), header="")
 
 
 def every_cell_is_judged(result: Result, *without: str) -> None:

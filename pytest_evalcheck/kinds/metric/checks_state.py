@@ -106,15 +106,16 @@ def writing_into_a_result_does_not_change_the_next_one(metric: MetricSubject, ca
     """
     # Both are computed equally often: whether compute() changes the value is checked by EC205.
     live, untouched = metric.fresh().update(*case.cut), metric.fresh().update(*case.cut)
-    first = live.compute()
-    untouched.compute()
+    first, of_another = live.compute(), untouched.compute()
     if isinstance(first, Raised):
         inconclusive(str(first))
         return
     if not count_tensors(first) and not isinstance(first, (dict, list)) and not hasattr(first, "ndim"):
         inconclusive("the result is a plain number, which nothing can write into")
         return
+    before = detached(of_another)
     overwrite_result(first)
+    expect(of_another).equals(before, about="a result of another metric after the caller wrote into a result")
     second = detached(untouched.compute())
     if isinstance(second, Raised):
         inconclusive(f"there is no second result, see EC205: {second}")

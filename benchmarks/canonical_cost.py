@@ -1,7 +1,7 @@
 """What the plain call and the canonical cases cost: the main job with and without them, side by side, in CPU seconds.
 
 ``python benchmarks/canonical_cost.py`` runs the main job at quick effort both ways at once, on two processors. Without
-them as many cases are tried: all of them are drawn. ``--smoke`` runs one file.
+them as many cases are tried: all of them are drawn. ``--every 4`` runs every fourth file, ``--smoke`` one.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from main_job import SMOKE, Job, run
+from main_job import SMOKE, TARGETS, Job, run
 
 
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="one file of targets")
-    files = SMOKE if parser.parse_args().smoke else ()
+    parser.add_argument("--every", type=int, default=1, help="run every n-th file of targets")
+    given = parser.parse_args()
+    files = SMOKE if given.smoke else [path.name for path in sorted(TARGETS.glob("evalcheck_*.py"))][:: given.every]
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(2) as pool:
 
         def job(way: str) -> tuple[Job, int]:

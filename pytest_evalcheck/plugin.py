@@ -127,7 +127,6 @@ def pytest_configure(config: pytest.Config) -> None:
 
         session = EvalcheckSession.of(config)
         if config.pluginmanager.register(session, "pytest_evalcheck_session") is None:
-            session.pytest_unconfigure()
             raise pytest.UsageError("-p no:pytest_evalcheck_session takes out what --evalcheck asks for")
         config.pluginmanager.register(Supervision(session), "pytest_evalcheck_supervision")
         for plugin in resuming.plugins(config, session):

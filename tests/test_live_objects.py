@@ -38,17 +38,15 @@ def test_threads_that_build_tuples_go_on(each: Callable[[], int], count: int) ->
             except SystemError as error:
                 errors.append(error)
 
-    threads = [threading.Thread(target=build) for _ in range(2)]
-    for thread in threads:
-        thread.start()
+    thread = threading.Thread(target=build)
+    thread.start()
     interval = sys.getswitchinterval()
     try:
-        for _ in range(10):
+        for _ in range(5):
             live_objects(lambda cls: cls is Tracked)
     finally:
         stop.set()
-        for thread in threads:
-            thread.join()
+        thread.join()
     assert not errors
     assert sys.getswitchinterval() == interval
 

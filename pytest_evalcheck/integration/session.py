@@ -78,11 +78,8 @@ class EvalcheckSession:
             guard.install()
             made._until_the_end.callback(guard.remove)
         made._made = made._until_the_end.enter_context(noting())
+        config.add_cleanup(made._until_the_end.close)  # also where a hook takes this plugin out
         return made
-
-    def pytest_unconfigure(self) -> None:
-        """Give back what was taken for the time of the run."""
-        self._until_the_end.close()
 
     @property
     def works(self) -> bool:

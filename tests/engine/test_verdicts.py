@@ -210,6 +210,38 @@ class TestKnownFailures:
         assert only(ec.run(twice, select="EC201")).outcome == "broken"
 
 
+class TestControls:
+    """A control is kept where one case shows the difference; a case that does not is no failure."""
+
+    def judged(self, honest_after: int) -> ec.Cell:
+        built = [0]
+
+        class Late(Mean):
+            def __init__(self) -> None:
+                super().__init__()
+                built[0] += 1
+                self.honest = built[0] > honest_after
+
+            def compute(self) -> Any:
+                return super().compute() if self.honest else 0.5
+
+        made = es.samples(
+            st.integers(0, 9),
+            collate=lambda rows: ([float(row) for row in rows],),
+            name="numbers",
+            wrong=lambda row: row + 1,
+            contrast=(1, 2),
+        )
+        late = ec.metric(inputs=made)(lambda: ec.Metric.of(Late()))
+        return only(ec.run(late, select="EC218", effort="quick"))
+
+    def test_a_later_case_may_show_it(self) -> None:
+        assert self.judged(honest_after=4).outcome == "kept"
+
+    def test_no_case_shows_it(self) -> None:
+        assert self.judged(honest_after=10**6).outcome == "broken"
+
+
 class TestPlainCall:
     @pytest.mark.parametrize("value", [None, {}, [], "", "ok", float("nan"), {"a": None}, [float("nan")]])
     def test_a_value_that_is_none_is_one_error(self, value: Any) -> None:

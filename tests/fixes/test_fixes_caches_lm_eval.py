@@ -256,6 +256,21 @@ def test_lm_evals_own_evaluation_runs_it_and_scores_choices_with_it(tmp_path, mo
     torch.testing.assert_close(*(torch.tensor([[r[0][0] for r in d] for d in each[1]]) for each in results))
 
 
+def test_without_a_length_the_most_of_the_model_are_generated(tmp_path):
+    from pytest_evalcheck.fixes.caches import TorchtuneLM
+
+    class Short(TorchtuneLM):
+        max_gen_toks = 4
+
+    model = bytes_model()
+    with torch.no_grad():
+        model.output.weight[257] = 0  # never at its end
+    context, mask = Short(model, tokenizer(tmp_path)).tok_batch_encode(["abc", "d"])
+    found = Short(model, tokenizer(tmp_path))._model_generate(context, attention_mask=mask)
+    assert found.shape == (2, context.shape[1] + 4)
+    assert torch.equal(found[:, : context.shape[1]], context)
+
+
 def test_sampling_is_refused_for_torchtune(tmp_path):
     from pytest_evalcheck.fixes.caches import TorchtuneLM
 

@@ -10,8 +10,9 @@ import torch
 
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, TargetError
 from pytest_evalcheck.kinds.loop import checks_variants
-from pytest_evalcheck.kinds.loop.record import Evaluated
+from pytest_evalcheck.kinds.loop.record import Evaluated, Loop
 from pytest_evalcheck.kinds.loop.subject import (
+    LoopRun,
     _describe,
     comparable,
     counts_non_finite,
@@ -48,6 +49,18 @@ def test_eight_items_are_shown(count: int, text: str) -> None:
 )
 def test_samples_that_are_not_counted_once_are_named(ids: list[int], problems: list[str]) -> None:
     assert miscounted(ids, 3) == problems
+
+
+def test_a_call_starts_from_the_same_random_numbers_unless_it_is_in_the_middle_of_training() -> None:
+    run = LoopRun(Loop(evaluate=lambda data: {}), lambda size: size)
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first, second = (run.attempt("evaluate()", lambda: torch.rand(3).tolist()) for _ in range(2))
+    assert first == second
+    assert torch.equal(torch.get_rng_state(), before)
+    third, fourth = (run.attempt("evaluate()", lambda: torch.rand(3).tolist(), reseed=False) for _ in range(2))
+    assert third != fourth
+    assert not torch.equal(torch.get_rng_state(), before)
 
 
 def test_records_are_compared_by_their_ids() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,6 +27,7 @@ class TargetFactory:
         self._target = target
         self._pristine: dict[Any, Any] = {}
         """By the device that it was built on."""
+        self._last: Any = None
         self.adapted: Any = None
         """The object of a library that an adapter has described last; None for a record that its author has written."""
 
@@ -33,7 +35,7 @@ class TargetFactory:
         """A new record. A target that is built once a cell is copied, and its original never used."""
         kind = self._target.kind
         if self._target.fresh == "example":
-            return self._adapt(self._make(arguments))
+            return self._adapt(self._another(arguments))
         device = arguments.get("device")
         if device not in self._pristine:
             self._pristine[device] = self._make(arguments)
@@ -47,6 +49,20 @@ class TargetFactory:
                 cause="factory",
             )
         return self._adapt(copy.deepcopy(pristine))
+
+    def _another(self, arguments: Mapping[str, Any]) -> Any:
+        made = self._make(arguments)
+        if not kind_of(self._target.kind).accumulates or not hasattr(made, "update"):
+            return made
+        if made is self._last:
+            raise TargetError(
+                "the factory returns the same object every time",
+                actual=f"the same {type(made).__name__} for every example, with what the last one fed it",
+                expected="a new one: create it inside the factory",
+                cause="factory",
+            )
+        self._last = made
+        return made
 
     def _adapt(self, made: Any) -> Any:
         spec = kind_of(self._target.kind)
@@ -75,5 +91,13 @@ class TargetFactory:
                 "the factory raised an error",
                 actual=format_exception_location(error, self._target.file),
                 expected=f"a {self._target.kind}",
+                detail=self._remedy(error),
                 cause="factory",
             ) from error
+
+    def _remedy(self, error: BaseException) -> str:
+        if isinstance(error, ModuleNotFoundError) and error.name:
+            return f"Where it may be missing, name what the target needs: requires=({error.name.partition('.')[0]!r},)."
+        if "device" not in self._target.arguments and re.search(r"\b(cuda|nvidia|mps|xpu)\b", str(error), re.I):
+            return "A factory with the argument device is given the device of the run: `def target(device): ...`."
+        return ""

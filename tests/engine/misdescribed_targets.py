@@ -392,7 +392,7 @@ LOOPS = [
                 return {"accuracy": right / len(data)}
             return ec.Loop(evaluate=evaluate, model=model)
         """,
-        ("the collate(rows=list of", "dict", "return a tuple"),
+        ("the collate(rows=[", "-> {x: float32[2, 3], y: int64[2]}", "return a tuple"),
     ),
     Mistake(
         "evaluate takes no data",

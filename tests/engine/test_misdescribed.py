@@ -13,17 +13,6 @@ import pytest_evalcheck as ec
 from fixtures.gallery.table import SPECIMENS
 from pytest_evalcheck.engine.preflight import MISDESCRIBED
 
-PENDING = {
-    "labels are floats": "the remedy: labels of int64",
-    "a module that is not installed": "the remedy: requires=",
-    "the factory returns the same object every time": "one error: it is several broken checks",
-    "CUDA is written into the factory": "the remedy: the argument device of the factory",
-    "responses and documents are swapped": "the remedy: to exchange the two arguments",
-    "a scorer of one document": "what score must return",
-    "the loop reads a tuple where collate gives a dict": "what the collate was given and has returned",
-}
-"""By name of the mistake, what its error still lacks."""
-
 
 def target(folder, source):
     path = folder / "evalcheck_written.py"
@@ -46,9 +35,7 @@ def text_of(cell):
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
-def test_a_mistake_of_description_is_one_error_with_the_facts(mistake, tmp_path, request):
-    if mistake.name in PENDING:
-        request.applymarker(pytest.mark.xfail(reason=PENDING[mistake.name], strict=True))
+def test_a_mistake_of_description_is_one_error_with_the_facts(mistake, tmp_path):
     made = target(tmp_path, mistake.source)
     if made.problems:  # said when the target is collected
         text = "\n".join(made.problems)

@@ -33,10 +33,12 @@ def note_call(where: str, call: Callable[..., Any], args: tuple[Any, ...], kwarg
 
 
 def note_result(result: Any) -> None:
-    """Record what the last call returned."""
-    calls = _calls.get()
-    if calls and " -> " not in calls[-1]:
-        calls[-1] += f" -> {describe_value(result)}"
+    """Record what the last call returned that has not returned yet."""
+    calls = _calls.get() or []
+    for index in reversed(range(len(calls))):
+        if " -> " not in calls[index]:
+            calls[index] += f" -> {describe_value(result)}"
+            return
 
 
 def describe_value(value: Any, depth: int = 0) -> str:

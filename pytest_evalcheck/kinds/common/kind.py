@@ -44,6 +44,8 @@ class KindSpec:
     adapters: Mapping[str, str] = field(default_factory=dict)
     """From the qualified name of a class to the module whose ``record(made)`` describes its objects."""
     tolerance: Tolerance = field(default_factory=Tolerance)
+    accumulates: bool = False
+    """Whether its objects hold what they were fed with, so that each of them must be a new one."""
     copyable: bool = True
     """Whether a record can be copied. One of callables around a model cannot: its copy would use the original."""
     options: Mapping[str, KindOption] = field(default_factory=dict)

@@ -7,7 +7,7 @@ import numbers
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised, plain, show
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
+from pytest_evalcheck.kinds.common.call_facts import note_call, note_result
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.process_state import restored_settings, same_random_numbers
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
@@ -67,6 +68,26 @@ class LoopRun:
         return result
 
 
+class _NotedCollate:
+    """Notes what the collate is first given, and what it returns. A class: a loader may send it to its workers."""
+
+    def __init__(self, collate: Callable[[Any], Any]) -> None:
+        self.collate, self.noted = collate, False
+
+    def __call__(self, rows: Any) -> Any:
+        first, self.noted = not self.noted, True
+        if first:
+            note_call("the collate", _collate, (rows,), {})
+        batch = self.collate(rows)
+        if first:
+            note_result(batch)
+        return batch
+
+
+def _collate(rows: Any) -> None:
+    """What a collate takes, by the name that every user gives it."""
+
+
 @dataclass(frozen=True)
 class LoopSubject(Subject):
     """The loop under test: new ones on demand, and the data to evaluate."""
@@ -112,7 +133,16 @@ class LoopSubject(Subject):
 
     def plain_result(self, rows: Rows) -> Any:
         """The numbers of a new loop in its default configuration, or the error."""
-        return self.numbers(rows)
+        return self._numbers(self.fresh().evaluate(LoopData(list(rows), _NotedCollate(self.inputs.collate))))
+
+    def remedies(self, rows: Rows) -> Iterator[tuple[str, Callable[[], Any]]]:
+        """A tuple in place of a mapping from the collate."""
+        if isinstance(self.inputs.collate(list(rows)), Mapping):
+            data = LoopData(list(rows), lambda part: tuple(self.inputs.collate(part).values()))
+            yield (
+                "the collate gives a mapping: read it by name, or return a tuple from it",
+                lambda: self._numbers(self.fresh().evaluate(data)),
+            )
 
     def evaluate(self, rows: Rows, **config: Any) -> Any:
         """The result of a new loop for these samples, as `Evaluated`, or the error."""
@@ -120,7 +150,9 @@ class LoopSubject(Subject):
 
     def numbers(self, rows: Rows, **config: Any) -> Any:
         """The numbers of a new loop by name, or the error."""
-        result = self.evaluate(rows, **config)
+        return self._numbers(self.evaluate(rows, **config))
+
+    def _numbers(self, result: Any) -> Any:
         numbers = result if isinstance(result, Raised) else dict(result.numbers)
         note_value(numbers)
         return numbers

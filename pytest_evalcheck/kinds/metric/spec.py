@@ -12,6 +12,7 @@ SPEC = KindSpec(
     name="metric",
     record=Metric,
     subject=MetricSubject,
+    accumulates=True,
     checks=(f"{_ROOM}.checks_streams", f"{_ROOM}.checks_state", f"{_ROOM}.checks_precision"),
     example="multiclass(classes=5)",
     expected="an ec.Metric, or an object of torchmetrics or Hugging Face evaluate",

@@ -19,6 +19,15 @@ from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.common.tensors import detached, place
 from pytest_evalcheck.strategies.samples import Arguments, Bulk
 
+_CONVERSIONS = {
+    "long": "`.long()`, which gives int64",
+    "float": "`.float()`, which gives float32",
+    "tolist": "`.tolist()`",
+    "numpy": "`.numpy()`",
+}
+"""Methods of tensors by which the arguments of a call may become what it takes."""
+_ORDINALS = ("first", "second", "third", "fourth", *["last"] * 8)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
@@ -205,7 +214,8 @@ class MetricSubject(Subject):
         return self.fresh().update(*batches).compute()
 
     def plain_result(self, rows: Rows) -> Any:
-        """The value of a new metric after one batch, or the error."""
+        """The value of a new metric after one batch, or the error; two are built, as every check builds several."""
+        self.build()
         return self.value([rows])
 
     def remedies(self, rows: Rows) -> Iterator[tuple[str, Callable[[], Any]]]:
@@ -219,10 +229,15 @@ class MetricSubject(Subject):
         if len(args) == 2:
             yield "exchange the two arguments: `return targets, predictions`", partial(value, *args[::-1])
         if args or kwargs:
-            for name in ("long", "float", "tolist", "numpy"):
+            for name, text in _CONVERSIONS.items():
                 changed = [getattr(a, name)() if hasattr(a, name) else a for a in args]
                 named = {key: getattr(a, name)() if hasattr(a, name) else a for key, a in kwargs.items()}
-                yield f"convert the arguments: `.{name}()`", partial(value, *changed, **named)
+                yield f"convert the arguments: {text}", partial(value, *changed, **named)
+            for index in range(len(args)) if len(args) > 1 else ():
+                for name, text in _CONVERSIONS.items():
+                    if hasattr(args[index], name):
+                        changed = [getattr(a, name)() if i == index else a for i, a in enumerate(args)]
+                        yield f"convert the {_ORDINALS[index]} argument: {text}", partial(value, *changed, **kwargs)
         if len(args) == 1 and isinstance(args[0], (tuple, list)):
             yield "return the arguments themselves, not one tuple of them in a tuple", partial(value, *args[0])
         if kwargs:

@@ -187,6 +187,17 @@ class ScorerSubject(Subject):
         """The scores of a new scorer, or the error."""
         return self.scores(rows)
 
+    def remedies(self, rows: Rows) -> Iterator[tuple[str, Callable[[], Any]]]:
+        """Arguments in the other order, and one document at a time."""
+        responses, documents = self.collate(rows)
+        score = self.build().score
+        yield "exchange the two arguments: `score(responses, documents)`", lambda: self.run(score, documents, responses)
+
+        def one_by_one() -> Any:
+            return self.run(lambda all_own, all_rows: list(map(score, all_own, all_rows)), responses, documents)
+
+        yield "it is given all documents at once and returns a list, one score a document", one_by_one
+
     def run(self, score: Score, responses: Any, documents: Any) -> Any:
         """The scores as a list, or the error; from the same random numbers every time."""
         with restored_settings(), same_random_numbers():

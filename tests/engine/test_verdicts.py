@@ -13,6 +13,9 @@ from hypothesis import strategies as st
 import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.engine import preflight
+from pytest_evalcheck.expectations.failures import NotApplicable
+from pytest_evalcheck.kinds.metric.cases import Stream
+from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
 numbers = es.samples(st.integers(0, 9), collate=lambda rows: ([float(row) for row in rows],), name="numbers")
 
@@ -203,11 +206,36 @@ class TestKnownFailures:
         cell = only(ec.run(target(MeanOfMeans, known_failures={"EC201": entry}), select="EC201"))
         assert (cell.outcome, cell.cause) == ("broken", "stale known failure")
 
+    def test_the_first_of_two_stale_entries_is_named(self) -> None:
+        entries = tuple(ec.KnownFailure(f"why {number}", see=f"a/b#{number}") for number in (1, 2))
+        cell = only(ec.run(target(Mean, known_failures={"EC201": entries}), select="EC201"))
+        assert (cell.outcome, cell.cause) == ("broken", "stale known failure")
+        assert cell.failure is not None
+        assert "why 1" in str(cell.failure), cell.failure
+
+    def test_a_case_that_is_not_plain_is_an_error(self) -> None:
+        entry = ec.KnownFailure("a mean of means", example={"samples": [object(), 2], "batches": [[0], [1]]})
+        cell = only(ec.run(target(MeanOfMeans, known_failures={"EC201": entry}), select="EC201"))
+        assert (cell.outcome, "is not plain Python" in cell.reason) == ("broken", True), cell.reason
+
     def test_an_entry_without_a_case_covers_one_signature(self) -> None:
         entry = ec.KnownFailure("a mean of means")
         assert only(ec.run(target(MeanOfMeans, known_failures={"EC201": entry}), select="EC201")).outcome == "known"
         twice = target(self.Twice, known_failures={"EC201": entry}, examples=[[7, 1, 2]])
         assert only(ec.run(twice, select="EC201")).outcome == "broken"
+
+
+class TestWhatIsNotOffered:
+    def test_cases_that_a_target_does_not_offer_take_nothing_from_the_others(self) -> None:
+        @ec.check("ACME901")
+        def some_lengths_alone(metric: MetricSubject, case: Stream) -> None:
+            """Batches of an even number of samples have a value."""
+            if len(case.samples) % 2:
+                raise NotApplicable("an odd number of samples")
+            ec.expect(metric.value([case.samples])).holds(True, about="it has a value")
+
+        cell = only(ec.run(target(Mean, extra_checks=[some_lengths_alone]), select="ACME901", effort="quick"))
+        assert cell.outcome == "kept", cell.reason
 
 
 class TestControls:

@@ -120,3 +120,13 @@ def test_ids_are_counted_at_the_first_embedding() -> None:
     assert read == [3, 1]
     with counting_tokens_read(torch.nn.Linear(2, 2)) as read:
         assert read == []
+
+
+@pytest.mark.parametrize(("capacity", "spare", "length"), [(None, 4, 20), (10, 4, 6), (10, 0, 10), (3, 4, 1)])
+def test_prompts_leave_room_in_the_cache(capacity: int | None, spare: int, length: int) -> None:
+    class Bounded(Growing):
+        def more(self) -> dict[str, Any]:
+            return {**super().more(), "capacity": capacity}
+
+    decoder = DecoderUnderTest(Bounded().record(), "cpu", Tolerance(rtol=1e-4, atol=1e-3), last_precision=True)
+    assert [len(row) for row in decoder.truncate([list(range(20))], spare)] == [length]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict, namedtuple
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
 
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance
+from pytest_evalcheck.kinds.device import placement
 from pytest_evalcheck.kinds.device.cost import _repeated
 from pytest_evalcheck.kinds.device.cpu_reference import ROUNDING, device_tolerance, lacks_dtype, mentions_device
 from pytest_evalcheck.kinds.device.placement import _without_outputs, move_to
@@ -155,3 +157,24 @@ class TestRepeatedTransfers:
 def test_one_accelerator_is_enough_for_all_checks_but_one() -> None:
     needed = {made.code: made.accelerators for made in shipped() if made.accelerators}
     assert needed == {**dict.fromkeys(("EC601", "EC602", "EC603", "EC604", "EC606", "EC607"), 1), "EC605": 2}
+
+
+@pytest.mark.parametrize(
+    ("fed", "given"),
+    [
+        ({"x": 1.0}, {"x": 1.0}),
+        ({"x": 2.0}, {"x": 1.0}),
+        (Raised(RuntimeError("expected all tensors on cuda:0"), "update"), None),
+    ],
+)
+def test_outputs_that_are_used_again_are_believed_where_they_are_as_expected(
+    fed: Any, given: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy of outputs may score otherwise than the outputs themselves: then a new wrapper decides."""
+    monkeypatch.setattr(placement, "_feed", lambda *_: fed)
+    monkeypatch.setattr(placement, "_score", lambda *_, **__: {"x": 1.0})
+    shared = placement._SharedForward.__new__(placement._SharedForward)
+    vars(shared).update(
+        subject=SimpleNamespace(device="cpu"), rows=[], mode="eval", live=None, batch_and_outputs=([1], [2])
+    )
+    assert shared.score((True, False, True), {"x": 1.0}) == (fed if given is None else given)

@@ -10,7 +10,9 @@ import pytest
 import pytest_evalcheck as ec
 from fixtures.gallery.scorers_correct import ExactMatch
 from pytest_evalcheck.expectations.comparison import Raised
+from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.kinds.scorer.checks_parallel import names_document, successful_scores, watch_stream
+from pytest_evalcheck.kinds.scorer.subject import ScorerSubject
 
 
 def collate() -> tuple[list[Any], list[Any]]:
@@ -73,6 +75,33 @@ def test_scores_beside_a_failed_one() -> None:
     assert successful_scores(Raised(ValueError({2: 5}), "run"), runner) == {2: 5}
     assert successful_scores(Raised(ValueError([1, None]), "run"), runner) == {0: 1}
     assert successful_scores(Raised(ValueError(None), "run"), runner) == {}
+
+
+@pytest.mark.parametrize("constant", [True, False])
+def test_without_a_wrong_response_different_samples_must_have_different_scores(constant: bool) -> None:
+    def score(responses: Any, documents: Any) -> list[float]:
+        return [0.5 if constant else float(len(own[0])) for own in responses]
+
+    inputs = ExactMatch.inputs.but(wrong=None, contrast=None)
+    (cell,) = ec.run(ec.scorer(inputs=inputs)(lambda: ec.Scorer(score=score)), select="EC409", effort="quick").cells
+    assert cell.outcome == ("not applicable" if constant else "kept"), cell.reason
+
+
+def test_two_scores_are_enough_to_tell_samples_apart() -> None:
+    def score(responses: Any, documents: Any) -> list[float]:
+        return [float(own[0] == row["answer"]) for own, row in zip(responses, documents, strict=True)]
+
+    inputs = ExactMatch.inputs.but(wrong=None, contrast=None)
+    (cell,) = ec.run(ec.scorer(inputs=inputs)(lambda: ec.Scorer(score=score)), select="EC409", effort="quick").cells
+    assert cell.outcome == "kept", cell.reason
+
+
+@pytest.mark.parametrize("pair", [(None, None), ((), ()), ([], [], []), [[], []]])
+def test_a_collate_of_no_samples_gives_two_lists(pair: Any) -> None:
+    inputs = ExactMatch.inputs.but(collate=lambda rows: pair)
+    subject = ScorerSubject(build=ExactMatch().record, inputs=inputs, device="cpu")
+    with pytest.raises(TargetError, match="did not give responses and documents"):
+        subject.collate([])
 
 
 def test_a_scorer_may_refuse_to_score_nothing() -> None:

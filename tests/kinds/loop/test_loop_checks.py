@@ -198,3 +198,24 @@ def test_a_known_failure_and_a_replay_of_a_loop() -> None:
     known = {"EC501": ec.KnownFailure("it counts batches", example=case)}
     found = cell(lambda: ec.Loop(evaluate=evaluate), "EC501", known_failures=known)
     assert (found.outcome, found.failure and found.failure.case) == ("known", case)
+
+
+def mean_of(data: ec.LoopData) -> dict[str, float]:
+    return {"mean": sum(x[0] for _, x in data) / max(1, len(data)), "count": len(data)}
+
+
+@pytest.mark.parametrize(
+    ("problem", "outcome"), [("", "kept"), ("is mixed up", "broken"), ("raises", "broken")], ids=lambda text: text
+)
+def test_evaluators_of_one_run_give_what_each_gives_alone(problem: str, outcome: str) -> None:
+    def evaluators(data: dict[str, ec.LoopData], order: Any, batch_size: int = 2) -> dict[str, Any]:
+        if problem == "raises":
+            raise ValueError("no evaluators today")
+        names = list(order)[::-1] if problem else list(order)
+        return {name: mean_of(data[other]) for name, other in zip(order, names, strict=True)}
+
+    def record() -> ec.Loop:
+        return ec.Loop(evaluate=lambda data, batch_size=2: mean_of(data), evaluators=evaluators)
+
+    found = cell(record, "EC504")
+    assert found.outcome == outcome, found.reason

@@ -67,6 +67,12 @@ class CellSpec:
         return "" if placed else "its factory takes no device"
 
     @property
+    def inapplicable(self) -> str:
+        """Why the description of the target says that the promise cannot be tried; empty where it can."""
+        declared = self.target.entry(self.target.not_applicable, self.check)
+        return str(declared) if declared else self.lacks or self.nowhere
+
+    @property
     def replayed(self) -> Any:
         """The one case to try; None where there is none."""
         return None if self.replay is None else self.case(self.replay, "the replay blob")

@@ -323,11 +323,8 @@ class CellRunner:
 
     def _before(self) -> tuple[Outcome | None, str]:
         spec = self.spec
-        declared = spec.target.entry(spec.target.not_applicable, spec.check)
-        if declared:
-            return "not applicable", declared
-        if spec.lacks or spec.nowhere:
-            return "not applicable", spec.lacks or spec.nowhere
+        if spec.inapplicable:
+            return "not applicable", spec.inapplicable
         if spec.target.missing():
             return "not run", spec.target.missing()
         why = device_spec.absent(spec.device)

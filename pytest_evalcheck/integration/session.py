@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 
 from pytest_evalcheck import reports
 from pytest_evalcheck.engine.placing import SKIPPED, elsewhere, explained
+from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.integration import cell_process, collection, narrowing
 from pytest_evalcheck.integration.cells import PROPERTY, attach, runner_of
 from pytest_evalcheck.integration.ending import CONCLUDE, ExitGuard, about_code, looks
@@ -168,12 +169,13 @@ class EvalcheckSession:
             ours = item.get_closest_marker("evalcheck") is not None
             unasked = [mark for mark in _OPT_IN if item.get_closest_marker(mark) and mark not in expression]
             (out if unasked or not (ours or self.options.with_tests) else kept).append(item)
-        first: set[str] = set()
-        for item in kept:
-            runner = runner_of(item)
-            if runner is not None:  # the same in every worker, whatever runs where
-                runner.reports_target = runner.spec.where not in first
-                first.add(runner.spec.where)
+        # Of each target one cell says that it is misdescribed: the same in every order and in every worker.
+        reporting: dict[str, CellRunner] = {}
+        for runner in filter(None, map(runner_of, kept)):
+            runner.reports_target = False
+            reporting[runner.spec.where] = min(reporting.get(runner.spec.where, runner), runner, key=_place)
+        for runner in reporting.values():
+            runner.reports_target = True
         if out:
             items[:] = kept
             deselected = dict(self.facts.deselected)  # what was taken out here was never asked for
@@ -401,6 +403,10 @@ class EvalcheckSession:
             pytest.fail(f"{cell.code}: incomplete: {cell.reason}", pytrace=False)
         if cell.outcome != "kept":
             pytest.skip(f"{cell.outcome}: {cell.reason}")
+
+
+def _place(runner: CellRunner) -> tuple[bool, str, str]:
+    return bool(runner.spec.inapplicable), runner.spec.check.code, runner.spec.device
 
 
 def _died(report: pytest.TestReport) -> Cell:

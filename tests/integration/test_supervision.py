@@ -92,6 +92,21 @@ def test_ranks_that_the_suite_forks_are_no_mistake_of_the_target(project: Projec
     assert result.report.count("kept") == 1, result.text
 
 
+@pytest.mark.parametrize("order", ["", "items.reverse()"], ids=["as collected", "reversed"])
+def test_the_same_cell_says_that_a_target_is_misdescribed_in_every_order(project: Project, order: str) -> None:
+    project.write(f"def pytest_collection_modifyitems(items):\n    {order or 'pass'}\n", name="conftest.py", header="")
+    project.write(
+        """
+        @ec.metric(inputs=numbers, not_applicable={"EC201": "it is declared, so that nothing is tried"})
+        def broken(device):
+            return ec.Metric(update=lambda *_: 1 / 0, compute=lambda: 0.5)
+        """
+    )
+    result = project.run("--evalcheck-select=EC201,EC202,EC204", code=1)
+    outcomes = {cell.code: cell.outcome for cell in result.report.cells}
+    assert outcomes == {"EC201": "not applicable", "EC202": "broken", "EC204": "not run"}
+
+
 def test_the_same_in_workers(project: Project) -> None:
     # A worker has other threads, so that it cannot know who interrupted it: such a session ends, and is not green.
     without = "interrupts_its_parent"

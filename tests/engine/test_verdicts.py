@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import core, settings
+from hypothesis import assume, core, settings
 from hypothesis import strategies as st
 
 import pytest_evalcheck as ec
@@ -236,6 +236,30 @@ class TestWhatIsNotOffered:
 
         cell = only(ec.run(target(Mean, extra_checks=[some_lengths_alone]), select="ACME901", effort="quick"))
         assert cell.outcome == "kept", cell.reason
+
+    def test_canonical_cases_may_all_show_nothing(self) -> None:
+        seen: list[int] = []
+
+        @ec.check("ACME902")
+        def later_cases_alone(metric: MetricSubject, case: Stream) -> None:
+            """The first cases do not meet an assumption."""
+            seen.append(len(case.samples))
+            assume(len(seen) > 8)
+            ec.expect(metric.value([case.samples])).holds(True, about="it has a value")
+
+        made = target(Mean, extra_checks=[later_cases_alone])
+        cell = only(ec.run(made, select="ACME902", effort="normal"))
+        assert cell.outcome == "kept", cell.reason
+
+    def test_an_error_of_a_check_has_its_traceback(self) -> None:
+        @ec.check("ACME903")
+        def divides(metric: MetricSubject, case: Stream) -> None:
+            """Raises an error."""
+            ec.expect(metric.value(case.cut)).holds(1 / 0, about="it has a value")
+
+        cell = only(ec.run(target(Mean, extra_checks=[divides]), select="ACME903", effort="quick"))
+        assert cell.failure is not None
+        assert "ZeroDivisionError" in cell.failure.traceback
 
 
 class TestControls:

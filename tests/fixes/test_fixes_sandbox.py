@@ -339,6 +339,21 @@ def test_no_process_is_left(candidate: str, processes: bool, verdict: str):
 
 
 @isolated
+def test_a_candidate_sends_signals_to_itself_alone():
+    """Signal 0 asks whether it may be sent, and does nothing."""
+    program = (
+        "import os\n"
+        "def allowed(pid):\n"
+        "    try:\n        os.kill(pid, 0)\n"
+        "    except PermissionError:\n        return False\n"
+        "    except ProcessLookupError:\n        pass\n"
+        "    return True\n"
+        "print(*[allowed(pid) for pid in (os.getpid(), os.getppid(), 1, 0, -1, os.getpid() - 1, os.getpid() + 1)])\n"
+    )
+    assert run_program(program, seconds=20).stdout == "True" + " False" * 6 + "\n"
+
+
+@isolated
 def test_strays_are_found_by_their_name():
     program = LIBC + IN_C + "time.sleep(1000)"
     with ThreadPoolExecutor(1) as pool:

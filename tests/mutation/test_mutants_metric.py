@@ -58,6 +58,15 @@ def subject(**more: Any) -> MetricSubject:
     return MetricSubject(build=build, inputs=es.values(), reference=reference)
 
 
+def test_every_process_computes_its_value() -> None:
+    def over_all() -> float:
+        return 7.0
+
+    assert subject(synchronised=over_all).on_processes([[[1.0]], [[2.0]]]) == [7.0, 7.0]
+    with pytest.raises(NotApplicable, match="does not synchronise over processes"):
+        subject().on_processes([[[1.0]]])
+
+
 class TestLiveMetric:
     def test_an_error_is_the_value_from_then_on(self) -> None:
         live = subject().fresh().update([1.0, 2.0], [3.0])

@@ -69,6 +69,9 @@ def test_rows_and_positions_can_be_taken_away_and_repeated(llama):
     with torch.no_grad():
         llama(ids, past_key_values=cache.start_batch(3))
         cache.crop(-2)
+        cache.crop(0)
+        with pytest.raises(CacheError, match="below zero"):
+            cache.crop(1)
         cache.batch_select_indices(torch.tensor([2, 0]))
         cache.batch_repeat_interleave(3)
         cache.reorder_cache(torch.tensor([5, 1]))

@@ -130,3 +130,12 @@ def test_prompts_leave_room_in_the_cache(capacity: int | None, spare: int, lengt
 
     decoder = DecoderUnderTest(Bounded().record(), "cpu", Tolerance(rtol=1e-4, atol=1e-3), last_precision=True)
     assert [len(row) for row in decoder.truncate([list(range(20))], spare)] == [length]
+
+
+def test_one_row_alone_has_no_padding() -> None:
+    class OneRow(Growing):
+        def more(self) -> dict[str, Any]:
+            return {**super().more(), "max_rows": 1}
+
+    found, why = outcome(OneRow, "EC306")
+    assert (found, "it takes no rows of unequal length" in str(why)) == ("not applicable", True), why

@@ -70,8 +70,9 @@ class Trials:
         source, stat = file.read_text(encoding="utf-8"), file.stat()
         self.tried += 1
         seconds, ORIGINAL[file] = 0.0, source
-        # Functions that processes call are not seen.
-        apart = mutant.module.startswith("pytest_evalcheck/fixes/scoring/") or not mutant.function
+        # Functions that processes call are not seen, and what a decorator is given is seen by who reads it.
+        given = mutant.before.lstrip().startswith("@")
+        apart = given or mutant.module.startswith("pytest_evalcheck/fixes/scoring/") or not mutant.function
         tests = self.server.about(tests_of(mutant, self.copy), "" if apart else f"{mutant.module} {mutant.function}")
         skipped = {test for test, sound in self.sound.items() if not sound}
         while True:

@@ -225,7 +225,7 @@ class TestKnownFailures:
         assert only(ec.run(twice, select="EC201")).outcome == "broken"
 
 
-class TestWhatIsNotOffered:
+class TestCases:
     def test_cases_that_a_target_does_not_offer_take_nothing_from_the_others(self) -> None:
         @ec.check("ACME901")
         def some_lengths_alone(metric: MetricSubject, case: Stream) -> None:
@@ -250,6 +250,23 @@ class TestWhatIsNotOffered:
         made = target(Mean, extra_checks=[later_cases_alone])
         cell = only(ec.run(made, select="ACME902", effort="normal"))
         assert cell.outcome == "kept", cell.reason
+
+    def test_the_smallest_case_is_reported_also_where_it_is_a_canonical_one(self) -> None:
+        first: list[Any] = []
+
+        @ec.check("ACME904")
+        def small_or_large(metric: MetricSubject, case: Stream) -> None:
+            """Fails for one small case, and for all large ones."""
+            first[:] = first or [case.samples]
+            count = len(case.samples)
+            good = case.samples != first[0] and count <= len(first[0])
+            ec.expect(count).holds(good, about=f"{count} samples are too many")
+
+        made = target(Mean, extra_checks=[small_or_large])
+        cell = only(ec.run(made, select="ACME904", effort="normal"))
+        assert cell.failure is not None
+        assert cell.failure.case["samples"] == first[0]
+        assert cell.failure.about == f"{len(first[0])} samples are too many"
 
     def test_an_error_of_a_check_has_its_traceback(self) -> None:
         @ec.check("ACME903")

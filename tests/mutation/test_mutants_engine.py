@@ -9,8 +9,11 @@ from hypothesis import settings
 
 import pytest_evalcheck as ec
 from fixtures.gallery.table import SPECIMENS
+from pytest_evalcheck import strategies as es
+from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.effort import EFFORTS, Effort
 from pytest_evalcheck.engine.factory import TargetFactory
+from pytest_evalcheck.engine.placing import SKIPPED, explained
 from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.failures import TargetError
@@ -121,3 +124,16 @@ class TestFactory:
 
         with pytest.raises(TargetError, match="the factory raised an error"):
             TargetFactory(replace(self.target(), factory=factory)).record({})
+
+
+@pytest.mark.parametrize("asked", [("cpu",), ("auto",)])
+def test_a_cell_that_did_not_run_for_another_reason_wants_nothing(asked: tuple[str, ...]) -> None:
+    @ec.metric(inputs=es.values())
+    def mean() -> None:
+        raise AssertionError("never built")
+
+    (cell,) = ec.run(mean, select="EC201", effort="quick").cells
+    not_run = replace(cell, outcome="not run", reason="its fixtures could not be set up")
+    spec = CellSpec(target=mean, check=CHECKS["EC201"], device="cpu", where="here::mean", effort=EFFORTS["quick"])
+    assert explained(not_run, spec, asked) == not_run
+    assert explained(not_run, spec, asked, skipped=True).missing == (SKIPPED,)

@@ -160,6 +160,17 @@ def test_what_is_used_does_not_change_the_fingerprint(tmp_path):
     assert fingerprint(module.score) == before
 
 
+def test_of_many_things_that_cannot_be_seen_some_are_named(tmp_path):
+    functions = "".join(f"def read_{i}(d):\n    return open(str({i})).read()\n" for i in range(7))
+    total = " + ".join(f"read_{i}(d)" for i in range(7))
+    module = project(tmp_path, f"{functions}def score(d):\n    return {total}\n")
+    with pytest.raises(TypeError) as raised:
+        fingerprint(module.score)
+    lines = str(raised.value).splitlines()
+    assert [line.split()[0] for line in lines[1:6]] == [f"scorer.read_{i}" for i in range(5)]
+    assert lines[6] == "  and 2 more"
+
+
 def test_what_python_notes_in_a_class_does_not_change_the_fingerprint(tmp_path):
     """`pickle` keeps the names of slots in a class, and who asks for annotations makes a mapping of them there."""
     scorer = "class Score:\n    def __call__(self, d):\n        return 1.0\n"

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import torch
 
+import pytest_evalcheck as ec
+from fixtures.gallery.table import SPECIMENS
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance
 from pytest_evalcheck.kinds.device import placement
 from pytest_evalcheck.kinds.device.cost import _repeated
@@ -178,3 +180,11 @@ def test_outputs_that_are_used_again_are_believed_where_they_are_as_expected(
         subject=SimpleNamespace(device="cpu"), rows=[], mode="eval", live=None, batch_and_outputs=([1], [2])
     )
     assert shared.score((True, False, True), {"x": 1.0}) == (fed if given is None else given)
+
+
+def test_what_is_elsewhere_is_named_as_it_is() -> None:
+    """This bug shows where the metric alone is on the CPU."""
+    bug = next(each.bug for each in SPECIMENS if each.bug.name == "LeavesItToAnotherProcess")
+    (cell,) = ec.run(bug, select="EC601", effort="quick", device="sim:mps").cells
+    assert cell.failure is not None
+    assert cell.failure.about.startswith("the score with metric on the CPU, ")

@@ -188,3 +188,9 @@ def test_what_is_elsewhere_is_named_as_it_is() -> None:
     (cell,) = ec.run(bug, select="EC601", effort="quick", device="sim:mps").cells
     assert cell.failure is not None
     assert cell.failure.about.startswith("the score with metric on the CPU, ")
+
+
+def test_a_forward_that_is_not_possible_costs_nothing() -> None:
+    bug = next(each.bug for each in SPECIMENS if each.bug.name == "MasksOnTheCPU")
+    (cell,) = ec.run(bug, select="EC607", effort="quick", device="sim:mps").cells
+    assert (cell.outcome, cell.reason.partition(";")[0]) == ("not applicable", "the forward is not possible there")

@@ -166,6 +166,8 @@ OURS = ("pytest_evalcheck", "fixtures", "target_files")
 def apply(file: Path, text: str) -> bool:
     """Give the functions of a file the code of a changed text; False where more than functions differ."""
     module = "pytest_evalcheck." + ".".join(file.parts[file.parts.index("pytest_evalcheck") + 1 :])[:-3]
+    if file.stem == "sandbox_inside" and (sandbox := sys.modules.get("pytest_evalcheck.fixes.scoring.sandbox")):
+        sandbox._INSIDE = text  # type: ignore[attr-defined]  # it was read when sandbox.py was imported
     if module.removesuffix(".__init__") not in sys.modules:
         return True  # it is read from the disk when it is imported
     old, new = ([*_codes(compile(source, str(file), "exec", dont_inherit=True))] for source in (ORIGINAL[file], text))

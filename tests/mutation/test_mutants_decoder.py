@@ -139,3 +139,13 @@ def test_one_row_alone_has_no_padding() -> None:
 
     found, why = outcome(OneRow, "EC306")
     assert (found, "it takes no rows of unequal length" in str(why)) == ("not applicable", True), why
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_padded_rows_give_the_logits_of_their_own_tokens(side: Any) -> None:
+    decoder = DecoderUnderTest(Growing().record(), "cpu", Tolerance(rtol=1e-4, atol=1e-3), last_precision=True)
+    rows = [[1, 2, 3, 4], [5, 6, 7], [8]]
+    padded = decoder.start(3).decode_padded(rows, side)
+    assert [len(own) for own in padded] == [4, 3, 1]
+    for own, row in zip(padded, rows, strict=True):
+        torch.testing.assert_close(own, decoder.start(1).decode_padded([row], side)[0])

@@ -13,7 +13,7 @@ import torch
 import pytest_evalcheck as ec
 from fixtures.gallery.table import SPECIMENS
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance
-from pytest_evalcheck.kinds.device import placement
+from pytest_evalcheck.kinds.device import placement, relocation
 from pytest_evalcheck.kinds.device.cost import _repeated
 from pytest_evalcheck.kinds.device.cpu_reference import ROUNDING, device_tolerance, lacks_dtype, mentions_device
 from pytest_evalcheck.kinds.device.placement import _without_outputs, move_to
@@ -194,3 +194,19 @@ def test_a_forward_that_is_not_possible_costs_nothing() -> None:
     bug = next(each.bug for each in SPECIMENS if each.bug.name == "MasksOnTheCPU")
     (cell,) = ec.run(bug, select="EC607", effort="quick", device="sim:mps").cells
     assert (cell.outcome, cell.reason.partition(";")[0]) == ("not applicable", "the forward is not possible there")
+
+
+@pytest.mark.parametrize(
+    ("device", "devices"),
+    [
+        ("cuda", ("cuda", "cuda:1", "cpu")),
+        ("cuda:0", ("cuda:0", "cuda:1", "cpu")),
+        ("cuda:1", ("cuda:1", "cpu")),
+        ("mps", ("mps", "cpu")),
+    ],
+)
+def test_what_moves_goes_to_a_second_accelerator_where_there_may_be_one(
+    device: str, devices: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relocation, "_model", lambda _, found: found)
+    assert relocation.movable(SimpleNamespace(subject=SimpleNamespace(device=device))) == devices  # type: ignore[arg-type]

@@ -94,6 +94,12 @@ def test_rows_that_a_cache_cannot_hold_are_not_repeated() -> None:
     assert execute(under_test(record), ROWS, [("feed", 4), ("repeat", 2), ("feed", 1)]).done == []
 
 
+def test_rows_that_a_cache_holds_are_repeated() -> None:
+    made = Growing()
+    record = ec.Decoder(made.model, make_cache=made.make_cache, step=made.step, operations=made.operations, max_rows=9)
+    assert execute(under_test(record), ROWS, [("feed", 4), ("repeat", 2), ("feed", 1)]).done == ["repeat(2)"]
+
+
 def test_an_operation_that_refuses_ends_the_program() -> None:
     made = Growing()
     record = ec.Decoder(made.model, make_cache=made.make_cache, step=made.step, operations={"crop": lambda *_: [][0]})

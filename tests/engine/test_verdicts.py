@@ -327,6 +327,11 @@ class TestPlainCall:
         assert {cell.outcome for cell in report.cells} <= {"broken", "not run", "not applicable"}
         assert not report.ok
 
+    def test_two_different_samples_are_enough(self) -> None:
+        coins = es.samples(st.booleans(), collate=lambda rows: ([float(row) for row in rows],), name="coins")
+        share = ec.metric(inputs=coins)(lambda: ec.Metric.of(Mean()))
+        assert only(ec.run(share, select="EC201", effort="quick")).outcome == "kept"
+
     def test_a_batch_that_is_refused_names_what_was_given(self) -> None:
         class TwoArguments(Mean):
             def update(self, preds: Any, target: Any) -> None:  # type: ignore[override]

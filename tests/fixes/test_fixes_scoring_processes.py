@@ -8,12 +8,13 @@ import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 import scoring_cases as cases
 
-from pytest_evalcheck.fixes.scoring import SetupError, score_documents, stream_scores
+from pytest_evalcheck.fixes.scoring import SetupError, backends, score_documents, stream_scores
 
 pytest.importorskip("joblib")
 pytest.importorskip("pebble")
@@ -215,6 +216,22 @@ def test_idle_workers_that_are_killed_between_two_runs_are_replaced():
     again = away(cases.process, cases.numbered(40))
     assert not again.errors
     assert not pids & set(again)
+
+
+def test_a_pool_that_ended_without_an_answer_is_replaced(monkeypatch):
+    """As where the last process was gone already, and pebble had not noticed it when the documents were sent."""
+    real, opened = backends._processes, []
+
+    def processes(jobs):
+        opened.append(jobs)
+        if len(opened) > 1:
+            return real(jobs)
+        return lambda *_: Future(), lambda idle: None, lambda: True
+
+    monkeypatch.setattr(backends, "_processes", processes)
+    scores = away(cases.doubled, cases.numbered(6))
+    assert scores == [0, 2, 4, 6, 8, 10]
+    assert len(opened) == 2
 
 
 def test_idle_workers_end_after_a_while(monkeypatch):

@@ -19,7 +19,8 @@ BACKENDS = (AUTO, SERIAL, THREADS, PROCESSES, DASK, RAY, CONTEXT)
 # The names and the classes of joblib.
 JOBLIB_NAMES = {"sequential": SERIAL, "threading": THREADS, "loky": PROCESSES}
 # What submits a call and returns its future, and what ends the workers; its argument says whether they are idle.
-Started = tuple[Callable[..., Any], Callable[[bool], Any]]
+Started = tuple[Callable[..., Any], Callable[[bool], Any], Callable[[], bool]]
+"""Sends a task, ends the workers (or keeps them, where they are idle), and says whether all ended without an answer."""
 _JOBLIB_CLASSES = {
     "SequentialBackend": SERIAL,
     "ThreadingBackend": THREADS,
@@ -101,7 +102,7 @@ def opener(backend: str, jobs: int) -> Callable[[], Started]:
     """Return a function that starts workers; SetupError where there is no cluster."""
     if backend == DASK:
         client = _dask_client()
-        return lambda: (partial(client.submit, pure=False), _leave)
+        return lambda: (partial(client.submit, pure=False), _leave, _never)
     return partial({THREADS: _threads, PROCESSES: _processes, RAY: _ray_tasks}[backend], jobs)
 
 
@@ -109,9 +110,14 @@ def _leave(_idle: bool) -> None:
     """Leave a cluster running."""
 
 
+def _never() -> bool:
+    """Whether workers ended without an answer: each of these backends reports it."""
+    return False
+
+
 def _threads(jobs: int) -> Started:
     executor = ThreadPoolExecutor(jobs, thread_name_prefix="scoring-")
-    return executor.submit, lambda idle: executor.shutdown(wait=idle, cancel_futures=True)
+    return executor.submit, lambda idle: executor.shutdown(wait=idle, cancel_futures=True), _never
 
 
 def _processes(jobs: int) -> Started:
@@ -134,7 +140,11 @@ def _processes(jobs: int) -> Started:
         else:
             _release(jobs)
 
-    return lambda function, *arguments: pool.schedule(function, args=arguments), close
+    def ended() -> bool:
+        # A task that is scheduled while pebble notices that all its processes are gone gets no answer.
+        return not pool.active
+
+    return lambda function, *arguments: pool.schedule(function, args=arguments), close, ended
 
 
 def _release(jobs: int) -> None:
@@ -182,4 +192,4 @@ def _ray_tasks(_jobs: int) -> Started:
         future.cancel = partial(ray.cancel, reference, force=True)  # type: ignore[method-assign]
         return future
 
-    return submit, _leave
+    return submit, _leave, _never

@@ -54,7 +54,7 @@ class Pool:
         try:
             if not self._threads:
                 self._packed = dumps_function(self._job.score, replace(self._job, run=str(self._folder)))
-            self._submit, self._close = self._open()
+            self._submit, self._close, self._ended = self._open()
             try:
                 while True:
                     if block := scheduler.emit():
@@ -185,6 +185,10 @@ class Pool:
         """Start new workers where pebble missed that one died, as it may while it reads what that worker sent."""
         if self._backend != PROCESSES:
             return
+        if self._ended():
+            self._report.lost_workers += 1
+            self._restart(RuntimeError("all worker processes ended"))
+            return
         living = {str(child.pid) for child in multiprocessing.active_children()}
         dead = {path.name for path in self._folder.iterdir() if path.name.partition("-")[0] not in living}
         if dead & self._unreported:
@@ -203,7 +207,7 @@ class Pool:
         self._sent.clear()
         for path in self._folder.iterdir():
             path.unlink()
-        self._submit, self._close = self._open()
+        self._submit, self._close, self._ended = self._open()
 
 
 def _pickled(document: Any) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_INTERVAL = 0.5
+_INTERVAL = 5.0
 """Seconds that a thread waits before it asks for its turn: longer than a look takes."""
 
 _frozen = False

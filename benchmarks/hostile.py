@@ -45,7 +45,7 @@ def run(way: str) -> bool:
     names = {cell["target"].partition("::")[2]: cell["outcome"] for cell in cells}
     honest = {name: outcome for name, outcome in names.items() if name.startswith("honest_")}
     hostile = {name: outcome for name, outcome in names.items() if name not in honest}
-    last = done.stdout.rstrip().splitlines()[-1:]
+    last = "".join(done.stdout.rstrip().splitlines()[-1:])
     asked = source.count(" = h.") + source.count(" = hostile.")
     counts = ", ".join(f"{count} {outcome}" for outcome, count in Counter(hostile.values()).most_common())
     kept = sum(outcome == "kept" for outcome in honest.values())
@@ -55,7 +55,7 @@ def run(way: str) -> bool:
     for name in [name for name, outcome in hostile.items() if outcome not in ("broken", "incomplete")]:
         print(f"    {name}: {hostile[name]}")
     red = len(hostile) == asked and set(hostile.values()) <= {"broken", "incomplete"}
-    return red and kept == len(honest) > 5 and done.returncode == 1 and last != []
+    return red and kept == len(honest) > 5 and done.returncode == 1 and last != ""
 
 
 def main() -> int:

@@ -39,19 +39,22 @@ class CellSpec:
     @property
     def known(self) -> tuple[KnownFailure, ...]:
         """The entries that say this promise is known to be broken on this device."""
-        entries = self.target.entry(self.target.known_failures, self.check)
-        if entries is None or self.nowhere:
+        if self.nowhere:
             return ()
         kind = device_spec.kind(self.device)
-        listed = (entries,) if isinstance(entries, KnownFailure) else tuple(entries)
-        return tuple(entry for entry in listed if not entry.void and (entry.devices is None or kind in entry.devices))
+        return tuple(
+            entry for entry in self._entries if not entry.void and (entry.devices is None or kind in entry.devices)
+        )
 
     @property
     def void(self) -> tuple[str, ...]:
         """Why entries say nothing about the versions that are installed, a clause each."""
+        return tuple(entry.void for entry in self._entries if entry.void)
+
+    @property
+    def _entries(self) -> tuple[KnownFailure, ...]:
         entries = self.target.entry(self.target.known_failures, self.check) or ()
-        listed = (entries,) if isinstance(entries, KnownFailure) else tuple(entries)
-        return tuple(entry.void for entry in listed if entry.void)
+        return (entries,) if isinstance(entries, KnownFailure) else tuple(entries)
 
     @property
     def planned(self) -> int:

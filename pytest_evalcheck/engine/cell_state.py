@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -111,4 +112,15 @@ def not_plain(shown: str) -> TargetError:
         actual=shown[:200],
         expected="numbers, text, None, and tuples, lists or dicts of them; make tensors in the collate",
         cause="inputs",
+    )
+
+
+def left_changed(changed: Sequence[str]) -> TargetError:
+    """The error for what code under test has left changed in the process, a line each."""
+    return TargetError(
+        "the target left the process changed",
+        actual=changed[0],
+        expected="as it was found",
+        detail="\n".join(changed[1:]),
+        cause=f"leak: {changed[0].split(':')[0]}",
     )

@@ -7,7 +7,7 @@ import traceback
 from typing import Any
 
 import pytest
-from hypothesis.errors import FailedHealthCheck, Flaky, Unsatisfiable
+from hypothesis.errors import Flaky, Unsatisfiable
 
 from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.cell_state import CellState, Finding, SearchOver, ledger_totals
@@ -207,7 +207,7 @@ def _failure_of(spec: CellSpec, state: CellState, error: BaseException) -> tuple
         return found.failure, ""
     if isinstance(error, Flaky) and found is not None:
         return _not_deterministic(found.failure), ""
-    if isinstance(error, (Unsatisfiable, FailedHealthCheck)):
+    if isinstance(error, Unsatisfiable):
         text = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
         return TargetError("the inputs of the target draw nothing that can be tried", actual=text, cause="inputs"), ""
     where = format_exception_location(error, spec.target.file)

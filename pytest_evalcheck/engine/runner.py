@@ -17,7 +17,7 @@ from hypothesis.reporting import with_reporter
 
 from pytest_evalcheck import upstream
 from pytest_evalcheck.engine.cell_spec import CellSpec
-from pytest_evalcheck.engine.cell_state import CellState, Finding, SearchOver, require_plain
+from pytest_evalcheck.engine.cell_state import CellState, Finding, SearchOver, left_changed, require_plain
 from pytest_evalcheck.engine.effort import EFFORTS
 from pytest_evalcheck.engine.factory import TargetFactory
 from pytest_evalcheck.engine.judging import cell, failed, judge, stale
@@ -343,13 +343,7 @@ class CellRunner:
             raise
         finally:
             if changed:  # what else went wrong may well follow from it
-                raise TargetError(
-                    "the target left the process changed",
-                    actual=changed[0],
-                    expected="as it was found",
-                    detail="\n".join(changed[1:]),
-                    cause=f"leak: {changed[0].split(':')[0]}",
-                )
+                raise left_changed(changed)
 
     def _check(self, case: Any, arguments: Mapping[str, Any]) -> None:
         subject = self._subject(arguments, device_spec.torch_name(self.spec.device))

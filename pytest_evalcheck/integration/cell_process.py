@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_evalcheck.engine import timeout
+from pytest_evalcheck.engine.cell_state import left_changed
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.integration.process_guard import ProcessGuard
@@ -58,14 +59,7 @@ def run_cell(runner: CellRunner, arguments: Mapping[str, Any]) -> Cell:
         return runner.untestable(_fault(error, file), started)
     assert cell is not None
     if changed and cell.cause != "timeout":
-        fault = TargetError(
-            "the target left the process changed",
-            actual=changed[0],
-            expected="as it was found",
-            detail="\n".join(changed[1:5]),
-            cause=f"leak: {changed[0].split(':')[0]}",
-        )
-        return runner.untestable(fault, started)
+        return runner.untestable(left_changed(changed[:5]), started)
     return cell
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_evalcheck.engine.placing import SKIPPED
 from pytest_evalcheck.errors import nearest
-from pytest_evalcheck.reports.results import Cell
+from pytest_evalcheck.reports.results import Cell, plural
 from pytest_evalcheck.targets.device_spec import KINDS, nearest_kind
 
 _MOST = 3
@@ -46,13 +46,13 @@ class Facts:
         """What is against the run beside its cells; ``failed`` are the node ids of what pytest reports as failed."""
         lines = list(self.problems)
         if self.errors:
-            lines.append(f"{_count(len(self.errors), 'error')} while collecting ({_some(self.errors)})")
+            lines.append(f"{plural(len(self.errors), 'error')} while collecting ({_some(self.errors)})")
         if self.dropped:
             where = _some(dict.fromkeys(map(_target_of, self.dropped)))
-            lines.append(f"{_count(len(self.dropped), 'cell')} of {where} taken out by a hook that does not report it")
+            lines.append(f"{plural(len(self.dropped), 'cell')} of {where} taken out by a hook that does not report it")
         if rest := [nodeid for nodeid in self.selected if nodeid not in cells]:
             where = _some(dict.fromkeys(map(_target_of, rest)))
-            lines.append(f"{len(rest)} of {_count(len(self.selected), 'selected cell')} did not run ({where})")
+            lines.append(f"{len(rest)} of {plural(len(self.selected), 'selected cell')} did not run ({where})")
         red = ("broken", "incomplete", "not run")
         beside = [nodeid for nodeid in failed if nodeid not in cells or cells[nodeid].outcome not in red]
         if beside:
@@ -84,7 +84,7 @@ class Facts:
         lines = [f"left out by the configuration: {text}" for text in narrowing]
         if self.deselected:
             where = _some(dict.fromkeys(map(_target_of, self.deselected)))
-            lines.append(f"left out: {_count(len(self.deselected), 'cell')} of {where}, which pytest calls deselected")
+            lines.append(f"left out: {plural(len(self.deselected), 'cell')} of {where}, which pytest calls deselected")
         lines += [f"left out: {path}, which the configuration ignores" for path in self.ignored]
         if self.unmatched:
             lines.append(f"not collected: targets in {_some(self.unmatched)}; no pattern of evalcheck_files matches")
@@ -95,10 +95,6 @@ class Facts:
 
 def _target_of(nodeid: str) -> str:
     return nodeid.rpartition("::")[0]
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _some(texts: Iterable[str]) -> str:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import difflib
+import importlib
+import inspect
 from typing import Any
 
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.kinds.common.calling import describe
 from pytest_evalcheck.kinds.common.kind import KindSpec
-from pytest_evalcheck.kinds.registry import adapter_of, kind_of
+from pytest_evalcheck.kinds.registry import adapter_for, kind_of
 
 
 def record(kind: str, made: Any) -> Any:
     """The record of what the factory of a target of this kind returned.
 
     Raises:
-        TargetError: when it is neither a record nor an object of a library that is known.
+        TargetError: when it is neither a record, nor an object of a library that is known, nor one whose methods tell
+            what it is.
     """
     spec = kind_of(kind)
     known, is_record = made, isinstance(made, spec.record)
@@ -23,12 +26,14 @@ def record(kind: str, made: Any) -> Any:
         known = spec.wrapped(made) if spec.wrapped else None
         if known is None:
             return made
-    for cls in type(known).__mro__:
-        adapt = adapter_of(kind, cls)
-        if adapt is not None:
-            return adapt(made)
+    adapt = adapter_for(kind, known)
+    if adapt is not None:
+        return adapt(made)
     if is_record and spec.incomplete:
         raise spec.incomplete(made)
+    protocols = importlib.import_module(spec.protocols) if spec.protocols else None
+    if protocols is not None and protocols.recognises(made):
+        return protocols.record(made)
     raise TargetError(
         f"the factory returned {describe(made)}",
         expected=spec.expected,
@@ -39,7 +44,8 @@ def record(kind: str, made: Any) -> Any:
 
 
 def _hint(spec: KindSpec, made: Any) -> str:
-    methods = [name for name in dir(made) if not name.startswith("_")]
+    names = [name for name in dir(made) if not name.startswith("_")]
+    methods = [name for name in names if callable(inspect.getattr_static(made, name, None))]
     missing = [name for name in spec.methods if name not in methods]
     if not missing:
         return spec.complete_hint

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import pytest
@@ -52,7 +54,8 @@ class TargetFactory:
 
     def _another(self, arguments: Mapping[str, Any]) -> Any:
         made = self._make(arguments)
-        if not kind_of(self._target.kind).accumulates or not hasattr(made, "update"):
+        keeps_nothing = made is None or inspect.isroutine(made) or isinstance(made, partial)
+        if keeps_nothing or not kind_of(self._target.kind).accumulates:
             return made
         if made is self._last:
             raise TargetError(

@@ -169,6 +169,12 @@ def adapter_of(kind: str, cls: type) -> Any:
     return importlib.import_module(module).record if module else None
 
 
+def adapter_for(kind: str, made: Any) -> Any:
+    """What describes this object as a record of a kind, by one of its classes; None where nothing does."""
+    found = (adapter_of(kind, cls) for cls in type(made).__mro__)
+    return next((adapt for adapt in found if adapt is not None), None)
+
+
 def shipped() -> tuple[Check, ...]:
     """Every registered check, in the order of their codes."""
     checks = _loaded().checks

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_evalcheck import adapters
-from pytest_evalcheck.kinds.metric.subject import Metric
+from pytest_evalcheck.kinds.metric.record import Metric
 
 evaluate = pytest.importorskip("evaluate")
 datasets = pytest.importorskip("datasets")

@@ -187,11 +187,15 @@ METRICS = [
     Mistake(
         "the factory returns an object that needs a record",
         """
+        class Tally(WeightedMean):
+            add, computed = WeightedMean.update, WeightedMean.compute
+            update = compute = None
+
         @ec.metric(inputs=numbers)
         def target():
-            return WeightedMean()
+            return Tally()
         """,
-        ("the factory returned", "WeightedMean", "ec.Metric.of("),
+        ("the factory returned", "Tally", "ec.Metric(update="),
     ),
     Mistake(
         "the factory is asynchronous",

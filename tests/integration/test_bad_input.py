@@ -102,7 +102,10 @@ def test_a_file_that_fails_to_import(project: Project) -> None:
         ("raise SystemExit(3)", ["the factory raised an error", "SystemExit: 3"]),
         ("pass", ["the factory returned None (does it end without `return`?)"]),
         ("return Mean", ["the factory returned the class Mean, not an instance of it"]),
-        ("return Mean()", ["It has update() and compute(): return `ec.Metric.of(it)`."]),
+        (
+            "return type('Asks', (Mean,), {'compute': lambda self, average: 0})()",
+            ["or its compute() asks for arguments: return `ec.Metric(update=..., compute=...)`."],
+        ),
         ("return ec.Metric.of(object())", ["object has no method update and no compute"]),
         ("return 7", ["the factory returned an object of type builtins.int"]),
     ],

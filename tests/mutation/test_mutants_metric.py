@@ -132,11 +132,13 @@ class TestMetricOf:
 
     def test_what_the_object_has_is_offered(self) -> None:
         record = ec.Metric.of(Total(), merge="absorb")
-        assert list(record.copies) == ["deepcopy", "pickle", "state_dict"]
+        assert list(record.copies) == ["deepcopy", "pickle"]
+        assert None not in (record.save, record.load)
         assert list(record.merges) == ["absorb"]
         assert (record.to, record.device) == (None, None)
         without = ec.Metric.of(type("Least", (), {"update": lambda self: None, "compute": lambda self: 1.0})())
         assert (list(without.copies), dict(without.merges), without.reset) == (["deepcopy", "pickle"], {}, None)
+        assert (without.save, without.load) == (None, None)
 
 
 class TestSubject:
@@ -153,7 +155,7 @@ class TestSubject:
         assert subject(merge="absorb").merges == ("absorb",)
         assert subject().copies == ("deepcopy", "pickle", "state_dict")
         with pytest.raises(NotApplicable, match="no way to copy"):
-            _ = subject(copies={}).copies
+            _ = subject(copies={}, save=None).copies
         with pytest.raises(NotApplicable, match="does not synchronise"):
             subject().on_processes([[[1.0]], [[2.0]]])
 

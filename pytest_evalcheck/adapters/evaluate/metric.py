@@ -18,7 +18,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from pytest_evalcheck.kinds.metric.subject import Metric
+from pytest_evalcheck.kinds.metric.record import Metric
 
 _PATIENCE = 100.0
 """Seconds that a process of a distributed metric waits for another one: the default of evaluate."""

@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from pytest_evalcheck.kinds.common.thread_ranks import AllGather, on_ranks
-from pytest_evalcheck.kinds.metric.subject import Metric
+from pytest_evalcheck.kinds.metric.record import Metric
 
 
 def record(metric: Any) -> Metric:
@@ -29,8 +29,9 @@ def record(metric: Any) -> Metric:
         copies={
             "deepcopy": lambda: record(copy.deepcopy(metric)),
             "pickle": lambda: record(pickle.loads(pickle.dumps(metric))),
-            "state_dict": lambda: record(_through_state_dict(metric)),
         },
+        save=lambda: _saved(metric),
+        load=lambda saved: _load(metric, saved),
         forget=lambda: _forget(metric),
         state=lambda: _state(metric),
         members=(lambda: _members(metric)) if collection else None,
@@ -55,7 +56,7 @@ def _synchronise(ranks: Sequence[Metric]) -> Any:
         for rank, metric in enumerate(metrics):
             for inner in _all_metrics(metric):
                 connected.enter_context(_connected(inner, gather.on(rank)))
-        return on_ranks([metric.compute for metric in metrics], gather)
+        return on_ranks([rank.compute for rank in ranks], gather)
 
 
 @contextmanager
@@ -71,29 +72,34 @@ def _connected(metric: Any, gather: Callable[..., Any]) -> Iterator[None]:
 def _can_merge_state(metric: Any) -> bool:
     from torchmetrics import Metric as Base
 
-    own = type(metric).merge_state is not Base.merge_state
+    if not hasattr(metric, "merge_state"):  # before torchmetrics 1.5
+        return False
+    own = type(metric).merge_state is not getattr(Base, "merge_state", None)
     simple = metric.full_state_update is False and not metric.dist_sync_on_step
     # A metric with inner metrics has its state in them, where merge_state does not find it.
-    return hasattr(metric, "merge_state") and (own or simple) and len(_all_metrics(metric)) == 1
+    return (own or simple) and len(_all_metrics(metric)) == 1
 
 
 def _merge_state(ranks: Sequence[Metric]) -> Any:
-    first = copy.deepcopy(ranks[0].source)
+    # A copy of the record, so that a callable of it that was changed is used.
+    copied = ranks[0].copies.get("deepcopy")
+    first = copied() if copied else record(copy.deepcopy(ranks[0].source))
     for rank in ranks[1:]:
-        first.merge_state(copy.deepcopy(rank.source))
-    _forget(first)
+        first.source.merge_state(copy.deepcopy(rank.source))
+    _forget(first.source)
     return first.compute()
 
 
-def _through_state_dict(metric: Any) -> Any:
-    """A copy into which the pickled state dict of this metric was loaded."""
+def _saved(metric: Any) -> Any:
+    """The state dict, in which states that are not persistent are missing by default."""
     saved = copy.deepcopy(metric)
     saved.persistent(True)
-    blank = copy.deepcopy(metric)
-    blank.reset()
-    blank.persistent(True)
-    blank.load_state_dict(pickle.loads(pickle.dumps(saved.state_dict())))
-    return blank
+    return saved.state_dict()
+
+
+def _load(metric: Any, saved: Any) -> None:
+    metric.persistent(True)
+    metric.load_state_dict(saved)
 
 
 def _forget(metric: Any) -> None:

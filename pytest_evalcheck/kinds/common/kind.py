@@ -43,6 +43,8 @@ class KindSpec:
     """What to write for an object that has not."""
     adapters: Mapping[str, str] = field(default_factory=dict)
     """From the qualified name of a class to the module whose ``record(made)`` describes its objects."""
+    protocols: str = ""
+    """The module that describes objects of other classes by their methods: ``recognises(made)``, ``record(made)``."""
     tolerance: Tolerance = field(default_factory=Tolerance)
     accumulates: bool = False
     """Whether its objects hold what they were fed with, so that each of them must be a new one."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pytest_evalcheck.kinds.common.kind import KindSpec
-from pytest_evalcheck.kinds.metric.subject import Metric, MetricSubject
+from pytest_evalcheck.kinds.metric.record import Metric
+from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
 _ROOM = "pytest_evalcheck.kinds.metric"
 _ADAPTERS = "pytest_evalcheck.adapters"
@@ -15,9 +16,14 @@ SPEC = KindSpec(
     accumulates=True,
     checks=(f"{_ROOM}.checks_streams", f"{_ROOM}.checks_state", f"{_ROOM}.checks_precision"),
     example="multiclass(classes=5)",
-    expected="an ec.Metric, or an object of torchmetrics or Hugging Face evaluate",
+    expected=(
+        "an ec.Metric, an object of torchmetrics or Hugging Face evaluate, one with update() and compute() or with "
+        "update_state() and result(), or a function of predictions and targets"
+    ),
     methods=("update", "compute"),
-    complete_hint="It has update() and compute(): return `ec.Metric.of(it)`.",
+    complete_hint=(
+        "Its update() takes no batch, or its compute() asks for arguments: return `ec.Metric(update=..., compute=...)`."
+    ),
     partial_hint="`ec.Metric(update=..., compute=...)`",
     adapters={
         "torchmetrics.collections.MetricCollection": f"{_ADAPTERS}.torchmetrics.metric",
@@ -25,4 +31,5 @@ SPEC = KindSpec(
         "evaluate.module.CombinedEvaluations": f"{_ADAPTERS}.evaluate.metric",
         "evaluate.module.EvaluationModule": f"{_ADAPTERS}.evaluate.metric",
     },
+    protocols=f"{_ADAPTERS}.protocols.metric",
 )

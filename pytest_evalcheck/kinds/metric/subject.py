@@ -1,13 +1,12 @@
-"""What a check may do with a metric: the record that describes one, and the subject that checks call."""
+"""What a check may do with a metric: the subject, which builds metrics and feeds them."""
 
 from __future__ import annotations
 
-import copy
 import pickle
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -17,6 +16,7 @@ from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.common.tensors import detached, place
+from pytest_evalcheck.kinds.metric.record import Metric
 from pytest_evalcheck.strategies.samples import Arguments, Bulk
 
 _CONVERSIONS = {
@@ -27,89 +27,6 @@ _CONVERSIONS = {
 }
 """Methods of tensors by which the arguments of a call may become what it takes."""
 _ORDINALS = ("first", "second", "third", "fourth", *["last"] * 8)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Metric:
-    """An accumulator over a stream, as callables. Only ``update`` and ``compute`` are required.
-
-    A check that needs a field that is None is reported as not applicable, e.g. EC203 without ``merges``.
-    """
-
-    update: Callable[..., Any]
-    compute: Callable[[], Any]
-    reset: Callable[[], Any] | None = None
-    forward: Callable[..., Any] | None = None
-    """Returns the value of the batch and accumulates it like ``update``."""
-    merges: Mapping[str, Callable[[Sequence[Metric]], Any]] = field(default_factory=dict)
-    """By name, methods to merge the metrics of several ranks: from their records to the merged value."""
-    copies: Mapping[str, Callable[[], Metric]] = field(default_factory=dict)
-    """By name, methods to copy a metric mid-stream, e.g. ``{"pickle": ..., "state_dict": ...}``."""
-    forget: Callable[[], Any] | None = None
-    """Drops what ``compute`` has cached."""
-    state: Callable[[], Mapping[str, Any]] | None = None
-    """The state by name; its tensors must keep their dtype."""
-    members: Callable[[], Mapping[str, Metric]] | None = None
-    """For a collection: new metrics, one per member, each with the values that it has in the collection."""
-    widen: Callable[[], Any] | None = None
-    """Makes the state accumulate in float64, for the value that low precision inputs are compared with."""
-    synchronised: Callable[[], Any] | None = None
-    """``compute`` over all processes of the default ``torch.distributed`` group."""
-    to: Callable[[str], Any] | None = None
-    """Moves the metric to a device, in place."""
-    device: Callable[[], Any] | None = None
-    """The device that the metric reports."""
-    source: Any = None
-    """The object behind the callables."""
-
-    def contents(self) -> dict[str, Any]:
-        """The values that must not change in a metric of which only copies are used."""
-        return dict(self.state() if self.state else getattr(self.source, "__dict__", {}))
-
-    @classmethod
-    def of(cls, source: Any, *, merge: str | None = None, **more: Any) -> Metric:
-        """The record of an object with ``update`` and ``compute`` methods.
-
-        ``reset``, ``forward`` and ``state_dict``/``load_state_dict`` are used where the object has them;
-        ``merge`` names a method that merges another such object into this one.
-
-        Raises:
-            TypeError: where ``update`` or ``compute`` is missing.
-        """
-        missing = [name for name in ("update", "compute") if not callable(getattr(source, name, None))]
-        if missing:
-            raise TypeError(f"{type(source).__name__} has no method {' and no '.join(missing)}; a metric needs both")
-
-        def record(other: Any) -> Metric:
-            return cls.of(other, merge=merge, **more)
-
-        def merged(ranks: Sequence[Metric]) -> Any:
-            first = copy.deepcopy(ranks[0].source)
-            for other in ranks[1:]:
-                getattr(first, str(merge))(other.source)
-            return first.compute()
-
-        def through_state_dict() -> Metric:
-            blank = copy.deepcopy(source)
-            blank.reset()
-            blank.load_state_dict(pickle.loads(pickle.dumps(source.state_dict())))
-            return record(blank)
-
-        has_state_dict = all(hasattr(source, name) for name in ("reset", "state_dict", "load_state_dict"))
-        known: dict[str, Any] = {
-            "reset": getattr(source, "reset", None),
-            "forward": getattr(source, "forward", None),
-            "merges": {merge: merged} if merge else {},
-            "copies": {
-                "deepcopy": lambda: record(copy.deepcopy(source)),
-                "pickle": lambda: record(pickle.loads(pickle.dumps(source))),
-                **({"state_dict": through_state_dict} if has_state_dict else {}),
-            },
-            "state": getattr(source, "state_dict", None),
-            "to": getattr(source, "to", None),
-            "device": (lambda: source.device) if hasattr(source, "device") else None,
-        }
-        return cls(update=source.update, compute=source.compute, source=source, **{**known, **more})
 
 
 class LiveMetric:
@@ -163,11 +80,19 @@ class LiveMetric:
             self.record.forget()
 
     def copy_by(self, method: str) -> LiveMetric:
-        """A copy that continues from here."""
-        result = attempt(method, self.record.copies[method])
+        """A copy that continues from here; by ``state_dict``, a new metric that has loaded what this one saves."""
+        result = attempt(method, self.record.copies.get(method, self._saved_and_loaded))
         live = LiveMetric(result if isinstance(result, Metric) else self.record, self._subject)
         live.failed = result if isinstance(result, Raised) else self.failed
         return live
+
+    def _saved_and_loaded(self) -> Metric:
+        # Into a new one: a copy would keep what the checkpoint leaves out.
+        new = self._subject.build()
+        assert self.record.save is not None
+        assert new.load is not None
+        new.load(pickle.loads(pickle.dumps(self.record.save())))
+        return new
 
     def state(self) -> dict[str, Any]:
         """The state by name; empty where the metric does not describe it."""
@@ -276,17 +201,19 @@ class MetricSubject(Subject):
     @property
     def merges(self) -> tuple[str, ...]:
         """The names of the merge methods."""
-        return self._methods("merges", "the metric offers no way to merge")
+        methods = tuple(self.build().merges)
+        if not methods:
+            raise NotApplicable("the metric offers no way to merge")
+        return methods
 
     @property
     def copies(self) -> tuple[str, ...]:
         """The names of the copy methods."""
-        return self._methods("copies", "the metric offers no way to copy it")
-
-    def _methods(self, field_name: str, missing: str) -> tuple[str, ...]:
-        methods = tuple(getattr(self.build(), field_name))
+        record = self.build()
+        saves = record.save is not None and record.load is not None
+        methods = tuple(dict.fromkeys([*record.copies, *(["state_dict"] if saves else [])]))
         if not methods:
-            raise NotApplicable(missing)
+            raise NotApplicable("the metric offers no way to copy it")
         return methods
 
     def merged(self, method: str, shards: Sequence[Sequence[Rows]], *, merge_early: bool = False) -> Any:

@@ -1,0 +1,84 @@
+"""Functions of all samples as metrics: batches are collected, and the function is called once on all of them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+
+class Collected:
+    """The batches for a function of predictions and targets.
+
+    Tensors and arrays are joined along their first dimension, lists and tuples end to end. Anything else, such as a
+    number or an option, must be the same in every batch.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._args: list[tuple[Any, ...]] = []
+        self._kwargs: list[dict[str, Any]] = []
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Copy the arguments of a batch.
+
+        Raises:
+            TypeError: where other arguments were given before.
+        """
+        if self._args and (len(args), set(kwargs)) != (len(self._args[0]), set(self._kwargs[0])):
+            raise TypeError(
+                f"a batch of {_words(args, kwargs)}; the first one was of {_words(self._args[0], self._kwargs[0])}"
+            )
+        self._args.append(tuple(map(_copied, args)))
+        self._kwargs.append({name: _copied(value) for name, value in kwargs.items()})
+
+    def compute(self) -> Any:
+        """The function of all samples.
+
+        Raises:
+            ValueError: where no batch was given.
+        """
+        if not self._args:
+            raise ValueError("no batch was given to the function")
+        args = tuple(_joined(f"argument {i + 1}", pieces) for i, pieces in enumerate(zip(*self._args, strict=True)))
+        kwargs = {name: _joined(name, [each[name] for each in self._kwargs]) for name in self._kwargs[0]}
+        # Joined once: a function that writes into its arguments gives another value the next time.
+        self._args, self._kwargs = [args], [kwargs]
+        return self._function(*args, **kwargs)
+
+
+def _words(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
+    positional = f"{len(args)} positional argument{'s' * (len(args) != 1)}"
+    return f"{positional} and {', '.join(kwargs)}" if kwargs else positional
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if hasattr(value, "clone") else copy.copy(value)
+
+
+def _joined(name: str, pieces: Sequence[Any]) -> Any:
+    # An empty list or array has another dtype than the others.
+    filled = [piece for piece in pieces if _rows(piece) != 0] or pieces[:1]
+    first = filled[0]
+    if len(filled) == 1:
+        return first
+    if _rows(first) is None:
+        if any(type(piece) is not type(first) or piece != first for piece in filled):
+            raise TypeError(f"{name} differs between batches: {first!r} and others; expected the same in every one")
+        return first
+    if isinstance(first, (list, tuple)):
+        return type(first)(value for piece in filled for value in piece)
+    if hasattr(first, "clone"):
+        import torch
+
+        return torch.cat(filled)
+    import numpy
+
+    return numpy.concatenate(filled)
+
+
+def _rows(value: Any) -> int | None:
+    """The number of rows; None for a value that has none."""
+    if hasattr(value, "shape"):
+        return int(value.shape[0]) if len(value.shape) else None
+    return len(value) if isinstance(value, (list, tuple)) else None

@@ -1,0 +1,324 @@
+"""Metrics of any class and plain functions, recognised by their methods and parameters and not by their library.
+
+`protocol_of` decides for a class, `protocol_of_function` for a function, without calling either. Methods are looked up
+statically: what ``__getattr__`` answers is no method.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import pickle
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from inspect import Parameter
+from types import SimpleNamespace
+from typing import Any
+
+from pytest_evalcheck.adapters.protocols.collecting import Collected
+from pytest_evalcheck.adapters.protocols.merging import merging
+from pytest_evalcheck.errors import nearest, safe_text
+from pytest_evalcheck.kinds.metric.record import Metric
+from pytest_evalcheck.kinds.registry import adapter_for
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """How a metric is fed and how it gives its value: the names of its methods."""
+
+    feed: str
+    """The method that takes a batch: ``update``, ``update_state``, ``__call__``."""
+    value: str = ""
+    """The method that gives the value of what was fed; empty where the object is a function of all samples."""
+    reset: str = ""
+    """The method that starts again; empty where there is none."""
+    one_tuple: bool = False
+    """Whether ``feed`` takes all arguments as one tuple, as in ``update((y_pred, y))``."""
+    targets_first: bool | None = None
+    """Whether its first two parameters are named as targets and predictions, as in ``(y_true, y_pred)``; None where
+    the names do not say which is which. A record takes its arguments in the order of the method."""
+
+    @property
+    def accumulates(self) -> bool:
+        """Whether it is fed batch by batch; otherwise it is called once with all samples."""
+        return bool(self.value)
+
+
+@dataclass(frozen=True)
+class _Family:
+    feed: str
+    value: str
+    resets: tuple[str, ...]
+    needs_reset: bool = True
+    """Whether the first two names alone may mean something else: a mapping has ``update`` and ``get``."""
+
+
+_FAMILIES = (
+    _Family("update_state", "result", ("reset_state", "reset_states"), needs_reset=False),
+    _Family("update", "compute", ("reset",), needs_reset=False),
+    _Family("add_batch", "compute", ("reset",)),
+    _Family("add", "compute", ("reset",)),
+    _Family("update", "accumulate", ("reset",)),
+    _Family("update", "get", ("reset",)),
+    _Family("__call__", "aggregate", ("reset",)),
+    _Family("__call__", "get_metric", ("reset",)),
+)
+_MERGES = ("merge_state", "merge")
+_ONE_TUPLE = ("output", "outputs")
+"""Names of the single parameter that takes what a model and a loader gave, together."""
+_PREDICTIONS = re.compile(
+    r"pred(iction|icted)?s?|y?hat|scores?|prob(a|s|as)?|logits?|inputs?|outputs?|hypothes[ie]s|candidates?"
+)
+_TARGETS = re.compile(r"y|true|truth|targets?|labels?|gt|golds?|references?")
+"""Words in the names of parameters."""
+
+
+def protocol_of(cls: type) -> Protocol | None:
+    """The protocol of the objects of a class; None where they are no metrics. Nothing is called.
+
+    >>> class Mean:
+    ...     def update(self, values): ...
+    ...     def compute(self): ...
+    >>> protocol_of(Mean)
+    Protocol(feed='update', value='compute', reset='', one_tuple=False, targets_first=None)
+    >>> protocol_of(dict) is None
+    True
+    """
+    return _protocol(cls)
+
+
+def protocol_of_function(function: Callable[..., Any]) -> Protocol | None:
+    """The protocol of a function of predictions and targets, known by the names of its first two parameters.
+
+    >>> def accuracy(y_true, y_pred, normalize=True): ...
+    >>> protocol_of_function(accuracy).targets_first
+    True
+    >>> protocol_of_function(len) is None
+    True
+    """
+    order = _targets_first(_signature(function))
+    return None if order is None else Protocol(feed="__call__", targets_first=order)
+
+
+def is_function(made: Any) -> bool:
+    """Whether it is a function, a method of something else, or a partial of one: it keeps no state of its own."""
+    return inspect.isroutine(made) or isinstance(made, functools.partial)
+
+
+def recognises(made: Any) -> bool:
+    """Whether `record` describes this object: one of a class with a protocol, or a function that takes arguments."""
+    if isinstance(made, type):
+        return False
+    if is_function(made):
+        return any(_is_positional(each) for each in _signature(made))
+    return _protocol(made) is not None
+
+
+def record(made: Any) -> Metric:
+    """The record of a metric object or of a function, in whatever order it takes its arguments.
+
+    Raises:
+        TypeError: where it has no protocol, not even by ``__getattr__``.
+    """
+    if is_function(made) and recognises(made):
+        return _of_all_samples(made)
+    protocol = None if isinstance(made, type) else _protocol(made)
+    if protocol is None:
+        missing = [name for name in ("update", "compute") if not callable(getattr(made, name, None))]
+        if missing:
+            raise TypeError(f"{type(made).__name__} has no method {' and no '.join(missing)}; a metric needs both")
+        # Whoever describes an object by hand may mean methods that it passes on to another one.
+        reset = "reset" if callable(getattr(made, "reset", None)) else ""
+        protocol = Protocol(feed="update", value="compute", reset=reset)
+    return _accumulator(made, protocol) if protocol.accumulates else _of_all_samples(made)
+
+
+def adapted(source: Any, merge: str | None, changes: Mapping[str, Any]) -> Metric:
+    """The record of `Metric.of`: that of the adapter or of the protocol, with some fields changed.
+
+    Raises:
+        TypeError: see `Metric.of`.
+    """
+    _require_fields(changes)
+    bound = {name: _bound(value, source) for name, value in changes.items()}
+    loose = {name for name in _FED if name in changes and bound[name] is changes[name] is not None}
+
+    def again(other: Any) -> Metric:
+        return adapted(other, merge, changes)
+
+    if isinstance(source, Metric):
+        return replace(source, **changes)
+    if merge is not None and not callable(getattr(source, merge, None)):
+        methods = [name for name in dir(source) if not name.startswith("_")]
+        raise TypeError(f"{type(source).__name__} has no method {merge!r} to merge by{nearest(merge, methods)}")
+    by_class = adapter_for("metric", source)
+    base: Metric = record(source) if by_class is None else by_class(source)
+    names = [*(base.merges if by_class is None else ()), *([merge] if merge else ())]
+    merges = {**base.merges, **{name: merging(name, again) for name in names}}
+    copies = {name: lambda copied=copied: again(copied().source) for name, copied in base.copies.items()}
+    kept: dict[str, Any] = {"merges": {} if "compute" in loose else merges, "copies": {} if loose else copies}
+    return replace(base, **{**kept, **bound})
+
+
+_FED = ("update", "forward", "reset", "compute")
+"""The callables that a copy needs of its own."""
+
+
+def _require_fields(changes: Mapping[str, Any]) -> None:
+    names = [each.name for each in fields(Metric)]
+    for name, value in changes.items():
+        if name not in names:
+            raise TypeError(f"ec.Metric has no field {name!r}{nearest(name, names)}")
+        if name in ("merges", "copies"):
+            if not isinstance(value, Mapping) or not all(map(callable, value.values())):
+                raise TypeError(f"{name}={safe_text(value)}; expected a mapping from names to functions")
+        elif name != "source" and not callable(value) and (value is not None or name in ("update", "compute")):
+            raise TypeError(f"{name}={safe_text(value)}; expected a function")
+
+
+def _bound(value: Any, source: Any) -> Any:
+    """A callable that asks for the metric, with this one; anything else as it is."""
+    if not callable(value):
+        return value
+    first = next(iter(_signature(value)), None)
+    return functools.partial(value, source) if first is not None and first.name == "metric" else value
+
+
+def _accumulator(made: Any, protocol: Protocol) -> Metric:
+    def again(other: Any) -> Metric:
+        return _accumulator(other, protocol)
+
+    saves = all(_offers(made, name) for name in ("state_dict", "load_state_dict"))
+    merge = next((name for name in _MERGES if _offers(made, name)), "")
+    return Metric(
+        update=_feed(made, protocol),
+        compute=getattr(made, protocol.value),
+        reset=getattr(made, protocol.reset) if protocol.reset else None,
+        forward=made.forward if protocol.feed == "update" and _offers(made, "forward") else None,
+        merges={merge: merging(merge, again)} if merge else {},
+        copies={
+            "deepcopy": lambda: again(copy.deepcopy(made)),
+            "pickle": lambda: again(pickle.loads(pickle.dumps(made))),
+        },
+        save=made.state_dict if saves else None,
+        load=made.load_state_dict if saves else None,
+        state=made.state_dict if saves else None,
+        to=made.to if _offers(made, "to") else None,
+        device=(lambda: made.device) if _static(made, "device") is not None else None,
+        source=made,
+    )
+
+
+def _of_all_samples(function: Callable[..., Any]) -> Metric:
+    """A record that collects the batches; merging, copying and resetting would be its own doing and say nothing."""
+    collected = Collected(function)
+    return Metric(update=collected.update, compute=collected.compute, source=function)
+
+
+def _feed(made: Any, protocol: Protocol) -> Callable[..., Any]:
+    """What takes the arguments of a batch."""
+    method: Callable[..., Any] = getattr(made, protocol.feed)
+    if not protocol.one_tuple:
+        return method
+    given = _parameters(made, "iteration_completed")
+    if given is not None and len(given) == 1 and given[0].name == "engine":
+        # What an engine calls after every iteration; it transforms the output of the engine before it updates.
+        method = lambda output: made.iteration_completed(_Engine(output))  # noqa: E731
+
+    def update(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and not args:
+            return method(kwargs)
+        return method(args[0] if len(args) == 1 else args)
+
+    return update
+
+
+class _Engine:
+    """As much of an engine as a metric looks at: its state, with the output of one iteration."""
+
+    def __init__(self, output: Any) -> None:
+        self.state = SimpleNamespace(output=output, metrics={})
+
+
+def _protocol(thing: Any) -> Protocol | None:
+    for family in _FAMILIES:
+        feed, value = _parameters(thing, family.feed), _parameters(thing, family.value)
+        if not feed or value is None or any(map(_is_required, value)):
+            continue
+        reset = next((name for name in family.resets if _parameters(thing, name) is not None), "")
+        if reset or not family.needs_reset:
+            one_tuple = _is_one_tuple(feed)
+            order = None if one_tuple else _targets_first(feed)
+            return Protocol(feed=family.feed, value=family.value, reset=reset, one_tuple=one_tuple, targets_first=order)
+    order = _targets_first(_called(thing))
+    return None if order is None else Protocol(feed="__call__", targets_first=order)
+
+
+def _called(thing: Any) -> list[Parameter]:
+    """The parameters of a call; a module passes them all on to its ``forward``."""
+    found = _parameters(thing, "__call__") or []
+    passes_on = bool(found) and all(each.kind in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD) for each in found)
+    return (_parameters(thing, "forward") or []) if passes_on else found
+
+
+def _parameters(thing: Any, name: str) -> list[Parameter] | None:
+    """The parameters of a method without ``self``; None where the class or the object has no such method."""
+    raw = _static(thing, name)
+    if raw is None or not (callable(raw) or isinstance(raw, (staticmethod, classmethod, functools.partialmethod))):
+        return None
+    if not isinstance(thing, type):
+        return _signature(getattr(thing, name))
+    if isinstance(raw, functools.partialmethod):
+        raw = functools.partial(raw.func, *raw.args, **raw.keywords)
+    parameters = _signature(getattr(raw, "__func__", raw))
+    return parameters if isinstance(raw, staticmethod) else parameters[1:] or parameters[:0]
+
+
+def _static(thing: Any, name: str) -> Any:
+    """An attribute of an object or of a class, without running code of it; None where there is none."""
+    if isinstance(thing, type):  # not those of its metaclass, which has a ``__call__``
+        return next((vars(base)[name] for base in thing.__mro__ if name in vars(base)), None)
+    return inspect.getattr_static(thing, name, None)
+
+
+def _offers(made: Any, name: str) -> bool:
+    """Whether an object has this method; the ``forward`` that torch.nn.Module has for all modules is none."""
+    owner = next((base for base in type(made).__mro__ if name in vars(base)), None)
+    unimplemented = owner is not None and (owner.__module__, name) == ("torch.nn.modules.module", "forward")
+    return not unimplemented and _parameters(made, name) is not None
+
+
+def _signature(function: Callable[..., Any]) -> list[Parameter]:
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):  # written in another language: anything may be given
+        return [Parameter("args", Parameter.VAR_POSITIONAL)]
+
+
+def _is_positional(parameter: Parameter) -> bool:
+    kinds = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD, Parameter.VAR_POSITIONAL)
+    return parameter.kind in kinds
+
+
+def _is_required(parameter: Parameter) -> bool:
+    open_ended = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+    return parameter.kind not in open_ended and parameter.default is Parameter.empty
+
+
+def _is_one_tuple(feed: list[Parameter]) -> bool:
+    positional = [each for each in feed if _is_positional(each)]
+    return len(positional) == 1 and positional[0].name in _ONE_TUPLE
+
+
+def _targets_first(feed: list[Parameter]) -> bool | None:
+    first, second, *_ = [*(_role(each.name) for each in feed if _is_positional(each)), "", ""]
+    return None if {first, second} != {"predictions", "targets"} else first == "targets"
+
+
+def _role(name: str) -> str:
+    words = re.split(r"[_\d]+", name.lower())
+    if any(map(_PREDICTIONS.fullmatch, words)):
+        return "predictions"
+    return "targets" if any(map(_TARGETS.fullmatch, words)) else ""

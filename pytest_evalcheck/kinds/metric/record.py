@@ -1,0 +1,79 @@
+"""The record that describes a metric: callables, and what else a check may use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """An accumulator over a stream, as callables. Only ``update`` and ``compute`` are required.
+
+    A check that needs a field that is None is reported as not applicable, e.g. EC203 without ``merges``.
+    """
+
+    update: Callable[..., Any]
+    compute: Callable[[], Any]
+    reset: Callable[[], Any] | None = None
+    forward: Callable[..., Any] | None = None
+    """Returns the value of the batch and accumulates it like ``update``."""
+    merges: Mapping[str, Callable[[Sequence[Metric]], Any]] = field(default_factory=dict)
+    """By name, methods to merge the metrics of several ranks: from their records to the merged value."""
+    copies: Mapping[str, Callable[[], Metric]] = field(default_factory=dict)
+    """By name, methods to copy a metric mid-stream, e.g. ``{"pickle": ..., "state_dict": ...}``."""
+    save: Callable[[], Any] | None = None
+    """Returns what a checkpoint holds of the metric, such as its state dict; it must survive pickling."""
+    load: Callable[[Any], Any] | None = None
+    """Restores what ``save`` returned. It is given to a new metric of the target, which was not fed."""
+    forget: Callable[[], Any] | None = None
+    """Drops what ``compute`` has cached."""
+    state: Callable[[], Mapping[str, Any]] | None = None
+    """The state by name; its tensors must keep their dtype."""
+    members: Callable[[], Mapping[str, Metric]] | None = None
+    """For a collection: new metrics, one per member, each with the values that it has in the collection."""
+    widen: Callable[[], Any] | None = None
+    """Makes the state accumulate in float64, for the value that low precision inputs are compared with."""
+    synchronised: Callable[[], Any] | None = None
+    """``compute`` over all processes of the default ``torch.distributed`` group."""
+    to: Callable[[str], Any] | None = None
+    """Moves the metric to a device, in place."""
+    device: Callable[[], Any] | None = None
+    """The device that the metric reports."""
+    source: Any = None
+    """The object behind the callables."""
+
+    def contents(self) -> dict[str, Any]:
+        """The values that must not change in a metric of which only copies are used."""
+        return dict(self.state() if self.state else getattr(self.source, "__dict__", {}))
+
+    @classmethod
+    def of(cls, source: Any, *, merge: str | None = None, **changes: Any) -> Metric:
+        """The record of a metric object or function, with some callables changed.
+
+        The record is that of the adapter for objects of known libraries. For any other object it is found by its
+        methods: ``update`` and ``compute``, ``update_state`` and ``result``, a call and ``aggregate``; ``reset``,
+        ``forward``, ``state_dict`` and ``load_state_dict``, ``merge_state`` or ``merge``, ``to`` and ``device`` are
+        used where its class has them. A function is called once, with all samples.
+
+        ``merge`` names a method that merges another such object, or several of them, into this one. ``changes`` are
+        fields of this class, which replace those of the record. A callable whose first parameter is named ``metric`` is
+        given the object as that argument; then it works for copies of the object as well::
+
+            ec.Metric.of(BinaryF1Score(), update=lambda metric, logits, target: metric.update(logits.sigmoid(), target))
+
+        Where ``update``, ``forward``, ``reset`` or ``compute`` is replaced by a callable without such a parameter,
+        copies are left out of the record, and merging where it is ``compute``: they would use the original.
+
+        Raises:
+            TypeError: where the object has no such methods, where ``changes`` has a name that is no field, or where the
+                value of such a field is of another type.
+        """
+        import importlib
+
+        from pytest_evalcheck.kinds.registry import kind_of
+
+        protocols = importlib.import_module(kind_of("metric").protocols)
+        changed: Metric = protocols.adapted(source, merge, changes)
+        return changed

@@ -32,6 +32,8 @@ class TargetFactory:
         self._last: Any = None
         self.adapted: Any = None
         """The object of a library that an adapter has described last; None for a record that its author has written."""
+        self.changed: frozenset[str] = frozenset()
+        """The callables of its record that the author has replaced."""
 
     def record(self, arguments: Mapping[str, Any]) -> Any:
         """A new record. A target that is built once a cell is copied, and its original never used."""
@@ -71,7 +73,8 @@ class TargetFactory:
         spec = kind_of(self._target.kind)
         self.adapted = made
         if isinstance(made, spec.record):
-            self.adapted = spec.wrapped(made) if spec.wrapped else None
+            self.adapted = spec.wrapped(made) if spec.wrapped else getattr(made, "stock", None)
+            self.changed = getattr(made, "changed", frozenset())
         return adapters.record(self._target.kind, made)
 
     def snapshot(self) -> Snapshot | None:

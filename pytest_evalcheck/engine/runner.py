@@ -280,7 +280,7 @@ class CellRunner:
         for entry in listed:
             if entry.example is None and not entry.upstream and entry not in confirmed:
                 return entry
-        fault = upstream.match(signature, self._factory.adapted)
+        fault = upstream.match(signature, self._factory.adapted, self._factory.changed)
         return KnownFailure(upstream=fault.id) if fault else None
 
     @contextmanager

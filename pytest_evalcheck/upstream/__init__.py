@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -75,20 +75,30 @@ class Fault:
     def is_in(self, thing: Any) -> bool:
         """Whether the code at fault is what this object runs.
 
-        The object is of one of the classes, the methods at fault come from the package of that class, and so do all
-        modules that it holds: a user's own metric in a collection of the library may have a fault of its own.
+        The object is of one of the classes, or holds a module that is; the methods at fault come from the package of
+        that class, and so do all modules that it holds: a user's own metric in a collection of the library may have a
+        fault of its own.
         """
+        inside = _modules_inside(thing)
+        packages = {type(module).__module__.split(".")[0] for module in inside}
+        found = (self._package_of(one) for one in (thing, *inside))
+        return any(package and packages <= {package, "torch"} for package in found)
+
+    def _package_of(self, thing: Any) -> str:
+        """The package whose code at fault this object itself runs; empty where it runs none."""
         names = _names(thing)
-        package = next((name.split(".")[0] for name in self.classes if name in names), None)
-        if package is None:
-            return False
-        owners = [_owner(type(thing), method) for method in self.owner_of]
-        return all(owner in ("", package) for owner in owners) and _packages_inside(thing) <= {package, "torch"}
+        package = next((name.split(".")[0] for name in self.classes if name in names), "")
+        owners = {_owner(type(thing), method) for method in self.owner_of}
+        return package if owners <= {"", package} else ""
 
 
-def match(signature: str, thing: Any) -> Fault | None:
-    """The fault that a failure of this object shows, in the version that is installed; None where there is none."""
-    return next((fault for fault in _candidates(signature, thing) if not fault.outside), None)
+def match(signature: str, thing: Any, changed: Collection[str] = ()) -> Fault | None:
+    """The fault that a failure of this object shows, in the version that is installed; None where there is none.
+
+    ``changed`` names methods that the author of the target calls otherwise: what is wrong in them may be the author's.
+    """
+    found = (fault for fault in _candidates(signature, thing) if not fault.outside)
+    return next((fault for fault in found if not set(fault.owner_of) & set(changed)), None)
 
 
 def elsewhere(signature: str, thing: Any) -> str:
@@ -153,7 +163,7 @@ def _owner(cls: type, method: str) -> str:
     return owner.__module__.split(".")[0] if owner else ""
 
 
-def _packages_inside(thing: Any) -> set[str]:
-    modules = getattr(thing, "modules", None)
-    inside = [module for module in modules() if module is not thing] if callable(modules) else []
-    return {type(module).__module__.split(".")[0] for module in inside}
+def _modules_inside(thing: Any) -> list[Any]:
+    # Looked up in the class: an object may answer every name.
+    has_modules = callable(getattr(type(thing), "modules", None))
+    return [module for module in thing.modules() if module is not thing] if has_modules else []

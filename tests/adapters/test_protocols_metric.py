@@ -236,6 +236,14 @@ def test_an_output_is_transformed_as_in_an_engine() -> None:
     assert named.compute() == whole.compute() == 2 / 3
 
 
+def test_torchmetrics_before_1_5_has_no_merge_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torchmetrics import Metric
+    from torchmetrics.classification import BinaryF1Score
+
+    monkeypatch.delattr(Metric, "merge_state", raising=False)
+    assert list(adapters.record("metric", BinaryF1Score()).merges) == ["sync"]
+
+
 class TestFunctions:
     @pytest.mark.parametrize("convert", [lambda t: t, lambda t: t.numpy(), lambda t: t.tolist()])
     def test_all_samples_are_given_at_once(self, convert: Callable[[Tensor], Any]) -> None:

@@ -127,12 +127,34 @@ def test_a_metric_of_ones_own_in_a_collection_is_not_excused() -> None:
     assert outcomes(own, "EC219")["EC219"].outcome == "broken"
 
 
+def test_a_fault_of_one_member_is_a_fault_of_its_collection() -> None:
+    cells = outcomes(target(lambda: torchmetrics.MetricCollection([BinaryAccuracy()])), "EC216")
+    assert (cells["EC216"].outcome, cells["EC216"].upstream) == ("known", "torchmetrics-nan-is-a-prediction")
+
+
 def test_a_record_by_hand_is_not_excused() -> None:
     @ec.metric(inputs=es.binary())
     def described() -> ec.Metric:
-        return ec.Metric.of(BinaryAccuracy())
+        metric = BinaryAccuracy()
+        return ec.Metric(update=metric.update, compute=metric.compute, source=metric)
 
     assert outcomes(described, "EC219")["EC219"].outcome == "broken"
+
+
+def test_a_callable_that_was_replaced_is_the_authors_and_the_others_are_not() -> None:
+    def changed(**callables: Any) -> ec.Target:
+        @ec.metric(inputs=es.binary())
+        def described() -> ec.Metric:
+            return ec.Metric.of(BinaryAccuracy(), **callables)
+
+        return described
+
+    fed = changed(update=lambda metric, preds, target: metric.update(preds, target))
+    known = {code: (cell.outcome, cell.upstream) for code, cell in outcomes(fed, "EC216,EC219").items()}
+    assert known == {"EC216": ("broken", ""), "EC219": ("known", UNIVERSAL["EC219"])}
+    computed = changed(compute=lambda metric: metric.compute())
+    assert outcomes(computed, "EC219")["EC219"].outcome == "broken"
+    assert outcomes(changed(), "EC219")["EC219"].outcome == "known"
 
 
 def test_another_version_is_broken_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:

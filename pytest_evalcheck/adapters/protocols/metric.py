@@ -159,9 +159,13 @@ def adapted(source: Any, merge: str | None, changes: Mapping[str, Any]) -> Metri
     merges = {**base.merges, **{name: merging(name, again) for name in names}}
     copies = {name: lambda copied=copied: again(copied().source) for name, copied in base.copies.items()}
     kept: dict[str, Any] = {"merges": {} if "compute" in loose else merges, "copies": {} if loose else copies}
-    return replace(base, **{**kept, **bound})
+    if by_class is not None and not _VALUES & changes.keys():
+        kept["stock"] = source
+    return replace(base, **{**kept, **bound}, changed=frozenset(changes))
 
 
+_VALUES = {"compute", "forward", "reset", "merges", "copies"}
+"""What a known fault of a library may be in; a fault in its ``update`` is known by its owner."""
 _FED = ("update", "forward", "reset", "compute")
 """The callables that a copy needs of its own."""
 
@@ -174,7 +178,11 @@ def _require_fields(changes: Mapping[str, Any]) -> None:
         if name in ("merges", "copies"):
             if not isinstance(value, Mapping) or not all(map(callable, value.values())):
                 raise TypeError(f"{name}={safe_text(value)}; expected a mapping from names to functions")
-        elif name != "source" and not callable(value) and (value is not None or name in ("update", "compute")):
+        elif (
+            name not in ("source", "stock", "changed")
+            and not callable(value)
+            and (value is not None or name in ("update", "compute"))
+        ):
             raise TypeError(f"{name}={safe_text(value)}; expected a function")
 
 

@@ -43,6 +43,11 @@ class Metric:
     """The device that the metric reports."""
     source: Any = None
     """The object behind the callables."""
+    stock: Any = None
+    """The object of a library that an adapter has described: known faults of its class are not the author's. None for
+    a record by hand, and where the author has replaced how values are computed."""
+    changed: frozenset[str] = frozenset()
+    """The callables of an adapter's record that the author has replaced (see ``of``)."""
 
     def contents(self) -> dict[str, Any]:
         """The values that must not change in a metric of which only copies are used."""

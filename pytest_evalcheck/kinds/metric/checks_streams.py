@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+from typing import Any
+
 from pytest_evalcheck.expectations.comparison import Raised, difference, has_nonfinite, is_no_score, show
 from pytest_evalcheck.expectations.failures import expect, inconclusive
 from pytest_evalcheck.kinds.common.case import RightAndWrong
@@ -194,6 +198,8 @@ def forward_returns_the_batch_value_and_accumulates(metric: MetricSubject, case:
 def non_finite_numbers_are_reported(metric: MetricSubject, case: NonFinite) -> None:
     """A NaN or an infinity is visible: in the value, as an error, or as a warning.
 
+    An infinity may also have the value that a large finite number has, as in a maximum: there it is a number.
+
     Why: a diverged model that outputs NaN must not get a score, least of all a good one.
     Usual cause: comparisons and argmax turn NaN into an ordinary answer; `nan_to_num` and masks remove it.
     Fix: pytest_evalcheck.fixes.WeightedMean, which propagates it
@@ -201,10 +207,23 @@ def non_finite_numbers_are_reported(metric: MetricSubject, case: NonFinite) -> N
     value, warned = metric.value_and_warnings(case.cut)
     reported = isinstance(value, Raised) or has_nonfinite(value) or warned
     expect(value).holds(
-        bool(reported),
+        bool(reported) or _is_a_number_like_others(metric, case, value),
         about=f"{case.number} in sample {case.corrupted} left no trace",
         detail=f"expected  NaN, infinity, an error or a warning\nactual    {show(value)}",
     )
+
+
+def _is_a_number_like_others(metric: MetricSubject, case: NonFinite, value: Any) -> bool:
+    """Whether a large finite number in place of the infinity gives the same value."""
+    if math.isnan(case.number) or metric.inputs.corrupted is None:
+        return False
+    rows = list(case.samples)
+    rows[case.corrupted] = metric.inputs.corrupted(rows[case.corrupted], math.copysign(_LARGE, case.number))
+    return difference(value, metric.value(replace(case, samples=rows).cut), metric.tolerance) is None
+
+
+_LARGE = 1e30
+"""A number that float32 holds, and whose square is infinite there."""
 
 
 @check("EC217", regimes=("a constant stream", "several batches"), needs=("reference",), after=("EC201", "EC205"))

@@ -182,3 +182,36 @@ class TestOrders:
         for regime in ("samples that move in their batch", "batches that move"):
             alone = find(strategy, lambda case, regime=regime: case.regimes == {regime}, settings=quiet)
             assert alone.order != alone.batches
+
+
+class TestInfinities:
+    """An infinity is a number where a large one has the same value, and is dropped in silence where it has not."""
+
+    @pytest.mark.parametrize(
+        ("value", "outcome"),
+        [
+            (lambda found: found.max(), "kept"),
+            (lambda found: found[found.isfinite()].sum(), "broken"),
+            (lambda found: found[~found.isnan()].max(), "broken"),
+        ],
+    )
+    def test_what_an_infinity_does(self, value: Callable[[torch.Tensor], torch.Tensor], outcome: str) -> None:
+        def of_values(values: torch.Tensor) -> torch.Tensor:
+            return value(values)
+
+        @ec.metric(inputs=es.values())
+        def target() -> Any:
+            return of_values
+
+        assert cell_of(target, "EC216", "normal").outcome == outcome
+
+
+def test_a_dtype_may_be_refused_when_the_value_is_computed() -> None:
+    def difference(preds: torch.Tensor, target: torch.Tensor) -> torch.Tensor:
+        return (preds - target).abs().mean()  # there is no mean of integers
+
+    @ec.metric(inputs=es.regression())
+    def target() -> Any:
+        return difference
+
+    assert cell_of(target, "EC212", "normal").outcome == "kept"

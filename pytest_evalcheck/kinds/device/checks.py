@@ -7,7 +7,6 @@ from functools import partial
 from pytest_evalcheck.expectations.comparison import Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.common.tensor_search import tensors_not_on
 from pytest_evalcheck.kinds.device.cost import measured_costs
 from pytest_evalcheck.kinds.device.cpu_reference import (
     ROUNDING,
@@ -111,6 +110,8 @@ def only_supported_dtypes_are_requested(subject: MetricSubject | WrapperSubject,
 def to_moves_everything(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
     """`.to()` moves everything, and `.device` is correct: on the device, on a second one, and back on the CPU.
 
+    Initial values in a table may stay where they are, if a reset copies them to the device.
+
     Why: a tensor that stays behind fails in the middle of an evaluation, or copies every batch back to its device.
     Usual cause: a tensor is kept as a plain attribute, in a list or in a dict, where `.to()` does not look.
     Fix: `register_buffer(name, tensor, persistent=False)`.
@@ -121,7 +122,7 @@ def to_moves_everything(subject: MetricSubject | WrapperSubject, case: Batch) ->
     for device in target.device_sequence:
         error = target.move(device)
         expect(device).holds(not error, about=f"`.to({device!r})` is not possible", detail=error)
-        left = tensors_not_on(target.source, device)
+        left = target.left_behind(device)
         expect(left).holds(not left, about=f"`.to({device!r})` left something behind", detail="\n".join(left[:5]))
         if (reported := target.reported_device()) is not None:
             expect(with_index(str(reported))).equals(with_index(device), about=f"`.device` after `.to({device!r})`")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.calling import attempt
+from pytest_evalcheck.kinds.common.tensor_search import tensors_not_on
 from pytest_evalcheck.kinds.device.cpu_reference import CpuReference, rebuild_on, with_batches_on
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.kinds.wrapper.subject import LiveWrapper, WrapperSubject
@@ -28,11 +30,24 @@ class Movable:
     """Its score on a device that it was moved to; or the error."""
     device_sequence: tuple[str, ...]
     """The devices to move it to, one after the other."""
+    states: Callable[[str], Sequence[Mapping[str, Any]]] = lambda device: ()  # noqa: ARG005
+    """Its state by name, and that of another one after a move to a device and a reset; empty where it has none."""
 
     def move(self, device: str) -> str:
         """Move it; returns the error as text, else an empty text."""
         result = attempt("to", self.to, device)
         return str(result) if isinstance(result, Raised) else ""
+
+    def left_behind(self, device: str) -> list[str]:
+        """The tensors that are not on the device, except initial values in a table, which a reset copies to it."""
+        left = tensors_not_on(self.source, device)
+        states = self.states(device) if left else ()
+        moved = [{name for name, each in state.items() if not tensors_not_on(each, device)} for state in states]
+        renewed = set.intersection(*moved) if moved else set()
+        return [text for text in left if (key := _IN_A_TABLE.match(text)) is None or key[1] not in renewed]
+
+
+_IN_A_TABLE = re.compile(r".*\['([^']+)'\] is on ")
 
 
 def movable(reference: CpuReference) -> Movable:
@@ -62,7 +77,15 @@ def _metric(reference: CpuReference, devices: tuple[str, ...]) -> Movable:
         failed = other.try_update(rebuild_on(reference.subject, device).arguments(reference.rows))
         return live.compute(), failed or other.compute()
 
-    return Movable(record.source, record.to, record.device or (lambda: None), score, devices)
+    def states(device: str) -> Sequence[Mapping[str, Any]]:
+        other = on_cpu.fresh()
+        if other.record.to is None or other.record.reset is None:
+            return ()
+        attempt("to", other.record.to, device)
+        other.reset()
+        return () if other.failed else (live.state(), other.state())
+
+    return Movable(record.source, record.to, record.device or (lambda: None), score, devices, states)
 
 
 def _model(reference: CpuReference, devices: tuple[str, ...]) -> Movable:

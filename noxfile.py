@@ -22,11 +22,19 @@ RELEASES = {
 }
 
 
+LIBRARIES = {
+    # The oldest release that our adapter is tried with, from the last three years, and what is tried.
+    "accelerate": ("0.26.0", "test_adapters_accelerate_loop.py"),
+    "evaluate": ("0.4.2", "test_adapters_hf_evaluate.py"),
+    "torchmetrics": ("1.0.0", "test_adapters_torchmetrics.py"),
+}
+
+
 def _over_the_readmes(session: nox.Session, *packages: str) -> dict[str, str]:
     """Install these before everything that the environment has which runs nox: that of the README's commands.
 
     Like ``--system-site-packages``, which a virtual environment made in another one takes from the system. Returns the
-    versions of pytest and Hypothesis that were installed.
+    versions of pytest, of Hypothesis and of the libraries with an adapter that were installed.
     """
     if find_spec("torch") is None:
         session.error("run nox in the environment of the README's second command: pip install -e '.[dev]'")
@@ -35,9 +43,8 @@ def _over_the_readmes(session: nox.Session, *packages: str) -> dict[str, str]:
     own = Path(str(session.run("python", "-c", find, silent=True)).strip())
     # addsitedir reads the .pth files there as well: this project is installed by one.
     (own / "the_readmes.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
-    return {
-        found.name: found.version for found in distributions(path=[str(own)]) if found.name in ("pytest", "hypothesis")
-    }
+    wanted = ("pytest", "hypothesis", *LIBRARIES)
+    return {found.name: found.version for found in distributions(path=[str(own)]) if found.name in wanted}
 
 
 @nox.session
@@ -60,6 +67,20 @@ def releases(session: nox.Session, release: str) -> None:
     # With the oldest it is seen, too, that the planted bugs are found.
     tests += ["tests/test_gallery.py::test_a_bug_is_caught_by_its_check"] if release == "oldest" else []
     session.run("pytest", "-q", "-n", "2", "-p", "no:cacheprovider", *tests)
+
+
+@nox.session(default=False)
+@nox.parametrize("release", ["oldest", "newest"])
+@nox.parametrize("library", list(LIBRARIES))
+def libraries(session: nox.Session, library: str, release: str) -> None:
+    """The adapter of a library with its oldest and its newest release, beside the README's torch."""
+    oldest, tests = LIBRARIES[library]
+    # Without what it requires, which would be another torch.
+    got = _over_the_readmes(session, "--no-deps", f"{library}=={oldest}" if release == "oldest" else library)
+    if got == {name: version(name) for name in got}:
+        session.skip(f"{got} is what the README's commands install: all tests ran with it")
+    # By its module: a script of the README's environment would run that one's libraries.
+    session.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/adapters/{tests}")
 
 
 @nox.session(venv_backend="none")

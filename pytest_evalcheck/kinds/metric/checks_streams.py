@@ -222,8 +222,8 @@ def _is_a_number_like_others(metric: MetricSubject, case: NonFinite, value: Any)
     return difference(value, metric.value(replace(case, samples=rows).cut), metric.tolerance) is None
 
 
-_LARGE = 1e30
-"""A number that float32 holds, and whose square is infinite there."""
+_LARGE = 1e15
+"""A number that is larger than those of samples, and whose square float32 holds."""
 
 
 @check("EC217", regimes=("a constant stream", "several batches"), needs=("reference",), after=("EC201", "EC205"))

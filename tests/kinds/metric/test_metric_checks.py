@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -193,6 +194,7 @@ class TestInfinities:
             (lambda found: found.max(), "kept"),
             (lambda found: found[found.isfinite()].sum(), "broken"),
             (lambda found: found[~found.isnan()].max(), "broken"),
+            (lambda found: found.square().nan_to_num(nan=math.nan, posinf=0.0).sum(), "broken"),
         ],
     )
     def test_what_an_infinity_does(self, value: Callable[[torch.Tensor], torch.Tensor], outcome: str) -> None:

@@ -6,6 +6,7 @@ one before it did. What an example left changed is named, so that its cell can s
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import sys
@@ -47,6 +48,42 @@ def same_random_numbers() -> Iterator[None]:
         torch.set_rng_state(states[1])
         if numpy_random:
             numpy_random.set_state(states[2])
+
+
+@contextmanager
+def loader_seeds_not_counted() -> Iterator[None]:
+    """In this block, take back the one seed that torch's `DataLoader` draws wherever an iteration over it begins.
+
+    What is drawn besides, as by a sampler that shuffles, stays drawn.
+    """
+    import torch
+    from torch.utils.data import DataLoader
+
+    begin = DataLoader.__iter__
+
+    @functools.wraps(begin)
+    def without_seed(loader: Any) -> Any:
+        before = torch.get_rng_state()
+        iterator = begin(loader)
+        if torch.equal(torch.get_rng_state(), _after_a_seed(before)):
+            torch.set_rng_state(before)
+        return iterator
+
+    setattr(DataLoader, "__iter__", without_seed)  # noqa: B010 - a type checker refuses an assignment to a method
+    try:
+        yield
+    finally:
+        setattr(DataLoader, "__iter__", begin)  # noqa: B010
+
+
+def _after_a_seed(state: Any) -> Any:
+    """The state of torch's generator after one seed was drawn, as a `DataLoader` draws it."""
+    import torch
+
+    generator = torch.Generator()
+    generator.set_state(state)
+    torch.empty((), dtype=torch.int64, device="cpu").random_(generator=generator)
+    return generator.get_state()
 
 
 def random_states() -> tuple[Any, Any, Any]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference
+from pytest_evalcheck.expectations.comparison import Raised, difference
 from pytest_evalcheck.expectations.failures import TargetError, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.check import check
@@ -17,7 +16,14 @@ from pytest_evalcheck.kinds.loop.cases import MODES, DuringTraining, Evaluation,
 from pytest_evalcheck.kinds.loop.memory import RetainedTensors
 from pytest_evalcheck.kinds.loop.record import LoopData
 from pytest_evalcheck.kinds.loop.subject import LoopRun, LoopSubject, comparable
-from pytest_evalcheck.kinds.wrapper.model_state import ModelStateSnapshot, set_initial_modes
+from pytest_evalcheck.kinds.loop.training_state import (
+    MODES_KIND,
+    TrainingStateSnapshot,
+    describe_change,
+    describe_changes,
+    interrupt,
+)
+from pytest_evalcheck.kinds.wrapper.model_state import set_initial_modes
 
 
 @check("EC504", regimes=("as many samples", "fewer samples", "more samples"), examples=12)
@@ -54,39 +60,21 @@ def evaluating_twice_gives_the_same_result(loop: LoopSubject, case: TwoDatasets)
 def evaluating_leaves_training_as_it_was(loop: LoopSubject, case: DuringTraining) -> None:
     """Training goes on as if there had been no evaluation, also after one that ended in an error.
 
-    Without ``train`` the check compares modes, parameters, gradients, buffers, the optimiser and random numbers.
+    Without ``train`` the check compares modes, parameters, gradients, buffers, the optimiser and random numbers. Two
+    conventions are no failure: the one seed that torch's DataLoader draws, and a loop that always ends with every
+    submodule in eval mode, where neither ``train`` nor ``resume`` says how training goes on.
 
     Why: how often a model is evaluated must not change the model that training produces.
-    Usual cause: `model.train()` switches frozen layers to training, a data loader draws from the generator that
+    Usual cause: `model.train()` switches frozen layers to training, a sampler shuffles with the generator that
     training uses, or nothing is restored when an error leaves the loop.
     Fix: pytest_evalcheck.fixes.evaluating
     """
     data = loop.data(case.samples)
     datasets = {"": data, f" in which sample {case.broken} could not be read": data.failing(case.broken)}
     if loop.record.train is None:
-        for what, dataset in datasets.items():
-            result, changes = disturb(loop, dataset, case.modes, case.batch_size)
-            if isinstance(result, Raised) and not what:
-                refused(result)
-                return
-            about = f"an evaluation{what} left something changed: {(*changes, '')[0]}"
-            expect(result).holds(not changes, about=about, detail="\n".join(changes[1:5]))
-        return
-    expected, again = (train(loop, case.samples, case.modes, lambda _: None) for _ in range(2))
-    if difference(expected, again, loop.tolerance) is not None:
-        inconclusive("training has another outcome every time")
-        return
-    for what, dataset in datasets.items():
-        results: list[Any] = []
-
-        def evaluate(run: LoopRun, dataset: LoopData = dataset, results: list[Any] = results) -> None:
-            results.append(run.evaluate(dataset, reseed=False, batch_size=case.batch_size))
-
-        actual = train(loop, case.samples, case.modes, evaluate)
-        if not what and isinstance(results[-1], Raised):
-            refused(results[-1])
-            return
-        expect(actual).equals(expected, about=f"the outcome of training with an evaluation{what} in the middle")
+        expect_the_same_state(loop, case, datasets)
+    else:
+        expect_the_same_outcome(loop, case, datasets)
 
 
 @check("EC510", examples=3, after=("EC504",))
@@ -114,6 +102,52 @@ def an_evaluation_releases_its_tensors(loop: LoopSubject, case: Evaluation) -> N
         expect(counts).holds(not counts, about="every evaluation leaves more tensors behind", detail=detail)
 
 
+def expect_the_same_state(loop: LoopSubject, case: DuringTraining, datasets: Mapping[str, LoopData]) -> None:
+    """Expect that an evaluation of each of these data sets leaves the state of training as it was."""
+    leaves_modes = False
+    for what, dataset in datasets.items():
+        after = interrupt(loop, dataset, case.modes, case.batch_size)
+        if isinstance(after.result, Raised) and not what:
+            refused(after.result)
+            return
+        # A loop that restores modes at its end has to do so after an error as well.
+        leaves_modes = leaves_modes or (not what and after.all_evaluate)
+        undeclared = leaves_modes and after.all_evaluate and loop.record.resume is None
+        if undeclared and after.changes.pop(MODES_KIND, []):
+            inconclusive("every evaluation ends in eval mode: declare how training goes on, with resume= or train=")
+        for kind, lines in after.changes.items():
+            about = f"an evaluation{what} left something changed: {lines[0]}"
+            expect(after.result).holds(False, about=about, detail=describe_change(kind, after.changes))
+        expect(after.result).holds(True, about=f"an evaluation{what} left nothing changed")
+
+
+def expect_the_same_outcome(loop: LoopSubject, case: DuringTraining, datasets: Mapping[str, LoopData]) -> None:
+    """Expect that training has the same outcome with an evaluation of each of these data sets in the middle."""
+    expected, again = (train(loop, case.samples, case.modes, lambda _: None) for _ in range(2))
+    if isinstance(expected, Raised):
+        raise TargetError("train() raised an error", actual=str(expected), expected="an outcome", cause="train")
+    if difference(expected, again, loop.tolerance) is not None:
+        inconclusive("training has another outcome every time")
+        return
+    for what, dataset in datasets.items():
+        results: list[Any] = []
+        left: list[str] = []
+
+        def evaluate(
+            run: LoopRun, dataset: LoopData = dataset, results: list[Any] = results, left: list[str] = left
+        ) -> None:
+            before = TrainingStateSnapshot(run)
+            results.append(run.evaluate(dataset, reseed=False, batch_size=case.batch_size))
+            left.append(describe_changes(before.by_kind()))
+
+        actual = train(loop, case.samples, case.modes, evaluate)
+        if not what and isinstance(results[-1], Raised):
+            refused(results[-1])
+            return
+        about = f"the outcome of training with an evaluation{what} in the middle"
+        expect(actual).equals(expected, about=about, detail=left[-1])
+
+
 def train(loop: LoopSubject, rows: Rows, modes: str, between: Callable[[LoopRun], object]) -> Any:
     """The outcome of training from these modes with ``between`` called in the middle, or the error.
 
@@ -139,22 +173,3 @@ def train(loop: LoopSubject, rows: Rows, modes: str, between: Callable[[LoopRun]
             f"train() called between() {times} times", expected="once, in the middle of training", cause="train"
         )
     return detached(outcome)
-
-
-def disturb(loop: LoopSubject, data: LoopData, modes: str, batch_size: int) -> tuple[Any, list[str]]:
-    """The result of an evaluation between two steps of training, and one line for everything that it left changed."""
-    import torch
-
-    run = loop.fresh()
-    model = torch.nn.Module() if run.model is None else run.model
-    set_initial_modes(model, modes)
-    with same_random_numbers():
-        before, optimizer = ModelStateSnapshot(model), _state(run.record.optimizer)
-        result = run.evaluate(data, reseed=False, batch_size=batch_size)
-        changes = before.differences()
-    changed = difference(_state(run.record.optimizer), optimizer, EXACT, "the optimizer")
-    return result, [*changes, *([str(changed)] if changed else []), *run.changes]
-
-
-def _state(optimizer: Any) -> Any:
-    return None if optimizer is None else copy.deepcopy(optimizer.state_dict())

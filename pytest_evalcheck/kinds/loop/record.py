@@ -157,6 +157,9 @@ class Loop:
     train: Callable[[LoopData, Callable[[], None]], Any] | None = None
     """``train(data, between)`` trains for a few steps, calls ``between()`` once in the middle, and returns the outcome
     of training: losses, the order of samples, parameters."""
+    resume: Callable[[], Any] | None = None
+    """``resume()`` does what training does by itself before the next step after an evaluation: ``model.train``, or a
+    function that also clears gradients. What it puts right is no fault of the evaluation; without ``train`` alone."""
     model: Any = None
     """The ``torch.nn.Module`` that is evaluated; its modes, parameters, buffers, gradients and outputs are watched."""
     optimizer: Any = None
@@ -174,7 +177,7 @@ class Loop:
     """The object behind the callables."""
 
     def __post_init__(self) -> None:
-        for name in ("evaluate", "exact", "over_ranks", "on_rank", "train", "evaluators"):
+        for name in ("evaluate", "exact", "over_ranks", "on_rank", "train", "resume", "evaluators"):
             value = getattr(self, name)
             if not callable(value) and (value is not None or name == "evaluate"):
                 raise TypeError(f"{name}={value!r}; expected a function")

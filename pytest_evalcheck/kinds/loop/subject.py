@@ -8,7 +8,6 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -17,7 +16,11 @@ from pytest_evalcheck.expectations.comparison import Raised, plain, show
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.kinds.common.call_facts import note_call, note_result
 from pytest_evalcheck.kinds.common.calling import attempt
-from pytest_evalcheck.kinds.common.process_state import restored_settings, same_random_numbers
+from pytest_evalcheck.kinds.common.process_state import (
+    loader_seeds_not_counted,
+    restored_settings,
+    same_random_numbers,
+)
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.loop.record import Evaluated, Loop, LoopData, Record
 
@@ -44,7 +47,8 @@ class LoopRun:
         """The result of an evaluation, as `Evaluated`, or the error.
 
         The settings of the process are restored afterwards. Every evaluation starts from the same random numbers, which
-        are restored too, unless ``reseed`` is false because it runs in the middle of training.
+        are restored too, unless ``reseed`` is false because it runs in the middle of training. Then the seeds that data
+        loaders draw are not counted: whoever iterates over a `DataLoader` draws one.
 
         Raises:
             TargetError: where the result is not numbers by name.
@@ -62,7 +66,7 @@ class LoopRun:
         size = self.nearest_batch_size(config[BATCH_SIZE]) if BATCH_SIZE in config else None
         if size is not None:  # None where the batch size cannot be chosen
             options[BATCH_SIZE] = size
-        with restored_settings() as changes, same_random_numbers() if reseed else nullcontext():
+        with restored_settings() as changes, same_random_numbers() if reseed else loader_seeds_not_counted():
             result = attempt(where.removesuffix("()"), function, *args, **options)
         self.changes += changes
         return result

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pytest_evalcheck.kinds.common.process_state import random_states
@@ -14,6 +14,9 @@ INITIAL_MODES: dict[str, Callable[[int], bool]] = {
     "some submodules are frozen": lambda index: index % 2 == 0,
 }
 """By name: whether the submodule at an index of ``model.modules()`` is in training mode before an evaluation."""
+
+
+STATE_KINDS = ("modes", "requires_grad", "parameters", "gradients", "buffers", "random numbers")
 
 
 class ModelStateSnapshot:
@@ -35,28 +38,35 @@ class ModelStateSnapshot:
 
     def differences(self) -> list[str]:
         """One line for each part of the state that has changed."""
-        lines = [
+        return [line for lines in self.by_kind().values() for line in lines]
+
+    def by_kind(self) -> dict[str, list[str]]:
+        """The same lines by the kind of state: those of `STATE_KINDS` that have changed, in their order."""
+        modes = [
             f"{name or 'the model'}.training: {self._modes[name]} became {module.training}"
             for name, module in self._model.named_modules()
             if name in self._modes and module.training != self._modes[name]
         ]
         parameters, buffers = dict(self._model.named_parameters()), dict(self._model.named_buffers())
-        lines += [
+        required = [
             f"{name}.requires_grad: {self._requires_grad[name]} became {parameter.requires_grad}"
             for name, parameter in parameters.items()
             if name in self._requires_grad and parameter.requires_grad != self._requires_grad[name]
         ]
-        for kind, earlier, now in (
-            ("parameter", self._weights, parameters),
-            ("gradient of", self._grads, {name: parameter.grad for name, parameter in parameters.items()}),
-            ("buffer", self._buffers, buffers),
-        ):
-            changed = [name for name, before in earlier.items() if name in now and not _equal(now[name], before)]
-            lines += [f"the {kind} {name} was changed" for name in changed]
+        gradients = {name: parameter.grad for name, parameter in parameters.items()}
+        drawn: list[str] = []
         if self._streams is not None:
             states = zip(("Python's", "torch's", "numpy's"), self._streams, random_states(), strict=True)
-            lines += [f"{name} random numbers were drawn" for name, before, now in states if not _same(before, now)]
-        return lines
+            drawn = [f"{name} random numbers were drawn" for name, before, now in states if not _same(before, now)]
+        found = (
+            modes,
+            required,
+            _changed("parameter", self._weights, parameters),
+            _changed("gradient of", self._grads, gradients),
+            _changed("buffer", self._buffers, buffers),
+            drawn,
+        )
+        return {kind: lines for kind, lines in zip(STATE_KINDS, found, strict=True) if lines}
 
 
 def set_initial_modes(model: Any, name: str) -> None:
@@ -68,6 +78,11 @@ def set_initial_modes(model: Any, name: str) -> None:
     for parameter in model.parameters():
         if parameter.requires_grad:
             parameter.grad = torch.ones_like(parameter)
+
+
+def _changed(kind: str, earlier: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    changed = [name for name, before in earlier.items() if name in now and not _equal(now[name], before)]
+    return [f"the {kind} {name} was changed" for name in changed]
 
 
 def _copy(tensor: Any) -> Any:

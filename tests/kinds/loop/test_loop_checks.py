@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import pytest_evalcheck as ec
-from fixtures.gallery.loops_correct import Recorded, Rows, Trained
+from fixtures.gallery.loops_correct import OrdinaryLoader, Recorded, Rows, Trained
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Tolerance
 from pytest_evalcheck.expectations.failures import ComparisonStats, counting
@@ -89,6 +89,65 @@ def test_an_evaluation_that_raises_is_not_judged_by_what_it_leaves(trains: bool)
         evaluating_leaves_training_as_it_was.function(LoopSubject(build=record, inputs=INPUTS), case)
     assert (stats.compared, stats.refused) == (0, 1)
     assert "no evaluation" in stats.last_refusal
+
+
+def of_modes(end: str, **more: Any) -> ec.Cell:
+    """EC505 of a loop that begins with `model.eval()`, and ends with ``train`` or ``eval`` of its model."""
+
+    class Ends(OrdinaryLoader):
+        def evaluate(self, data: ec.LoopData, batch_size: int = 2) -> Any:
+            self.model.eval()
+            results = [self.scored(ids, batch) for ids, batch in self.batches(data, batch_size)]
+            getattr(self.model, end)()
+            return {name: float(value) for name, value in self.averaged(results).items()}
+
+    def record() -> ec.Loop:
+        loop = Ends()
+        return ec.Loop(evaluate=loop.evaluate, model=loop.model, **{name: of(loop) for name, of in more.items()})
+
+    return cell(record, "EC505")
+
+
+def test_what_a_loop_leaves_depends_on_how_training_goes_on() -> None:
+    assert of_modes("eval").outcome == "kept"
+    assert of_modes("eval", resume=lambda loop: loop.model.train).outcome == "kept"
+    assert of_modes("train", resume=lambda loop: loop.model.train).outcome == "kept"
+    for end, more in (("eval", {"resume": lambda loop: loop.model.modules}), ("train", {})):
+        found = of_modes(end, **more)
+        assert found.outcome == "broken"
+        assert "resume=model.train" in format_failure(found)
+
+
+def test_each_kind_of_state_is_a_cause_of_its_own() -> None:
+    class Several(Trained):
+        def evaluate(self, data: ec.LoopData, batch_size: int = 2) -> Any:
+            self.model.zero_grad()
+            torch.rand(1)
+            return super().evaluate(data, batch_size)
+
+    def record() -> ec.Loop:
+        loop = Several()
+        return ec.Loop(evaluate=loop.evaluate, model=loop.model)
+
+    text = format_failure(cell(record, "EC505"))
+    assert "left something changed: the gradient of body.0.weight was changed" in text
+    assert "changed too: torch's random numbers were drawn" in text
+    assert "resume=optimizer.zero_grad" in text
+    one = cell(record, "EC505", known_failures={"EC505": ec.KnownFailure("gradients")})
+    assert (one.outcome, "changed: torch's random numbers" in one.reason) == ("broken", True)
+    # Two kinds, each after an evaluation that ends and after one that does not.
+    entries = tuple(ec.KnownFailure(f"cause {i}") for i in range(4))
+    assert cell(record, "EC505", known_failures={"EC505": entries}).outcome == "known"
+
+
+def test_an_outcome_that_differs_names_what_the_evaluation_left() -> None:
+    class Shuffles(Trained):
+        def evaluate(self, data: ec.LoopData, batch_size: int = 2) -> Any:
+            torch.randperm(len(data))
+            return super().evaluate(data, batch_size)
+
+    found = cell(lambda: Shuffles().record(), "EC505")
+    assert "the evaluation left changed: torch's random numbers were drawn" in format_failure(found)
 
 
 def test_records_do_not_apply_where_no_sample_is_evaluated_alone() -> None:

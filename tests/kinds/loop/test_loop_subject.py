@@ -16,9 +16,9 @@ from fixtures.gallery.loops_correct import Net, Recorded, Rows, Trained
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
-from pytest_evalcheck.kinds.common.process_state import same_random_numbers
+from pytest_evalcheck.kinds.common.process_state import loader_seeds_not_counted, same_random_numbers
 from pytest_evalcheck.kinds.loop.checks_samples import miscounted_by_rank, over_ranks
-from pytest_evalcheck.kinds.loop.checks_state import disturb, train
+from pytest_evalcheck.kinds.loop.checks_state import train
 from pytest_evalcheck.kinds.loop.memory import OutOfMemoryInjector, RetainedTensors
 from pytest_evalcheck.kinds.loop.record import SampleError
 from pytest_evalcheck.kinds.loop.subject import (
@@ -31,6 +31,7 @@ from pytest_evalcheck.kinds.loop.subject import (
     read_result,
     records_of,
 )
+from pytest_evalcheck.kinds.loop.training_state import interrupt
 
 INPUTS = es.tabular(features=2, classes=3)
 ROWS = [(0, (0.0, 1.0)), (1, (2.0, -1.0)), (2, (0.5, 0.5))]
@@ -256,8 +257,34 @@ def test_training_and_what_disturbs_it() -> None:
     assert quiet["losses"] == again["losses"]
     noisy = train(loop, ROWS, modes, lambda live: torch.rand(1))
     assert noisy["losses"] != quiet["losses"]
-    made, changes = disturb(loop, data(), modes, 2)
-    assert (changes, len(made.numbers)) == ([], 2)
+    after = interrupt(loop, data(), modes, 2)
+    assert (after.changes, after.all_evaluate, len(after.result.numbers)) == ({}, False, 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "drawn"),
+    [
+        ({}, False),
+        ({"num_workers": 1}, False),
+        ({"num_workers": 1, "persistent_workers": True}, False),
+        ({"generator": torch.Generator()}, False),
+        ({"shuffle": True}, True),
+        ({"num_workers": 1, "shuffle": True}, True),
+    ],
+)
+def test_only_the_one_seed_of_a_loader_is_not_counted(options: dict[str, Any], drawn: bool) -> None:
+    loader = DataLoader(data(), collate_fn=list, **options)  # type: ignore[arg-type]
+    begin = DataLoader.__iter__
+    with same_random_numbers():
+        before = torch.get_rng_state()
+        with loader_seeds_not_counted():
+            for _ in range(2):
+                assert len(list(loader)) == len(ROWS)
+        assert torch.equal(before, torch.get_rng_state()) is not drawn
+        assert DataLoader.__iter__ is begin
+        with loader_seeds_not_counted():
+            torch.rand(1)
+            assert not torch.equal(before, torch.get_rng_state())
 
 
 def test_memory_runs_out_in_the_chosen_passes() -> None:

@@ -10,7 +10,8 @@ import torch
 import pytest_evalcheck as ec
 from fixtures.gallery.decoders_correct import Growing
 from pytest_evalcheck.expectations.comparison import Tolerance
-from pytest_evalcheck.kinds.decoder.checks_cache import counting_tokens_read, culprit
+from pytest_evalcheck.kinds.decoder.checks_cache import culprit
+from pytest_evalcheck.kinds.decoder.reading import watching_forwards
 from pytest_evalcheck.kinds.decoder.subject import (
     LIST_OPERATIONS,
     DecoderUnderTest,
@@ -113,12 +114,12 @@ def test_the_operation_that_goes_wrong_is_named() -> None:
 
 def test_ids_are_counted_at_the_first_embedding() -> None:
     model = torch.nn.Sequential(torch.nn.Embedding(5, 2), torch.nn.Linear(2, 2))
-    with counting_tokens_read(model) as read:
+    with watching_forwards(model) as read:
         model(torch.zeros(1, 3, dtype=torch.int64))
         model(torch.zeros((), dtype=torch.int64))
     model(torch.zeros(1, 4, dtype=torch.int64))
-    assert read == [3, 1]
-    with counting_tokens_read(torch.nn.Linear(2, 2)) as read:
+    assert [forward.ids for forward in read] == [3, 1]
+    with watching_forwards(torch.nn.Linear(2, 2)) as read:
         assert read == []
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import cycle, islice
 from typing import Any
@@ -21,6 +20,7 @@ from pytest_evalcheck.kinds.decoder.cases import (
     cut_sizes,
     even,
 )
+from pytest_evalcheck.kinds.decoder.reading import reads_the_prompt_again, watching_forwards
 from pytest_evalcheck.kinds.decoder.subject import (
     LIST_OPERATIONS,
     NEW_TOKENS,
@@ -134,13 +134,17 @@ def the_cache_is_used(subject: DecoderSubject, case: ChunkedPrompts) -> None:
             about = "logits are the same when the memory of the cache is overwritten"
             expect(plain).holds(isinstance(plain, list) and not decoder.agrees(corrupted, plain), about=about)
         if "generate" in decoder.methods:
-            with counting_tokens_read(decoder.record.model) as read:
+            with watching_forwards(decoder.record.model) as forwards:
                 decoder.decode("generate", decoder.start(len(rows)), rows)
-            if read:
-                about = f"forwards of a generation read {read} ids of a row, of which {len(rows[0])} are the prompt"
-                expect(read).holds(len(read) == 1 or read[-1] < len(rows[0]), about=about)
-            else:
-                inconclusive("the model has no embedding at which ids could be counted")
+            again = reads_the_prompt_again(forwards, len(rows[0])) if forwards else None
+            if again is None:
+                below = "all ids are embedded again, and no layer below could be watched"
+                inconclusive(below if forwards else "the model has no embedding at which ids could be counted")
+                continue
+            read = [forward.ids for forward in forwards]
+            about = f"forwards of a generation read {read} ids of a row, of which {len(rows[0])} are the prompt"
+            detail = f"numbers that enter the layers: {[forward.values for forward in forwards]}"
+            expect(read).holds(not again, about=about, detail=detail)
 
 
 @check("EC314", existential=True, examples=_FEW)
@@ -187,26 +191,6 @@ def decode_last_token(decoder: DecoderUnderTest, rows: Ids, *, corrupted: bool =
         overwrite(memory)
     logits = sequence.decode_step([row[-1:] for row in rows])
     return logits if isinstance(logits, Raised) else list(logits)
-
-
-@contextmanager
-def counting_tokens_read(model: Any) -> Iterator[list[int]]:
-    """How many ids of a row each forward within reads, as the first embedding of the model gets them."""
-    import torch
-
-    read: list[int] = []
-    modules = model.modules() if hasattr(model, "modules") else ()
-    tables = [module for module in modules if isinstance(module, torch.nn.Embedding)]
-
-    def count(_: Any, inputs: tuple[Any, ...]) -> None:
-        read.append(inputs[0].shape[-1] if inputs[0].dim() else 1)
-
-    hook = tables[0].register_forward_pre_hook(count) if tables else None
-    try:
-        yield read
-    finally:
-        if hook:
-            hook.remove()
 
 
 @dataclass

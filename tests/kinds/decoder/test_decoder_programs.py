@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 from decoder_subjects import ROWS, RecordingDecoder, under_test
 from torch import Tensor
 
 import pytest_evalcheck as ec
-from fixtures.gallery.decoders_correct import VOCAB, Generating, Growing, Recurrent
+from fixtures.gallery.decoders_correct import VOCAB, WIDTH, Generating, Growing, Recurrent
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.kinds.decoder.checks_cache import counting_tokens_read, execute, replay_on_new_cache
+from pytest_evalcheck.kinds.decoder.checks_cache import execute, replay_on_new_cache
 from pytest_evalcheck.kinds.decoder.checks_rows import without_last_stop
+from pytest_evalcheck.kinds.decoder.reading import Forward, reads_the_prompt_again, watching_forwards
 from pytest_evalcheck.kinds.decoder.record import truncate_at_stop
 
 
@@ -48,12 +50,61 @@ def test_either_of_two_tokens_that_are_as_likely_is_greedy() -> None:
 
 def test_a_generation_with_a_cache_reads_each_token_once() -> None:
     made = Generating()
-    with counting_tokens_read(made.model) as read:
+    with watching_forwards(made.model) as forwards:
         made.generate([[1, 2, 3]], made.make_cache(1), 3, ())
-    assert read == [3, 1, 1]
-    with counting_tokens_read(object()) as nothing:
+    # Two layers and a head.
+    assert forwards == [Forward(3, 3 * 3 * WIDTH), Forward(1, 3 * WIDTH), Forward(1, 3 * WIDTH)]
+    assert reads_the_prompt_again(forwards, 3) is False
+    with watching_forwards(object()) as nothing:
         pass
     assert nothing == []
+
+
+@pytest.mark.parametrize(
+    ("forwards", "again"),
+    [
+        ([Forward(4, 40)], False),
+        ([Forward(4, 40), Forward(1, 10)], False),
+        ([Forward(4, 40), Forward(1, 0)], False),
+        ([Forward(4, 40), Forward(5, 10), Forward(6, 10)], False),
+        ([Forward(4, 40), Forward(5, 50), Forward(6, 60)], True),
+        ([Forward(4, 40), Forward(4, 40)], True),
+        ([Forward(4, 0), Forward(5, 0)], None),
+        ([Forward(4, 40), Forward(5, 0)], None),
+    ],
+)
+def test_ids_that_are_embedded_again_are_looked_for_below(forwards: list[Forward], again: bool | None) -> None:
+    assert reads_the_prompt_again(forwards, 4) is again
+
+
+def test_where_no_layer_can_be_watched_a_generation_is_not_judged() -> None:
+    class Bare(torch.nn.Module):
+        """Its weights belong to no module that is called below the embedding."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.tokens = torch.nn.Embedding(VOCAB, VOCAB)
+            self.weight = torch.nn.Parameter(torch.eye(VOCAB))
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.tokens(ids) @ self.weight
+
+    def generate(prompts: list[list[int]], cache: Any, count: int, stop: tuple[int, ...]) -> list[list[int]]:
+        texts = [list(prompt) for prompt in prompts]
+        for text in texts:
+            for _ in range(count):
+                text.append(int(model(torch.tensor(text))[-1].argmax()))
+        return [text[-count:] for text in texts]
+
+    model = Bare()
+    record = ec.Decoder(model, make_cache=lambda rows: rows, full=lambda ids, *_: model(ids), generate=generate)
+
+    @ec.decoder(inputs=Growing.inputs)
+    def made() -> Any:
+        return record
+
+    (cell,) = ec.run(made, select="EC311", effort="quick").cells
+    assert (cell.outcome, cell.reason[:27]) == ("not applicable", "all ids are embedded again,"), cell
 
 
 def test_rows_end_before_their_stop_token() -> None:

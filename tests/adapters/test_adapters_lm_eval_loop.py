@@ -61,3 +61,20 @@ def test_the_batch_size_that_is_asked_for_is_that_of_the_forwards_and_leaves_the
     adapters.record("loop", lm).evaluate(LoopData(ROWS, documents), batch_size=3)
     assert seen == [3]
     assert lm.batch_size == 1
+
+
+def test_a_decoder_of_a_harness_has_the_same_weights_in_float32():
+    from tokenizers import decoders
+
+    from pytest_evalcheck.adapters.lm_eval import decoder as lm_eval_decoder
+
+    made = hflm()
+    made.tokenizer.backend_tokenizer.decoder = decoders.Fuse()  # no blanks between letters
+    double = lm_eval_decoder.record(made)
+    single = double.in_float32()
+    assert next(double.model.parameters()).dtype == torch.float64
+    assert next(single.model.parameters()).dtype == torch.float32
+    rows = [double.generate([[2, 3, 4], [5, 6]], decoder.make_cache(2), 3, ()) for decoder in (double, single)]
+    assert rows[0] == rows[1]
+    assert single.make_cache(2).model is single.model
+    assert made.model is double.model

@@ -34,8 +34,20 @@ def decoder(make: Callable[[int], Any], *, suppressed: Sequence[int] = (), **fie
     """
     from pytest_evalcheck.adapters import record as record_of
 
-    model = make(1).model
+    made = make(1)
+    model = made.model
     inner = record_of("decoder", model)
+
+    def in_float32() -> Decoder:
+        single = copy.deepcopy(model).float()
+
+        def make_single(rows: int) -> Any:
+            lm = copy.copy(make(rows))
+            lm._model = single
+            return lm
+
+        return decoder(make_single, suppressed=suppressed, **fields)
+
     return Decoder(
         model,
         make_cache=make,
@@ -44,6 +56,7 @@ def decoder(make: Callable[[int], Any], *, suppressed: Sequence[int] = (), **fie
         operations={"reset": lambda _lm: None},
         suppressed=tuple(suppressed),
         tensors=lambda _lm: [],  # a cache lives as long as a batch, inside generate_until
+        in_float32=in_float32 if hasattr(made, "_model") else None,
         **fields,
     )
 

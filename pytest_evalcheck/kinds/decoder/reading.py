@@ -1,8 +1,8 @@
-"""What the forwards of a generation read: the ids that are embedded, and the values that enter the layers below."""
+"""What the forwards of a generation read, in ids and below the embedding, and whether their logits are NaN."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +58,38 @@ def reads_the_prompt_again(forwards: list[Forward], prompt: int) -> bool | None:
     if not first.values or not last.values:
         return None
     return last.values >= first.values
+
+
+@contextmanager
+def watching_nan(model: Any, note: Callable[[], None]) -> Iterator[None]:
+    """Call ``note()`` where a forward of the model within this block gives NaN at the last position of a row.
+
+    NaN at other positions may be that of padding, of which nobody reads.
+    """
+
+    def see(_: Any, __: Any, outputs: Any) -> None:
+        logits = _logits_of(outputs)
+        if logits is not None and bool((logits[:, -1] if logits.dim() == 3 else logits).isnan().any()):
+            note()
+
+    hook = model.register_forward_hook(see) if hasattr(model, "register_forward_hook") else None
+    try:
+        yield
+    finally:
+        if hook is not None:
+            hook.remove()
+
+
+def _logits_of(outputs: Any) -> Any:
+    """The logits among what a forward returned: a tensor, the first of a tuple, or what is called ``logits``."""
+    import torch
+
+    if isinstance(outputs, (tuple, list)):
+        outputs = outputs[0] if outputs else None
+    elif not isinstance(outputs, torch.Tensor):
+        outputs = getattr(outputs, "logits", outputs.get("logits") if isinstance(outputs, Mapping) else None)
+    is_floating = isinstance(outputs, torch.Tensor) and outputs.is_floating_point() and outputs.numel()
+    return outputs if is_floating else None
 
 
 def _is_projection(module: Any) -> bool:

@@ -11,6 +11,7 @@ from pytest_evalcheck.expectations.failures import TargetError, expect, inconclu
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.common.tensor_search import find_tensors
+from pytest_evalcheck.kinds.decoder.reading import watching_nan
 from pytest_evalcheck.kinds.decoder.record import Decoder
 from pytest_evalcheck.strategies.samples import Side, padded
 
@@ -32,6 +33,7 @@ class DecoderUnderTest:
         self.record, self.device, self.tolerance = record, device, tolerance
         self.last_precision, self.retry_in_float32 = last_precision, False
         self._logits_by_ids: dict[Any, Any] = {}
+        self._generated_from_nan = False
         if hasattr(record.model, "eval"):
             record.model.eval()  # as every evaluation does first
 
@@ -128,6 +130,7 @@ class DecoderUnderTest:
             if isinstance(logits, Raised):
                 return logits
             scores = logits[0][len(prompt) + len(tokens) - 1].clone()
+            self._generated_from_nan |= bool(scores.isnan().any())
             scores[list(self.record.suppressed)] = float("-inf")
             token = actual[len(tokens)] if len(tokens) < len(actual) else -1
             as_likely = 0 <= token < len(scores) and bool(scores[token] >= scores.max() - self.tolerance.atol)
@@ -148,8 +151,10 @@ class DecoderUnderTest:
     def assert_same(self, actual: Any, expected: Any, *, about: str, topic: str = "") -> None:
         """Compare what a list of rows gets with what is expected.
 
-        Where ``expected`` is an error, or lacks a row, another check fails, and the case is inconclusive.
+        Where ``expected`` is an error, or lacks a row, another check fails, and the case is inconclusive. Tokens that
+        were chosen from logits that are NaN are tried again in float32, as logits are.
         """
+        tokens_of_nan, self._generated_from_nan = self._generated_from_nan, False
         if expected is None:
             inconclusive("rows are lost wherever rows are generated; see EC305")
         elif isinstance(expected, Raised):
@@ -158,10 +163,13 @@ class DecoderUnderTest:
             if self.last_precision:
                 raise TargetError("logits are NaN", actual=about, expected="numbers", cause="nan")
             self.retry_in_float32 = True
+        elif tokens_of_nan and not self.last_precision:
+            self.retry_in_float32 = True
         elif self._is_close(actual, expected):
             expect(actual).holds(True, about=about)
         else:
-            expect(actual).equals(expected, about=about, tolerance=self.tolerance, topic=topic)
+            detail = _NAN_TOKENS if tokens_of_nan else ""
+            expect(actual).equals(expected, about=about, tolerance=self.tolerance, topic=topic, detail=detail)
 
     def agrees(self, actual: Any, expected: Any) -> bool:
         """Whether two results are equal within the tolerance."""
@@ -216,7 +224,8 @@ class DecoderUnderTest:
             TargetError: where they are not lists of ids.
         """
         assert self.record.generate is not None
-        rows = self._call("generate", self.record.generate, [list(row) for row in prompts], cache, count, stop)
+        with watching_nan(self.record.model, self._note_nan):
+            rows = self._call("generate", self.record.generate, [list(row) for row in prompts], cache, count, stop)
         if isinstance(rows, Raised):
             return rows
         try:
@@ -228,6 +237,9 @@ class DecoderUnderTest:
                 actual=f"{type(rows).__name__}: {show(rows)}",
                 cause="tokens",
             ) from error
+
+    def _note_nan(self) -> None:
+        self._generated_from_nan = True
 
     def operate(self, name: str, cache: Any, *arguments: Any) -> Any:
         """The cache after one of its operations, or the error. Lists become tensors."""
@@ -282,6 +294,12 @@ class DecoderUnderTest:
             and torch.allclose(a, e.to(a.dtype), rtol=rtol, atol=atol)
             for a, e in zip(actual, expected, strict=True)
         )
+
+
+_NAN_TOKENS = (
+    "Some logits of the generation were NaN, of which the id 0 is chosen. Where that comes of float64 alone, as with a "
+    "softmax in float32, give the same weights in float32: ec.Decoder(..., in_float32=...)."
+)
 
 
 class CachedSequence:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 import pytest_evalcheck as ec
-from fixtures.gallery.decoders_correct import CAPACITY, Generating, Growing, Static
+from fixtures.gallery.decoders_correct import CAPACITY, Attention, Generating, Growing, Grown, Static
 from pytest_evalcheck.kinds.decoder.cases import ChunkedPrompts, even
 from pytest_evalcheck.reports.failure_text import format_failure
 
@@ -109,6 +110,73 @@ def test_nan_is_tried_again_in_float32() -> None:
     wrong = run(lambda: CountsPaddingInFloat32().record(), "EC306")
     assert (wrong.outcome, wrong.cause) == ("broken", "")
     assert "padding on the" in wrong.reason
+
+
+class NanInDouble(Attention):
+    """Rows with padding are NaN in float64, as where a softmax in float32 meets a row that is masked completely."""
+
+    def forward(self, ids: Tensor, mask: Tensor, positions: Tensor, cache: Any = None) -> Tensor:
+        logits = super().forward(ids, mask, self.counted(mask, positions), cache)
+        if self.head.weight.dtype == torch.float32:
+            return logits
+        return torch.where(mask.all(1)[:, None, None], logits, torch.nan)
+
+    def counted(self, mask: Tensor, positions: Tensor) -> Tensor:
+        return positions
+
+
+class GrownRows(Grown):
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.rows = rows
+
+
+class GeneratesNan(Generating):
+    """A decoder that generates, and is NaN in float64 where a row has padding; so it generates id 0."""
+
+    model_type: type[Attention] = NanInDouble
+
+    def __init__(self, single: bool = False) -> None:
+        self.model = self.model_type()
+        if single:
+            self.model.float()
+
+    def make_cache(self, rows: int) -> Any:
+        return GrownRows(rows)
+
+    def record(self) -> ec.Decoder:
+        def full(ids: Tensor, mask: Tensor, positions: Tensor) -> Any:
+            return self.model(ids, mask, positions)
+
+        return ec.Decoder(
+            self.model,
+            make_cache=self.make_cache,
+            full=full,
+            generate=self.generate,
+            in_float32=lambda: type(self)(single=True).record(),
+        )
+
+
+class CountsPadding(NanInDouble):
+    """The same, and positions count the padding."""
+
+    def counted(self, mask: Tensor, positions: Tensor) -> Tensor:
+        return torch.arange(mask.shape[1] - positions.shape[1], mask.shape[1]).expand_as(positions)
+
+
+class GeneratesNanAndCountsPadding(GeneratesNan):
+    model_type = CountsPadding
+
+
+def test_tokens_of_logits_that_are_nan_are_tried_again_in_float32() -> None:
+    kept = run(lambda: GeneratesNan().record(), "EC306")
+    assert kept.outcome == "kept", format_failure(kept)
+    wrong = run(lambda: GeneratesNanAndCountsPadding().record(), "EC306")
+    assert (wrong.outcome, wrong.cause) == ("broken", "")
+    assert "the tokens of prompts that are padded" in wrong.reason
+    alone = run(lambda: replace(GeneratesNan().record(), in_float32=None), "EC306")
+    assert alone.outcome == "broken"
+    assert "in_float32=" in format_failure(alone)
 
 
 class GeneratesOnly(Generating):

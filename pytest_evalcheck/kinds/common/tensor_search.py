@@ -34,15 +34,32 @@ def _find(value: Any, path: str, visited: set[int], depth: int) -> Iterator[tupl
     if id(value) in visited or depth == 0 or isinstance(value, (str, bytes, int, float, complex, type)):
         return
     visited.add(id(value))
+    if isinstance(value, torch.nn.Module):
+        yield from _in_modules(value, path, visited)
+        return
     if isinstance(value, Mapping):
         inside = [(f"{path}[{key!r}]", item) for key, item in value.items()]
     elif isinstance(value, (list, tuple, set, frozenset)):
         inside = [(f"{path}[{i}]", item) for i, item in enumerate(value)]
-    elif callable(getattr(value, "named_modules", None)) or type(value).__module__ != "builtins":
+    elif type(value).__module__ != "builtins":
         inside = [(f"{path}.{name}".lstrip("."), item) for name, item in getattr(value, "__dict__", {}).items()]
     else:
         return
     for below, item in inside:
-        # Torch keeps the contents of a module in private mappings; the path names them as attributes of the module.
-        plain = below.replace("_parameters['", "").replace("_buffers['", "").replace("_modules['", "")
-        yield from _find(item, plain.replace("']", "") if plain != below else below, visited, depth - 1)
+        yield from _find(item, below, visited, depth - 1)
+
+
+def _in_modules(module: Any, path: str, visited: set[int]) -> Iterator[tuple[str, Any]]:
+    """The tensors of a module and of all modules below it, each with as much depth as any object has."""
+    for name, part in module.named_modules():
+        if part is not module and id(part) in visited:
+            continue
+        visited.add(id(part))
+        own = {key: item for key, item in vars(part).items() if key not in _CONTENTS}
+        for key, item in [*part._parameters.items(), *part._buffers.items(), *own.items()]:
+            below = ".".join(each for each in (path, name, key) if each)
+            yield from _find(item, below, visited, _DEPTH - 1)
+
+
+_CONTENTS = ("_parameters", "_buffers", "_modules")
+"""Where torch keeps the contents of a module; paths name them as attributes of the module."""

@@ -11,6 +11,7 @@ from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.tensors import overwrite
+from pytest_evalcheck.kinds.decoder.cache_memory import CacheMemory
 from pytest_evalcheck.kinds.decoder.cases import (
     CacheProgram,
     ChunkedPrompts,
@@ -179,10 +180,11 @@ def decode_last_token(decoder: DecoderUnderTest, rows: Ids, *, corrupted: bool =
     Raises:
         CheckFailure: where the cache has no memory.
     """
+    memory_of = CacheMemory(decoder.record) if corrupted else None
     sequence = decoder.start(len(rows))
     sequence.decode_step([row[:-1] for row in rows])
-    if corrupted and not sequence.error:
-        memory = decoder.cache_tensors(sequence.cache)
+    if memory_of is not None and not sequence.error:
+        memory = memory_of.of(sequence.cache)
         if not memory:
             raise CheckFailure(
                 "the cache holds no numbers after a prompt",

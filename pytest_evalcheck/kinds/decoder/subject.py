@@ -10,7 +10,6 @@ from pytest_evalcheck.expectations.comparison import Raised, Tolerance, differen
 from pytest_evalcheck.expectations.failures import TargetError, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
-from pytest_evalcheck.kinds.common.tensor_search import find_tensors
 from pytest_evalcheck.kinds.decoder.reading import watching_nan
 from pytest_evalcheck.kinds.decoder.record import Decoder
 from pytest_evalcheck.strategies.samples import Side, padded
@@ -136,17 +135,6 @@ class DecoderUnderTest:
             as_likely = 0 <= token < len(scores) and bool(scores[token] >= scores.max() - self.tolerance.atol)
             tokens.append(token if as_likely else int(scores.argmax()))
         return tokens
-
-    def cache_tensors(self, cache: Any) -> list[Any]:
-        """The floating tensors of a cache, without the weights of the model."""
-        tensors = self.record.tensors or (lambda cache: find_tensors(cache).values())
-        found = attempt("tensors", lambda: list(tensors(cache)))
-        if isinstance(found, Raised):
-            raise TargetError("tensors() gave no tensors", actual=str(found), expected="tensors", cause="tensors")
-        parameters = getattr(self.record.model, "parameters", None)
-        weights = {tensor.data_ptr() for tensor in parameters()} if callable(parameters) else set()
-        dense = [part for tensor in found for part in _dense(tensor)]
-        return [tensor for tensor in dense if tensor.is_floating_point() and tensor.data_ptr() not in weights]
 
     def assert_same(self, actual: Any, expected: Any, *, about: str, topic: str = "") -> None:
         """Compare what a list of rows gets with what is expected.
@@ -426,15 +414,6 @@ def all_rows_or_none(results: Any, rows: Sequence[Any]) -> Any:
 
 def _positions(mask: Sequence[int]) -> list[int]:
     return [max(0, sum(mask[: index + 1]) - 1) * real for index, real in enumerate(mask)]
-
-
-def _dense(tensor: Any) -> Iterator[Any]:
-    """The tensors that a tensor subclass wraps, such as the integers and scales of a quantised one; or itself."""
-    if not hasattr(tensor, "__tensor_flatten__"):
-        yield tensor
-        return
-    for name in tensor.__tensor_flatten__()[0]:
-        yield from _dense(getattr(tensor, name))
 
 
 def _has_nan(rows: Any) -> bool:

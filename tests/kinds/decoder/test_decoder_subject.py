@@ -10,12 +10,21 @@ from decoder_subjects import ROWS, TOLERANCE, RecordingDecoder, under_test
 from torch import Tensor
 
 import pytest_evalcheck as ec
-from fixtures.gallery.decoders_correct import Attention, Growing, Grown, InTheModel, Recurrent
+from fixtures.gallery.decoders_correct import (
+    CAPACITY,
+    WIDTH,
+    Attention,
+    Growing,
+    Grown,
+    NestedInTheModel,
+    Recurrent,
+)
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure, ComparisonStats, TargetError, counting
+from pytest_evalcheck.kinds.decoder.cache_memory import CacheMemory, StorageWatch
 from pytest_evalcheck.kinds.decoder.checks_cache import decode_last_token
-from pytest_evalcheck.kinds.decoder.checks_state import ModelEnvironment, StorageWatch
+from pytest_evalcheck.kinds.decoder.checks_state import ModelEnvironment
 from pytest_evalcheck.kinds.decoder.subject import DecoderSubject, DecoderUnderTest, all_rows_or_none
 
 
@@ -133,14 +142,26 @@ def test_nan_asks_for_another_precision_where_there_is_one() -> None:
         stats_of(nan, nan)
 
 
-def test_cache_tensors_are_not_the_weights_of_the_model() -> None:
-    made = InTheModel()
+def test_the_memory_of_a_cache_is_no_weight_and_no_table_of_the_model() -> None:
+    made = NestedInTheModel()
     decoder = under_test(made.record())
-    cache = decoder.start(2).cache
-    assert [list(tensor.shape) for tensor in decoder.cache_tensors(cache)] == [[2, 2, 16, 12]] * 2
-    plain = under_test(ec.Decoder(made.model, make_cache=made.make_cache, step=made.step))
-    weights = {weight.data_ptr() for weight in made.model.parameters()}
-    assert not weights & {tensor.data_ptr() for tensor in plain.cache_tensors(made.model)}
+    decoder.decode_with_new_cache("step", ROWS)  # which makes a table
+    memory, sequence = CacheMemory(decoder.record), decoder.start(2)
+    assert [list(tensor.shape) for tensor in memory.of(made.model)] == [[2, 2, CAPACITY, WIDTH]] * 2
+    decoder.decode("step", sequence, ROWS)
+    slots = made.holder.slots
+    for handle in (made.model, object(), 2):  # the cache itself, or a handle to it
+        found = memory.of(handle)
+        assert {tensor.data_ptr() for tensor in found} == {slots.keys.data_ptr(), slots.values.data_ptr()}
+        assert memory.is_in_the_model(handle)
+    assert not memory.is_in_the_model(slots)
+    assert memory.of(slots.keys) == [slots.keys]
+    made.tear_down(None)
+    assert memory.of(made.model) == []
+    table = made.holder.table
+    table[3] = float("nan")
+    assert memory.of(made.model) == [table]
+    assert CacheMemory(decoder.record).of(made.model) == []
 
 
 def test_a_tensor_that_wraps_others_counts_as_these() -> None:
@@ -149,7 +170,7 @@ def test_a_tensor_that_wraps_others_counts_as_these() -> None:
     both = torch.rand(2, 3), torch.rand(2, 3)
     made = Growing()
     pair = {"tensors": lambda cache: [TwoTensor(*both)]}
-    found = under_test(ec.Decoder(made.model, make_cache=made.make_cache, step=made.step, **pair)).cache_tensors(None)
+    found = CacheMemory(ec.Decoder(made.model, make_cache=made.make_cache, step=made.step, **pair)).of(None)
     assert [tensor.data_ptr() for tensor in found] == [tensor.data_ptr() for tensor in both]
 
 

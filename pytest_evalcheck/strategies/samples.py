@@ -221,6 +221,10 @@ CONTAINERS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
 ``nested`` is ``{"inputs": {...}, "labels": ...}``."""
 
 
+MAPPINGS = frozenset({"dict", "OrderedDict", "UserDict", "BatchEncoding", "nested"})
+"""Those of `CONTAINERS` whose batches are read by name, so that one may hold another."""
+
+
 def to_container(batch: Any, container: str) -> Any:
     """The fields of a batch in another container; a batch that is no dict is returned as it is."""
     return CONTAINERS[container](batch) if isinstance(batch, dict) else batch

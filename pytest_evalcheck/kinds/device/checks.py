@@ -21,6 +21,7 @@ from pytest_evalcheck.kinds.device.relocation import movable, move_error, with_i
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.kinds.wrapper.cases import Batch
 from pytest_evalcheck.kinds.wrapper.subject import WrapperSubject
+from pytest_evalcheck.strategies.samples import MAPPINGS
 
 _FEW = 3
 
@@ -62,7 +63,8 @@ def a_container_is_moved_as_a_whole(wrapper: WrapperSubject, case: Batch) -> Non
     move = wrapper.record.move
     if move is None:
         raise NotApplicable("the wrapper names no function that moves its batches")
-    containers = dict.fromkeys((case.container, *wrapper.inputs.containers, "nested"))
+    declared = (case.container, *wrapper.inputs.containers)
+    containers = dict.fromkeys((*declared, *(("nested",) if MAPPINGS & set(declared) else ())))
     for mode in wrapper.modes:
         for container in containers:
             about = f"a batch in a {container}"

@@ -23,6 +23,7 @@ from pytest_evalcheck.kinds.common.process_state import (
 )
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.loop.record import Evaluated, Loop, LoopData, Record
+from pytest_evalcheck.strategies.samples import to_container
 
 BATCH_SIZE = "batch_size"
 WORKER_OPTIONS = ("workers", "num_workers", "prefetch", "prefetch_factor", "persistent_workers", "pin_memory")
@@ -72,6 +73,16 @@ class LoopRun:
         return result
 
 
+class ContainerCollate:
+    """A collate whose fields come in a container of this name. A class: a loader may send it to its workers."""
+
+    def __init__(self, collate: Callable[[Any], Any], container: str) -> None:
+        self.collate, self.container = collate, container
+
+    def __call__(self, rows: Any) -> Any:
+        return to_container(self.collate(rows), self.container)
+
+
 class _NotedCollate:
     """Notes what the collate is first given, and what it returns. A class: a loader may send it to its workers."""
 
@@ -114,7 +125,13 @@ class LoopSubject(Subject):
 
     def data(self, rows: Rows) -> LoopData:
         """A new data set of these samples."""
-        return LoopData(list(rows), self.inputs.collate)
+        return LoopData(list(rows), self.collate)
+
+    @cached_property
+    def collate(self) -> Callable[[Any], Any]:
+        """From samples to a batch, in the first container that the inputs name."""
+        container = self.inputs.containers[0]
+        return self.inputs.collate if container == "dict" else ContainerCollate(self.inputs.collate, container)
 
     def fresh(self) -> LoopRun:
         """A new loop."""
@@ -137,14 +154,14 @@ class LoopSubject(Subject):
 
     def plain_result(self, rows: Rows) -> Any:
         """The numbers of a new loop in its default configuration, or the error."""
-        return self._numbers(self.fresh().evaluate(LoopData(list(rows), _NotedCollate(self.inputs.collate))))
+        return self._numbers(self.fresh().evaluate(LoopData(list(rows), _NotedCollate(self.collate))))
 
     def remedies(self, rows: Rows) -> Iterator[tuple[str, Callable[[], Any]]]:
         """A tuple in place of a mapping from the collate."""
-        if isinstance(self.inputs.collate(list(rows)), Mapping):
-            data = LoopData(list(rows), lambda part: tuple(self.inputs.collate(part).values()))
+        if isinstance(self.collate(list(rows)), Mapping):
+            data = LoopData(list(rows), ContainerCollate(self.inputs.collate, "tuple"))
             yield (
-                "the collate gives a mapping: read it by name, or return a tuple from it",
+                'the collate gives a mapping: read it by name, or give the inputs containers=("tuple",)',
                 lambda: self._numbers(self.fresh().evaluate(data)),
             )
 

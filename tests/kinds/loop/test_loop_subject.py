@@ -62,6 +62,14 @@ def test_data_is_a_data_set_for_torch() -> None:
         data()[3]
 
 
+def test_a_batch_comes_in_the_first_container_of_the_inputs() -> None:
+    inputs = INPUTS.but(containers=("tuple", "dict"))
+    loop = LoopSubject(build=training, inputs=inputs)
+    x, labels = loop.data(ROWS).collate(ROWS)
+    assert (x.shape, labels.tolist()) == ((3, 2), [0, 1, 2])
+    assert subject().data(ROWS).collate is INPUTS.collate
+
+
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_stream_gives_every_sample_once(workers: int) -> None:
     loader = DataLoader(data().stream(ids=True), batch_size=1, num_workers=workers, collate_fn=list)

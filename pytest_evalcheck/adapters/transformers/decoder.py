@@ -63,6 +63,7 @@ def decoder(model: Any, cache: str = "dynamic", *, length: int = 64, generates: 
 
 
 def _completed(record: Decoder, generates: bool = True) -> Decoder:
+    assert record.make_cache is not None  # a record without a cache needs no adapter
     known, example = _Model(record.model), record.make_cache(1)
     own = known.generate if generates and record.model.can_generate() else None
 

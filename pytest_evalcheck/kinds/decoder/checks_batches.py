@@ -17,9 +17,10 @@ def a_smaller_batch_is_decoded_as_with_a_new_cache(subject: DecoderSubject, case
 
     Why: the last batch of a data set is smaller than the others.
     Usual cause: rows of the earlier batch stay behind those of the new one, or the number of rows is fixed.
-    Fix: pytest_evalcheck.fixes.caches.ResizableStaticCache
+    Fix: use the first rows of what is allocated; transformers has pytest_evalcheck.fixes.caches.ResizableStaticCache
     """
     for decoder in subject.precisions():
+        decoder.require_cache()
         rows, after = (decoder.truncate(subject.prompts(batch), NEW_TOKENS) for batch in (case.samples, case.after))
         if len(after) >= len(rows):
             inconclusive("a cache takes no more than one row")
@@ -40,7 +41,7 @@ def a_smaller_batch_is_decoded_as_with_a_new_cache(subject: DecoderSubject, case
                     continue
             if not decoder.is_declared_refusal(actual, "smaller batches"):
                 topic = f"what a smaller batch gets by {method} from a cache for a larger one"
-                decoder.assert_same(actual, expected, about=about, topic=topic)
+                decoder.assert_same(actual, expected, about=about, topic=topic, refusable="smaller batches")
                 if others:
                     about = f"what {len(rows)} rows get by {method} after {count}"
                     decoder.assert_same(others[1], all_rows_or_none(first, rows), about=about)
@@ -55,6 +56,7 @@ def a_larger_batch_is_decoded_or_refused(subject: DecoderSubject, case: Oversize
     Fix: pytest_evalcheck.fixes.caches.expand_choices
     """
     for decoder in subject.precisions():
+        decoder.require_cache()
         rows = decoder.truncate(subject.prompts(case.samples), NEW_TOKENS)
         if len(rows) <= case.cache_rows:
             inconclusive("a cache takes no more rows")
@@ -75,9 +77,10 @@ def a_reset_cache_behaves_like_a_new_cache(subject: DecoderSubject, case: SameBa
 
     Why: otherwise the earlier prompt changes the answer to the next one.
     Usual cause: keys are cleared, but not the number of tokens, the mask, or a second state.
-    Fix: pytest_evalcheck.fixes.caches.ResizableStaticCache
+    Fix: empty all that a row left; transformers has pytest_evalcheck.fixes.caches.ResizableStaticCache
     """
     for decoder in subject.precisions():
+        decoder.require_cache()
         if not decoder.offers("reset"):
             raise NotApplicable("the cache offers no reset")
         rows, after = (decoder.truncate(subject.prompts(batch), NEW_TOKENS) for batch in (case.samples, case.after))
@@ -96,6 +99,7 @@ def filler_rows_do_not_affect_other_rows(subject: DecoderSubject, case: PaddedBa
     Fix: pytest_evalcheck.fixes.caches.trim
     """
     for decoder in subject.precisions():
+        decoder.require_cache()
         rows = decoder.truncate(subject.prompts(case.samples), NEW_TOKENS)
         added = min(case.fillers, (decoder.record.max_rows or len(rows) + case.fillers) - len(rows))
         about = f"what {plural(len(rows), 'row')} get by {{}} with {added} more to fill the batch"

@@ -46,13 +46,14 @@ def cached_decoding_equals_uncached_decoding(subject: DecoderSubject, case: Chun
     Fix: compute positions from the length of the cache, and masks from these positions.
     """
     for decoder in subject.precisions():
-        rows = decoder.truncate(subject.prompts(case.samples))
+        rows = decoder.truncate(subject.prompts(case.samples), whole=True)
         if "step" in decoder.methods:
-            chunks = case.sizes(len(rows[0]))
+            chunks = decoder.within_prefill(case.sizes(len(rows[0])))
             actual, expected = decoder.decode_both("step", rows, chunks=chunks)
             if max(chunks[1:], default=1) == 1 or not decoder.is_declared_refusal(actual, "chunks"):
                 about = f"the logits of rows that come in chunks of {chunks}"
-                decoder.assert_same(actual, expected, about=about)
+                several = "chunks" if max(chunks[1:], default=1) > 1 else ""
+                decoder.assert_same(actual, expected, about=about, refusable=several)
         if "generate" in decoder.methods:
             actual, expected = decoder.decode_both("generate", decoder.truncate(rows, NEW_TOKENS))
             decoder.assert_same(actual, expected, about="the tokens that are generated")
@@ -69,6 +70,7 @@ def cache_operations_equal_operations_on_rows(subject: DecoderSubject, case: Cac
     Fix: apply the operation to everything that has an entry per row.
     """
     for decoder in subject.precisions():
+        decoder.require_cache()
         if "step" not in decoder.methods or not any(map(decoder.offers, ROW_OPERATIONS)):
             raise NotApplicable("the cache offers no operation on rows")
         execution = execute(decoder, subject.prompts(case.samples), case.program)
@@ -92,13 +94,15 @@ def tokens_beyond_the_capacity_are_refused_or_decoded(subject: DecoderSubject, c
     Fix: raise an error that names the capacity and the length that was asked for.
     """
     for decoder in subject.precisions():
+        decoder.require_cache()
         capacity = decoder.record.capacity
         if capacity is None:
             raise NotApplicable("the cache grows")
         rows = even(decoder.truncate(subject.prompts(case.samples)), capacity + case.extra)
         for method in decoder.methods:
             # Of a generation the last tokens are new ones.
-            full = _cut(rows, capacity if method == "step" else capacity - NEW_TOKENS)
+            longest = min(capacity - NEW_TOKENS, decoder.record.prefill or capacity)
+            full = _cut(rows, capacity if method == "step" else longest)
             if not decoder.agrees(*decoder.decode_both(method, _cut(full, min(_SHORT, capacity - NEW_TOKENS)))):
                 inconclusive("a few tokens are decoded otherwise than without a cache; see EC301")
                 continue
@@ -129,6 +133,7 @@ def the_cache_is_used(subject: DecoderSubject, case: ChunkedPrompts) -> None:
     Fix: pass the cache to the model in every call, and only the ids that are new.
     """
     for decoder in subject.precisions():
+        decoder.require_cache()
         rows = decoder.truncate(even(subject.prompts(case.samples), max(4, len(case.samples[0]))), NEW_TOKENS)
         if "step" in decoder.methods:
             plain, corrupted = decode_last_token(decoder, rows), decode_last_token(decoder, rows, corrupted=True)
@@ -182,7 +187,7 @@ def decode_last_token(decoder: DecoderUnderTest, rows: Ids, *, corrupted: bool =
     """
     memory_of = CacheMemory(decoder.record) if corrupted else None
     sequence = decoder.start(len(rows))
-    sequence.decode_step([row[:-1] for row in rows])
+    sequence.decode_chunks([row[:-1] for row in rows], [len(rows[0]) - 1])
     if memory_of is not None and not sequence.error:
         memory = memory_of.of(sequence.cache)
         if not memory:

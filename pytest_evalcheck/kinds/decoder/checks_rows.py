@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import count
 from typing import Any
 
@@ -42,12 +42,14 @@ def padding_does_not_change_the_output(subject: DecoderSubject, case: UnevenProm
             if not decoder.is_declared_refusal(actual, "padding"):
                 pairs = zip(rows, follow, strict=True)
                 expected = _joined([decode_together(decoder, [row], "left", [after]) for row, after in pairs])
-                decoder.assert_same(actual, expected, about=f"the logits of tokens with padding on the {side}")
+                about = f"the logits of tokens with padding on the {side}"
+                decoder.assert_same(actual, expected, about=about, refusable="padding")
         if "generate" in decoder.methods:
             actual = all_rows_or_none(decoder.decode("generate", decoder.start(len(rows)), rows), rows)
             if actual is not None and not decoder.is_declared_refusal(actual, "padding"):
                 expected = _joined([decoder.decode_with_new_cache("generate", [row]) for row in rows])
-                decoder.assert_same(actual, expected, about="the tokens of prompts that are padded")
+                about = "the tokens of prompts that are padded"
+                decoder.assert_same(actual, expected, about=about, refusable="padding")
 
 
 @check(
@@ -76,11 +78,10 @@ def every_row_stops_at_its_own_stop_token(subject: DecoderSubject, case: StopTok
         stop |= {rows[0][0]} if case.prompted else set()
         stop |= {decoder.record.pad_token} if case.padding else set()
         stop |= set() if stop else {next(i for i in count() if all(i not in row for row in free))}
-        sequence = decoder.start(len(rows))
-        actual = sequence.error or decoder.generate(rows, sequence.cache, STOP_STEPS, tuple(sorted(stop)))
-        actual = actual if isinstance(actual, Raised) else [without_last_stop(row, stop) for row in actual]
-        expected = [truncate_at_stop(row, stop) for row in free]
-        decoder.assert_same(actual, expected, about=f"the tokens of rows that stop at {sorted(stop)}")
+        for some in batched(sorted(stop), decoder.record.max_stops or len(stop)):
+            actual = decode_until(decoder, rows, some)
+            expected = [truncate_at_stop(row, some) for row in free]
+            decoder.assert_same(actual, expected, about=f"the tokens of rows that stop at {list(some)}")
 
 
 @check("EC312", regimes=("one row",), examples=_FEW, after=("EC305",))
@@ -106,6 +107,19 @@ def invalid_prompts_do_not_affect_other_rows(subject: DecoderSubject, case: Prom
                 actual = decode_out_of_vocabulary(decoder, method, row)
                 about = f"{method} accepts an id outside the vocabulary"
                 expect(actual).holds(isinstance(actual, Raised), about=about)
+
+
+def decode_until(decoder: DecoderUnderTest, rows: Ids, stop: tuple[int, ...]) -> Any:
+    """The new tokens of rows that end at these stop tokens, without the stop token at their end; or the error."""
+    sequence = decoder.start(len(rows))
+    tokens = sequence.error or decoder.generate(rows, sequence.cache, STOP_STEPS, stop)
+    return tokens if isinstance(tokens, Raised) else [without_last_stop(row, stop) for row in tokens]
+
+
+def batched(items: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
+    """The items in tuples of at most a size."""
+    for start in range(0, len(items), size):
+        yield tuple(items[start : start + size])
 
 
 def decode_together(decoder: DecoderUnderTest, rows: Ids, side: Side, follow: Ids) -> Any:

@@ -56,6 +56,7 @@ def tearing_down_a_cache_frees_its_memory(subject: DecoderSubject, case: Prompts
     Fix: pytest_evalcheck.fixes.caches
     """
     for decoder in subject.precisions():
+        decoder.require_cache()
         rows = decoder.truncate(even(subject.prompts(case.samples), len(case.samples[0])), NEW_TOKENS)
         for method in decoder.methods:
             # Tables that the first call makes are there before the memory is looked for.

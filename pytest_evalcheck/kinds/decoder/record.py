@@ -39,7 +39,7 @@ def truncate_at_stop(tokens: Sequence[int], stop: Collection[int], *, keep_stop:
 
 @dataclass(frozen=True)
 class Decoder:
-    """What generates with a cache, as callables. ``make_cache`` is required, and ``step`` or ``generate``.
+    """What generates, as callables. ``make_cache`` is required, and ``step`` or ``generate``.
 
     A check that needs a field which is left out is not applicable, e.g. EC310 without ``generate``. Only one cache of a
     record is in use at a time, so the cache may also be state inside the model.
@@ -48,8 +48,12 @@ class Decoder:
     model: Any
     """The module that decodes; its configuration, weights and modes must stay as they are."""
     _: KW_ONLY
-    make_cache: Callable[[int], Any]
-    """``make_cache(rows)`` returns a new, empty cache for up to so many rows, or a handle to one; never None."""
+    make_cache: Callable[[int], Any] | None
+    """``make_cache(rows)`` returns a new, empty cache for up to so many rows, or a handle to one; never None.
+
+    ``make_cache=None`` declares that there is no cache at all: every token is generated from the whole text.
+    ``generate`` is then required and gets None for a cache, and the promises about caches do not apply.
+    """
     step: Step | None = None
     """Where it is left out, and ``generate`` too, the adapter of a known library fills it in."""
     full: Full | None = None
@@ -67,6 +71,11 @@ class Decoder:
     """How many tokens of a row the cache holds; None for one that grows."""
     max_rows: int | None = None
     """The most rows that a cache may be made for."""
+    prefill: int | None = None
+    """The most tokens of a row that the first call takes, such as the window of a sliding cache; None for any number.
+    Of longer rows ``step`` gets the others one at a time; prompts of ``generate`` are no longer than this."""
+    max_stops: int | None = None
+    """How many different stop tokens ``generate`` takes at once; None for any number."""
     refuses: tuple[str, ...] = ()
     """Those of `REFUSALS` at which it raises an error by design: ``chunks`` are several tokens at once on a cache that
     is not empty."""
@@ -91,9 +100,12 @@ class Decoder:
                 raise TypeError(f"{name} has {unknown[0]!r}; expected some of {', '.join(map(repr, known))}")
         for name in ("make_cache", "step", "full", "generate", "in_float32"):
             value = getattr(self, name)
-            if not callable(value) and (value is not None or name == "make_cache"):
+            if not callable(value) and value is not None:
                 raise TypeError(f"{name}={value!r}; expected a function")
-        for name in ("capacity", "max_rows"):
+        if self.make_cache is None and (self.generate is None or not self.complete):
+            expected = "generate=..., and full=... to compare it with"
+            raise TypeError(f"make_cache=None, which stands for no cache at all; expected {expected}")
+        for name in ("capacity", "max_rows", "prefill", "max_stops"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
                 raise TypeError(f"{name}={value!r}; expected a number of at least 1, or None")
@@ -102,6 +114,11 @@ class Decoder:
     def complete(self) -> bool:
         """Whether it says how to decode, and what to compare that with."""
         return self.step is not None or (self.generate is not None and self.full is not None)
+
+    @property
+    def has_cache(self) -> bool:
+        """Whether it decodes with a cache."""
+        return self.make_cache is not None
 
     def contents(self) -> dict[str, Any]:
         """What must not change in a decoder that is only copied."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference, show
-from pytest_evalcheck.expectations.failures import TargetError, expect, inconclusive, refused
+from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.decoder.reading import watching_nan
@@ -38,8 +38,18 @@ class DecoderUnderTest:
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """How it decodes with a cache: by ``step``, by ``generate``, or both."""
-        return tuple(name for name in ("step", "generate") if getattr(self.record, name) is not None)
+        """How it decodes: by ``step``, by ``generate``, or both. Without a cache ``step`` is ``full``."""
+        names = ("step", "generate") if self.record.has_cache else ("generate",)
+        return tuple(name for name in names if getattr(self.record, name) is not None)
+
+    def require_cache(self) -> None:
+        """Let a check of caches pass over a decoder that has none.
+
+        Raises:
+            NotApplicable: where the record declares that there is no cache.
+        """
+        if not self.record.has_cache:
+            raise NotApplicable("it decodes without a cache: make_cache=None")
 
     def offers(self, operation: str) -> bool:
         """Whether the cache has an operation."""
@@ -56,10 +66,22 @@ class DecoderUnderTest:
             inconclusive(f"the decoder declares that it refuses {what}, and does: {actual}")
         return declared
 
-    def truncate(self, rows: Ids, spare: int = 0) -> list[list[int]]:
-        """As many rows as a cache takes, each cut so that the cache has room for ``spare`` more tokens."""
-        longest = None if self.record.capacity is None else max(1, self.record.capacity - spare)
+    def truncate(self, rows: Ids, spare: int = 0, *, whole: bool = False) -> list[list[int]]:
+        """As many rows as a cache takes, each cut so that the cache has room for ``spare`` more tokens.
+
+        With ``whole`` they may be longer than what the first call takes.
+        """
+        capacity, prefill = self.record.capacity, None if whole else self.record.prefill
+        limits = [None if capacity is None else max(1, capacity - spare), prefill]
+        longest = min((limit for limit in limits if limit is not None), default=None)
         return [list(row[:longest]) for row in rows[: self.record.max_rows]]
+
+    def within_prefill(self, sizes: Sequence[int]) -> list[int]:
+        """The sizes of chunks, of which those that are longer than the first call takes go on one token at a time."""
+        most = self.record.prefill
+        return [
+            part for size in sizes for part in ([size] if not most or size <= most else [most, *[1] * (size - most)])
+        ]
 
     def start(self, rows: int) -> CachedSequence:
         """A new cache for so many rows."""
@@ -136,11 +158,12 @@ class DecoderUnderTest:
             tokens.append(token if as_likely else int(scores.argmax()))
         return tokens
 
-    def assert_same(self, actual: Any, expected: Any, *, about: str, topic: str = "") -> None:
+    def assert_same(self, actual: Any, expected: Any, *, about: str, topic: str = "", refusable: str = "") -> None:
         """Compare what a list of rows gets with what is expected.
 
         Where ``expected`` is an error, or lacks a row, another check fails, and the case is inconclusive. Tokens that
-        were chosen from logits that are NaN are tried again in float32, as logits are.
+        were chosen from logits that are NaN are tried again in float32, as logits are. ``refusable`` is what of
+        `REFUSALS` the record could declare where ``actual`` is an error.
         """
         tokens_of_nan, self._generated_from_nan = self._generated_from_nan, False
         if expected is None:
@@ -157,6 +180,8 @@ class DecoderUnderTest:
             expect(actual).holds(True, about=about)
         else:
             detail = _NAN_TOKENS if tokens_of_nan else ""
+            if refusable and isinstance(actual, Raised):
+                detail = _UNDECLARED.format(refusable, f"({refusable!r},)")
             expect(actual).equals(expected, about=about, tolerance=self.tolerance, topic=topic, detail=detail)
 
     def agrees(self, actual: Any, expected: Any) -> bool:
@@ -173,8 +198,10 @@ class DecoderUnderTest:
         """A new cache, or the error.
 
         Raises:
-            TargetError: where it is None.
+            TargetError: where it is None, and the record does not declare that there is no cache.
         """
+        if self.record.make_cache is None:
+            return None
         cache = self._call("make_cache", self.record.make_cache, rows)
         if cache is None:
             raise TargetError(
@@ -284,6 +311,7 @@ class DecoderUnderTest:
         )
 
 
+_UNDECLARED = "Where it refuses {} by design, by an error that says so, declare it: ec.Decoder(..., refuses={})."
 _NAN_TOKENS = (
     "Some logits of the generation were NaN, of which the id 0 is chosen. Where that comes of float64 alone, as with a "
     "softmax in float32, give the same weights in float32: ec.Decoder(..., in_float32=...)."
@@ -326,7 +354,7 @@ class CachedSequence:
         import torch
 
         logits, start = [], 0
-        for size in sizes:
+        for size in self._decoder.within_prefill(sizes):
             logits.append(self.decode_step([row[start : start + size] for row in ids]))
             start += size
         return self.error or list(torch.cat(logits, dim=1))

@@ -72,6 +72,7 @@ def test_a_refusal_fails_a_check_unless_it_is_declared(kind: Any, code: str, out
     undeclared = type("Undeclared", (kind,), {"refuses": ()})
     cell = run(lambda: undeclared().record(), code)
     assert (cell.outcome, cell.cause) == ("broken", ""), format_failure(cell)
+    assert f"declare it: ec.Decoder(..., refuses={kind.refuses!r})" in format_failure(cell)
 
 
 def test_chunks_that_are_refused_are_not_counted_as_tried() -> None:

@@ -256,6 +256,8 @@ def test_prompts_are_new_every_time() -> None:
         {"sides": ("top",)},
         {"capacity": 0},
         {"max_rows": True},
+        {"prefill": 0},
+        {"max_stops": 1.5},
         {"in_float32": 3},
     ],
     ids=lambda wrong: next(iter(wrong)),
@@ -270,4 +272,7 @@ def test_a_record_is_complete_with_something_to_compare() -> None:
     assert ec.Decoder(None, make_cache=len, generate=len, full=len).complete  # type: ignore[arg-type]
     assert not ec.Decoder(None, make_cache=len, generate=len).complete  # type: ignore[arg-type]
     assert not ec.Decoder(None, make_cache=len).complete
+    assert not ec.Decoder(None, make_cache=None, generate=len, full=len).has_cache  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"no cache at all; expected generate=\.\.\., and full="):
+        ec.Decoder(None, make_cache=None, generate=len)  # type: ignore[arg-type]
     assert set(ec.Decoder(Attention(), make_cache=len).contents()) == set(Attention().state_dict())

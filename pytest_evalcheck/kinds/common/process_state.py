@@ -57,23 +57,24 @@ def loader_seeds_not_counted() -> Iterator[None]:
     What is drawn besides, as by a sampler that shuffles, stays drawn.
     """
     import torch
-    from torch.utils.data import DataLoader
+    from torch.utils.data import dataloader
 
-    begin = DataLoader.__iter__
+    # What loaders of other libraries return is derived from it as well; their `__iter__` need not call torch's.
+    iterator: Any = dataloader._BaseDataLoaderIter
+    begin = iterator.__init__
 
     @functools.wraps(begin)
-    def without_seed(loader: Any) -> Any:
+    def without_seed(*args: Any, **kwargs: Any) -> None:
         before = torch.get_rng_state()
-        iterator = begin(loader)
+        begin(*args, **kwargs)
         if torch.equal(torch.get_rng_state(), _after_a_seed(before)):
             torch.set_rng_state(before)
-        return iterator
 
-    setattr(DataLoader, "__iter__", without_seed)  # noqa: B010 - a type checker refuses an assignment to a method
+    iterator.__init__ = without_seed
     try:
         yield
     finally:
-        setattr(DataLoader, "__iter__", begin)  # noqa: B010
+        iterator.__init__ = begin
 
 
 def _after_a_seed(state: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from torch.utils.data import DataLoader
+from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 import pytest_evalcheck as ec
 from fixtures.gallery.loops_correct import Net, Recorded, Rows, Trained
@@ -280,16 +281,21 @@ def test_training_and_what_disturbs_it() -> None:
         ({"num_workers": 1, "shuffle": True}, True),
     ],
 )
-def test_only_the_one_seed_of_a_loader_is_not_counted(options: dict[str, Any], drawn: bool) -> None:
-    loader = DataLoader(data(), collate_fn=list, **options)  # type: ignore[arg-type]
-    begin = DataLoader.__iter__
+@pytest.mark.parametrize("module", ["torch.utils.data", "torchdata.stateful_dataloader"])
+@pytest.mark.filterwarnings("ignore:'set_vital' is deprecated")
+def test_only_the_one_seed_of_a_loader_is_not_counted(options: dict[str, Any], drawn: bool, module: str) -> None:
+    made = getattr(pytest.importorskip(module), "StatefulDataLoader", DataLoader)
+    begin = _BaseDataLoaderIter.__init__
     with same_random_numbers():
         before = torch.get_rng_state()
         with loader_seeds_not_counted():
+            loader = made(
+                data(), collate_fn=list, **options
+            )  # which draws the seed of a sampler, or the iteration does
             for _ in range(2):
                 assert len(list(loader)) == len(ROWS)
         assert torch.equal(before, torch.get_rng_state()) is not drawn
-        assert DataLoader.__iter__ is begin
+        assert _BaseDataLoaderIter.__init__ is begin
         with loader_seeds_not_counted():
             torch.rand(1)
             assert not torch.equal(before, torch.get_rng_state())

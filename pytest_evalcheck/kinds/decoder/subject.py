@@ -49,7 +49,7 @@ class DecoderUnderTest:
             NotApplicable: where the record declares that there is no cache.
         """
         if not self.record.has_cache:
-            raise NotApplicable("it decodes without a cache: make_cache=None")
+            raise NotApplicable("it has no cache")
 
     def offers(self, operation: str) -> bool:
         """Whether the cache has an operation."""

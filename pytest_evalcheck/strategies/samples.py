@@ -13,13 +13,25 @@ import unittest
 from collections import OrderedDict, UserDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, make_dataclass, replace
+from dataclasses import dataclass, make_dataclass, replace
 from functools import cache, cached_property
 from typing import Any, Literal
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+
+from pytest_evalcheck.strategies.arguments import Arguments as Arguments
+from pytest_evalcheck.strategies.arguments import (
+    Changed,
+    Names,
+    Tensors,
+    swapped,
+    to_array,
+    to_float,
+    to_list,
+    which_arguments,
+)
 
 Sample = Any
 """One row as plain Python: numbers, strings, None, and tuples, lists or dicts of them."""
@@ -129,6 +141,96 @@ class SampleStrategy:
         """A copy with some fields changed, e.g. ``es.multiclass(classes=5).but(min_samples=2)``."""
         return replace(self, **changes)
 
+    def example(self, count: int = 4) -> Any:
+        """The collated batch of ``count`` samples that are the same in every run: what a target receives.
+
+        >>> from pytest_evalcheck import strategies as es
+        >>> preds, target = es.multiclass(classes=3, of="logits").example(2)
+        >>> preds.shape, target.dtype
+        (torch.Size([2, 3]), torch.int64)
+
+        Raises:
+            ValueError: where ``count`` is negative, or more than there are different samples.
+        """
+        if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+            raise ValueError(f"example({count!r}): expected a number of samples, at least 0")
+        return self.collate(self.fixed(count))
+
+    def named(self, *names: str, **others: str) -> SampleStrategy:
+        """The same samples with names for the arguments: positional ones become keyword arguments.
+
+        A strategy that collates a dict gets other names for its fields, all of them in their order, or some by keyword.
+
+        >>> from pytest_evalcheck import strategies as es
+        >>> sorted(es.regression().named("y_pred", "y_true").example(2))
+        ['y_pred', 'y_true']
+        >>> list(es.retrieval().named(indexes="queries").example(2))
+        ['preds', 'target', 'queries']
+
+        Raises:
+            TypeError: where a name is no text.
+            ValueError: where there is no name, where one is given twice, or where both forms are mixed. Where the names
+                do not fit the batch, the collate raises it.
+        """
+        change = Names.of(names, others, self.labels)
+        return self._collated(change).but(labels=others.get(self.labels, self.labels))
+
+    def swapped(self) -> SampleStrategy:
+        """The same samples with the first two positional arguments exchanged: ``(target, preds)``.
+
+        >>> from pytest_evalcheck import strategies as es
+        >>> target, preds = es.binary().swapped().example(3)
+        >>> target.dtype, preds.dtype
+        (torch.int64, torch.float32)
+
+        The collate raises a ValueError where there are no two positional arguments.
+        """
+        return self._collated(swapped)
+
+    def as_float(self, *which: int | str) -> SampleStrategy:
+        """The same samples with integer tensors in float32, such as labels for a loss: in all arguments, or in some.
+
+        ``which`` are places of arguments, counted from 0, or their names. Booleans stay as they are. Such samples do
+        not arrive as integers (``integers`` is False).
+
+        >>> from pytest_evalcheck import strategies as es
+        >>> [tensor.dtype for tensor in es.binary(of="labels").as_float(1).example(2)]
+        [torch.int64, torch.float32]
+
+        Raises:
+            TypeError: where one of ``which`` is neither a place nor a name.
+            ValueError: where a place is negative. Where there is no such argument, the collate raises it.
+        """
+        change = Tensors("as_float", to_float, which_arguments("as_float", which))
+        return self._collated(change).but(integers=False)
+
+    def as_numpy(self) -> SampleStrategy:
+        """The same samples with NumPy arrays where there were tensors.
+
+        Checks that cast tensors to other dtypes do not apply (``bulk`` is None and ``integers`` is False).
+
+        >>> from pytest_evalcheck import strategies as es
+        >>> [type(argument).__name__ for argument in es.regression().as_numpy().example(2)]
+        ['ndarray', 'ndarray']
+        """
+        return self._collated(Tensors("as_numpy", to_array)).but(bulk=None, integers=False)
+
+    def as_list(self) -> SampleStrategy:
+        """The same samples with lists of Python numbers where there were tensors.
+
+        Checks that cast tensors to other dtypes do not apply (``bulk`` is None and ``integers`` is False).
+
+        >>> from pytest_evalcheck import strategies as es
+        >>> [type(argument).__name__ for argument in es.multiclass(classes=3).as_list().example(2)]
+        ['list', 'list']
+        """
+        return self._collated(Tensors("as_list", to_list)).but(bulk=None, integers=False)
+
+    def _collated(self, change: Callable[[Any], Any]) -> SampleStrategy:
+        """A copy whose batches are changed, at every width where they are padded."""
+        padding = self.padding and replace(self.padding, collate=Changed(self.padding.collate, change))
+        return replace(self, collate=Changed(self.collate, change), padding=padding)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Bulk:
@@ -140,32 +242,6 @@ class Bulk:
     offset: float = 0.0
     drift: float = 0.0
     """How far the mean moves from the first row to the last, in units of ``scale``."""
-
-
-@dataclass(frozen=True)
-class Arguments:
-    """The positional and keyword arguments of one ``update``."""
-
-    args: tuple[Any, ...] = ()
-    kwargs: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, collated: Any) -> Arguments:
-        """From what a collate returned: a tuple, a dict, or arguments already.
-
-        Raises:
-            TypeError: where it is something else.
-        """
-        if isinstance(collated, Arguments):
-            return collated
-        if isinstance(collated, tuple):
-            return cls(collated)
-        if isinstance(collated, Mapping) and all(isinstance(key, str) for key in collated):
-            return cls((), dict(collated))
-        raise TypeError(
-            f"collate returned {type(collated).__name__}; expected a tuple of the positional arguments of "
-            "update, or a dict of its keyword arguments. For a single argument return `(batch,)`."
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -75,8 +75,11 @@ def overwrite(value: Any, noise: Any = None) -> None:
             overwrite(item, noise)
         if isinstance(value, list) and value and all(isinstance(item, str) for item in value):
             value[:] = ["overwritten"] * len(value)
-    elif type(value).__module__ == "numpy" and getattr(value, "ndim", None):
-        value += 1
+    elif type(value).__module__ == "numpy" and getattr(value, "ndim", None) and value.flags.writeable:
+        try:
+            overwrite(torch.from_numpy(value), noise)  # the same memory
+        except (TypeError, ValueError):  # of a dtype or strides that torch has not
+            value += 1
 
 
 def overwrite_result(value: Any) -> None:

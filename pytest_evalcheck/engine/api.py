@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -14,6 +15,7 @@ from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.errors import UsageError, nearest, safe_text
 from pytest_evalcheck.kinds.common.calling import relative
+from pytest_evalcheck.kinds.common.check import Check
 from pytest_evalcheck.reports.case_codec import decode_case
 from pytest_evalcheck.reports.results import Cell, Report
 from pytest_evalcheck.targets import device_spec, keywords
@@ -46,55 +48,123 @@ def run(
         UsageError: when the target, or what it is asked for here, is not written as it should be.
         InvalidBlob: when ``replay`` is no blob.
     """
-    if not isinstance(target, Target):
-        got = safe_text(target)
-        raise UsageError(f"run() takes a target, such as a function decorated with @ec.metric; got {got}")
-    if target.problems:
-        raise UsageError(f"{target.name}: " + "; ".join(target.problems))
-    if target.isolated:
-        raise UsageError(
-            f"{target.name} is isolated, since it may take its process along; run it with pytest --evalcheck"
-        )
-    if effort not in EFFORTS:
-        near = nearest(str(effort), list(EFFORTS))
-        raise UsageError(f"effort {safe_text(effort)}; expected one of {', '.join(EFFORTS)}{near}")
-    for name, value in {"device": device, "select": select, "ignore": ignore, "replay": replay}.items():
-        if not isinstance(value, str):
-            raise UsageError(f"{name}={safe_text(value)}; expected text, with commas between several")
-    limit = _limit(timeout)
-    asked = device_spec.parse(device)
-    given = {"device": "", **(fixtures or {})}
-    absent = [name for name in target.arguments if name not in given]
-    if absent:
-        raise UsageError(
-            f"{target.name} asks for the fixture {absent[0]!r}; give it as fixtures={{{absent[0]!r}: ...}}"
-        )
-    arguments = {name: given[name] for name in target.arguments}
-    chosen = Selection.parse(select, ignore, [*target.checks])
+    asked = Asked.of(target, device, select=select, ignore=ignore, effort=effort, timeout=timeout)
+    arguments = asked.arguments(fixtures or {})
+    if not isinstance(replay, str):
+        raise UsageError(f"replay={safe_text(replay)}; expected the text that a failure prints")
     code, fields = decode_case(replay) if replay else ("", None)
     cells: list[Cell] = []
-    for check in target.checks:
-        unasked = check.marks and check.code not in chosen.take  # real processes only when they are named
-        if not chosen.takes(check) or unasked or (code and check.code != code):
+    for check, one in asked.cells:
+        if code and check.code != code:
             continue
-        for one in devices_of(target, check, asked):
-            plan = CellSpec(
-                target=target,
-                check=check,
-                device=one,
-                where=f"{relative(target.file)}::{target.name}",
-                effort=EFFORTS[effort],
-                timeout=limit,
-                replay=fields,
-                reproduce=partial(_reproduce, target, one),
-            )
-            placed = {**arguments, "device": device_spec.torch_name(one)} if "device" in arguments else arguments
-            runner = CellRunner(plan)
-            runner.reports_target = all(cell.cause != MISDESCRIBED for cell in cells)
-            away = elsewhere(target, one)
-            cell = runner.cell("not run", reason=away) if away else runner.run(placed)
-            cells.append(explained(cell, plan, asked))
+        first = all(cell.cause != MISDESCRIBED for cell in cells)
+        cells.append(asked.run(check, one, arguments, replay=fields, reports_target=first))
     return Report(cells)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What was asked for outside of a run of ``pytest --evalcheck``: one target, its checks, and the effort."""
+
+    target: Target
+    devices: tuple[str, ...]
+    chosen: Selection
+    effort: str
+    limit: float | None
+    """Seconds a cell; None for no limit."""
+    reproduce: Callable[[Target, str, str], str]
+    """From the target, the device and a blob to the command that replays it."""
+
+    @classmethod
+    def of(
+        cls,
+        target: Target,
+        device: str,
+        *,
+        select: str,
+        ignore: str,
+        effort: str,
+        timeout: float | None,
+        reproduce: Callable[[Target, str, str], str] | None = None,
+    ) -> Asked:
+        """What a user gave.
+
+        Raises:
+            UsageError: when it is not written as it should be.
+        """
+        if not isinstance(target, Target):
+            got = safe_text(target)
+            raise UsageError(f"run() takes a target, such as a function decorated with @ec.metric; got {got}")
+        if target.problems:
+            raise UsageError(f"{target.name}: " + "; ".join(target.problems))
+        if target.isolated:
+            raise UsageError(
+                f"{target.name} is isolated, since it may take its process along; run it with pytest --evalcheck"
+            )
+        if effort not in EFFORTS:
+            near = nearest(str(effort), list(EFFORTS))
+            raise UsageError(f"effort {safe_text(effort)}; expected one of {', '.join(EFFORTS)}{near}")
+        for name, value in {"device": device, "select": select, "ignore": ignore}.items():
+            if not isinstance(value, str):
+                raise UsageError(f"{name}={safe_text(value)}; expected text, with commas between several")
+        return cls(
+            target=target,
+            devices=device_spec.parse(device),
+            chosen=Selection.parse(select, ignore, [*target.checks]),
+            effort=effort,
+            limit=_limit(timeout),
+            reproduce=reproduce or _reproduce,
+        )
+
+    @property
+    def cells(self) -> list[tuple[Check, str]]:
+        """The check and the device of every cell."""
+        taken = [check for check in self.target.checks if self.chosen.takes(check)]
+        # Real processes only when they are named.
+        asked = [check for check in taken if not check.marks or check.code in self.chosen.take]
+        return [(check, device) for check in asked for device in devices_of(self.target, check, self.devices)]
+
+    def arguments(self, fixtures: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of the factory.
+
+        Raises:
+            UsageError: when it asks for a fixture that is not given.
+        """
+        given = {"device": "", **fixtures}
+        absent = [name for name in self.target.arguments if name not in given]
+        if absent:
+            raise UsageError(
+                f"{self.target.name} asks for the fixture {absent[0]!r}; give it as fixtures={{{absent[0]!r}: ...}}"
+            )
+        return {name: given[name] for name in self.target.arguments}
+
+    def run(
+        self,
+        check: Check,
+        device: str,
+        arguments: Mapping[str, Any],
+        *,
+        replay: Mapping[str, Any] | None = None,
+        reports_target: bool = True,
+    ) -> Cell:
+        """The cell of one check on one device; ``replay`` has the fields of the one case to try."""
+        target = self.target
+        spec = CellSpec(
+            target=target,
+            check=check,
+            device=device,
+            where=f"{relative(target.file)}::{target.name}",
+            effort=EFFORTS[self.effort],
+            timeout=self.limit,
+            replay=replay,
+            reproduce=partial(self.reproduce, target, device),
+        )
+        placed = {**arguments, "device": device_spec.torch_name(device)} if "device" in arguments else arguments
+        runner = CellRunner(spec)
+        runner.reports_target = reports_target
+        away = elsewhere(target, device)
+        cell = runner.cell("not run", reason=away) if away else runner.run(placed)
+        return explained(cell, spec, self.devices)
 
 
 def _reproduce(target: Target, device: str, blob: str) -> str:

@@ -1,7 +1,7 @@
 """Strategies of samples, for the authors of targets."""
 
-from pytest_evalcheck.strategies.classification import binary, multiclass, multilabel, segmentation
-from pytest_evalcheck.strategies.language import prompts, retrieval, text_pairs, tokens
+from pytest_evalcheck.strategies.classification import binary, multiclass, multilabel, rankings, segmentation
+from pytest_evalcheck.strategies.language import prompts, retrieval, text_lists, text_pairs, tokens
 from pytest_evalcheck.strategies.models import (
     causal_lm,
     images,
@@ -12,26 +12,34 @@ from pytest_evalcheck.strategies.models import (
     token_classification,
 )
 from pytest_evalcheck.strategies.numbers import clusters, regression, tabular, values
+from pytest_evalcheck.strategies.regions import boxes, caption_pairs, masks
 from pytest_evalcheck.strategies.samples import Arguments, Bulk, Padding, SampleStrategy, grid, samples
 from pytest_evalcheck.strategies.scoring import choices, loglikelihoods, responses
+from pytest_evalcheck.strategies.signals import audio, image_pairs
 
 __all__ = [
     "Arguments",
     "Bulk",
     "Padding",
     "SampleStrategy",
+    "audio",
     "binary",
+    "boxes",
+    "caption_pairs",
     "causal_lm",
     "choices",
     "clusters",
     "grid",
+    "image_pairs",
     "images",
     "loglikelihoods",
     "masked_lm",
+    "masks",
     "multiclass",
     "multilabel",
     "multiple_choice",
     "prompts",
+    "rankings",
     "regression",
     "responses",
     "retrieval",
@@ -40,6 +48,7 @@ __all__ = [
     "sequence_classification",
     "sequence_to_sequence",
     "tabular",
+    "text_lists",
     "text_pairs",
     "token_classification",
     "tokens",

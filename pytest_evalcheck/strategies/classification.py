@@ -60,7 +60,7 @@ def multiclass(*, classes: int, of: Form = "labels", ignore_index: int | None = 
     The scores of one sample are distinct: a tie has no right answer.
     """
     _check_form(of)
-    _check_classes(classes)
+    check_classes(classes)
     label = st.integers(0, classes - 1)
     prediction = label if of == "labels" else st.permutations(range(classes)).map(lambda p: _scores(p, of))
 
@@ -95,7 +95,7 @@ def multiclass(*, classes: int, of: Form = "labels", ignore_index: int | None = 
 def multilabel(*, labels: int, of: Form = "probabilities", ignore_index: int | None = None) -> SampleStrategy:
     """``(predictions, labels)``, each of length L with labels 0 and 1; ``preds`` and ``target`` (N, L)."""
     _check_form(of)
-    _check_classes(labels, "labels")
+    check_classes(labels, "labels")
     span = _SPANS[of]
     score = st.integers(0, 1) if of == "labels" else st.integers(0, 7).map(_between(*span, 8))
     prediction, truth = st.tuples(*[score] * labels), st.tuples(*[st.integers(0, 1)] * labels)
@@ -124,9 +124,58 @@ def multilabel(*, labels: int, of: Form = "probabilities", ignore_index: int | N
     )
 
 
+def rankings(*, length: int = 4, levels: int = 2) -> SampleStrategy:
+    """``(scores, relevance)`` of one list of items; ``preds`` (N, L) float32, ``target`` (N, L) int64 below ``levels``.
+
+    The scores of a list are distinct, since a tie has no right order. In each list some item is relevant and some is
+    not: without that most metrics of rankings have no value. A right prediction orders the items by relevance, a wrong
+    one the other way round.
+
+    >>> from pytest_evalcheck import strategies as es
+    >>> preds, target = es.rankings(length=5, levels=3).example(2)
+    >>> preds.shape, int(target.max()) <= 2
+    (torch.Size([2, 5]), True)
+
+    Raises:
+        ValueError: where there are fewer than two items or levels.
+    """
+    check_classes(length, "length")
+    check_classes(levels, "levels")
+    relevance = st.tuples(*[st.integers(0, levels - 1)] * length).filter(lambda row: 0 in row and any(row))
+
+    def scores(ranks: Sequence[int]) -> tuple[float, ...]:
+        return tuple((rank + 1) / (length + 1) for rank in ranks)
+
+    def ordered(row: Sample, sign: int) -> Sample:
+        order = sorted(range(length), key=lambda i: (sign * row[1][i], i))
+        return scores([order.index(i) for i in range(length)]), row[1]
+
+    def bulk(size: Bulk) -> list[Sample]:
+        rng = random.Random(size.seed)
+        ranks = list(range(length))
+        rows = []
+        for _ in range(size.rows):
+            target = [0, rng.randrange(1, levels), *(rng.randrange(levels) for _ in range(length - 2))]
+            rows.append((scores(rng.sample(ranks, length)), tuple(rng.sample(target, length))))
+        return rows
+
+    mixed = tuple(tuple((levels - 1) * ((i + j) % 2) for j in range(length)) for i in range(2))
+    return SampleStrategy(
+        name="rankings",
+        sample=st.tuples(st.permutations(range(length)).map(scores), relevance),
+        collate=lambda rows: _tensors(rows, pred_float=True, pred_shape=(length,), target_shape=(length,)),
+        right=lambda row: ordered(row, 1),
+        wrong=lambda row: ordered(row, -1),
+        contrast=tuple(ordered((None, row), 1) for row in mixed),
+        corrupted=lambda row, bad: ((bad, *row[0][1:]), row[1]),
+        bulk=bulk,
+        unit=1.0,
+    )
+
+
 def segmentation(*, classes: int, size: tuple[int, int] = (2, 3), ignore_index: int | None = None) -> SampleStrategy:
     """``(mask, mask)`` of class indices, each H rows of W; ``preds`` and ``target`` (N, H, W) int64."""
-    _check_classes(classes)
+    check_classes(classes)
     height, width = size
     pixel = st.integers(0, classes - 1)
     mask = st.tuples(*[st.tuples(*[pixel] * width)] * height)
@@ -189,6 +238,11 @@ def _check_form(of: str) -> None:
         raise ValueError(f"of={of!r}; expected 'labels', 'probabilities' or 'logits'")
 
 
-def _check_classes(count: int, name: str = "classes") -> None:
+def check_classes(count: int, name: str = "classes") -> None:
+    """Require a whole number of at least 2.
+
+    Raises:
+        ValueError: where it is none.
+    """
     if not isinstance(count, int) or count < 2:
         raise ValueError(f"{name}={count!r}; expected a whole number of at least 2")

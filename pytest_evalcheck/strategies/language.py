@@ -66,13 +66,20 @@ def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) 
 _WORDS = ("a", "cat", "the", "mat", "sat", "on")
 
 
-def text_pairs(*, references: int | None = None, min_words: int = 1, max_words: int = 6) -> SampleStrategy:
+def text_pairs(
+    *, references: int | None = None, min_words: int = 1, max_words: int = 6, words: Sequence[str] = _WORDS
+) -> SampleStrategy:
     """``(prediction, reference)`` texts; collated to two lists of str.
 
     With ``references`` given, each prediction has that many references and the second list holds lists.
-    ``min_words=0`` also draws empty texts.
+    ``min_words=0`` also draws empty texts. ``words`` are what texts are made of, such as some with accents, of other
+    scripts, or with punctuation.
+
+    Raises:
+        ValueError: where there are fewer than two words, or one of them is no text.
     """
-    text = st.lists(st.sampled_from(_WORDS), min_size=min_words, max_size=max_words).map(" ".join)
+    _check_words(words)
+    text = st.lists(st.sampled_from(list(words)), min_size=min_words, max_size=max_words).map(" ".join)
     reference = text if references is None else st.lists(text, min_size=references, max_size=references).map(tuple)
 
     def truth(sample: Sample) -> str:
@@ -90,6 +97,45 @@ def text_pairs(*, references: int | None = None, min_words: int = 1, max_words: 
         wrong=lambda s: ("dog dog", s[1]),
         contrast=((line, line if references is None else (line,) * references),) * 2,
     )
+
+
+def text_lists(
+    *, words: Sequence[str] = _WORDS, min_words: int = 1, max_words: int = 6, aligned: bool = False
+) -> SampleStrategy:
+    """``(prediction, reference)`` as tuples of tokens; collated to two lists of N lists of str.
+
+    With ``aligned`` both have one length, as tags of a sequence have: ``words=("O", "B-PER", "I-PER")``. With
+    ``min_words=0`` there are empty ones too.
+
+    >>> from pytest_evalcheck import strategies as es
+    >>> preds, target = es.text_lists(words=("O", "B-PER", "I-PER"), aligned=True).example(3)
+    >>> [len(tags) for tags in preds] == [len(tags) for tags in target]
+    True
+
+    Raises:
+        ValueError: where there are fewer than two words, or one of them is no text.
+    """
+    _check_words(words)
+    word = st.sampled_from(list(words))
+    tokens = st.lists(word, min_size=min_words, max_size=max_words).map(tuple)
+    pairs = st.lists(st.tuples(word, word), min_size=min_words, max_size=max_words).map(
+        lambda rows: (tuple(row[0] for row in rows), tuple(row[1] for row in rows))
+    )
+    following = dict(zip(words, [*words[1:], words[0]], strict=True))
+    line = tuple(words)[: max(2, max_words)]
+    return SampleStrategy(
+        name="text lists",
+        sample=pairs if aligned else st.tuples(tokens, tokens),
+        collate=lambda rows: ([list(row[0]) for row in rows], [list(row[1]) for row in rows]),
+        right=lambda row: (row[1], row[1]),
+        wrong=lambda row: (tuple(following[word] for word in row[1]), row[1]),
+        contrast=((line, line), (line[::-1], line[::-1])),
+    )
+
+
+def _check_words(words: Sequence[str]) -> None:
+    if isinstance(words, str) or len(set(words)) < 2 or not all(isinstance(word, str) for word in words):
+        raise ValueError(f"words={words!r}; expected at least two texts, such as ('a', 'cat')")
 
 
 def retrieval(*, queries: int = 2) -> SampleStrategy:
@@ -118,11 +164,19 @@ def retrieval(*, queries: int = 2) -> SampleStrategy:
     )
 
 
-def prompts(*, vocab: int, min_length: int = 1, max_length: int = 12, special: Sequence[int] = (0,)) -> SampleStrategy:
+def prompts(
+    *,
+    vocab: int,
+    min_length: int = 1,
+    max_length: int = 12,
+    special: Sequence[int] = (0,),
+    repeats: bool = False,
+) -> SampleStrategy:
     """Lists of ids below ``vocab``, of unequal length and without the ``special`` ones; collated as lists.
 
-    Half of them are long, so that windows are exceeded. The prompts of one case are distinct. Special are the ids
-    that a model treats as more than tokens: padding, beginning, end.
+    Half of them are long, so that windows are exceeded. The prompts of one case are distinct, since equal ones cannot
+    show which row a result belongs to; with ``repeats`` some occur twice, as in real data. Special are the ids that a
+    model treats as more than tokens: padding, beginning, end.
     """
     ids = sorted(set(range(vocab)) - set(special))
     if len(ids) < 2 or not 1 <= min_length <= max_length:
@@ -138,7 +192,7 @@ def prompts(*, vocab: int, min_length: int = 1, max_length: int = 12, special: S
             st.lists(token, min_size=long, max_size=max_length),
         ),
         collate=_lists,  # a loader pickles it for its workers
-        distinct=tuple,  # equal rows cannot show which row a result belongs to
+        distinct=None if repeats else tuple,  # equal rows cannot show which row a result belongs to
     )
 
 

@@ -4,21 +4,31 @@ from __future__ import annotations
 
 import random
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 from hypothesis import strategies as st
 
+from pytest_evalcheck.errors import nearest
 from pytest_evalcheck.strategies.samples import Bulk, Sample, SampleStrategy, float_tensor, grid, integer_tensor
 
+Spread = Literal["small", "wide", "offset"]
+"""How far numbers are from zero and from each other."""
 _NONFINITE = (float("nan"), float("inf"), float("-inf"))
 
 
-def regression(*, outputs: int | None = None, positive: bool = False, min_samples: int = 1) -> SampleStrategy:
+def regression(
+    *, outputs: int | None = None, positive: bool = False, min_samples: int = 1, spread: Spread = "small"
+) -> SampleStrategy:
     """``(prediction, target)`` as floats, or as tuples of ``outputs`` floats; ``preds``, ``target`` (N,) or (N, D).
 
-    ``positive`` keeps both above zero, for errors of logarithms and ratios.
+    ``positive`` keeps both above zero, for errors of logarithms and ratios. With ``spread="wide"`` numbers reach 250,
+    so that sums and squares wrap in uint8 and overflow in half precision; with ``"offset"`` they lie around 10,000, so
+    that sums of squares cancel in float32. This asks for more than most metrics promise.
+
+    Raises:
+        ValueError: where ``spread`` is another word.
     """
-    number = grid(0.125, 4) if positive else grid(-4, 4)
+    number, centre = _numbers(spread, positive, 0.125)
     row = number if outputs is None else st.tuples(*[number] * outputs)
     shape = () if outputs is None else (outputs,)
 
@@ -26,7 +36,7 @@ def regression(*, outputs: int | None = None, positive: bool = False, min_sample
         prediction = change(sample[1]) if outputs is None else tuple(change(t) for t in sample[1])
         return prediction, sample[1]
 
-    def spread(value: float) -> Any:
+    def each(value: float) -> Any:
         return value if outputs is None else tuple(value + 0.5 * d for d in range(outputs))
 
     def bulk(size: Bulk) -> list[Sample]:
@@ -47,18 +57,24 @@ def regression(*, outputs: int | None = None, positive: bool = False, min_sample
         collate=lambda rows: _floats(rows, 2, shape),
         min_samples=min_samples,
         right=lambda sample: predicted(sample, lambda t: t),
-        wrong=lambda sample: predicted(sample, lambda t: 5.5 - t),
-        contrast=tuple((spread(v), spread(v)) for v in (0.5, 1.0, 2.0, 2.5)),
+        wrong=lambda sample: predicted(sample, lambda t: 2 * centre + 5.5 - t),
+        contrast=tuple((each(centre + v), each(centre + v)) for v in (0.5, 1.0, 2.0, 2.5)),
         corrupted=lambda row, bad: (bad if outputs is None else (bad, *row[0][1:]), row[1]),
         nonfinite=_NONFINITE,
         bulk=bulk,
-        integers=True,
+        integers=spread != "offset",  # 10,000 is no uint8
     )
 
 
-def values(*, weighted: bool = False, nonnegative: bool = False) -> SampleStrategy:
-    """A number, or with ``weighted`` a ``(number, weight)``; collated to ``value`` (N,) and ``weight`` (N,)."""
-    number = grid(0, 4) if nonnegative else grid(-4, 4)
+def values(*, weighted: bool = False, nonnegative: bool = False, spread: Spread = "small") -> SampleStrategy:
+    """A number, or with ``weighted`` a ``(number, weight)``; collated to ``value`` (N,) and ``weight`` (N,).
+
+    ``spread`` is that of `regression`.
+
+    Raises:
+        ValueError: where ``spread`` is another word.
+    """
+    number, centre = _numbers(spread, nonnegative, 0)
 
     def bulk(size: Bulk) -> list[Sample]:
         rng = random.Random(size.seed)
@@ -77,12 +93,12 @@ def values(*, weighted: bool = False, nonnegative: bool = False) -> SampleStrate
         collate=lambda rows: _floats(rows, 2, ()) if weighted else _floats([(row,) for row in rows], 1, ()),
         right=lambda row: row,
         # Shifted and spread: some metrics of values ignore a shift, others ignore a spread.
-        wrong=lambda row: change(row, 2 * (row[0] if weighted else row) + 1.5),
+        wrong=lambda row: change(row, 2 * (row[0] if weighted else row) - centre + 1.5),
         contrast=((0.5, 1.0), (1.0, 2.0), (2.5, 1.0)) if weighted else (0.5, 1.0, 2.5),
         corrupted=change,
         nonfinite=_NONFINITE,
         bulk=bulk,
-        integers=True,
+        integers=spread != "offset",
     )
 
 
@@ -123,6 +139,18 @@ def _collate_table(features: int, rows: Any) -> dict[str, Any]:
         "x": float_tensor([row for _, row in rows], len(rows), features),
         "labels": integer_tensor([label for label, _ in rows]),
     }
+
+
+_SPREADS: dict[str, tuple[float, float]] = {"small": (0, 4), "wide": (0, 250), "offset": (10_000, 4)}
+"""Where numbers lie around, and how far they reach from there."""
+
+
+def _numbers(spread: str, positive: bool, least: float) -> tuple[Any, float]:
+    if spread not in _SPREADS:
+        known = ", ".join(map(repr, _SPREADS))
+        raise ValueError(f"spread={spread!r}; expected one of {known}{nearest(str(spread), _SPREADS)}")
+    centre, reach = _SPREADS[spread]
+    return grid(least if positive and not centre else centre - reach, centre + reach), centre
 
 
 def _floats(rows: Any, columns: int, shape: tuple[int, ...]) -> tuple[Any, ...]:

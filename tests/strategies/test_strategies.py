@@ -34,6 +34,23 @@ ALL: dict[str, SampleStrategy] = {
     "text pairs": es.text_pairs(),
     "text pairs references": es.text_pairs(references=2, min_words=0),
     "retrieval": es.retrieval(),
+    "image pairs": es.image_pairs(height=11, width=12),
+    "image pairs of whole numbers": es.image_pairs(channels=1, value_range=(0, 255), whole=True),
+    "audio": es.audio(),
+    "audio of speakers": es.audio(length=16, speakers=2),
+    "masks": es.masks(classes=3, ignore_index=255),
+    "masks one-hot": es.masks(classes=2, form="onehot"),
+    "masks large": es.masks(classes=3, height=12, width=20),
+    "boxes": es.boxes(),
+    "boxes of one class": es.boxes(classes=1, max_boxes=8, format="cxcywh"),
+    "caption pairs": es.caption_pairs(),
+    "rankings": es.rankings(),
+    "rankings of levels": es.rankings(length=6, levels=4),
+    "text lists": es.text_lists(),
+    "text lists aligned": es.text_lists(words=("O", "B", "I"), aligned=True),
+    "regression wide": es.regression(spread="wide"),
+    "regression offset": es.regression(spread="offset", positive=True),
+    "values wide": es.values(spread="wide"),
 }
 every_kind = pytest.mark.parametrize("inputs", ALL.values(), ids=ALL)
 light = settings(max_examples=25, suppress_health_check=list(HealthCheck), deadline=None)

@@ -24,11 +24,13 @@ def masks(
     width: int = 4,
     form: Literal["index", "onehot"] = "index",
     ignore_index: int | None = None,
+    complete: bool = False,
 ) -> SampleStrategy:
     """``(mask, mask)`` of class indices, each H rows of W; ``preds`` and ``target`` (N, H, W), or (N, C, H, W) one-hot.
 
-    Both are int64. Some masks hold one class alone, so that the others are absent. Large masks are drawn by a seed,
-    as blotches. With ``ignore_index``, which needs the form of indices, whole masks of it are ignored samples.
+    Both are int64. Some masks hold one class alone, so that the others are absent; with ``complete`` every mask has
+    every class, as a distance between regions needs it. Large masks are drawn by a seed, as blotches. With
+    ``ignore_index``, which needs the form of indices, whole masks of it are ignored samples.
 
     >>> from pytest_evalcheck import strategies as es
     >>> preds, target = es.masks(classes=3, form="onehot").example(2)
@@ -44,7 +46,9 @@ def masks(
         raise ValueError(f"form={form!r}; expected 'index' or 'onehot'")
     if form == "onehot" and ignore_index is not None:
         raise ValueError(f"form='onehot', ignore_index={ignore_index}; a one-hot mask has no index that is ignored")
-    mask = _masks(classes, height, width)
+    if complete and height * width < 2 * classes:
+        raise ValueError(f"{height} x {width} pixels are too few for masks that have all of {classes} classes")
+    mask = _masks(classes, height, width, complete)
     ramp = tuple(
         tuple(tuple((shift + row * width + column) % classes for column in range(width)) for row in range(height))
         for shift in range(classes)
@@ -80,7 +84,7 @@ def boxes(*, classes: int = 3, max_boxes: int = 3, format: BoxFormat = "xyxy") -
     Predictions are true boxes that were moved a little, some without a true one. A level is the first digit of a score.
     The scores of one case are distinct, since a tie has no right order: the number of a sample, which occurs once in a
     case, is part of its scores. A right prediction has the true boxes; a wrong one has boxes elsewhere, of other
-    classes.
+    classes; a corrupted one has one coordinate of a true box replaced.
 
     >>> from pytest_evalcheck import strategies as es
     >>> preds, target = es.boxes().example(4)
@@ -116,9 +120,11 @@ def boxes(*, classes: int = 3, max_boxes: int = 3, format: BoxFormat = "xyxy") -
         return number, tuple(elsewhere), truths
 
     def corrupted(sample: Sample, bad: float) -> Sample:
-        number, predictions, truths = sample
-        box, label, _ = predictions[0] if predictions else (_AWAY, 0, 1)
-        return number, ((box, label, bad), *predictions[1:]), truths
+        number, _, truths = sample
+        # Where no box is true, it does not matter where one is found; and not every metric reads the scores.
+        truths = truths or ((_PLAIN, 0),)
+        (_, *more), label = truths[0]
+        return number, (((bad, *more), label, 7), *((*truth, 7) for truth in truths[1:])), truths
 
     return SampleStrategy(
         name="boxes",
@@ -180,7 +186,7 @@ def _caption(colour: str) -> str:
     return f"a {colour} image"
 
 
-def _masks(classes: int, height: int, width: int) -> st.SearchStrategy[Any]:
+def _masks(classes: int, height: int, width: int, complete: bool) -> st.SearchStrategy[Any]:
     def plain(label: int) -> Any:
         return ((label,) * width,) * height
 
@@ -194,12 +200,23 @@ def _masks(classes: int, height: int, width: int) -> st.SearchStrategy[Any]:
         nearest = np.argmin([(rows - row) ** 2 + (columns - column) ** 2 for row, column in points], axis=0)
         return tuple(map(tuple, (nearest % classes).tolist()))
 
-    pixel = st.integers(0, classes - 1)
-    small = st.tuples(*[st.tuples(*[pixel] * width)] * height) if height * width <= _FEW_PIXELS else None
+    pixel, few = st.integers(0, classes - 1), height * width <= _FEW_PIXELS
+    if complete:
+        # Every class once, then anything, in any order.
+        rest = st.lists(pixel, min_size=height * width - classes, max_size=height * width - classes)
+        flat = rest.map(lambda others: [*range(classes), *others]).flatmap(st.permutations)
+        found = (
+            st.integers(0, 9_999).map(blotches).filter(lambda mask: len({p for line in mask for p in line}) == classes)
+        )
+        return (
+            flat.map(lambda row: tuple(tuple(row[i : i + width]) for i in range(0, len(row), width))) if few else found
+        )
+    small = st.tuples(*[st.tuples(*[pixel] * width)] * height) if few else None
     drawn = small if small is not None else st.integers(0, 9_999).map(blotches)
     return st.one_of(drawn, drawn, pixel.map(plain))
 
 
+_PLAIN = (4, 4, 20, 24)
 _AWAY = (60, 60, 64, 64)
 """A box that overlaps with no other one."""
 
@@ -224,8 +241,8 @@ _NUMBERS = 100
 _PLACES = 8
 
 
-def _score(number: int, place: int, level: float) -> float:
-    """A score between 0 and 1 that no other prediction of a case has; NaN and infinities stay what they are."""
+def _score(number: int, place: int, level: int) -> float:
+    """A score between 0 and 1 that no other prediction of a case has."""
     return (level * 1000 + number * _PLACES + place) / 8192
 
 

@@ -15,15 +15,15 @@ _LEVELS = 128
 """Numbers lie on a grid of so many steps, which all floating dtypes have."""
 _NEARLY = 1 / 64
 """The noise of a right prediction: without any, a ratio of signal to noise is infinite, and so is its mean."""
-_MOST = 4096
-"""Signals of more numbers than this have no bulk: thousands of them do not fit into memory."""
+_MOST = 256
+"""Signals of more numbers than this have no bulk: thousands of them, in half precision on a CPU, take minutes."""
 
 
 def image_pairs(
     *,
-    channels: int = 3,
-    height: int = 16,
-    width: int = 16,
+    channels: int = 1,
+    height: int = 12,
+    width: int = 12,
     value_range: tuple[float, float] = (0, 1),
     whole: bool = False,
 ) -> SampleStrategy:
@@ -36,12 +36,12 @@ def image_pairs(
 
     The sides of an image may have any length, such as 11 or more for a metric with a window of 11 x 11. With ``whole``
     all values are whole numbers; where they lie between 0 and 255 they may also arrive as uint8 (``integers``), whose
-    differences wrap around. There is no ``bulk`` for images of more than 4096 numbers.
+    differences wrap around. There is no ``bulk`` for images of more than 256 numbers.
 
     >>> from pytest_evalcheck import strategies as es
     >>> preds, target = es.image_pairs(height=12, width=20).example(2)
     >>> preds.shape, target.dtype
-    (torch.Size([2, 3, 12, 20]), torch.float32)
+    (torch.Size([2, 1, 12, 20]), torch.float32)
 
     Raises:
         ValueError: where a size is no positive whole number, or the range is empty.
@@ -75,7 +75,7 @@ def audio(*, length: int = 128, speakers: int | None = None) -> SampleStrategy:
     has 1/64 of it, since a perfect one has an infinite ratio of signal to noise; a wrong one has nothing else. A third
     number replaces the first value of the prediction: a corrupted sample has it.
 
-    There is no ``bulk`` for samples of more than 4096 numbers.
+    There is no ``bulk`` for samples of more than 256 numbers.
 
     >>> from pytest_evalcheck import strategies as es
     >>> preds, target = es.audio(length=100, speakers=2).example(3)
@@ -139,8 +139,9 @@ def _pairs(
         return predictions, targets
 
     def bulk(size: Bulk) -> list[Sample]:
+        # At most half of a prediction is noise: a ratio in decibels is ill-conditioned where nothing else is left.
         rng = random.Random(size.seed)
-        return [(rng.randrange(_SEEDS), rng.randint(1, 8) / 8) for _ in range(size.rows)]
+        return [(rng.randrange(_SEEDS), rng.randint(1, 4) / 8) for _ in range(size.rows)]
 
     noise = st.integers(1, 8).map(lambda eighths: eighths / 8)
     return SampleStrategy(

@@ -58,7 +58,7 @@ class TestSignals:
         inputs = es.image_pairs(height=176, width=176)
         assert inputs.bulk is None
         assert all(len(repr(row)) < 30 for row in inputs.fixed(8))
-        assert inputs.example(2)[0].shape == (2, 3, 176, 176)
+        assert inputs.example(2)[0].shape == (2, 1, 176, 176)
 
     def test_a_corrupted_sample_has_one_such_number(self) -> None:
         inputs = es.audio(length=16, speakers=2)
@@ -90,6 +90,13 @@ class TestMasks:
         counts = {len(set(mask.flatten().tolist())) for mask in es.masks(classes=3).example(12)[1]}
         assert 1 in counts
         assert counts != {1}
+
+    @pytest.mark.parametrize("size", [{}, {"height": 12, "width": 20}], ids=["small", "large"])
+    def test_complete_ones_have_every_class(self, size: dict[str, int]) -> None:
+        inputs = es.masks(classes=3, complete=True, **size)  # type: ignore[arg-type]
+        for change in (lambda row: row, inputs.right, inputs.wrong):
+            batch = inputs.collate([change(row) for row in inputs.fixed(12)])  # type: ignore[misc]
+            assert all(len(mask.unique()) == 3 for masks in batch for mask in masks)
 
 
 class TestBoxes:
@@ -266,6 +273,7 @@ class TestSpreadsFindWhatSmallNumbersHide:
         (lambda: es.masks(classes=2, form="one-hot"), "form='one-hot'; expected 'index' or 'onehot'"),  # type: ignore[arg-type]
         (lambda: es.masks(classes=2, form="onehot", ignore_index=0), "has no index that is ignored"),
         (lambda: es.boxes(format="xxyy"), "format='xxyy'; expected one of 'xyxy', 'xywh', 'cxcywh'"),  # type: ignore[arg-type]
+        (lambda: es.masks(classes=9, complete=True), "4 x 4 pixels are too few for masks that have all of 9 classes"),
         (lambda: es.boxes(max_boxes=9), "max_boxes=9; expected at most 8"),
         (lambda: es.rankings(length=1), "length=1; expected a whole number of at least 2"),
         (lambda: es.text_lists(words="abc"), "words='abc'; expected at least two texts"),

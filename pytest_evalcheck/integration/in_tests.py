@@ -214,6 +214,23 @@ class _Suite:
             name = self.asked.target.name
             raise VerdictError(f"no promise was tried of {name}: {cell.code} is {cell.outcome}: {cell.reason}")
 
+    def require_varied(self, fixtures: Mapping[str, Any]) -> None:
+        """Require that the thing gives different values in some checks, where the control could not say so.
+
+        Raises:
+            VerdictError: where all of them see one value.
+        """
+        __tracebackhide__ = True
+        quick, values = _Suite(replace(self.asked, effort="quick"), self.misdescribed), set[str]()
+        for check, device in self.asked.cells:
+            cell = quick.cell(check, device, fixtures)
+            values |= {cell.value} - {""}
+            if cell.varies or len(values) > 1 or cell.outcome in ("broken", "incomplete"):
+                return  # what is broken is an item of its own
+        for value in values:
+            name = self.asked.target.name
+            raise VerdictError(f"{name} gave {value} in all cases of all checks, which tests nothing (give wrong=)")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _BoundCheck:
@@ -259,6 +276,8 @@ class _BoundCheck:
         if cell.outcome in ("not applicable", "not run"):
             if cell.outcome == "not applicable":
                 self.suite.require_tried(cell, fixtures)
+            if cell.outcome == "not applicable" and self.check.existential:
+                self.suite.require_varied(fixtures)
             pytest.skip(f"{cell.outcome}: {cell.reason}")
         if cell.outcome != "kept":
             raise VerdictError(format_failure(cell) or cell.reason)

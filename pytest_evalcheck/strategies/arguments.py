@@ -98,16 +98,15 @@ class Names:
         count = len(values) or len(fields)
         if len(self.names) != count:
             shown = ", ".join(map(repr, self.names))
-            raise ValueError(
-                f"named({shown}) has {len(self.names)} names for {count} {_shown(arguments)}; expected {count}"
-            )
+            given = "1 name" if len(self.names) == 1 else f"{len(self.names)} names"
+            raise ValueError(f"named({shown}) has {given} for {count} {_shown(arguments)}; expected {count}")
         if values:
-            given = dict(zip(self.names, values, strict=True))
-            if twice := sorted(given.keys() & fields):
+            made = dict(zip(self.names, values, strict=True))
+            if twice := sorted(made.keys() & fields):
                 raise ValueError(
                     f"named() gives the name {twice[0]!r} to a second argument; expected names that differ"
                 )
-            return {**given, **fields}
+            return {**made, **fields}
         if self.labels in fields and dict(zip(fields, self.names, strict=True))[self.labels] != self.labels:
             raise ValueError(
                 f"named() gives another name to {self.labels!r}, the field of the labels, by its place alone; "

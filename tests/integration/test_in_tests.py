@@ -273,6 +273,34 @@ class TestParametrize:
         assert result.outcomes == {"failed": 4}
         result.shows("no promise was tried of MeanOfMeans: EC214 is not applicable: the metric is not a collection")
 
+    def test_one_value_in_all_cases_is_an_error(self, tests: Any) -> None:
+        source = """
+        class Forgets(Mean):
+            def compute(self):
+                return 0.5
+
+        class Differs(Mean):
+            def compute(self):
+                return float(self.total > 20)
+
+        class Rare(Mean):
+            def compute(self):
+                return float(self.count > 4)  # the control draws fewer samples
+
+        tame = numbers.but(wrong=None, contrast=())
+
+        @ec.parametrize_with_checks([{name}], inputs=tame, select="EC201,EC205,EC218")
+        def test_means(check):
+            check()
+        """
+        result = tests(source.replace("{name}", "Forgets")).run(code=1, evalcheck=False)
+        assert result.outcomes == {"passed": 2, "failed": 1}
+        result.shows("Forgets gave 0.5 in all cases of all checks, which tests nothing (give wrong=)")
+        assert tests(source.replace("{name}", "Differs")).run(code=0, evalcheck=False).outcomes == {"passed": 3}
+        rare = tests(source.replace("{name}", "Rare")).run("-rs", code=0, evalcheck=False)
+        assert rare.outcomes == {"passed": 2, "skipped": 1}
+        rare.shows("nothing tells right from wrong")
+
     def test_what_is_missing_is_an_error_unless_it_may_be(self, tests: Any) -> None:
         more = 'select="EC201", requires=("absent",)'
         result = tests(SOURCE.format(more=more)).run(code=1, evalcheck=False)

@@ -55,7 +55,7 @@ class TestNamed:
     @pytest.mark.parametrize(
         ("inputs", "names", "others", "said"),
         [
-            (es.regression(), ("a",), {}, r"named\('a'\) has 1 names for 2 positional arguments; expected 2"),
+            (es.regression(), ("a",), {}, r"named\('a'\) has 1 name for 2 positional arguments; expected 2"),
             (one, ("a", "b"), {}, r"named\('a', 'b'\) has 2 names for 1 positional argument; expected 1"),
             (es.retrieval(), ("a",), {}, r"3 fields \(preds, target, indexes\); expected 3"),
             (es.retrieval(), (), {"pred": "x"}, r"there is no such field; did you mean 'preds'\?; there is preds, "),
@@ -225,7 +225,7 @@ class TestAll:
         (cell,) = ec.run(target, select="EC201").cells
         assert (cell.outcome, cell.cause) == ("broken", "misdescribed")
         assert cell.failure is not None
-        assert "named('a') has 1 names for 2 positional arguments" in cell.failure.actual
+        assert "named('a') has 1 name for 2 positional arguments" in cell.failure.actual
 
 
 @pytest.mark.parametrize("module", ["samples"])

@@ -37,7 +37,13 @@ def loop(trainer: Any, *, retries: bool = False, **fields: Any) -> Loop:
         fields: of `Loop`, added to those of a `Trainer` or instead of them.
     """
     run = _Run(trainer, retries)
-    known = {"evaluators": run.evaluators, "options": OPTIONS, "model": trainer.state.model, "source": trainer}
+    known = {
+        "evaluators": run.evaluators,
+        "options": OPTIONS,
+        "model": trainer.state.model,
+        "resume": trainer.state.model.train,  # with it `Trainer.fit` begins, whatever the modes were
+        "source": trainer,
+    }
     return Loop(evaluate=run.evaluate, retries=retries, **{**known, **fields})
 
 

@@ -28,7 +28,12 @@ def dask_client():
 
 @pytest.fixture
 def dask(dask_client):
-    dask_client.wait_for_workers(2)  # the test before may have killed one
+    try:
+        dask_client.wait_for_workers(2, timeout=60)  # the test before may have killed one
+    except TimeoutError:  # on a busy machine a worker may be given up before it has started
+        dask_client.cluster.scale(0)
+        dask_client.cluster.scale(2)
+        dask_client.wait_for_workers(2, timeout=240)
     return dask_client
 
 

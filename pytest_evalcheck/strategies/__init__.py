@@ -12,6 +12,7 @@ from pytest_evalcheck.strategies.models import (
     token_classification,
 )
 from pytest_evalcheck.strategies.numbers import clusters, regression, tabular, values
+from pytest_evalcheck.strategies.observed import arrays, rows
 from pytest_evalcheck.strategies.regions import boxes, caption_pairs, masks
 from pytest_evalcheck.strategies.samples import Arguments, Bulk, Padding, SampleStrategy, grid, samples
 from pytest_evalcheck.strategies.scoring import choices, loglikelihoods, responses
@@ -22,6 +23,7 @@ __all__ = [
     "Bulk",
     "Padding",
     "SampleStrategy",
+    "arrays",
     "audio",
     "binary",
     "boxes",
@@ -43,6 +45,7 @@ __all__ = [
     "regression",
     "responses",
     "retrieval",
+    "rows",
     "samples",
     "segmentation",
     "sequence_classification",

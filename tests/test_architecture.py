@@ -19,8 +19,9 @@ LAYERS = (
     ("adapters",),
     ("targets",),
     ("engine",),
+    ("discovery",),
     ("integration",),
-    ("plugin", "testing"),
+    ("plugin", "testing", "__main__"),
 )
 """From the bottom up. A module imports from its own package and from the layers below it."""
 BELOW = {

@@ -10,7 +10,7 @@ from typing import Any
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.kinds.common.calling import describe
 from pytest_evalcheck.kinds.common.kind import KindSpec
-from pytest_evalcheck.kinds.registry import adapter_for, kind_of
+from pytest_evalcheck.kinds.registry import adapter_for, adapter_of, kind_of
 
 
 def record(kind: str, made: Any) -> Any:
@@ -52,3 +52,18 @@ def _hint(spec: KindSpec, made: Any) -> str:
     near = {name: difflib.get_close_matches(name, methods, n=1) for name in missing}
     likely = [f"{matches[0]}() for {name}" for name, matches in near.items() if matches]
     return f"Describe it: {spec.partial_hint}" + (f", perhaps with {', '.join(likely)}." if likely else ".")
+
+
+def recognised(kind: str, thing: Any) -> bool:
+    """Whether objects of a class, or a function, become records of this kind: by an adapter, or by a protocol.
+
+    Nothing is called.
+    """
+    if isinstance(thing, type) and any(adapter_of(kind, base) for base in thing.__mro__):
+        return True
+    spec = kind_of(kind)
+    protocols = importlib.import_module(spec.protocols) if spec.protocols else None
+    if protocols is None:
+        return False
+    look = protocols.protocol_of if isinstance(thing, type) else protocols.protocol_of_function
+    return look(thing) is not None

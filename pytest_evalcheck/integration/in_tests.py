@@ -23,7 +23,7 @@ from pytest_evalcheck.engine.preflight import MISDESCRIBED
 from pytest_evalcheck.errors import UsageError, safe_text
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.kinds.common.check import Check
-from pytest_evalcheck.kinds.metric.subject import Metric
+from pytest_evalcheck.kinds.metric.record import Metric
 from pytest_evalcheck.kinds.registry import kind_of, kinds
 from pytest_evalcheck.reports.case_codec import decode_case
 from pytest_evalcheck.reports.failure_text import format_failure

@@ -321,11 +321,12 @@ def _is_one_tuple(feed: list[Parameter]) -> bool:
 
 
 def _targets_first(feed: list[Parameter]) -> bool | None:
-    first, second, *_ = [*(_role(each.name) for each in feed if _is_positional(each)), "", ""]
+    first, second, *_ = [*(role(each.name) for each in feed if _is_positional(each)), "", ""]
     return None if {first, second} != {"predictions", "targets"} else first == "targets"
 
 
-def _role(name: str) -> str:
+def role(name: str) -> str:
+    """``predictions`` or ``targets``, as the name of a parameter says; empty where it says neither."""
     words = re.split(r"[_\d]+", name.lower())
     if any(map(_PREDICTIONS.fullmatch, words)):
         return "predictions"

@@ -1,0 +1,173 @@
+"""Which names of a module can be checked as metrics, and why the others cannot."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from pytest_evalcheck import adapters
+from pytest_evalcheck.discovery.requests import Request
+from pytest_evalcheck.errors import UsageError, nearest, safe_text
+
+_TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples")
+"""Submodules that hold no metrics of a package."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A public class or function that looks like a metric."""
+
+    module: str
+    """From where it is imported."""
+    name: str
+    is_class: bool
+    call: str = ""
+    """How it is made, where the request says so."""
+
+    def load(self) -> Any:
+        """The class or the function."""
+        return getattr(importlib.import_module(self.module), self.name)
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}"
+
+
+@dataclass(kw_only=True)
+class Found:
+    """What a request stands for."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+    others: int = 0
+    """Public classes and functions of the module that are no metrics."""
+    functions: int = 0
+    """Functions that look like metrics, of a package whose classes are tried."""
+    left: dict[str, str] = field(default_factory=dict)
+    """By name: metrics that cannot be tried, and submodules that cannot be imported, with the reason."""
+
+
+def find(request: Request) -> Found:
+    """The metrics that a request stands for.
+
+    Raises:
+        UsageError: where the module or the name is not there, or the name is no metric.
+    """
+    module = _imported(request)
+    if request.name:
+        return Found(candidates=[_named(module, request)])
+    found = Found()
+    seen: dict[int, tuple[Candidate, Any]] = {}
+    for home in _modules(module, found.left):
+        for name, value in _public(home, module.__name__.partition(".")[0]):
+            known = seen.get(id(value))
+            if known is None or len(home.__name__) < len(known[0].module):
+                seen[id(value)] = Candidate(module=home.__name__, name=name, is_class=inspect.isclass(value)), value
+    classes: list[Candidate] = []
+    functions: list[Candidate] = []
+    for candidate, value in seen.values():
+        why = _unusable(value)
+        if not adapters.recognised("metric", value):
+            found.others += 1
+        elif why:
+            found.left[str(candidate)] = why
+        else:
+            (classes if candidate.is_class else functions).append(candidate)
+    # Functions beside classes mostly compute what the classes accumulate.
+    found.candidates = classes or functions
+    found.functions = len(functions) if classes else 0
+    found.candidates.sort(key=str)
+    return found
+
+
+def _unusable(value: Any) -> str:
+    if not inspect.isclass(value):
+        return ""
+    if inspect.isabstract(value):
+        return f"abstract: {', '.join(sorted(getattr(value, '__abstractmethods__', ())))} must be defined"
+    return ""
+
+
+def _imported(request: Request) -> ModuleType:
+    try:
+        return importlib.import_module(request.module)
+    except ModuleNotFoundError as error:
+        parent, _, last = request.module.rpartition(".")
+        if error.name is not None and not (request.module + ".").startswith(error.name + "."):
+            raise UsageError(f"{request.module} cannot be imported: it needs {error.name}, which is missing") from error
+        home = _importable(parent)
+        if home is not None:
+            names = [*vars(home), *(each.name for each in pkgutil.iter_modules(getattr(home, "__path__", [])))]
+            hint = f"; write {parent}:{last} for a name in it" if last in names else nearest(last, names)
+            raise UsageError(f"there is no module {request.module}{hint}") from error
+        installed = [each.name for each in pkgutil.iter_modules()]
+        top = request.module.partition(".")[0]
+        raise UsageError(f"there is no module {request.module}{nearest(top, installed, cutoff=0.7)}") from error
+    except (KeyboardInterrupt, UsageError):
+        raise
+    except BaseException as error:
+        raise UsageError(f"importing {request.module} raised {_short(error)}") from error
+
+
+def _importable(name: str) -> ModuleType | None:
+    if name:
+        with suppress(Exception):
+            return importlib.import_module(name)
+    return None
+
+
+def _named(module: ModuleType, request: Request) -> Candidate:
+    public = [name for name in vars(module) if not name.startswith("_")]
+    try:
+        value = getattr(module, request.name)
+    except AttributeError:
+        raise UsageError(f"{module.__name__} has no {request.name}{nearest(request.name, public)}") from None
+    if not callable(value):
+        raise UsageError(f"{request.text} is {safe_text(value)}; expected a class or a function")
+    return Candidate(module=module.__name__, name=request.name, is_class=inspect.isclass(value), call=request.call)
+
+
+def _modules(module: ModuleType, left: dict[str, str]) -> Iterator[ModuleType]:
+    """The module, and the public modules inside it."""
+    yield module
+    for info in pkgutil.iter_modules(getattr(module, "__path__", []), f"{module.__name__}."):
+        last = info.name.rpartition(".")[2]
+        if last.startswith(("_", "test_")) or last in _TESTS:
+            continue
+        try:
+            inner = importlib.import_module(info.name)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a module may end the process, or need what is not installed
+            left[info.name] = f"importing it raised {_short(error)}"
+            continue
+        yield from _modules(inner, left)
+
+
+def _public(home: ModuleType, package: str) -> Iterator[tuple[str, Any]]:
+    """The classes and functions that a module offers as its own, or exports from its package."""
+    exported = getattr(home, "__all__", None)
+    names = list(exported) if isinstance(exported, (list, tuple)) else [n for n in vars(home) if not n.startswith("_")]
+    for name in names:
+        value = _attribute(home, str(name))
+        if not (inspect.isclass(value) or inspect.isroutine(value)):
+            continue
+        origin = str(getattr(value, "__module__", "") or "")
+        if origin.partition(".")[0] == package:
+            yield str(name), value
+
+
+def _attribute(home: ModuleType, name: str) -> Any:
+    try:
+        return getattr(home, name)
+    except Exception:  # a lazy module imports what may be missing
+        return None
+
+
+def _short(error: BaseException) -> str:
+    text = safe_text(error, str).strip()
+    return f"{type(error).__name__}: {text.splitlines()[0]}"[:160] if text else type(error).__name__

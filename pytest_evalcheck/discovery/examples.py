@@ -1,0 +1,254 @@
+"""What the examples in a docstring show: how an object is made, and what it is given.
+
+The examples are run, statement by statement, up to the first that raises. Calls are watched by the profiler of Python,
+so that nothing is replaced in the library.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import doctest
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+_MOST_CALLS = 50
+
+
+@dataclass(kw_only=True)
+class Observed:
+    """One way to make an object, and the arguments that it was given in an example."""
+
+    construction: str
+    """As source, such as ``Accuracy(task="binary")``; for a function its name, or a `functools.partial` of it."""
+    imports: tuple[str, ...] = ()
+    """The lines that the construction needs."""
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    """By parameter: the arguments of each call that feeds the object."""
+
+
+def source_blocks(docstring: str) -> list[str]:
+    """The statements of the examples of a docstring, in order: of ``>>>`` lines, or of ``.. testcode::`` blocks."""
+    try:
+        examples = doctest.DocTestParser().get_examples(docstring)
+    except ValueError:  # the author's indentation or prompts are not consistent
+        examples = []
+    if examples:
+        return [example.source for example in examples]
+    blocks = re.findall(r"^\.\. testcode::.*\n((?:[ \t]+:.*\n)*)((?:[ \t]+.*\n|[ \t]*\n)+)", docstring + "\n", re.M)
+    return [textwrap.dedent(body) for _, body in blocks]
+
+
+def observe(thing: Any, methods: Sequence[str]) -> tuple[list[Observed], str]:
+    """The ways in which the examples of a class or a function use it, and why there are none.
+
+    ``methods`` are the names of the methods that feed an object of the class, such as ``("update",)``.
+    """
+    blocks = source_blocks(inspect.getdoc(thing) or "")
+    if not blocks:
+        return [], "its docstring has no example"
+    watched = _ClassExamples(thing, methods) if inspect.isclass(thing) else _FunctionExamples(thing)
+    problem = watched.run(blocks)
+    found = [each for each in watched.found if each.calls]
+    return found, "" if found else problem or "its examples never feed it"
+
+
+class _Examples:
+    """Examples that are run in a namespace like that of the module."""
+
+    def __init__(self, thing: Any) -> None:
+        self.thing = thing
+        self.names: dict[str, Any] = dict(vars(sys.modules[thing.__module__]))
+        self.found: list[Observed] = []
+        self._assigned: dict[str, ast.expr] = {}
+        self._imports: dict[str, str] = {}
+
+    def run(self, blocks: Sequence[str]) -> str:
+        """Run the statements; the error of the first that raises one."""
+        for block in blocks:
+            try:
+                tree = ast.parse(block)
+            except SyntaxError as error:
+                return f"its example has a syntax error: {error.msg}"
+            for statement in tree.body:
+                try:
+                    self._run(statement)
+                except KeyboardInterrupt:
+                    raise
+                except BaseException as error:  # a class of the library's author, or the end of the process
+                    return (
+                        f"its example raised {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+                    )
+                self._note(statement)
+        return ""
+
+    def _run(self, statement: ast.stmt) -> None:
+        code = compile(ast.Module([statement], []), "<example>", "exec")
+        exec(code, self.names)
+
+    def _note(self, statement: ast.stmt) -> None:
+        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+            for alias in statement.names:
+                line = ast.unparse(
+                    ast.Import([alias])
+                    if isinstance(statement, ast.Import)
+                    else ast.ImportFrom(statement.module, [alias], statement.level)
+                )
+                self._imports[(alias.asname or alias.name).partition(".")[0]] = line
+        if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+            target = statement.targets[0]
+            if isinstance(target, ast.Name):
+                self._assigned[target.id] = statement.value
+
+    def written(self, expression: ast.expr) -> tuple[str, tuple[str, ...]] | None:
+        """An expression without the names of the example, and the imports that it needs; None where one is left."""
+        whole = _Inlined(self._assigned).visit(ast.parse(ast.unparse(expression), mode="eval").body)
+        imports: dict[str, None] = {}
+        for node in ast.walk(whole):
+            if not isinstance(node, ast.Name) or node.id in vars(builtins):
+                continue
+            line = self._imports.get(node.id) or self._import_of(node.id)
+            if line is None:
+                return None
+            imports[line] = None
+        return ast.unparse(whole), tuple(imports)
+
+    def _import_of(self, name: str) -> str | None:
+        module = sys.modules[self.thing.__module__]
+        if not hasattr(module, name):
+            return None
+        value = getattr(module, name)
+        if inspect.ismodule(value):
+            return f"import {value.__name__}" if value.__name__ == name else f"import {value.__name__} as {name}"
+        return f"from {module.__name__} import {name}"
+
+
+class _Inlined(ast.NodeTransformer):
+    """Names that an example has assigned become what was assigned to them."""
+
+    def __init__(self, assigned: Mapping[str, ast.expr], depth: int = 5) -> None:
+        self._assigned, self._depth = assigned, depth
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        value = self._assigned.get(node.id)
+        if value is None or self._depth == 0:
+            return node
+        copied = ast.parse(ast.unparse(value), mode="eval").body
+        return _Inlined(self._assigned, self._depth - 1).visit(copied)  # type: ignore[no-any-return]
+
+
+class _ClassExamples(_Examples):
+    def __init__(self, thing: type, methods: Sequence[str]) -> None:
+        super().__init__(thing)
+        self._methods = tuple(methods)
+        self._made: dict[int, Observed] = {}
+        self._alive: list[Any] = []
+        self._pending: list[tuple[int, str, dict[str, Any]]] = []
+
+    def _run(self, statement: ast.stmt) -> None:
+        constructions = [
+            node for node in ast.walk(statement) if isinstance(node, ast.Call) and self._value(node.func) is self.thing
+        ]
+        before = {id(value) for value in self.names.values()}
+        try:
+            with _profiled(self._watch):
+                super()._run(statement)
+        finally:
+            made = [value for value in self.names.values() if id(value) not in before]
+            self._assign(constructions, made)
+
+    def _assign(self, constructions: Sequence[ast.Call], made: Sequence[Any]) -> None:
+        for call in constructions:
+            written = self.written(call)
+            if written is None:
+                continue
+            observed = Observed(construction=written[0], imports=written[1])
+            self.found.append(observed)
+            own = [value for value in made if self._is_fed(value) and id(value) not in self._made]
+            for value in own or [None]:
+                self._made[id(value) if value is not None else 0] = observed
+                self._alive.append(value)
+        latest = self._made.get(0)
+        for owner, _, arguments in self._pending:
+            observed_or_none = self._made.get(owner) or (latest if constructions else None)
+            if observed_or_none is not None and len(observed_or_none.calls) < _MOST_CALLS:
+                observed_or_none.calls.append(arguments)
+        for observed in self.found:  # a method that takes anything passes it on to one that names its parameters
+            named = [call for call in observed.calls if not any(name.isdigit() for name in call)]
+            observed.calls = named or observed.calls
+        self._pending.clear()
+        self._made.pop(0, None)
+
+    def _is_fed(self, value: Any) -> bool:
+        return any(callable(inspect.getattr_static(value, name, None)) for name in self._methods)
+
+    def _value(self, node: ast.expr) -> Any:
+        try:
+            return eval(compile(ast.Expression(node), "<example>", "eval"), self.names)
+        except Exception:  # a name that the statement defines itself
+            return None
+
+    def _watch(self, frame: FrameType) -> None:
+        code = frame.f_code
+        if code.co_name not in self._methods or not code.co_argcount or len(self._pending) >= _MOST_CALLS:
+            return
+        owner = frame.f_locals.get(code.co_varnames[0])
+        known = owner is not None and (id(owner) in self._made or isinstance(owner, self.thing))
+        if known:
+            self._pending.append((id(owner), code.co_name, _arguments(frame, skip=1)))
+
+
+class _FunctionExamples(_Examples):
+    def __init__(self, thing: Any) -> None:
+        super().__init__(thing)
+        self._code = getattr(inspect.unwrap(thing), "__code__", None)
+        self._pending: list[dict[str, Any]] = []
+
+    def _run(self, statement: ast.stmt) -> None:
+        self._pending.clear()
+        with _profiled(self._watch):
+            super()._run(statement)
+        if self._pending:
+            name = self.thing.__name__
+            line = f"from {self.thing.__module__} import {name}"
+            self.found.append(Observed(construction=name, imports=(line,), calls=list(self._pending[:1])))
+
+    def _watch(self, frame: FrameType) -> None:
+        if frame.f_code is self._code and len(self._pending) < _MOST_CALLS:
+            self._pending.append(_arguments(frame))
+
+
+def _arguments(frame: FrameType, skip: int = 0) -> dict[str, Any]:
+    """The arguments of a call that begins, by parameter; those of ``*args`` by their index."""
+    code, values = frame.f_code, frame.f_locals
+    count = code.co_argcount + code.co_kwonlyargcount
+    names = list(code.co_varnames[skip:count])
+    found = {name: values[name] for name in names if name in values}
+    index = count
+    if code.co_flags & inspect.CO_VARARGS:
+        found.update({str(i): value for i, value in enumerate(values.get(code.co_varnames[index], ()))})
+        index += 1
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        found.update(values.get(code.co_varnames[index], {}))
+    return found
+
+
+@contextmanager
+def _profiled(watch: Any) -> Iterator[None]:
+    def profile(frame: FrameType, event: str, _: Any) -> None:
+        if event == "call":
+            watch(frame)
+
+    before = sys.getprofile()
+    sys.setprofile(profile)
+    try:
+        yield
+    finally:
+        sys.setprofile(before)

@@ -1,0 +1,308 @@
+"""Strategies that may draw what a metric takes, the likeliest first, each as source of a target file.
+
+A guess is no claim: it is used only where the metric accepts it and right and wrong predictions differ.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_evalcheck.adapters.protocols.metric import role
+from pytest_evalcheck.discovery.schemas import Schema
+from pytest_evalcheck.discovery.words import TOPICS
+
+_FORMS = ("probabilities", "logits", "labels")
+_MOST_OUTPUTS = 8
+_MOST_NUMBERS = 200
+"""The rows of an example are written out where they have no more numbers than this."""
+
+
+def from_example(arguments: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[str]:
+    """Strategies of the form of these arguments, by parameter; ``options`` are those of the constructor."""
+    schemas = {name: Schema.of(value) for name, value in arguments.items() if value is not None}
+    names = list(schemas)
+    swapped = len(names) > 1 and (role(names[0]), role(names[1])) == ("targets", "predictions")
+    pair = [schemas[name] for name in names[:2]]
+    guesses: Iterator[str] = iter(())
+    if len(names) == 1:
+        guesses = _of_single(pair[0])
+    elif len(names) == 2:
+        guesses = _of_pair(pair[int(swapped)], pair[1 - int(swapped)], options)
+    elif len(names) == 3:
+        guesses = _of_three(names, schemas)
+    form = _container(pair)
+    for guess in guesses:
+        turned = f"{guess}.swapped()" if swapped else guess
+        yield f"{turned}{form}"
+        if len(pair) == 2 and pair[0 if swapped else 1].kind == "float":
+            yield f"{turned}.as_float({0 if swapped else 1}){form}"
+    yield from _like_it(list(schemas.values()))
+
+
+def from_words(name: str, parameters: Sequence[str], options: Mapping[str, Any]) -> Iterator[str]:
+    """Strategies for a metric of this name, whose ``update`` has these parameters."""
+    roles = [*map(role, parameters[:2]), "", ""]
+    swapped = roles[0] == "targets" != roles[1]
+    single = len(parameters) == 1 or not roles[1]
+    found = list(dict.fromkeys(_of_topic(name, options, single=single)))
+    for form in ("", ".as_numpy()", ".as_list()", ".as_float(1)"):
+        for guess in found:
+            yield (f"{guess}.swapped()" if swapped and "values" not in guess else guess) + form
+
+
+def _of_topic(name: str, options: Mapping[str, Any], *, single: bool) -> Iterator[str]:
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    topics = [topic for topic, pattern in TOPICS if re.search(pattern, words) or re.search(pattern, name.lower())]
+    if options.get("num_labels") or options.get("task") == "multilabel":
+        topics.insert(0, "multilabel")
+    if options.get("num_classes") or options.get("task") == "multiclass":
+        topics.insert(0, "multiclass")
+    if options.get("task") == "binary":
+        topics.insert(0, "binary")
+    rest = ["values"] if single else []
+    rest += ["classification", "regression", "multilabel", "text", "clusters", "segmentation", "retrieval", "image"]
+    for topic in dict.fromkeys([*topics, *rest, "values", "audio"]):
+        yield from _TOPICS[topic](options)
+
+
+def _classes(options: Mapping[str, Any], *names: str, default: int = 3) -> int:
+    for name in names:
+        if isinstance(options.get(name), int) and options[name] > 1:
+            return int(options[name])
+    return default
+
+
+def _ignoring(options: Mapping[str, Any]) -> str:
+    ignored = options.get("ignore_index")
+    return f", ignore_index={ignored}" if isinstance(ignored, int) else ""
+
+
+def _binary(options: Mapping[str, Any]) -> Iterator[str]:
+    for form in _FORMS:
+        yield f'es.binary(of="{form}"{_ignoring(options)})'
+
+
+def _multiclass(options: Mapping[str, Any]) -> Iterator[str]:
+    classes = _classes(options, "num_classes", "n_classes", "classes")
+    forms = ("labels", "probabilities", "logits") if (options.get("top_k") or 1) == 1 else ("probabilities", "logits")
+    for form in forms:
+        yield f'es.multiclass(classes={classes}, of="{form}"{_ignoring(options)})'
+
+
+def _multilabel(options: Mapping[str, Any]) -> Iterator[str]:
+    labels = _classes(options, "num_labels", "num_classes")
+    for form in _FORMS:
+        yield f'es.multilabel(labels={labels}, of="{form}"{_ignoring(options)})'
+
+
+def _classification(options: Mapping[str, Any]) -> Iterator[str]:
+    yield 'es.binary(of="labels")'
+    yield from _multiclass(options)
+    yield from _binary(options)
+
+
+def _regression(options: Mapping[str, Any]) -> Iterator[str]:
+    outputs = options.get("num_outputs")
+    several = f"outputs={outputs}" if isinstance(outputs, int) and outputs > 1 else ""
+    yield f"es.regression({several})"
+    yield f"es.regression({', '.join(filter(None, [several, 'positive=True']))})"
+    if not several:
+        yield "es.regression(outputs=2)"
+
+
+def _segmentation(options: Mapping[str, Any]) -> Iterator[str]:
+    classes = _classes(options, "num_classes")
+    yield f"es.segmentation(classes={classes}{_ignoring(options)})"
+    yield f'es.masks(classes={classes}, height=8, width=8, form="onehot")'
+    yield f"es.masks(classes={classes}, height=8, width=8)"
+
+
+def _pairs(*sources: str) -> Any:
+    return lambda options: iter(sources)  # noqa: ARG005
+
+
+_TOPICS: dict[str, Any] = {
+    "binary": _binary,
+    "multiclass": _multiclass,
+    "multilabel": _multilabel,
+    "classification": _classification,
+    "regression": _regression,
+    "segmentation": _segmentation,
+    "text": _pairs("es.text_pairs()", "es.text_pairs(references=2)", "es.text_lists()", "es.tokens()"),
+    "retrieval": _pairs("es.retrieval()"),
+    "clusters": _pairs("es.clusters()"),
+    "values": _pairs("es.values()", "es.values(weighted=True)"),
+    "ranking": _pairs("es.rankings()", "es.rankings(levels=4)"),
+    "image": _pairs("es.image_pairs()", "es.image_pairs(height=48, width=48)"),
+    "audio": _pairs("es.audio()", "es.audio(speakers=2)", "es.audio(length=8000)"),
+    "detection": _pairs("es.boxes()"),
+}
+
+
+def _of_single(one: Schema) -> Iterator[str]:
+    if one.numbers and len(one.shape) <= 1:
+        yield "es.values(nonnegative=True)" if one.low >= 0 else "es.values()"
+        yield "es.values()"
+    if one.container == "number":
+        yield "es.values()"
+
+
+def _of_three(names: Sequence[str], schemas: Mapping[str, Schema]) -> Iterator[str]:
+    if re.search(r"index|quer|group", names[2].lower()) and all(schemas[name].numbers for name in names):
+        yield "es.retrieval()"
+
+
+def _of_pair(predicted: Schema, truth: Schema, options: Mapping[str, Any]) -> Iterator[str]:
+    if predicted.container == "texts":
+        yield from _of_texts(truth)
+    if predicted.container == truth.container == "text lists":
+        yield "es.text_lists()"
+    if not (predicted.numbers and truth.numbers):
+        return
+    dimensions = len(predicted.shape), len(truth.shape)
+    if truth.kind == "float" and not (truth.low >= 0 and truth.high <= 1 and _is_whole(truth)):
+        yield from _of_numbers(predicted, truth, dimensions, options)
+        return
+    if dimensions == (1, 1):
+        yield from _of_labels(predicted, truth, options)
+    elif dimensions == (2, 1):
+        classes = predicted.shape[1]
+        yield f'es.multiclass(classes={classes}, of="{_form(predicted)}"{_ignoring(options)})'
+    elif dimensions == (2, 2) and {0, 1} >= {truth.low, truth.high}:
+        yield f'es.multilabel(labels={predicted.shape[1]}, of="{_form(predicted)}"{_ignoring(options)})'
+    elif dimensions == (3, 2) and predicted.kind == "float":
+        yield f"es.tokens(vocab={max(predicted.shape[2], 2)}, length={truth.shape[1]}{_ignoring(options)})"
+    elif dimensions == (3, 3) and predicted.kind != "float":
+        classes = _classes(options, "num_classes", default=int(max(predicted.high, truth.high)) + 1)
+        yield f"es.segmentation(classes={max(classes, 2)}, size={truth.shape[1:]}{_ignoring(options)})"
+    elif dimensions == (4, 4) and predicted.shape == truth.shape and max(predicted.high, truth.high) == 1:
+        _, classes, height, width = truth.shape
+        yield f'es.masks(classes={classes}, height={height}, width={width}, form="onehot")'
+
+
+def _of_labels(predicted: Schema, truth: Schema, options: Mapping[str, Any]) -> Iterator[str]:
+    if predicted.kind == "float":
+        yield f'es.binary(of="{_form(predicted)}"{_ignoring(options)})'
+        return
+    classes = _classes(options, "num_classes", default=int(max(predicted.high, truth.high)) + 1)
+    if classes > 2:
+        yield f'es.multiclass(classes={classes}, of="labels"{_ignoring(options)})'
+        yield f"es.clusters(count={classes})"
+    else:
+        yield f'es.binary(of="labels"{_ignoring(options)})'
+        yield f'es.multiclass(classes=2, of="labels"{_ignoring(options)})'
+        yield "es.clusters()"
+
+
+def _of_numbers(
+    predicted: Schema, truth: Schema, dimensions: tuple[int, int], options: Mapping[str, Any]
+) -> Iterator[str]:
+    positive = "positive=True" if min(predicted.low, truth.low) > 0 else ""
+    if _classes(options, "num_outputs", default=1) > 1:
+        yield from _regression(options)
+    elif dimensions == (1, 1):
+        yield "es.regression()"
+        yield "es.regression(positive=True)"
+    elif predicted.shape != truth.shape or (predicted.distribution and truth.distribution):
+        return
+    elif dimensions == (2, 2) and truth.shape[1] <= _MOST_OUTPUTS:
+        outputs = f"outputs={truth.shape[1]}"
+        yield f"es.regression({outputs})"
+        yield f"es.regression({', '.join(filter(None, [outputs, positive]))})"
+    elif dimensions == (4, 4):
+        low, high = _range(truth)
+        spread = "" if (low, high) == (0.0, 1.0) else f", value_range={(low, high)}"
+        _, channels, height, width = truth.shape
+        yield f"es.image_pairs(channels={channels}, height={height}, width={width}{spread})"
+
+
+def _of_texts(truth: Schema) -> Iterator[str]:
+    if truth.container == "texts":
+        yield "es.text_pairs()"
+    if truth.container == "text lists":
+        yield f"es.text_pairs(references={truth.width or 2})"
+
+
+def _is_whole(schema: Schema) -> bool:
+    return (
+        schema.low == round(schema.low)
+        and schema.high == round(schema.high)
+        and schema.values is not None
+        and all(value == round(value) for value in _flat(schema.values))
+    )
+
+
+def _flat(values: Any) -> Iterator[float]:
+    if isinstance(values, list):
+        for value in values:
+            yield from _flat(value)
+    else:
+        yield values
+
+
+def _form(predicted: Schema) -> str:
+    if predicted.kind != "float":
+        return "labels"
+    if len(predicted.shape) == 2 and predicted.distribution:
+        return "probabilities"
+    return "probabilities" if predicted.low >= 0 and predicted.high <= 1 else "logits"
+
+
+def _container(pair: Sequence[Schema]) -> str:
+    if any(each.container == "array" for each in pair):
+        return ".as_numpy()"
+    if pair and all(each.container == "list" and each.numbers for each in pair):
+        return ".as_list()"
+    return ""
+
+
+def _like_it(schemas: Sequence[Schema]) -> Iterator[str]:
+    """The rows of the example themselves, or arrays of its shapes."""
+    lengths = {each.rows for each in schemas}
+    if len(lengths) != 1 or any(each.container in ("objects", "number") for each in schemas):
+        return
+    numbers = [each for each in schemas if each.numbers]
+    first = schemas[0]
+    if (
+        lengths == {1}
+        and len(schemas) == 2
+        and first.numbers
+        and first.values is not None
+        and (
+            (first.kind, first.shape, first.distribution)
+            == (schemas[1].kind, schemas[1].shape, schemas[1].distribution)
+        )
+    ):
+        both = repr([*first.values, *schemas[1].values])  # one row each: they meet in every combination
+        yield f"es.rows({both}, {both}, dtypes={(_dtype(first),) * 2!r})"
+    if lengths == {0}:
+        return
+    if (
+        lengths != {1}
+        and all(each.values is not None for each in schemas)
+        and sum(each.count for each in numbers) <= _MOST_NUMBERS
+    ):
+        columns = ", ".join(repr(each.values) for each in schemas)
+        dtypes = tuple(_dtype(each) if each.numbers else None for each in schemas)
+        yield f"es.rows({columns}, dtypes={dtypes!r})"
+        yield f"es.rows({columns}, dtypes={dtypes!r}, mixed=False)"
+    elif len(numbers) == len(schemas) and not any(each.distribution for each in schemas):
+        shapes = ", ".join(repr(each.shape[1:]) for each in schemas)
+        dtypes = tuple(map(_dtype, schemas))
+        ranges = tuple(_range(each) for each in schemas)
+        yield f"es.arrays({shapes}, dtypes={dtypes!r}, ranges={ranges!r})"
+
+
+def _dtype(schema: Schema) -> str:
+    return {"float": "float32", "int": "int64", "bool": "bool"}[schema.kind]
+
+
+def _range(schema: Schema) -> tuple[float, float]:
+    if schema.kind != "float":
+        return schema.low, schema.high
+    if schema.low >= 0 and schema.high <= 1:
+        return 0.0, 1.0
+    bound = float(max(1.0, abs(round(schema.low)), abs(round(schema.high))))
+    return (0.0 if schema.low >= 0 else -bound), bound

@@ -1,0 +1,448 @@
+"""From a class or a function to targets: how it is made, what it is fed with, and how that is known."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+import math
+import re
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_evalcheck import adapters
+from pytest_evalcheck import strategies as es
+from pytest_evalcheck.discovery import guesses, options
+from pytest_evalcheck.discovery.candidates import Candidate
+from pytest_evalcheck.discovery.examples import Observed, observe
+from pytest_evalcheck.discovery.schemas import Schema
+from pytest_evalcheck.engine.preflight import no_value
+from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
+from pytest_evalcheck.expectations.failures import CheckFailure
+from pytest_evalcheck.kinds.common.call_facts import describe_value
+from pytest_evalcheck.kinds.common.process_state import isolated_process
+from pytest_evalcheck.kinds.metric.subject import MetricSubject
+from pytest_evalcheck.strategies.samples import Arguments, SampleStrategy
+
+FEEDING = ("update", "update_state", "__call__", "forward", "add_batch")
+"""Methods that feed an object of a class."""
+_MOST_CONFIGURATIONS = 4
+_MOST_BY_WORDS = 24
+"""Strategies that are tried by the words of a name alone."""
+_PLAIN = 4
+_LEAST = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A target that nobody wrote, as source of its parts."""
+
+    candidate: Candidate
+    label: str
+    """The options that are not the default, in words; empty for the first configuration."""
+    construction: str
+    imports: tuple[str, ...]
+    inputs: str
+    """The strategy, as source: ``es.binary()``."""
+    origin: str
+    """How construction and inputs were inferred."""
+
+
+@dataclass(kw_only=True)
+class Proposed:
+    """What came of one candidate."""
+
+    targets: list[Proposal] = field(default_factory=list)
+    why: str = ""
+    """Why there is no target."""
+    left: dict[str, str] = field(default_factory=dict)
+    """By options: configurations that are not tried, with the reason."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Form:
+    """One way to make the object."""
+
+    construction: str
+    imports: tuple[str, ...]
+    make: Callable[[], Any]
+    options: Mapping[str, Any]
+    label: str = ""
+    observed: Observed | None = None
+    origin: str = ""
+
+
+def propose(candidate: Candidate) -> Proposed:
+    """The targets of a candidate. Its code is called here: run it where it may print, hang or end the process."""
+    thing = candidate.load()
+    proposed = Proposed()
+    problems: list[str] = []
+    bases = list(_bases(candidate, thing, problems))
+    examples = [call for base in bases if base.observed for call in base.observed.calls[:2]]
+    seen: list[str] = []
+    for base in bases:
+        for form in _configurations(candidate, thing, base, proposed):
+            if form.construction in seen or len(proposed.targets) >= _MOST_CONFIGURATIONS:
+                continue
+            seen.append(form.construction)
+            inputs, why = _inputs(candidate, thing, form, [target.inputs for target in proposed.targets], examples)
+            if not inputs:
+                proposed.left[form.construction] = why
+                continue
+            source, origin = inputs
+            proposed.targets.append(
+                Proposal(
+                    candidate=candidate,
+                    label=form.label,
+                    construction=form.construction,
+                    imports=form.imports,
+                    inputs=source,
+                    origin=f"{form.origin}; {origin}",
+                )
+            )
+    if not proposed.targets:
+        proposed.why = next(iter(proposed.left.values()), "") or "; ".join(problems) or "nothing was found to feed it"
+        proposed.left = {}
+    return proposed
+
+
+def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_Form]:
+    """The ways to make the object: that of the request, those of its examples, that of its signature."""
+    home = f"from {candidate.module} import {candidate.name}"
+    found, no_example = observe(thing, FEEDING)
+    if candidate.call:
+        form = _form(candidate.call, (home,), "constructed as the request says")
+        yield _with_calls(form, found)
+        return
+    yielded = 0
+    for observed in found:
+        shown = _of_observed(candidate, thing, observed, home)
+        if shown is not None:
+            yielded += 1
+            yield shown
+    if yielded:
+        return
+    if no_example:
+        problems.append(no_example)
+    try:
+        given = options.required(_parameters(thing), _annotations(thing)) if candidate.is_class else {}
+    except options.MissingArgument as error:
+        example = f"{candidate.module}:{candidate.name}({error}=...)"
+        problems.append(f"its constructor needs {error}, of which no value is known; give it: {example!r}")
+        return
+    construction = _written(candidate.name, given) if candidate.is_class else candidate.name
+    form = _form(construction, (home,), "constructed by its signature")
+    yield _with_calls(form, found)
+
+
+def _of_observed(candidate: Candidate, thing: Any, observed: Observed, home: str) -> _Form | None:
+    if candidate.is_class:
+        imports = tuple(line if not line.endswith(f" import {candidate.name}") else home for line in observed.imports)
+        return _form(observed.construction, imports, "constructed as in its docstring", observed)
+    defaults = {each.name: each.default for each in _parameters(thing)}
+    data = list(observed.calls[0])[:2]
+    changed = {
+        name: value
+        for name, value in observed.calls[0].items()
+        if name not in data and name in defaults and not _equal(value, defaults[name])
+    }
+    if not all(isinstance(value, (str, int, float, bool, type(None))) for value in changed.values()):
+        return None
+    imports = ("from functools import partial", home) if changed else (home,)
+    fed = Observed(construction="", calls=[{name: observed.calls[0][name] for name in data}])
+    return _form(_written(candidate.name, changed, function=True), imports, "called as in its docstring", fed)
+
+
+def _with_calls(form: _Form, found: Sequence[Observed]) -> _Form:
+    return _form(form.construction, form.imports, form.origin, found[0]) if found else form
+
+
+def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Observed | None = None) -> _Form:
+    names: dict[str, Any] = {}
+
+    def make() -> Any:
+        if not names:
+            exec("\n".join(imports), names)
+        return eval(construction, names)
+
+    return _Form(
+        construction=construction,
+        imports=imports,
+        make=make,
+        options=_options_of(construction),
+        observed=observed,
+        origin=origin,
+    )
+
+
+def _options_of(construction: str) -> dict[str, Any]:
+    """The keyword arguments of a call that are literals."""
+    import ast
+
+    node = ast.parse(construction, mode="eval").body
+    found = {}
+    for keyword in node.keywords if isinstance(node, ast.Call) else ():
+        if keyword.arg and isinstance(keyword.value, ast.Constant):
+            found[keyword.arg] = keyword.value.value
+    return found
+
+
+def _configurations(candidate: Candidate, thing: Any, base: _Form, proposed: Proposed) -> Iterator[_Form]:
+    """The base, and the base with options changed."""
+    yield base
+    if candidate.call:
+        return
+    parameters = [each for each in _parameters(thing) if each.name not in base.options]
+    changeable = options.varied(parameters, _annotations(thing))
+    if not candidate.is_class:  # the first two parameters are the data
+        changeable = {name: values for name, values in changeable.items() if name in list(_names(thing))[2:]}
+    configurations, cut = options.covering(changeable, _MOST_CONFIGURATIONS)
+    if cut:
+        proposed.left[f"{cut} more combinations of {', '.join(changeable)}"] = "beyond the limit of configurations"
+    for changed in configurations[1:]:
+        given = {**base.options, **changed}
+        construction = _extended(base.construction, changed, function=not candidate.is_class)
+        imports = (
+            base.imports
+            if candidate.is_class
+            else tuple(dict.fromkeys(("from functools import partial", *base.imports)))
+        )
+        form = _form(construction, imports, base.origin, base.observed)
+        label = ", ".join(f"{name}={value!r}" for name, value in changed.items())
+        yield _Form(
+            construction=construction,
+            imports=imports,
+            make=form.make,
+            options=given,
+            label=label,
+            observed=base.observed,
+            origin=base.origin,
+        )
+
+
+def _inputs(
+    candidate: Candidate, thing: Any, form: _Form, used: Sequence[str], examples: Sequence[Mapping[str, Any]]
+) -> tuple[tuple[str, str] | None, str]:
+    """The first strategy that passes the control, with its origin; or why there is none."""
+    try:
+        with isolated_process():
+            record = adapters.record("metric", form.make())
+    except Exception as error:
+        return None, f"constructing it raised {_first_line(error)}"
+    tried, why = 0, ""
+    for source, origin in _sources(candidate, thing, form, used, examples, record):
+        refusal, corrected = _control(source, form.make)
+        if not refusal:
+            return (corrected, origin), ""
+        tried += 1
+        why = why or refusal
+    return None, f"none of {tried} strategies is accepted: {why}" if tried else "no strategy fits its arguments"
+
+
+def _sources(
+    candidate: Candidate,
+    thing: Any,
+    form: _Form,
+    used: Sequence[str],
+    examples: Sequence[Mapping[str, Any]],
+    record: Any,
+) -> Iterator[tuple[str, str]]:
+    seen: set[str] = set()
+    names = list(_names(thing)) if not candidate.is_class else _fed_parameters(record)
+    calls = form.observed.calls if form.observed else []
+    shown = [(call, _shown(call)) for call in (*calls[:3], *examples)]
+    tuned = [
+        (source, f"inputs like those of its example: {text}")
+        for call, text in shown
+        for source in guesses.from_example(_data(call, names), form.options)
+    ]
+    forms = [_schemas(_data(call, names)) for call in (*calls[:3], *examples)]
+    worded = [
+        (source, f"inputs by its name and its parameters ({', '.join(names[:3])})")
+        for source in itertools.islice(guesses.from_words(candidate.name, names, form.options), _MOST_BY_WORDS)
+        if _fits(source, forms, loosely=bool(form.label))
+    ]
+    again = [(source, "inputs of another configuration of it") for source in dict.fromkeys(used)]
+    for source, origin in [*tuned[:1], *again, *tuned[1:], *worded]:
+        if source not in seen:
+            seen.add(source)
+            yield source, origin
+
+
+def _schemas(arguments: Mapping[str, Any]) -> list[Schema]:
+    return [Schema.of(value) for value in arguments.values()]
+
+
+def _fits(source: str, forms: Sequence[Sequence[Schema]], *, loosely: bool) -> bool:
+    """Whether a strategy collates arguments like those of an example: an option may add a dimension to them."""
+    if not forms:
+        return True
+    try:
+        inputs = strategy_of(source)
+        collated = Arguments.of(inputs.collate(inputs.fixed(max(3, inputs.min_samples))))
+    except Exception:  # a strategy that this release has not
+        return False
+    made = [Schema.of(value) for value in (*collated.args, *collated.kwargs.values())]
+    return any(
+        len(made) == len(shown)
+        and all(one.like(other, loosely=loosely) for one, other in zip(made, shown, strict=True))
+        for shown in forms
+    )
+
+
+def _data(call: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The arguments of a call that are data, without options that it was given beside them."""
+    found = {}
+    scalars = (bool, int, float)
+    batched = any(value is not None and not isinstance(value, (*scalars, str)) for value in call.values())
+    for name, value in call.items():
+        option = isinstance(value, bool) or (batched and isinstance(value, scalars))
+        if value is not None and not option and (name in names[:2] or not isinstance(value, str)):
+            found[name] = value
+    return found
+
+
+def _fed_parameters(record: Any) -> list[str]:
+    try:
+        return [
+            each.name
+            for each in inspect.signature(record.update).parameters.values()
+            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
+        ]
+    except (TypeError, ValueError):
+        return []
+
+
+def strategy_of(source: str) -> SampleStrategy:
+    """The strategy that a source such as ``es.binary()`` stands for.
+
+    Raises:
+        Exception: what its evaluation raises.
+    """
+    made: SampleStrategy = eval(source, {"es": es})
+    return made
+
+
+def _control(source: str, make: Callable[[], Any]) -> tuple[str, str]:
+    """Why a strategy is not used, empty where it is; and its source with what was found out."""
+    try:
+        inputs = strategy_of(source)
+    except Exception as error:
+        return f"{source}: {_first_line(error)}", source
+    for least in range(1, _LEAST + 1):
+        corrected = source if least == inputs.min_samples or least == 1 else f"{source}.but(min_samples={least})"
+        refusal = _refusal(strategy_of(corrected), make, least)
+        if not refusal:
+            return "", corrected
+    return f"{source}: {refusal}", source
+
+
+def _refusal(inputs: SampleStrategy, make: Callable[[], Any], least: int) -> str:
+    subject = MetricSubject(
+        build=lambda: adapters.record("metric", make()), inputs=inputs, tolerance=Tolerance(), device="cpu"
+    )
+    try:
+        with isolated_process():
+            rows = inputs.fixed(max(_PLAIN, inputs.min_samples))
+            for part in (rows, rows[: max(least, inputs.min_samples)]):
+                value = subject.plain_result(part)
+                if isinstance(value, Raised):
+                    return str(value).splitlines()[0][:160]
+                if missing := no_value(value):
+                    return f"its value is {missing}"
+            return _indifference(subject)
+    except CheckFailure as failure:
+        return str(failure.about)[:160]
+    except Exception as error:
+        return _first_line(error)
+
+
+def _indifference(subject: MetricSubject) -> str:
+    """That right and wrong predictions have the same value; empty where they differ."""
+    inputs = subject.inputs
+    if inputs.wrong is not None and inputs.contrast:
+        right = subject.value([list(inputs.contrast)])
+        wrong = subject.value([[inputs.wrong(row) for row in inputs.contrast]])
+        values = [right, wrong]
+        refused = isinstance(right, Raised) and isinstance(wrong, Raised)
+        if not refused and difference(right, wrong, subject.tolerance) is not None:
+            return ""
+    else:
+        many = inputs.fixed(3 * _PLAIN)
+        parts = [many[i : i + size] for size in (_PLAIN, 2, 1) for i in range(0, 2 * _PLAIN, size)]
+        values = [subject.value([part]) for part in parts if len(part) >= inputs.min_samples]
+        good = [value for value in values if not isinstance(value, Raised)]
+        if any(difference(good[0], value, subject.tolerance) is not None for value in good[1:]):
+            return ""
+    return f"right and wrong predictions have the same value, {describe_value(values[0])}"
+
+
+def _parameters(thing: Any) -> list[inspect.Parameter]:
+    """The parameters of a constructor or a function; those of the class that ``__new__`` takes where it differs."""
+    target = thing
+    if inspect.isclass(thing) and thing.__init__ is object.__init__ and thing.__new__ is not object.__new__:
+        target = thing.__new__
+    elif inspect.isclass(thing) and "__new__" in vars(thing):
+        target = vars(thing)["__new__"]
+        target = getattr(target, "__func__", target)
+    try:
+        found = list(inspect.signature(target).parameters.values())
+    except (TypeError, ValueError):
+        return []
+    return found[1:] if isinstance(target, types.FunctionType) and inspect.isclass(thing) else found
+
+
+def _names(thing: Any) -> Iterator[str]:
+    return (each.name for each in _parameters(thing))
+
+
+def _annotations(thing: Any) -> dict[str, Any]:
+    functions = [thing]
+    if inspect.isclass(thing):
+        functions = [vars(thing).get("__new__", thing.__init__), thing.__init__]
+    found: dict[str, Any] = {}
+    for function in functions:
+        try:
+            found = {**typing.get_type_hints(getattr(function, "__func__", function)), **found}
+        except Exception:  # a name of an annotation is not there at run time
+            continue
+    return found
+
+
+def _written(name: str, given: Mapping[str, Any], *, function: bool = False) -> str:
+    arguments = ", ".join(f"{key}={value!r}" for key, value in given.items())
+    if function:
+        return f"partial({name}, {arguments})" if arguments else name
+    return f"{name}({arguments})"
+
+
+def _extended(construction: str, changed: Mapping[str, Any], *, function: bool) -> str:
+    import ast
+
+    node = ast.parse(construction, mode="eval").body
+    keywords = [ast.keyword(key, ast.parse(repr(value), mode="eval").body) for key, value in changed.items()]
+    if isinstance(node, ast.Call):
+        kept = [each for each in node.keywords if each.arg not in changed]
+        node.keywords = [*kept, *keywords]
+        return ast.unparse(node)
+    return _written(construction, changed, function=function)
+
+
+def _shown(call: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={describe_value(value)}" for name, value in call.items() if value is not None)[:160]
+
+
+def _first_line(error: BaseException) -> str:
+    text = re.sub(r"\s+", " ", str(error)).strip()
+    return f"{type(error).__name__}: {text}"[:160] if text else type(error).__name__
+
+
+def _equal(first: Any, second: Any) -> bool:
+    if isinstance(first, float) and isinstance(second, float) and math.isnan(first) and math.isnan(second):
+        return True
+    try:
+        return bool(first == second)
+    except Exception:  # arrays
+        return first is second

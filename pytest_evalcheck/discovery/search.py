@@ -1,0 +1,178 @@
+"""Looking through a module for metrics, in processes of its own: code under test may print, hang or end its process."""
+
+from __future__ import annotations
+
+import io
+import multiprocessing
+import os
+import socket
+import sys
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import TimeoutError as LimitPassed
+from dataclasses import dataclass, field
+from typing import Any
+
+from pytest_evalcheck.discovery.candidates import Candidate, Found, find
+from pytest_evalcheck.discovery.proposals import Proposal, Proposed, propose
+from pytest_evalcheck.discovery.requests import Request
+from pytest_evalcheck.discovery.written import write
+from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.reports.results import plural
+
+SECONDS_TO_IMPORT = 120.0
+SECONDS_PER_CANDIDATE = 60.0
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+
+
+@dataclass(kw_only=True)
+class Discovery:
+    """What was found in the modules of some requests."""
+
+    requests: list[Request]
+    proposals: list[Proposal] = field(default_factory=list)
+    candidates: list[str] = field(default_factory=list)
+    left: dict[str, str] = field(default_factory=dict)
+    """By name: what has no target, with the reason; also submodules that cannot be imported."""
+    partly: dict[str, str] = field(default_factory=dict)
+    """By construction: configurations of a candidate that are not tried, with the reason."""
+    others: int = 0
+    functions: int = 0
+
+    @property
+    def tried(self) -> int:
+        """How many candidates have a target."""
+        return len({str(each.candidate) for each in self.proposals})
+
+    @property
+    def summary(self) -> list[str]:
+        """How many of what has targets, a line each."""
+        names = ", ".join(request.text for request in self.requests)
+        lines = [
+            f"{names}: {self.tried} of {plural(len(self.candidates), 'metric')} "
+            f"in {plural(len(self.proposals), 'configuration')}"
+        ]
+        if self.others:
+            lines.append(f"{plural(self.others, 'other public name')}: no metric, by methods and by parameters")
+        if self.functions:
+            lines.append(f"{plural(self.functions, 'function')} beside these classes: name their module to try them")
+        return lines
+
+    def source(self) -> str:
+        """A file of these targets."""
+        versions = "; ".join(dict.fromkeys(_version(request.module) for request in self.requests))
+        names = ", ".join(request.text for request in self.requests)
+        title = f"Targets for {names} ({versions}), inferred by pytest-evalcheck; read, edit and commit them."
+        return write(title, self.proposals, {**self.left, **self.partly}, self.summary)
+
+
+def discover(texts: Sequence[str], *, workers: int = 2, progress: Callable[[str], object] = len) -> Discovery:
+    """Look through the modules that these texts name.
+
+    Args:
+        texts: as `Request.parse` takes them.
+        workers: how many processes look at candidates at a time.
+        progress: called with a line now and then.
+
+    Raises:
+        UsageError: where a text cannot be read, a module or a name is not there, or nothing has a target.
+    """
+    from pebble import ProcessPool
+
+    discovery = Discovery(requests=[Request.parse(text) for text in texts])
+    context = multiprocessing.get_context("spawn")
+    with ProcessPool(max_workers=workers, context=context, initializer=_prepare, initargs=(list(sys.path),)) as pool:
+        candidates: list[Candidate] = []
+        for request in discovery.requests:
+            found = _found(pool, request)
+            candidates += [each for each in found.candidates if each not in candidates]
+            discovery.left.update(found.left)
+            discovery.others += found.others
+            discovery.functions += found.functions
+        discovery.candidates = [*map(str, candidates)]
+        progress(f"inferring inputs for {plural(len(candidates), 'metric')}")
+        tasks = [pool.schedule(propose, args=(each,), timeout=SECONDS_PER_CANDIDATE) for each in candidates]
+        for candidate, task in zip(candidates, tasks, strict=True):
+            proposed = _proposed(task)
+            discovery.proposals += proposed.targets
+            discovery.partly.update(proposed.left)
+            if not proposed.targets:
+                discovery.left[str(candidate)] = proposed.why
+    if not discovery.proposals:
+        raise UsageError(_nothing(discovery))
+    return discovery
+
+
+def _found(pool: Any, request: Request) -> Found:
+    task = pool.schedule(find, args=(request,), timeout=SECONDS_TO_IMPORT)
+    try:
+        found: Found = task.result()
+    except UsageError:
+        raise
+    except LimitPassed:
+        raise UsageError(f"importing {request.module} took longer than {SECONDS_TO_IMPORT:g} s") from None
+    except Exception as error:
+        raise UsageError(f"importing {request.module} ended its process: {type(error).__name__}: {error}") from error
+    return found
+
+
+def _proposed(task: Any) -> Proposed:
+    from pebble import ProcessExpired
+
+    try:
+        proposed: Proposed = task.result()
+    except LimitPassed:
+        return Proposed(why=f"looking at it took longer than {SECONDS_PER_CANDIDATE:g} s")
+    except ProcessExpired:
+        return Proposed(why="looking at it ended its process")
+    except Exception as error:
+        text = " ".join(str(error).split())
+        return Proposed(why=f"looking at it raised {type(error).__name__}: {text}"[:200])
+    return proposed
+
+
+def _nothing(discovery: Discovery) -> str:
+    names = ", ".join(request.text for request in discovery.requests)
+    if not discovery.candidates:
+        lines = [
+            f"{names}: no metric was found among {plural(discovery.others, 'public name')}; "
+            "expected classes with update and compute, or functions of predictions and targets"
+        ]
+    else:
+        lines = [f"{names}: none of {plural(len(discovery.candidates), 'metric')} could be tried"]
+    lines += [f"  {name}: {why}" for name, why in list(discovery.left.items())[:20]]
+    return "\n".join(lines)
+
+
+def _version(module: str) -> str:
+    from importlib import metadata
+
+    top = module.partition(".")[0]
+    distributions = metadata.packages_distributions().get(top, ())
+    return ", ".join(f"{name} {metadata.version(name)}" for name in sorted(set(distributions))[:1]) or top
+
+
+def _prepare(path: list[str]) -> None:
+    """Make a process ready for code that nobody knows: no output, no network, no warnings, the caller's modules."""
+    sys.path[:] = path
+    os.environ.update(_OFFLINE)
+    sink = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(sink, 1)
+    os.dup2(sink, 2)
+    sys.stdout = sys.stderr = io.TextIOWrapper(os.fdopen(os.dup(sink), "wb"))
+    warnings.simplefilter("ignore")
+    socket.getaddrinfo = _no_network
+    socket.socket.connect = _no_connection  # type: ignore[method-assign, assignment]
+
+
+def _no_network(*_: Any, **__: Any) -> Any:
+    raise OSError("there is no network while inputs are inferred")
+
+
+_connect = socket.socket.connect
+
+
+def _no_connection(self: socket.socket, address: Any) -> Any:
+    if self.family == getattr(socket, "AF_UNIX", None):
+        return _connect(self, address)
+    return _no_network()

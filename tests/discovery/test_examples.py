@@ -1,0 +1,108 @@
+"""What the examples of a docstring show."""
+
+import sys
+import types
+
+import pytest
+
+from pytest_evalcheck.discovery.examples import observe, source_blocks
+
+MODULE = types.ModuleType("an_example_library")
+sys.modules["an_example_library"] = MODULE
+
+
+def defined(source):
+    exec(source, MODULE.__dict__)
+    return MODULE.__dict__
+
+
+@pytest.fixture
+def top_k():
+    return defined(
+        '''
+class TopK:
+    """The share of hits.
+
+    >>> from an_example_library import TopK
+    >>> scores, k = [0.1, 0.7], 2
+    >>> limit = 3
+    >>> metric = TopK(limit, average="micro")
+    >>> other = TopK(1)
+    >>> metric.update(scores, target=[0, 1])
+    >>> other.update([0.5], [1])
+    >>> metric.compute()
+    0.5
+    >>> metric.update([0.2], [1])
+    """
+    def __init__(self, k, average="macro"): self.k = k
+    def update(self, preds, target, weight=None): self.last = preds
+    def compute(self): return 0.5
+'''
+    )["TopK"]
+
+
+def test_the_construction_and_the_arguments_of_an_example(top_k):
+    found, problem = observe(top_k, ("update",))
+    assert problem == ""
+    first, second = found
+    assert first.construction == "TopK(3, average='micro')"  # the name of a variable became its value
+    assert first.imports == ("from an_example_library import TopK",)
+    assert first.calls == [
+        {"preds": [0.1, 0.7], "target": [0, 1], "weight": None},
+        {"preds": [0.2], "target": [1], "weight": None},
+    ]
+    assert second.construction == "TopK(1)"
+    assert second.calls[0]["preds"] == [0.5]
+
+
+def test_an_example_that_ends_early_keeps_what_it_has_shown(top_k):
+    top_k.__doc__ = ">>> m = TopK(1)\n>>> m.update([1], [1])\n>>> raise SystemExit\n>>> m.update([2], [2])\n"
+    found, problem = observe(top_k, ("update",))
+    assert problem == ""
+    assert [call["preds"] for call in found[0].calls] == [[1]]
+    top_k.__doc__ = ">>> m = TopK(1)\n>>> import not_there_at_all\n>>> m.update([2], [2])\n"
+    found, problem = observe(top_k, ("update",))
+    assert found == []
+    assert problem == "its example raised ModuleNotFoundError: No module named 'not_there_at_all'"
+
+
+def test_an_object_that_is_fed_where_it_is_made(top_k):
+    top_k.__doc__ = ">>> TopK(2).update([1], [0])\n"
+    ((observed,), _) = observe(top_k, ("update",))
+    assert observed.construction == "TopK(2)"
+    assert observed.calls == [{"preds": [1], "target": [0], "weight": None}]
+
+
+def test_testcode_blocks_are_examples_too(top_k):
+    top_k.__doc__ = "Words.\n\n.. testcode::\n\n    m = TopK(4)\n    m.update([1], [1])\n\n.. testoutput::\n\n    1\n"
+    assert source_blocks(top_k.__doc__) == ["\nm = TopK(4)\nm.update([1], [1])\n\n"]
+    ((observed,), _) = observe(top_k, ("update",))
+    assert observed.construction == "TopK(4)"
+
+
+def test_a_function_is_watched_when_it_is_called():
+    share = defined(
+        '''
+def share(y_true, y_pred, *, normalize=True):
+    """
+    >>> share([0, 1], [1, 1], normalize=False)
+    """
+    return 1.0
+'''
+    )["share"]
+    ((observed,), _) = observe(share, ())
+    assert observed.calls == [{"y_true": [0, 1], "y_pred": [1, 1], "normalize": False}]
+
+
+def test_without_examples_it_says_so(top_k):
+    top_k.__doc__ = "No example."
+    assert observe(top_k, ("update",)) == ([], "its docstring has no example")
+    top_k.__doc__ = ">>> TopK(3).compute()\n0.5\n"
+    assert observe(top_k, ("update",)) == ([], "its examples never feed it")
+
+
+def test_nothing_of_the_library_is_replaced_while_its_examples_run(top_k):
+    update = top_k.update
+    observe(top_k, ("update",))
+    assert top_k.update is update
+    assert sys.getprofile() is None

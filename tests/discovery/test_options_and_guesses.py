@@ -1,0 +1,140 @@
+"""The options that are tried, and the strategies that may fit what an example has shown."""
+
+import inspect
+import itertools
+from typing import Literal
+
+import numpy as np
+import pytest
+import torch
+
+from pytest_evalcheck.discovery import guesses, options
+from pytest_evalcheck.discovery.schemas import Schema
+
+
+def parameters(function):
+    return list(inspect.signature(function).parameters.values())
+
+
+def test_options_are_varied_by_annotation_by_type_and_by_name():
+    def made(
+        num_classes,
+        average: Literal["micro", "macro"] | None = "micro",
+        squared: bool = True,
+        threshold=0.5,
+        compute_on_cpu: bool = False,
+        from_logits: bool = False,
+        name=None,
+    ): ...
+
+    annotations = {"average": Literal["micro", "macro"] | None, "squared": bool}
+    assert options.varied(parameters(made), annotations) == {
+        "average": ("micro", "macro"),
+        "squared": (True, False),
+        "threshold": (0.5, 0.25),
+    }
+    assert options.required(parameters(made), annotations) == {"num_classes": 3}
+
+
+def test_a_required_argument_of_which_no_value_is_known():
+    with pytest.raises(options.MissingArgument) as caught:
+        options.required(parameters(lambda tokenizer: ...), {})
+    assert str(caught.value) == "tokenizer"
+
+
+@pytest.mark.parametrize("sizes", [(3, 2, 2), (4, 3, 2, 2), (2,), (5,), (2, 2)])
+def test_every_pair_of_values_is_in_one_configuration(sizes):
+    table = {f"option{i}": tuple(range(size)) for i, size in enumerate(sizes)}
+    chosen, cut = options.covering(table, 100)
+    assert (chosen[0], cut) == ({}, 0)
+    full = [{name: each.get(name, 0) for name in table} for each in chosen]
+    for first, second in itertools.combinations(table, 2):
+        pairs = {(row[first], row[second]) for row in full}
+        assert pairs == set(itertools.product(table[first], table[second]))
+    for name in table:
+        assert {row[name] for row in full} == set(table[name])
+    assert len(chosen) <= np.prod(sizes)
+    assert options.covering(table, 2) == (chosen[:2], len(chosen) - 2)
+
+
+def first(arguments, **given):
+    return next(guesses.from_example(arguments, given))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "source"),
+    [
+        ({"preds": torch.tensor([0.1, 0.8]), "target": torch.tensor([0, 1])}, 'es.binary(of="probabilities")'),
+        ({"preds": torch.tensor([-2.0, 3.0]), "target": torch.tensor([0, 1])}, 'es.binary(of="logits")'),
+        ({"preds": torch.tensor([0, 1]), "target": torch.tensor([1, 1])}, 'es.binary(of="labels")'),
+        ({"preds": torch.tensor([0, 3]), "target": torch.tensor([1, 1])}, 'es.multiclass(classes=4, of="labels")'),
+        (
+            {"preds": torch.tensor([[0.2, 0.3, 0.5]] * 2), "target": torch.tensor([1, 1])},
+            'es.multiclass(classes=3, of="probabilities")',
+        ),
+        (
+            {"preds": torch.tensor([[0.2, 0.9], [0.3, 0.5]]), "target": torch.tensor([[1, 1], [0, 1]])},
+            'es.multilabel(labels=2, of="probabilities")',
+        ),
+        ({"preds": torch.tensor([0.5, 2.5]), "target": torch.tensor([0.1, 2.0])}, "es.regression()"),
+        ({"y_true": np.array([0.5, 2.5]), "y_pred": np.array([0.1, 2.0])}, "es.regression().swapped().as_numpy()"),
+        ({"y_true": [0, 2, 1], "y_pred": [0, 1, 1]}, 'es.multiclass(classes=3, of="labels").swapped().as_list()'),
+        ({"preds": ["a b"], "target": ["a c"]}, "es.text_pairs()"),
+        ({"preds": ["a b"], "target": [["a c", "b"]]}, "es.text_pairs(references=2)"),
+        ({"value": torch.tensor([1.0, -2.0])}, "es.values()"),
+        (
+            {"preds": torch.tensor([0.1, 0.4]), "target": torch.tensor([0, 1]), "indexes": torch.tensor([0, 0])},
+            "es.retrieval()",
+        ),
+        (
+            {"preds": torch.rand(2, 3, 64, 64), "target": torch.rand(2, 3, 64, 64)},
+            "es.image_pairs(channels=3, height=64, width=64)",
+        ),
+        (
+            {"preds": torch.rand(2, 3, 64, 64, 2), "target": torch.rand(2, 3, 64, 64, 2)},
+            "es.arrays((3, 64, 64, 2), (3, 64, 64, 2), dtypes=('float32', 'float32'), ranges=((0.0, 1.0), (0.0, 1.0)))",
+        ),
+        ({"preds": [["a", "b"]], "target": [["a", "c"]]}, "es.text_lists()"),
+    ],
+)
+def test_the_first_guess_of_an_example(arguments, source):
+    assert first(arguments) == source
+
+
+def test_options_of_the_constructor_are_seen():
+    labels = {"preds": torch.tensor([0, 1]), "target": torch.tensor([1, 1])}
+    assert first(labels, num_classes=5) == 'es.multiclass(classes=5, of="labels")'
+    assert first(labels, ignore_index=-1) == 'es.binary(of="labels", ignore_index=-1)'
+    floats = {"preds": torch.tensor([0.5, 2.5]), "target": torch.tensor([0.1, 2.0])}
+    assert first(floats, num_outputs=2) == "es.regression(outputs=2)"
+
+
+def test_float_labels_are_a_guess():
+    pairs = {"preds": torch.tensor([0.1, 0.8]), "target": torch.tensor([0.0, 1.0])}
+    assert 'es.binary(of="probabilities").as_float(1)' in list(guesses.from_example(pairs, {}))
+
+
+def test_distributions_stay_distributions():
+    rows = {"p": torch.tensor([[0.36, 0.48, 0.16]]), "q": torch.tensor([[0.25, 0.5, 0.25]])}
+    (source,) = guesses.from_example(rows, {})
+    assert source.startswith("es.rows([[0.36, 0.48, 0.16], [0.25, 0.5, 0.25]]")  # float32 in its own digits
+
+
+def test_the_name_of_a_metric_orders_the_guesses():
+    assert next(guesses.from_words("BinaryF1Score", ["preds", "target"], {})) == 'es.binary(of="probabilities")'
+    assert next(guesses.from_words("WordErrorRate", ["preds", "target"], {})) == "es.text_pairs()"
+    assert next(guesses.from_words("MeanSquaredError", ["y_true", "y_pred"], {})) == "es.regression().swapped()"
+    assert next(guesses.from_words("MeanMetric", ["value", "weight"], {})) == "es.values()"
+
+
+def test_schemas():
+    assert Schema.of("text").container == "texts"
+    assert Schema.of([{"boxes": 1}]).container == "objects"
+    assert Schema.of(torch.tensor([1.5], dtype=torch.bfloat16)).kind == "float"
+    assert Schema.of(np.array([True])).kind == "bool"
+    assert Schema.of([[1, 2], [3]]).container == "objects"
+    assert Schema.of(3).container == "number"
+    assert Schema.of(torch.zeros(0)).rows == 0
+    one, deeper = Schema.of(torch.zeros(2)), Schema.of(torch.zeros(2, 3))
+    likes = deeper.like(one, loosely=True), deeper.like(one), one.like(deeper, loosely=True)
+    assert likes == (True, False, False)

@@ -1,0 +1,162 @@
+"""From a class or a function to targets: what is used, and what the control refuses."""
+
+import sys
+import types
+
+import pytest
+
+from pytest_evalcheck.discovery.candidates import Candidate
+from pytest_evalcheck.discovery.proposals import propose
+
+MODULE = types.ModuleType("a_metric_library")
+sys.modules["a_metric_library"] = MODULE
+
+MEAN = '''
+from typing import Literal
+
+class MeanError:
+    """
+    >>> import torch
+    >>> m = MeanError()
+    >>> m.update(torch.tensor([0.5, 2.5]), torch.tensor([1.0, 2.0]))
+    """
+    def __init__(self, reduction: Literal["mean", "sum"] = "mean", squared: bool = False):
+        self.reduction, self.squared, self.total, self.count = reduction, squared, 0.0, 0
+    def update(self, preds, target):
+        error = (preds - target) ** 2 if self.squared else (preds - target).abs()
+        self.total, self.count = self.total + error.sum(), self.count + len(preds)
+    def compute(self):
+        return self.total if self.reduction == "sum" else self.total / self.count
+    def reset(self):
+        self.total, self.count = 0.0, 0
+'''
+
+
+def proposed(source, name, call=""):
+    exec(source, MODULE.__dict__)
+    thing = getattr(MODULE, name)
+    thing.__module__ = "a_metric_library"
+    return propose(Candidate(module="a_metric_library", name=name, is_class=isinstance(thing, type), call=call))
+
+
+def test_a_class_becomes_targets_with_its_options():
+    got = proposed(MEAN, "MeanError")
+    assert (got.why, got.left) == ("", {})
+    assert [(each.construction, each.inputs, each.label) for each in got.targets] == [
+        ("MeanError()", "es.regression()", ""),
+        ("MeanError(squared=True)", "es.regression()", "squared=True"),
+        ("MeanError(reduction='sum')", "es.regression()", "reduction='sum'"),
+        ("MeanError(reduction='sum', squared=True)", "es.regression()", "reduction='sum', squared=True"),
+    ]
+    first = got.targets[0]
+    assert first.imports == ("from a_metric_library import MeanError",)
+    assert first.origin == (
+        "constructed as in its docstring; inputs like those of its example: preds=float32[2], target=float32[2]"
+    )
+
+
+def test_a_request_may_say_how_it_is_constructed():
+    (only,) = proposed(MEAN, "MeanError", call="MeanError(squared=True)").targets
+    assert only.construction == "MeanError(squared=True)"
+    assert only.origin.startswith("constructed as the request says")
+
+
+def test_without_an_example_the_words_and_a_trial_decide():
+    source = MEAN.replace('"""', "#", 1).replace('    """\n', "", 1).replace(">>> ", "# ")
+    (first, *_) = proposed(source, "MeanError").targets
+    assert first.inputs == "es.regression()"
+    assert first.origin == "constructed by its signature; inputs by its name and its parameters (preds, target)"
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("0.5", "right and wrong predictions have the same value, 0.5"),
+        ("None", "its value is None"),
+        ("float('nan')", "its value is NaN for every sample"),
+        ("1 / 0", "compute raised ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_guess_that_does_not_pass_the_control_is_not_used(value, why):
+    source = f"class Odd:\n    def update(self, preds, target): ...\n    def compute(self): return {value}\n"
+    got = proposed(source, "Odd")
+    assert got.targets == []
+    assert why in got.why
+
+
+def test_a_metric_that_needs_two_samples_gets_them():
+    source = MEAN.replace("self.total / self.count", "self.total / (self.count - 1) if self.count > 1 else 0 / 0")
+    assert {each.inputs for each in proposed(source, "MeanError").targets if "sum" not in each.label} == {
+        "es.regression().but(min_samples=2)"
+    }
+
+
+def test_a_constructor_that_cannot_be_guessed_names_what_it_lacks():
+    source = (
+        "class Embedded:\n    def __init__(self, encoder): self.encoder = encoder\n"
+        "    def update(self, preds, target): ...\n    def compute(self): return 1.0\n"
+    )
+    got = proposed(source, "Embedded")
+    assert got.why == (
+        "its docstring has no example; its constructor needs encoder, of which no value is known; "
+        "give it: 'a_metric_library:Embedded(encoder=...)'"
+    )
+
+
+def test_a_constructor_that_raises():
+    source = "class Lacking:\n    def __init__(self): raise ImportError('needs torchlib')\n"
+    source += "    def update(self, preds, target): ...\n    def compute(self): return 1.0\n"
+    assert proposed(source, "Lacking").why == "constructing it raised ImportError: needs torchlib"
+
+
+def test_configurations_that_are_refused_are_named():
+    source = MEAN.replace(
+        "self.reduction, self.squared, self",
+        "assert not (squared and reduction == 'sum'), 'not both'\n        self.reduction, self.squared, self",
+    )
+    got = proposed(source, "MeanError")
+    assert len(got.targets) == 3
+    assert got.left == {"MeanError(reduction='sum', squared=True)": "constructing it raised AssertionError: not both"}
+
+
+def test_an_option_that_needs_other_shapes_gets_them():
+    source = '''
+class Errors:
+    """
+    >>> import torch
+    >>> m = Errors()
+    >>> m.update(torch.tensor([0.5, 2.5]), torch.tensor([1.0, 2.0]))
+    """
+    def __init__(self, num_outputs=1):
+        self.num_outputs, self.total = num_outputs, 0.0
+    def update(self, preds, target):
+        assert preds.ndim == (1 if self.num_outputs == 1 else 2), "other dimensions"
+        self.total = self.total + (preds - target).abs().sum()
+    def compute(self): return self.total
+'''
+    assert [(each.construction, each.inputs) for each in proposed(source, "Errors").targets] == [
+        ("Errors()", "es.regression()"),
+        ("Errors(num_outputs=2)", "es.regression(outputs=2)"),
+    ]
+
+
+def test_a_function_of_targets_and_predictions():
+    source = '''
+def share(y_true, y_pred, *, normalize=True):
+    """
+    >>> share([0, 1, 1], [1, 1, 0])
+    """
+    hits = sum(int(t) == int(p) for t, p in zip(y_true, y_pred))
+    return hits / len(y_true) if normalize else hits
+'''
+    got = proposed(source, "share")
+    assert [(each.construction, each.inputs) for each in got.targets] == [
+        ("share", 'es.binary(of="labels").swapped().as_list()'),
+        ("partial(share, normalize=False)", 'es.binary(of="labels").swapped().as_list()'),
+    ]
+    assert got.targets[1].imports == ("from functools import partial", "from a_metric_library import share")
+
+
+def test_a_number_beside_a_batch_is_an_option_and_no_data():
+    source = MEAN.replace("def update(self, preds, target):", "def update(self, preds, target, weight=1.0):")
+    assert proposed(source, "MeanError").targets[0].inputs == "es.regression()"

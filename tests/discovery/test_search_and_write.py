@@ -1,0 +1,136 @@
+"""Targets of a whole module: nothing that one class does harms the others, and the file runs as it is."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from pytest_evalcheck.discovery import search
+from pytest_evalcheck.discovery.search import discover
+from pytest_evalcheck.errors import UsageError
+
+LIBRARY = '''
+    import os, sys, time
+
+    class Share:
+        """The share of hits.
+
+        >>> import torch
+        >>> m = Share()
+        >>> m.update(torch.tensor([0, 2, 1]), torch.tensor([0, 1, 1]))
+        """
+        def __init__(self): self.hits = self.count = 0
+        def update(self, preds, target):
+            print("noise")
+            self.hits, self.count = self.hits + int((preds == target).sum()), self.count + len(preds)
+        def compute(self): return self.hits / self.count
+        def reset(self): self.hits = self.count = 0
+
+    class Constant(Share):
+        def compute(self): return 1.0
+
+    class Ends(Share):
+        def __init__(self): os._exit(5)
+
+    class Hangs(Share):
+        def __init__(self):
+            while True: time.sleep(1)
+
+    class Fetches(Share):
+        def __init__(self):
+            import urllib.request
+            urllib.request.urlopen("http://example.com/weights")
+
+    class MeanOfMeans(Share):
+        """A mean of the means of batches.
+
+        >>> import torch
+        >>> m = MeanOfMeans()
+        >>> m.update(torch.tensor([0, 2, 1]), torch.tensor([0, 1, 1]))
+        """
+        def __init__(self): self.means = []
+        def update(self, preds, target): self.means.append(float((preds == target).float().mean()))
+        def compute(self): return sum(self.means) / len(self.means)
+        def reset(self): self.means = []
+
+    def path_of(name): return name
+'''
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    (tmp_path / "sharelib.py").write_text(textwrap.dedent(LIBRARY))
+    monkeypatch.syspath_prepend(tmp_path)
+    return tmp_path
+
+
+def test_one_class_that_hangs_or_ends_its_process_costs_itself(library, monkeypatch, capfd):
+    monkeypatch.setattr(search, "SECONDS_PER_CANDIDATE", 25.0)
+    lines = []
+    found = discover(["sharelib"], progress=lines.append)
+    assert sorted({str(each.candidate) for each in found.proposals}) == ["sharelib.MeanOfMeans", "sharelib.Share"]
+    assert (found.tried, len(found.candidates), found.others) == (2, 6, 1)
+    assert found.left["sharelib.Hangs"] == "looking at it took longer than 25 s"
+    assert found.left["sharelib.Ends"] == "looking at it ended its process"
+    assert "no network while inputs are inferred" in found.left["sharelib.Fetches"]
+    assert "right and wrong predictions have the same value, 1.0" in found.left["sharelib.Constant"]
+    assert found.summary == [
+        "sharelib: 2 of 6 metrics in 2 configurations",
+        "1 other public name: no metric, by methods and by parameters",
+    ]
+    assert lines == ["inferring inputs for 6 metrics"]
+    assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("sharelib:Shar", "sharelib has no Shar; did you mean 'Share'?"),
+        ("sharelib:Constant", "sharelib:Constant: none of 1 metric could be tried\n  sharelib.Constant: none of"),
+        ("os.path", "os.path: no metric was found among"),
+        ("sharelib.no", "there is no module sharelib.no"),
+    ],
+)
+def test_what_gives_no_target_is_an_error(library, text, message):
+    with pytest.raises(UsageError) as caught:
+        discover([text])
+    assert str(caught.value).startswith(message)
+
+
+def write(*arguments, cwd):
+    command = [sys.executable, "-m", "pytest_evalcheck", "write", *arguments]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env={**os.environ, "COLUMNS": "80"})
+
+
+def test_a_written_file_runs_as_it_is(library, evalcheck_project):
+    folder = evalcheck_project.path
+    (folder / "sharelib.py").write_text((library / "sharelib.py").read_text())
+    done = write("sharelib:Share", "sharelib:MeanOfMeans()", "-o", "evalcheck_shares.py", cwd=folder)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
+    assert done.stderr == (
+        "inferring inputs for 2 metrics\nsharelib:Share, sharelib:MeanOfMeans(): 2 of 2 metrics in 2 configurations\n"
+    )
+    source = (folder / "evalcheck_shares.py").read_text()
+    assert "# constructed as in its docstring; inputs like those of its example: preds=int64[3]" in source
+    result = evalcheck_project.spawn("--evalcheck", "--evalcheck-effort=quick", "--evalcheck-device=cpu", code=1)
+    cells = {(cell.target.rpartition("::")[2], cell.code): cell.outcome for cell in result.report.cells}
+    assert cells["share", "EC201"] == "kept"
+    assert cells["mean_of_means", "EC201"] == "broken"
+
+
+def test_a_file_that_is_there_is_not_overwritten(library, tmp_path):
+    (tmp_path / "mine.py").write_text("# mine\n")
+    done = write("sharelib:Share", "-o", "mine.py", cwd=tmp_path)
+    assert done.returncode == 4
+    assert done.stderr == "error: mine.py exists; expected a new name, or --force to overwrite it\n"
+    assert (tmp_path / "mine.py").read_text() == "# mine\n"
+    assert write("sharelib:Share", "-o", "mine.py", "--force", cwd=tmp_path).returncode == 0
+    assert "@ec.metric" in (tmp_path / "mine.py").read_text()
+
+
+def test_a_request_that_cannot_be_meant_is_one_line(library, tmp_path):
+    done = write("sharelib:Shar", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (4, "")
+    assert done.stderr == "error: sharelib has no Shar; did you mean 'Share'?\n"

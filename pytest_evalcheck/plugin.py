@@ -25,6 +25,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """The options, and the ini twins of those that last."""
     group = parser.getgroup("evalcheck", "conformance of evaluation code")
     group.addoption("--evalcheck", action="store_true", help="run the suite over evalcheck targets, and nothing else")
+    group.addoption(
+        "--evalcheck-target",
+        action="append",
+        default=[],
+        metavar="MODULE[:NAME]",
+        help="infer targets for the metrics of a module and run them: torchmetrics.regression, pkg.mod:TopK(k=3)",
+    )
     group.addoption("--evalcheck-with-tests", action="store_true", help="run ordinary tests beside the targets")
     group.addoption(
         "--evalcheck-select",
@@ -102,7 +109,11 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_cmdline_main")
 def pytest_evalcheck_main(config: pytest.Config) -> Generator[None, Any, Any]:
-    """No other plugin changes how a run under ``--evalcheck`` ends."""
+    """No other plugin changes how a run under ``--evalcheck`` ends; targets that nobody wrote are inferred first."""
+    if config.getoption("evalcheck_target"):
+        from pytest_evalcheck.integration.inferring import infer_targets
+
+        infer_targets(config)
     asked = config.getoption("evalcheck") and not config.getoption("evalcheck_explain")
     if not asked or hasattr(config, "workerinput"):
         return (yield)

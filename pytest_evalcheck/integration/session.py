@@ -15,10 +15,11 @@ from packaging.utils import canonicalize_name
 from pytest_evalcheck import reports
 from pytest_evalcheck.engine.placing import SKIPPED, elsewhere, explained
 from pytest_evalcheck.engine.runner import CellRunner
-from pytest_evalcheck.integration import cell_process, collection, narrowing
+from pytest_evalcheck.integration import cell_process, collection, inferring, narrowing
 from pytest_evalcheck.integration.cells import PROPERTY, attach, runner_of
 from pytest_evalcheck.integration.ending import CONCLUDE, ExitGuard, about_code, looks
 from pytest_evalcheck.integration.facts import Facts
+from pytest_evalcheck.integration.inferring import DISCOVERY
 from pytest_evalcheck.integration.isolation import isolated_cell, should_isolate
 from pytest_evalcheck.integration.lost import defines_targets, lost, of_conftests
 from pytest_evalcheck.integration.options import Options
@@ -33,6 +34,8 @@ from pytest_evalcheck.targets.target import Target, requirement
 
 PROBLEM = "evalcheck_problem"
 """The user property that carries what is wrong beside a cell."""
+
+_MOST_LOST_WORKERS = 5
 
 _OPT_IN = ("distributed", "sweep")
 """Markers whose cells run only when ``-m`` names them."""
@@ -60,6 +63,8 @@ class EvalcheckSession:
     _reported_out: set[str] = field(default_factory=set)
     _printed: str = ""
     _written: Verdict | None = None
+    _lost_workers: int | None = 0
+    """How many workers of xdist ended before any had collected; None once one has."""
 
     @classmethod
     def of(cls, config: pytest.Config) -> EvalcheckSession:
@@ -205,9 +210,27 @@ class EvalcheckSession:
         self._seen.clear()
 
     @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """Take over what a worker of xdist has seen."""
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a worker of xdist which targets were inferred."""
+        inferring.tell_worker(node)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:  # noqa: ARG002
+        """A worker of xdist can collect: what ends one from now on is a cell."""
+        self._lost_workers = None
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: Any) -> None:
+        """Take over what a worker of xdist has seen; end a run whose workers end before one of them can collect."""
         self.facts.merge(json.loads(getattr(node, "workeroutput", {}).get(PROPERTY, "{}")))
+        if error is None or self._lost_workers is None:
+            return
+        self._lost_workers += 1
+        if self._lost_workers == _MOST_LOST_WORKERS:  # any number of them is restarted, since each cell may cost one
+            last = str(error).strip().splitlines()[-1:]
+            why = f"no worker of xdist came to collect, {self._lost_workers} ended: {_reason(''.join(last))}"
+            self.facts.problems[why] = None
+            pytest.exit(why, returncode=pytest.ExitCode.INTERRUPTED)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -353,6 +376,9 @@ class EvalcheckSession:
                 untried=report.untried,
             )
             emit(lines, writer.write)
+        discovery = self.config.stash.get(DISCOVERY, None)
+        for line in inferring.lines(discovery) if discovery else ():
+            terminalreporter.write_line(line)
         for line in self.facts.notes(narrowing.by_configuration(self.config, self.options), self.options.optional):
             terminalreporter.write_line(line)
         for line in report.problems:
@@ -369,14 +395,15 @@ class EvalcheckSession:
             *self.facts.unknown(optional, whole=narrowing.whole(self.config)),
             *self.unwritten,
         ]
-        made = Report(
-            self.cells.values(),
-            problems=found,
-            optional=optional,
-            narrowed=bool(narrowing.by_command_line(self.config)),
-        )
-        more = about_code(self.code, explained=not made.ok)
-        return Report(made.cells, problems=(*found, *more), optional=optional, narrowed=made.narrowed) if more else made
+        discovery = self.config.stash.get(DISCOVERY, None)
+        more: dict[str, Any] = {
+            "optional": optional,
+            "narrowed": bool(narrowing.by_command_line(self.config)),
+            "inferred": discovery and inferring.as_json(discovery),
+        }
+        made = Report(self.cells.values(), problems=found, **more)
+        ended = about_code(self.code, explained=not made.ok)
+        return Report(made.cells, problems=(*found, *ended), **more) if ended else made
 
     def _holds_targets(self, path: Path) -> bool:
         """Whether a path that is ignored would have been collected, where that is quick to see."""

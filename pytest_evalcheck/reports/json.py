@@ -58,6 +58,7 @@ def as_json(report: Report) -> dict[str, Any]:
             "optional": list(report.optional),
             "narrowed": report.narrowed,
         },
+        **({} if report.inferred is None else {"inferred": dict(report.inferred)}),
         "causes": [_cause(cause, indices) for cause in report.causes],
         "cells": [finite(cell.as_json()) for cell in report.cells],
     }
@@ -109,6 +110,7 @@ def load(path: Path) -> Report:
         problems=map(str, summary.get("problems") or ()),
         optional=map(str, summary.get("optional") or ()),
         narrowed=summary.get("narrowed") is True,
+        inferred=data.get("inferred"),
     )
 
 

@@ -208,6 +208,8 @@ class Report:
     """What may be missing here: ``evalcheck_optional``."""
     narrowed: bool
     """Whether the command line chose among the cells, so that a target need not have one that was tried."""
+    inferred: Mapping[str, Any] | None
+    """Of targets that nobody wrote: how many metrics were found and tried, and why each of the others was not."""
 
     def __init__(
         self,
@@ -216,11 +218,13 @@ class Report:
         problems: Iterable[str] = (),
         optional: Iterable[str] = (),
         narrowed: bool = False,
+        inferred: Mapping[str, Any] | None = None,
     ) -> None:
         object.__setattr__(self, "cells", tuple(cells))
         object.__setattr__(self, "problems", tuple(problems))
         object.__setattr__(self, "optional", tuple(optional))
         object.__setattr__(self, "narrowed", narrowed)
+        object.__setattr__(self, "inferred", inferred)
 
     def __len__(self) -> int:
         return len(self.cells)

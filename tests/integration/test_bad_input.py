@@ -287,3 +287,19 @@ def test_a_code_of_another_kind_is_said_to_be_one(project: Project) -> None:
     project.write(source).run(code=1).shows(
         "not_applicable['EC101']: that check is about a wrapper, not about this kind"
     )
+
+
+def test_workers_that_never_come_to_collect_end_the_run(project):
+    """A run whose workers all fail in their configuration restarted them for ever: each cell may cost its worker."""
+    pytest.importorskip("xdist")
+    project.write(CORRECT)
+    project.write(
+        "import pytest\ndef pytest_configure(config):\n"
+        "    if hasattr(config, 'workerinput'):\n        raise pytest.UsageError('not here')\n",
+        name="conftest.py",
+        header="",
+    )
+    result = project.spawn("--evalcheck", "-n", "2")
+    assert result.code not in (0, 5)
+    assert "no worker of xdist came to collect, 5 ended: pytest.UsageError: not here" in result.text
+    assert result.text.splitlines()[-1].startswith("evalcheck: not ok: ")

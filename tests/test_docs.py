@@ -64,6 +64,8 @@ def test_the_readme_names_the_two_commands() -> None:
     commands = [body.strip() for language, body in blocks("README.md") if language == "console"]
     assert commands == [
         "pip install pytest-evalcheck",
+        "pytest --evalcheck-target torchmetrics.regression\npytest --evalcheck-target sklearn.metrics\n"
+        'pytest --evalcheck-target "mypackage.metrics:TopK(k=3)"',
         "python -m pip install -c constraints.txt -e '.[targets]' && pytest --evalcheck -n 2",
         "python -m pip install -c constraints.txt -e '.[dev]' && pytest -n 2",
     ]

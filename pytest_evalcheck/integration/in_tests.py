@@ -68,8 +68,10 @@ def assert_keeps(
     >>> class Total:
     ...     def __init__(self):
     ...         self.total = 0.0
+    ...
     ...     def update(self, value):
     ...         self.total += float(value.sum())
+    ...
     ...     def compute(self):
     ...         return self.total
     >>> ec.assert_keeps(Total, inputs=es.values(), select="EC201,EC205").counts

@@ -187,13 +187,14 @@ def close(actual: complex, expected: complex, tolerance: Tolerance) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Tensors of no dimension become numbers, others stay; anything unknown is returned as it is."""
+    """Tensors of no dimension become numbers, sparse ones and sparse matrices dense; others stay as they are."""
     if hasattr(value, "detach") and hasattr(value, "dim"):
         value = value.detach().cpu()
+        value = value if str(getattr(value, "layout", "torch.strided")) == "torch.strided" else value.to_dense()
         return value.item() if value.dim() == 0 else value
     if type(value).__module__ == "numpy":
         return value.item() if getattr(value, "ndim", None) == 0 else value
-    return value
+    return value.toarray() if hasattr(value, "toarray") and hasattr(value, "nnz") else value
 
 
 def origin_of(value: Any) -> str:

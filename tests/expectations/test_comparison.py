@@ -85,3 +85,12 @@ def test_non_finite_numbers_are_found_anywhere(bad: float) -> None:
 def test_a_tolerance_must_be_finite() -> None:
     with pytest.raises(ValueError, match="at least 0"):
         Tolerance(rtol=-1)
+
+
+def test_sparse_results_are_compared_by_their_numbers() -> None:
+    scipy_sparse = pytest.importorskip("scipy.sparse")
+    dense = [[0.0, 2.0], [3.0, 0.0]]
+    other = torch.tensor([[0.0, 2.0], [4.0, 0.0]])
+    for sparse in (scipy_sparse.csr_matrix(dense), torch.tensor(dense).to_sparse()):
+        assert difference(sparse, torch.tensor(dense), Tolerance()) is None
+        assert str(difference(sparse, other, Tolerance())) == "[[0.0, 2.0], [3.0, 0.0]] is not [[0.0, 2.0], [4.0, 0.0]]"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pytest_evalcheck.expectations.comparison import plain
+
 
 def unordered(value: Any, count: int) -> Any:
     """The value with its entries per sample sorted: what belongs to one sample stays together.
@@ -29,7 +31,7 @@ def _per_sample(value: Any, count: int) -> bool:
 
 
 def _listed(column: Any) -> list[Any]:
-    found: list[Any] = column if isinstance(column, list) else column.tolist()
+    found: list[Any] = column if isinstance(column, list) else plain(column).tolist()
     return [each.tolist() if hasattr(each, "tolist") else each for each in found]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import itertools
 import math
@@ -9,7 +10,7 @@ import re
 import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pytest_evalcheck import adapters
@@ -29,6 +30,9 @@ from pytest_evalcheck.strategies.samples import Arguments, SampleStrategy
 FEEDING = ("update", "update_state", "__call__", "forward", "add_batch")
 """Methods that feed an object of a class."""
 _MOST_CONFIGURATIONS = 4
+"""Of one way to make an object."""
+_MOST_TARGETS = 8
+"""Of one candidate."""
 _MOST_BY_WORDS = 24
 """Strategies that are tried by the words of a name alone."""
 _PLAIN = 4
@@ -81,31 +85,40 @@ def propose(candidate: Candidate) -> Proposed:
     problems: list[str] = []
     bases = list(_bases(candidate, thing, problems))
     examples = [call for base in bases if base.observed for call in base.observed.calls[:2]]
-    seen: list[str] = []
-    for base in bases:
-        for form in _configurations(candidate, thing, base, proposed):
-            if form.construction in seen or len(proposed.targets) >= _MOST_CONFIGURATIONS:
-                continue
-            seen.append(form.construction)
-            inputs, why = _inputs(candidate, thing, form, [target.inputs for target in proposed.targets], examples)
-            if not inputs:
-                proposed.left[form.construction] = why
-                continue
-            source, origin = inputs
-            proposed.targets.append(
-                Proposal(
-                    candidate=candidate,
-                    label=form.label,
-                    construction=form.construction,
-                    imports=form.imports,
-                    inputs=source,
-                    origin=f"{form.origin}; {origin}",
-                )
-            )
+    refused: list[str] = []
+    for form in _forms(candidate, thing, bases, proposed):
+        used = [target.inputs for target in proposed.targets]
+        inputs, why = _inputs(candidate, thing, form, used, examples)
+        if inputs is None:
+            proposed.left[form.construction] = why
+            refused.append(why)
+        else:
+            proposed.targets.append(_proposal(candidate, form, *inputs))
     if not proposed.targets:
-        proposed.why = next(iter(proposed.left.values()), "") or "; ".join(problems) or "nothing was found to feed it"
+        proposed.why = "; ".join(refused[:1] or problems) or "nothing was found to feed it"
         proposed.left = {}
     return proposed
+
+
+def _proposal(candidate: Candidate, form: _Form, source: str, origin: str) -> Proposal:
+    return Proposal(
+        candidate=candidate,
+        label=form.label,
+        construction=form.construction,
+        imports=form.imports,
+        inputs=source,
+        origin=f"{form.origin}; {origin}",
+    )
+
+
+def _forms(candidate: Candidate, thing: Any, bases: Sequence[_Form], proposed: Proposed) -> Iterator[_Form]:
+    """Every way to make the object once, then these with options changed, in turn, up to a limit."""
+    turns = itertools.zip_longest(*(_configurations(candidate, thing, base, proposed) for base in bases))
+    forms = {form.construction: form for turn in turns for form in turn if form is not None}
+    ordered = sorted(forms.values(), key=lambda form: bool(form.label))
+    yield from ordered[:_MOST_TARGETS]
+    for form in ordered[_MOST_TARGETS:]:
+        proposed.left[form.construction] = "beyond the limit of configurations"
 
 
 def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_Form]:
@@ -179,8 +192,6 @@ def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Ob
 
 def _options_of(construction: str) -> dict[str, Any]:
     """The keyword arguments of a call that are literals."""
-    import ast
-
     node = ast.parse(construction, mode="eval").body
     found = {}
     for keyword in node.keywords if isinstance(node, ast.Call) else ():
@@ -202,7 +213,6 @@ def _configurations(candidate: Candidate, thing: Any, base: _Form, proposed: Pro
     if cut:
         proposed.left[f"{cut} more combinations of {', '.join(changeable)}"] = "beyond the limit of configurations"
     for changed in configurations[1:]:
-        given = {**base.options, **changed}
         construction = _extended(base.construction, changed, function=not candidate.is_class)
         imports = (
             base.imports
@@ -211,15 +221,7 @@ def _configurations(candidate: Candidate, thing: Any, base: _Form, proposed: Pro
         )
         form = _form(construction, imports, base.origin, base.observed)
         label = ", ".join(f"{name}={value!r}" for name, value in changed.items())
-        yield _Form(
-            construction=construction,
-            imports=imports,
-            make=form.make,
-            options=given,
-            label=label,
-            observed=base.observed,
-            origin=base.origin,
-        )
+        yield replace(form, options={**base.options, **changed}, label=label)
 
 
 def _inputs(
@@ -419,8 +421,6 @@ def _written(name: str, given: Mapping[str, Any], *, function: bool = False) -> 
 
 
 def _extended(construction: str, changed: Mapping[str, Any], *, function: bool) -> str:
-    import ast
-
     node = ast.parse(construction, mode="eval").body
     keywords = [ast.keyword(key, ast.parse(repr(value), mode="eval").body) for key, value in changed.items()]
     if isinstance(node, ast.Call):

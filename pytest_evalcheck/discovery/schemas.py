@@ -56,6 +56,8 @@ class Schema:
     @classmethod
     def of(cls, value: Any) -> Schema:
         """The schema of an argument."""
+        if getattr(getattr(value, "dtype", None), "kind", "") in ("U", "O"):  # an array of texts
+            value = value.tolist()
         if isinstance(value, str):
             return cls(container="texts", shape=(1,), values=[value])
         if isinstance(value, (list, tuple)) and value and all(isinstance(each, str) for each in value):

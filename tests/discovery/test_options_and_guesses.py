@@ -129,6 +129,7 @@ def test_the_name_of_a_metric_orders_the_guesses():
 
 def test_schemas():
     assert Schema.of("text").container == "texts"
+    assert Schema.of(np.array(["cat", "dog"])).values == ["cat", "dog"]
     assert Schema.of([{"boxes": 1}]).container == "objects"
     assert Schema.of(torch.tensor([1.5], dtype=torch.bfloat16)).kind == "float"
     assert Schema.of(np.array([True])).kind == "bool"

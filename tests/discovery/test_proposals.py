@@ -160,3 +160,27 @@ def share(y_true, y_pred, *, normalize=True):
 def test_a_number_beside_a_batch_is_an_option_and_no_data():
     source = MEAN.replace("def update(self, preds, target):", "def update(self, preds, target, weight=1.0):")
     assert proposed(source, "MeanError").targets[0].inputs == "es.regression()"
+
+
+def test_every_way_of_its_examples_is_tried_before_their_options():
+    again = MEAN.replace(
+        "    >>> m = MeanError()\n",
+        "".join(
+            f"    >>> m = MeanError(scale={i})\n    >>> m.update(torch.ones(2), torch.tensor([1.0, 2.0]))\n"
+            for i in (1, 2, 3)
+        )
+        + "    >>> m = MeanError()\n",
+    ).replace("squared: bool = False):", "squared: bool = False, scale=1):")
+    got = proposed(again, "MeanError")
+    made = [each.construction for each in got.targets]
+    assert made[:4] == ["MeanError(scale=1)", "MeanError(scale=2)", "MeanError(scale=3)", "MeanError()"]
+    assert len(made) == 8
+    assert set(got.left.values()) == {"beyond the limit of configurations"}
+
+
+def test_the_reason_is_that_of_the_first_way_to_make_it():
+    source = MEAN.replace(
+        "self.total, self.count = self.total + error.sum()", "raise ValueError('not these'); self.total"
+    )
+    source = source.replace('Literal["mean", "sum"]', 'Literal["mean", "sum", "none", "max", "min"]')
+    assert "update raised ValueError: not these" in proposed(source, "MeanError").why

@@ -1,0 +1,103 @@
+"""Metrics of libraries for which no line was written: how many have targets, what is red, and what inference costs.
+
+``python benchmarks/inferring.py`` infers targets for the metrics of each library that is installed. With ``--run`` they
+are run at quick effort on the CPU: red cells by check, CPU seconds per metric, the share of inference, and of the
+upstream faults of torchmetrics that the registry knows, how many a run without any target of ours comes upon.
+``--smoke`` takes one function.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from pytest_evalcheck.discovery.search import Discovery, discover
+
+MODULES = ("torchmetrics", "sklearn.metrics", "torcheval.metrics", "ignite.metrics", "keras.metrics", "monai.metrics")
+UNAVAILABLE = (
+    "ModuleNotFoundError",
+    "ImportError",
+    "requires",
+    "needs to be installed",
+    "network",
+    "abstract",
+    "offline",
+)
+"""Words in a reason that say: not here, with these installed distributions."""
+FAULTS = Path(__file__).parent.parent / "pytest_evalcheck" / "upstream" / "torchmetrics.json"
+
+
+def cpu() -> float:
+    """CPU seconds of the processes that this one has started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def available(found: Discovery) -> int:
+    """How many candidates are not refused by what is not installed, by the network, or for being abstract."""
+    refused = [name for name in found.candidates if any(word in found.left.get(name, "") for word in UNAVAILABLE)]
+    return len(found.candidates) - len(refused)
+
+
+def run(module: str, folder: Path) -> tuple[dict[str, Any], float]:
+    """The JSON report of the inferred targets of a module, and the CPU seconds of the run."""
+    path, before = folder / f"{module}.json", cpu()
+    options = ["--evalcheck-effort=quick", "--evalcheck-device=cpu", f"--evalcheck-report=json={path}", "-q", "-n", "2"]
+    command = [sys.executable, "-m", "pytest", "--evalcheck-target", module, *options]
+    subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+    return json.loads(path.read_text(encoding="utf-8")), cpu() - before
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("modules", nargs="*", help=f"what --evalcheck-target takes (default: {', '.join(MODULES)})")
+    parser.add_argument("--run", action="store_true", help="run the targets, too")
+    parser.add_argument("--reasons", action="store_true", help="say why each of the others is not tried")
+    parser.add_argument("--smoke", action="store_true", help="one function")
+    given = parser.parse_args()
+    asked = given.modules or [module for module in MODULES if find_spec(module.partition(".")[0])]
+    asked = ["sklearn.metrics:accuracy_score"] if given.smoke else asked
+    print(f"{'module':<32}{'found':>7}{'here':>7}{'tried':>7}{'share':>8}{'targets':>9}{'CPU s a metric':>16}")
+    with tempfile.TemporaryDirectory() as name:
+        for module in asked:
+            before = cpu()
+            found = discover([module])
+            inference = cpu() - before
+            here = available(found)
+            share = found.tried / here
+            row = (
+                f"{module:<32}{len(found.candidates):>7}{here:>7}{found.tried:>7}{share:>8.1%}{len(found.proposals):>9}"
+            )
+            print(f"{row}{inference / len(found.candidates):>16.2f}", flush=True)
+            for metric, why in found.left.items() if given.reasons else ():
+                print(f"    {metric}: {why}")
+            if given.run:
+                report, seconds = run(module, Path(name))
+                _print_run(report, seconds, inference, found)
+
+
+def _print_run(report: dict[str, Any], seconds: float, inference: float, found: Discovery) -> None:
+    cells = report["cells"]
+    outcomes = Counter(cell["outcome"] for cell in cells)
+    red = Counter(cell["code"] for cell in cells if cell["outcome"] == "broken")
+    print(f"    {len(cells)} cells: {', '.join(f'{count} {name}' for name, count in outcomes.items())}")
+    print(f"    red by check: {', '.join(f'{code} {count}' for code, count in sorted(red.items())) or 'none'}")
+    print(f"    {seconds / found.tried:.1f} CPU s a metric, {inference / seconds:.1%} of them for inference")
+    known = {fault["id"] for fault in json.loads(FAULTS.read_text(encoding="utf-8"))["faults"]}
+    seen = {cell.get("upstream") for cell in cells} & known
+    if seen:
+        print(f"    upstream faults of torchmetrics: {len(seen)} of {len(known)} that the registry knows")
+        print(f"    not seen: {', '.join(sorted(known - seen))}")
+
+
+if __name__ == "__main__":
+    main()

@@ -396,7 +396,7 @@ LOOPS = [
                 return {"accuracy": right / len(data)}
             return ec.Loop(evaluate=evaluate, model=model)
         """,
-        ("the collate(rows=[", "-> {x: float32[2, 3], y: int64[2]}", "return a tuple"),
+        ("the collate(rows=[", "-> {x: float32[2, 3], y: int64[2]}", 'containers=("tuple",)'),
     ),
     Mistake(
         "evaluate takes no data",
@@ -499,8 +499,12 @@ BUGS = [
         "NaN after a number",
         """
         class Spreads(WeightedMean):
+            batches = 0
+            def update(self, values, weights):
+                super().update(values, weights)
+                self.batches += 1
             def compute(self):
-                return self.total / self.weight if self.weight < 3 else float("inf")
+                return super().compute() if self.batches < 2 else float("nan")
 
         @ec.metric(inputs=numbers)
         def target():

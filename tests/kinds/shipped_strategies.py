@@ -35,6 +35,8 @@ BY_KIND: dict[str, dict[str, SampleStrategy]] = {
     "decoder": {"prompts": es.prompts(vocab=9)},
     "loop": _MODELS,
     "metric": {
+        "arrays": es.arrays((2, 2), (2, 2), dtypes=("float32",) * 2, ranges=((0, 1),) * 2),
+        "arrays of counts": es.arrays((3,), dtypes=("int64",), ranges=((0, 9),)),
         "audio": es.audio(),
         "audio of speakers": es.audio(length=16, speakers=2),
         "binary": es.binary(ignore_index=-1),
@@ -56,6 +58,8 @@ BY_KIND: dict[str, dict[str, SampleStrategy]] = {
         "regression of outputs": es.regression(outputs=2, positive=True, min_samples=2),
         "regression of many": es.regression(min_samples=6),
         "retrieval": es.retrieval(),
+        "rows": es.rows([0.25, 0.5, 0.75], [0, 1, 1], dtypes=("float32", "int64")),
+        "rows of texts": es.rows(["a", "b", "c", "d"], ["a", "c", "c", "b"], dtypes=(None, None), mixed=False),
         "samples": OWN,
         "segmentation": es.segmentation(classes=3, ignore_index=255),
         "text_lists": es.text_lists(),

@@ -151,7 +151,7 @@ def the_value_matches_the_cpu(subject: MetricSubject | WrapperSubject, case: Bat
     expect(reference.actual).equals(reference.expected, about=about, tolerance=device_tolerance(subject))
 
 
-@check("EC607", regimes=("several rows",), examples=_FEW, accelerators=1, after=("EC603",))
+@check("EC607", regimes=("several rows",), examples=_FEW, accelerators=1, after=("EC603", "EC605"))
 def scoring_makes_no_transfers_or_syncs(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
     """Where everything is on the device, scoring makes no transfers and no host synchronisations.
 

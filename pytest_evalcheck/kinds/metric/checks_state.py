@@ -147,7 +147,7 @@ def writing_into_a_result_does_not_change_the_next_one(metric: MetricSubject, ca
     )
 
 
-@check("EC209", regimes=("several batches",), after=("EC214",))
+@check("EC209", regimes=("several batches",), after=("EC204", "EC214"))
 def a_copy_continues_like_its_original(metric: MetricSubject, case: Stream) -> None:
     """Deep copies, pickles and state dicts taken mid-stream reach the same value, and do not affect the original.
 

@@ -11,7 +11,7 @@ import difflib
 import itertools
 import unittest
 from collections import OrderedDict, UserDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, make_dataclass, replace
 from functools import cache, cached_property
@@ -124,13 +124,18 @@ class SampleStrategy:
     def _varied(self, size: int) -> list[Sample]:
         predictions = {0: self.right, 2: self.wrong}
         found: dict[Hashable, Sample] = {}
-        for drawn in drawn_with_seed(self.sample, count=size, seed=0):
+        for drawn in self._drawn(size, found):
             change = predictions.get(len(found) % 4)
             changed = drawn if change is None else change(drawn)
             if self.distinct is not None and self.distinct(changed) != self.distinct(drawn):
                 changed = drawn  # the prediction is what must be distinct
             found.setdefault(repr(changed) if self.distinct is None else self.distinct(changed), changed)
         return list(found.values())
+
+    def _drawn(self, size: int, found: dict[Hashable, Sample]) -> Iterator[Sample]:
+        yield from drawn_with_seed(self.sample, count=size, seed=0)
+        if 2 * len(found) < size:  # a strategy of few samples: chance may have left one of them out
+            yield from drawn_with_seed(self.sample, count=4 * size, seed=1)
 
     @property
     def fixed_ignored(self) -> list[Sample]:

@@ -81,7 +81,12 @@ def test_the_readme_counts_checks_and_findings() -> None:
 
 @pytest.mark.parametrize(
     ("document", "keep", "commands"),
-    [("docs/tutorial.md", False, 10), ("docs/extending.md", True, 2), ("docs/running.md", False, 1)],
+    [
+        ("docs/tutorial.md", False, 10),
+        ("docs/extending.md", True, 2),
+        ("docs/running.md", False, 1),
+        ("docs/records.md", False, 1),
+    ],
 )
 def test_a_page_runs(evalcheck_project: Project, document: str, keep: bool, commands: int) -> None:
     pytest.importorskip("torchmetrics")

@@ -7,8 +7,8 @@ import difflib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from functools import cached_property, partial
+from typing import Any, NoReturn
 
 from pytest_evalcheck.kinds.decoder.record import Decoder, truncate_at_stop
 from pytest_evalcheck.strategies.samples import Side, padded
@@ -74,7 +74,7 @@ def _completed(record: Decoder, generates: bool = True) -> Decoder:
         record,
         step=known.step,
         generate=record.generate or own,
-        operations=record.operations or OPERATIONS,
+        operations=record.operations or offered_operations(example),
         capacity=record.capacity or capacity(example),
         tensors=record.tensors or tensors,
         in_float32=record.in_float32 or in_float32,
@@ -107,6 +107,9 @@ class _Model:
             inputs["attention_mask"] = mask
         if cache is not None:
             inputs[name] = _unwrapped(cache)
+            if name == "past_key_values" and "cache_position" in self.parameters:  # releases before 5
+                total = mask.shape[1]
+                inputs["cache_position"] = torch.arange(total - ids.shape[1], total, device=ids.device)
         with torch.no_grad():
             outputs = self.model(input_ids=ids, **inputs)
         if isinstance(cache, ModelCache):
@@ -137,7 +140,7 @@ def generated(
         attention_mask=tensors[1],
         max_new_tokens=count,
         eos_token_id=list(stop) or None,
-        **GREEDY,
+        **{name: value for name, value in GREEDY.items() if hasattr(model.generation_config, name)},
         **options,
     )
     # With padding on the left rows begin with the prompt; a source, padded on the right, is replaced by a start token.
@@ -163,37 +166,67 @@ def cache_factory(model: Any, name: str, length: int) -> Callable[[int], Any]:
         near = difflib.get_close_matches(name, CACHES, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"transformers has no cache {name!r}; expected one of {', '.join(map(repr, CACHES))}{hint}")
-    return lambda _rows: _new_cache(model.config, name, length)
+    return lambda rows: _new_cache(model, name, length, rows)
 
 
-def _new_cache(config: Any, name: str, length: int) -> Any:
-    from transformers import DynamicCache, EncoderDecoderCache, QuantizedCache, StaticCache
-
+def _new_cache(model: Any, name: str, length: int, rows: int) -> Any:
     if name == "held":
         return ModelCache()
+    dynamic, config = _class("DynamicCache", name), model.config
     if name == "plain":
-        return DynamicCache()
+        return dynamic()
     if name == "encoder-decoder":
-        return EncoderDecoderCache(DynamicCache(config=config), DynamicCache(config=config))
+        own, cross = (_constructed(dynamic, config=config) for _ in range(2))
+        return _class("EncoderDecoderCache", name)(own, cross)
     if name in ("fp8", "hqq", "quanto"):
-        return QuantizedCache(name, config=config)
+        return _class("QuantizedCache", name, "backend")(name, config=config)
     offloading = name.startswith("offloaded")
+    needed = ("offloading",) if offloading else ()
     if name.endswith("static"):
-        return StaticCache(config=config, max_cache_len=length, offloading=offloading)
-    cache = DynamicCache(config=config, offloading=offloading)
+        # Releases before 4.54 allocate the cache when it is made, and need to know its rows, dtype and device.
+        placed = {"dtype": getattr(model, "dtype", None), "device": getattr(model, "device", None)}
+        size = {"max_cache_len": length, "max_batch_size": rows, "batch_size": rows}
+        static = _class("StaticCache", name, *needed)
+        return _constructed(static, config=config, offloading=offloading, **size, **placed)
+    cache = _constructed(_class("DynamicCache", name, *needed), config=config, offloading=offloading)
     if name == "recording":
-        cache.activate_past_recording()
+        getattr(cache, "activate_past_recording", partial(_refuse, name))()
     return cache
+
+
+def _class(cls: str, name: str, *parameters: str) -> Any:
+    """A class of transformers whose constructor has these parameters, or the error that the release has no such one."""
+    import transformers
+
+    found = getattr(transformers, cls, None)
+    if found is None or not set(parameters) <= inspect.signature(found).parameters.keys():
+        _refuse(name)
+    return found
+
+
+def _refuse(name: str) -> NoReturn:
+    import transformers
+
+    raise ValueError(f"transformers {transformers.__version__} has no cache {name!r}: a newer release has")
+
+
+def _constructed(cls: Any, **keywords: Any) -> Any:
+    """An object of a class, with those keywords that its constructor names in the release that is installed."""
+    known = inspect.signature(cls).parameters
+    return cls(**{name: value for name, value in keywords.items() if name in known})
 
 
 def capacity(cache: Any) -> int | None:
     """How many tokens of a row this cache holds; None where it grows, or where all its layers have a window."""
+    if not _layers(cache):  # before 4.54 a cache had no layers, and one of a fixed size said it itself
+        length = getattr(cache, "max_cache_len", None)
+        return length if isinstance(length, int) else None
     fixed = [layer for layer in _layers(cache) if hasattr(layer, "max_cache_len") and not layer.is_sliding]
     return min((layer.max_cache_len for layer in fixed), default=None)
 
 
 def _layers(cache: Any) -> Sequence[Any]:
-    return getattr(getattr(cache, "self_attention_cache", cache), "layers", [])
+    return getattr(getattr(cache, "self_attention_cache", cache), "layers", ())
 
 
 def tensors(cache: Any) -> Iterator[Any]:
@@ -203,11 +236,11 @@ def tensors(cache: Any) -> Iterator[Any]:
     pending, visited = [cache], set()
     while pending:
         item = pending.pop()
-        if isinstance(item, torch.Tensor):
-            yield item
-        elif id(item) not in visited:
+        if id(item) not in visited:
             visited.add(id(item))
-            if isinstance(item, (list, tuple)):
+            if isinstance(item, torch.Tensor):
+                yield item
+            elif isinstance(item, (list, tuple)):
                 pending.extend(item)
             elif isinstance(item, dict) or (hasattr(item, "__dict__") and not isinstance(item, type)):
                 pending.extend((item if isinstance(item, dict) else vars(item)).values())
@@ -237,3 +270,22 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "repeat": lambda cache, times: _unwrapped(cache).batch_repeat_interleave(times),
     "crop": _crop,
 }
+
+
+_METHODS = {
+    "reset": "reset",
+    "reorder": "reorder_cache",
+    "select": "batch_select_indices",
+    "repeat": "batch_repeat_interleave",
+    "crop": "crop",
+}
+
+
+def offered_operations(cache: Any) -> dict[str, Callable[..., Any]]:
+    """Those of `OPERATIONS` that this cache has in the release that is installed.
+
+    A cache that its model makes shows what it has only then: all of them are offered.
+    """
+    if isinstance(cache, ModelCache):
+        return OPERATIONS
+    return {name: made for name, made in OPERATIONS.items() if hasattr(cache, _METHODS[name])}

@@ -23,11 +23,19 @@ RELEASES = {
 
 
 LIBRARIES = {
-    # The oldest release that our adapter is tried with, from the last three years, and what is tried.
+    # The oldest release that our adapter is tried with, from the last three years, and what is tried. Older ones of
+    # lm_eval, torchtune and transformers cannot be imported beside the torch and torchao of the README, ask a network
+    # when they are imported, or (transformers before 4.46) do not use an empty cache that they are given.
     "accelerate": ("0.26.0", "test_adapters_accelerate_loop.py"),
     "evaluate": ("0.4.2", "test_adapters_hf_evaluate.py"),
+    "lightning": ("2.1.0", "test_adapters_lightning_loop.py"),
+    "lm_eval": ("0.4.12", "test_adapters_lm_eval.py", "test_adapters_lm_eval_loop.py"),
     "torchmetrics": ("1.0.0", "test_adapters_torchmetrics.py"),
+    "torchtune": ("0.4.0", "test_decoder_adapters.py"),
+    "transformers": ("4.46.3", "test_adapters_transformers_loop.py", "test_decoder_adapters.py"),
 }
+ALONE = {"transformers": ("accelerate", "datasets", "scikit-learn")}
+"""Those whose oldest release needs other releases of what else the README installs: an environment with these only."""
 
 
 def _over_the_readmes(session: nox.Session, *packages: str) -> dict[str, str]:
@@ -74,13 +82,18 @@ def releases(session: nox.Session, release: str) -> None:
 @nox.parametrize("library", list(LIBRARIES))
 def libraries(session: nox.Session, library: str, release: str) -> None:
     """The adapter of a library with its oldest and its newest release, beside the README's torch."""
-    oldest, tests = LIBRARIES[library]
-    # Without what it requires, which would be another torch.
-    got = _over_the_readmes(session, "--no-deps", f"{library}=={oldest}" if release == "oldest" else library)
-    if got == {name: version(name) for name in got}:
-        session.skip(f"{got} is what the README's commands install: all tests ran with it")
+    oldest, *tests = LIBRARIES[library]
+    wanted = f"{library}=={oldest}" if release == "oldest" else library
+    if library in ALONE and release == "oldest":
+        session.install(wanted, f"torch=={version('torch')}", *ALONE[library], "pytest", "-e", ".")
+    else:
+        # Without what it requires, which would be another torch; older releases import pkg_resources.
+        got = _over_the_readmes(session, "--no-deps", wanted, "setuptools<80")
+        if got == {name: version(name) for name in got}:
+            session.skip(f"{got} is what the README's commands install: all tests ran with it")
     # By its module: a script of the README's environment would run that one's libraries.
-    session.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", f"tests/adapters/{tests}")
+    paths = [f"tests/adapters/{name}" for name in tests]
+    session.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", *paths)
 
 
 @nox.session(venv_backend="none")

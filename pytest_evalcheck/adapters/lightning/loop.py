@@ -53,7 +53,7 @@ class _Run:
 
     def evaluate(self, data: Any, batch_size: int = 2, inference_mode: bool = True, **loading: Any) -> Evaluated:
         """The numbers that are logged of these samples, and records of them."""
-        loader = _loader(data, batch_size, **loading)
+        loader = data.loader(batch_size, **loading)
         result = self._within_fit(loader) if self._fitting is not None else self._run([loader], inference_mode)[0]
         if result.records is None:
             return result
@@ -63,7 +63,7 @@ class _Run:
     def evaluators(self, sets: Mapping[str, Any], order: Sequence[str] = (), batch_size: int = 2) -> dict[str, Any]:
         """The same of several data sets, in one run over their loaders in this order."""
         names = list(order or sets)
-        results = self._run([_loader(sets[name], batch_size) for name in names], True)
+        results = self._run([sets[name].loader(batch_size) for name in names], True)
         return dict(zip(names, results, strict=True))
 
     def _run(self, loaders: list[Any], inference_mode: bool) -> list[Evaluated]:
@@ -123,19 +123,12 @@ class _Run:
             self._fitting = trainer = _trainer([Between()], max_steps=TRAINING_STEPS, limit_val_batches=1.0)
             # The samples repeat until there are as many as the steps need.
             samples = (list(data) * 2 * TRAINING_STEPS)[: 2 * TRAINING_STEPS]
-            loader = _loader(LoopData(samples, data.collate), 2, shuffle=True)
+            loader = LoopData(samples, data.collate).loader(shuffle=True)
             try:
-                trainer.fit(self.module, loader, val_dataloaders=_loader(data, 2))
+                trainer.fit(self.module, loader, val_dataloaders=data.loader())
             finally:
                 self._fitting = None
         return training_outcome(losses, self.module)
-
-
-def _loader(data: Any, batch_size: int, *, iterable: bool = False, workers: int = 0, shuffle: bool = False) -> Any:
-    from torch.utils.data import DataLoader
-
-    source = data.stream() if iterable else data
-    return DataLoader(source, batch_size, shuffle=shuffle, num_workers=workers, collate_fn=data.collate)
 
 
 def _callback() -> Any:

@@ -35,6 +35,7 @@ SPEC = KindSpec(
     partial_hint="`ec.Decoder(model, make_cache=..., step=...)`",
     adapters={
         "lm_eval.models.huggingface.HFLM": f"{_ADAPTERS}.lm_eval.decoder",
+        "peft.peft_model.PeftModel": f"{_ADAPTERS}.transformers.decoder",
         "torchtune.modules.transformer.TransformerDecoder": f"{_ADAPTERS}.torchtune.decoder",
         "transformers.modeling_utils.PreTrainedModel": f"{_ADAPTERS}.transformers.decoder",
     },

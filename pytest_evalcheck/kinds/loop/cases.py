@@ -79,9 +79,12 @@ class TwoDatasets:
 
     @classmethod
     def canonical(cls, inputs: SampleStrategy) -> list[TwoDatasets]:
-        """As many other samples, fewer and more."""
+        """As many other samples, fewer and more.
+
+        One has three batches, since a loader that reads ahead reads the third when the first was counted.
+        """
         least = max(1, inputs.min_samples)
-        plans = [(least + 1, least + 1, 1), (least + 2, least, 2), (least + 1, least + 3, 2)]
+        plans = [(least + 1, least + 1, 1), (least + 2, least, 1), (least + 1, least + 3, 2)]
         rows = [(inputs.fixed(count + others), count, size) for count, others, size in plans]
         return [cls(samples=both[:count], others=both[count:], batch_size=size) for both, count, size in rows]
 

@@ -42,7 +42,7 @@ class SampleError(RuntimeError):
 
 @dataclass(frozen=True)
 class LoopData(Sequence[Any]):
-    """Samples with their collate: ``DataLoader(data, batch_size=batch_size, collate_fn=data.collate)``.
+    """Samples with their collate: ``data.loader(batch_size)`` is a torch ``DataLoader`` of their batches.
 
     ``data[i]`` is a sample as the inputs of the target draw it, and ``i`` its id. It is a map-style data set for torch,
     and can be pickled where its collate can.
@@ -83,6 +83,21 @@ class LoopData(Sequence[Any]):
     def ids(self) -> range:
         """The ids of the samples in records: their indices in the data."""
         return range(len(self))
+
+    def loader(self, batch_size: int = 2, *, workers: int = 0, iterable: bool = False, **options: Any) -> Any:
+        """A new torch ``DataLoader`` of batches, as the collate creates them, in the order of the samples.
+
+        Args:
+            batch_size: how many samples a batch has; the last one may have fewer.
+            workers: how many processes read the samples.
+            iterable: whether it reads `stream`, which has no length.
+            options: more arguments of ``DataLoader``, such as ``shuffle`` or ``pin_memory``.
+        """
+        from torch.utils.data import DataLoader
+
+        source = self.stream() if iterable else self
+        given = {"num_workers": workers, "collate_fn": self.collate, **options}
+        return DataLoader(source, batch_size, **given)
 
     def stream(self, *, ids: bool = False) -> Any:
         """The same samples as a torch ``IterableDataset``, which has no length; each worker reads its own shard.

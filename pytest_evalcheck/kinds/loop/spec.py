@@ -16,12 +16,14 @@ SPEC = KindSpec(
     subject=LoopSubject,
     checks=tuple(f"{_ROOM}.checks_{name}" for name in ("batches", "samples", "state", "variants")),
     example="tabular(features=3, classes=4)",
-    expected="an ec.Loop, a Trainer of transformers or Composer, a pipeline, a LightningModule, or an HFLM of lm_eval",
+    expected="an ec.Loop, a Trainer of transformers or Composer, a pipeline, a LightningModule, an Engine of ignite, "
+    "or an HFLM of lm_eval",
     methods=("evaluate",),
     complete_hint="It has evaluate(): return `ec.Loop(evaluate=...)` with a function of a data set and a batch size.",
     partial_hint="`ec.Loop(evaluate=...)`, or `ec.Loop.of(model, loss=...)` for a torch.nn.Module",
     adapters={
         "composer.trainer.trainer.Trainer": f"{_ADAPTERS}.composer.loop",
+        "ignite.engine.engine.Engine": f"{_ADAPTERS}.ignite.loop",
         "lightning.pytorch.core.module.LightningModule": f"{_ADAPTERS}.lightning.loop",
         "lm_eval.models.huggingface.HFLM": f"{_ADAPTERS}.lm_eval.loop",
         "pytorch_lightning.core.module.LightningModule": f"{_ADAPTERS}.lightning.loop",

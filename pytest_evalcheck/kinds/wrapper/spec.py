@@ -24,6 +24,7 @@ SPEC = KindSpec(
     adapters={
         "composer.models.base.ComposerModel": f"{_ADAPTERS}.composer.wrapper",
         "lightning.pytorch.core.module.LightningModule": f"{_ADAPTERS}.lightning.wrapper",
+        "peft.peft_model.PeftModel": f"{_ADAPTERS}.transformers.wrapper",
         "pytorch_lightning.core.module.LightningModule": f"{_ADAPTERS}.lightning.wrapper",
         "transformers.modeling_utils.PreTrainedModel": f"{_ADAPTERS}.transformers.wrapper",
     },

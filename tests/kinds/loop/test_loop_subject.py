@@ -58,6 +58,16 @@ def test_data_is_a_data_set_for_torch() -> None:
     assert batches[0]["x"].dtype == torch.float32
     assert data()[1:] == ROWS[1:]
     assert data()[-1] == data()[torch.tensor(2)] == ROWS[2]
+
+
+def test_data_makes_a_loader() -> None:
+    loaders = (data().loader(2), data().loader(2, iterable=True), data().loader(2, pin_memory=False, workers=0))
+    for loader in loaders:
+        assert [batch["labels"].tolist() for batch in loader] == [[0, 1], [2]]
+    assert isinstance(loaders[1].dataset, torch.utils.data.IterableDataset)
+    assert [len(batch["x"]) for batch in data().loader(3, workers=1, drop_last=True)] == [3]
+    with pytest.raises(SampleError, match="sample 1 of 3"):
+        list(data().failing(1).loader())
     assert list(pickle.loads(pickle.dumps(data()))) == ROWS
     with pytest.raises(IndexError, match="sample 3 of 3"):
         data()[3]

@@ -26,6 +26,8 @@ UNAVAILABLE = (
     "ModuleNotFoundError",
     "ImportError",
     "requires",
+    "should be installed",
+    "internet",
     "needs to be installed",
     "network",
     "abstract",

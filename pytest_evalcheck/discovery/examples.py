@@ -30,6 +30,8 @@ class Observed:
     """As source, such as ``Accuracy(task="binary")``; for a function its name, or a `functools.partial` of it."""
     imports: tuple[str, ...] = ()
     """The lines that the construction needs."""
+    setup: tuple[str, ...] = ()
+    """Methods that are called without arguments before it is fed, such as ``increment`` of a tracker of epochs."""
     calls: list[dict[str, Any]] = field(default_factory=list)
     """By parameter: the arguments of each call that feeds the object."""
 
@@ -151,12 +153,14 @@ class _ClassExamples(_Examples):
         self._made: dict[int, Observed] = {}
         self._alive: list[Any] = []
         self._pending: list[tuple[int, str, dict[str, Any]]] = []
+        self._fed: set[int] = set()
 
     def _run(self, statement: ast.stmt) -> None:
         constructions = [
             node for node in ast.walk(statement) if isinstance(node, ast.Call) and self._value(node.func) is self.thing
         ]
         before = {id(value) for value in self.names.values()}
+        self._note_setup(statement)
         try:
             with _profiled(self._watch):
                 super()._run(statement)
@@ -185,6 +189,23 @@ class _ClassExamples(_Examples):
             observed.calls = named or observed.calls
         self._pending.clear()
         self._made.pop(0, None)
+
+    def _note_setup(self, statement: ast.stmt) -> None:
+        """Statements such as ``tracker.increment()`` that come before the object is fed."""
+        found = [each.value for each in ast.walk(statement) if isinstance(each, ast.Expr)]
+        for node in sorted(found, key=lambda each: (each.lineno, each.col_offset)):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            called = node.func
+            if not isinstance(called.value, ast.Name):
+                continue
+            observed = self._made.get(id(self.names.get(called.value.id)))
+            if observed is None or observed.calls or id(observed) in self._fed:
+                continue
+            if called.attr in self._methods or node.args or node.keywords:
+                self._fed.add(id(observed))
+            elif called.attr not in ("reset", "compute", *observed.setup):
+                observed.setup = (*observed.setup, called.attr)
 
     def _is_fed(self, value: Any) -> bool:
         return any(callable(inspect.getattr_static(value, name, None)) for name in self._methods)

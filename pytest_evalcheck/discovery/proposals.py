@@ -35,8 +35,8 @@ _MOST_TARGETS = 8
 """Of one candidate."""
 _MOST_BY_WORDS = 24
 """Strategies that are tried by the words of a name alone."""
-_PLAIN = 4
-_LEAST = 3
+_LEAST = (1, 2, 3, 4, 6, 8)
+"""So few samples have a value, where one alone has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +52,8 @@ class Proposal:
     """The strategy, as source: ``es.binary()``."""
     origin: str
     """How construction and inputs were inferred."""
+    setup: tuple[str, ...] = ()
+    """Methods that are called before it is fed."""
 
 
 @dataclass(kw_only=True)
@@ -108,6 +110,7 @@ def _proposal(candidate: Candidate, form: _Form, source: str, origin: str) -> Pr
         imports=form.imports,
         inputs=source,
         origin=f"{form.origin}; {origin}",
+        setup=form.observed.setup if form.observed else (),
     )
 
 
@@ -154,7 +157,7 @@ def _of_observed(candidate: Candidate, thing: Any, observed: Observed, home: str
     if candidate.is_class:
         imports = tuple(line if not line.endswith(f" import {candidate.name}") else home for line in observed.imports)
         return _form(observed.construction, imports, "constructed as in its docstring", observed)
-    defaults = {each.name: each.default for each in _parameters(thing)}
+    defaults = _defaults(thing)
     data = list(observed.calls[0])[:2]
     changed = {
         name: value
@@ -178,7 +181,10 @@ def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Ob
     def make() -> Any:
         if not names:
             exec("\n".join(imports), names)
-        return eval(construction, names)
+        made = eval(construction, names)
+        for method in observed.setup if observed else ():
+            getattr(made, method)()
+        return made
 
     return _Form(
         construction=construction,
@@ -188,6 +194,12 @@ def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Ob
         observed=observed,
         origin=origin,
     )
+
+
+def _positional(form: _Form) -> int:
+    """How many arguments its call has by position."""
+    node = ast.parse(form.construction, mode="eval").body
+    return len(node.args) if isinstance(node, ast.Call) else 0
 
 
 def _options_of(construction: str) -> dict[str, Any]:
@@ -205,7 +217,7 @@ def _configurations(candidate: Candidate, thing: Any, base: _Form, proposed: Pro
     yield base
     if candidate.call:
         return
-    parameters = [each for each in _parameters(thing) if each.name not in base.options]
+    parameters = [each for each in _parameters(thing)[_positional(base) :] if each.name not in base.options]
     changeable = options.varied(parameters, _annotations(thing))
     if not candidate.is_class:  # the first two parameters are the data
         changeable = {name: values for name, values in changeable.items() if name in list(_names(thing))[2:]}
@@ -237,10 +249,18 @@ def _inputs(
     for source, origin in _sources(candidate, thing, form, used, examples, record):
         refusal, corrected = _control(source, form.make)
         if not refusal:
-            return (corrected, origin), ""
+            return _without_nan(corrected, origin, {**_defaults(thing), **form.options}), ""
         tried += 1
         why = why or refusal
     return None, f"none of {tried} strategies is accepted: {why}" if tried else "no strategy fits its arguments"
+
+
+def _without_nan(source: str, origin: str, given: Mapping[str, Any]) -> tuple[str, str]:
+    """Inputs without corrupted samples where an option says what a NaN counts: that one leaves no trace is meant."""
+    option = options.about_nan(given)
+    if not option or strategy_of(source).corrupted is None:
+        return source, origin
+    return f"{source}.but(corrupted=None)", f"{origin}; {option}={given[option]!r} says what becomes of NaN"
 
 
 def _sources(
@@ -333,47 +353,51 @@ def _control(source: str, make: Callable[[], Any]) -> tuple[str, str]:
         inputs = strategy_of(source)
     except Exception as error:
         return f"{source}: {_first_line(error)}", source
-    for least in range(1, _LEAST + 1):
-        corrected = source if least == inputs.min_samples or least == 1 else f"{source}.but(min_samples={least})"
-        refusal = _refusal(strategy_of(corrected), make, least)
+    for least in _LEAST:
+        corrected = source if least <= inputs.min_samples else f"{source}.but(min_samples={least})"
+        refusal, of_few = _refusal(strategy_of(corrected), make)
         if not refusal:
             return "", corrected
+        if not of_few:
+            break
     return f"{source}: {refusal}", source
 
 
-def _refusal(inputs: SampleStrategy, make: Callable[[], Any], least: int) -> str:
+def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool]:
+    """Why the control is not passed, empty where it is; and whether more samples may help."""
     subject = MetricSubject(
         build=lambda: adapters.record("metric", make()), inputs=inputs, tolerance=Tolerance(), device="cpu"
     )
     try:
         with isolated_process():
-            rows = inputs.fixed(max(_PLAIN, inputs.min_samples))
-            for part in (rows, rows[: max(least, inputs.min_samples)]):
+            rows = inputs.fixed(max(_LEAST[-1], inputs.min_samples))
+            for part in (rows, rows[: inputs.min_samples]):
                 value = subject.plain_result(part)
                 if isinstance(value, Raised):
-                    return str(value).splitlines()[0][:160]
+                    return str(value).splitlines()[0][:160], part is not rows
                 if missing := no_value(value):
-                    return f"its value is {missing}"
-            return _indifference(subject)
+                    return f"its value is {missing}", part is not rows
+            return _indifference(subject), False
     except CheckFailure as failure:
-        return str(failure.about)[:160]
+        return str(failure.about)[:160], False
     except Exception as error:
-        return _first_line(error)
+        return _first_line(error), False
 
 
 def _indifference(subject: MetricSubject) -> str:
     """That right and wrong predictions have the same value; empty where they differ."""
     inputs = subject.inputs
     if inputs.wrong is not None and inputs.contrast:
-        right = subject.value([list(inputs.contrast)])
-        wrong = subject.value([[inputs.wrong(row) for row in inputs.contrast]])
+        rows = list(inputs.contrast) * math.ceil(inputs.min_samples / len(inputs.contrast))
+        right = subject.value([rows])
+        wrong = subject.value([[inputs.wrong(row) for row in rows]])
         values = [right, wrong]
         refused = isinstance(right, Raised) and isinstance(wrong, Raised)
         if not refused and difference(right, wrong, subject.tolerance) is not None:
             return ""
     else:
-        many = inputs.fixed(3 * _PLAIN)
-        parts = [many[i : i + size] for size in (_PLAIN, 2, 1) for i in range(0, 2 * _PLAIN, size)]
+        many = inputs.fixed(3 * max(4, inputs.min_samples))
+        parts = [many[i : i + size] for size in (len(many) // 3, 2, 1) for i in range(0, 2 * len(many) // 3, size)]
         values = [subject.value([part]) for part in parts if len(part) >= inputs.min_samples]
         good = [value for value in values if not isinstance(value, Raised)]
         if any(difference(good[0], value, subject.tolerance) is not None for value in good[1:]):
@@ -394,6 +418,10 @@ def _parameters(thing: Any) -> list[inspect.Parameter]:
     except (TypeError, ValueError):
         return []
     return found[1:] if isinstance(target, types.FunctionType) and inspect.isclass(thing) else found
+
+
+def _defaults(thing: Any) -> dict[str, Any]:
+    return {each.name: each.default for each in _parameters(thing) if each.default is not each.empty}
 
 
 def _names(thing: Any) -> Iterator[str]:

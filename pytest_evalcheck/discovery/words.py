@@ -40,6 +40,9 @@ ABOUT_INPUTS = frozenset(
 )
 """Options that say in which form the inputs are: another value of one needs other inputs."""
 
+SHOWING_NAN = frozenset(["error", "raise", "warn", "propagate", "keep", "disable"])
+"""Values of an option about NaN with which one must be seen."""
+
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "average": ("micro", "macro", "weighted", "none", None),
     "multidim_average": ("global", "samplewise"),

@@ -74,7 +74,10 @@ def _target(proposal: Proposal, name: str) -> str:
     inputs = f"@ec.metric(inputs={proposal.inputs})"
     if len(inputs) > _WIDTH:
         inputs = f"@ec.metric(\n    inputs={proposal.inputs}\n)"
-    return "\n".join([*comment, inputs, f"def {name}(device):", f"    return {proposal.construction}"])
+    body = [f"return {proposal.construction}"]
+    if proposal.setup:
+        body = [f"made = {proposal.construction}", *(f"made.{each}()" for each in proposal.setup), "return made"]
+    return "\n".join([*comment, inputs, f"def {name}(device):", *(f"    {line}" for line in body)])
 
 
 def _name(proposal: Proposal, taken: set[str]) -> str:

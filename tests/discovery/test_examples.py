@@ -106,3 +106,28 @@ def test_nothing_of_the_library_is_replaced_while_its_examples_run(top_k):
     observe(top_k, ("update",))
     assert top_k.update is update
     assert sys.getprofile() is None
+
+
+def test_what_is_called_before_it_is_fed():
+    tracker = defined(
+        '''
+class Tracker:
+    """The score of each epoch.
+
+    >>> tracker = Tracker()
+    >>> for epoch in range(2):
+    ...     tracker.increment()
+    ...     for batch in range(2):
+    ...         tracker.update([1], [1])
+    ...     tracker.finish()
+    >>> tracker.close()
+    """
+    def increment(self): self.open = True
+    def update(self, preds, target): assert self.open
+    def compute(self): return 0.5
+    def finish(self): ...
+    def close(self): ...
+'''
+    )["Tracker"]
+    (found,), problem = observe(tracker, ("update",))
+    assert (found.construction, found.setup, problem) == ("Tracker()", ("increment",), "")

@@ -184,3 +184,49 @@ def test_the_reason_is_that_of_the_first_way_to_make_it():
     )
     source = source.replace('Literal["mean", "sum"]', 'Literal["mean", "sum", "none", "max", "min"]')
     assert "update raised ValueError: not these" in proposed(source, "MeanError").why
+
+
+def test_an_argument_by_position_is_no_option_to_be_varied():
+    source = MEAN.replace(">>> m = MeanError()", ">>> m = MeanError('mean')")
+    got = proposed(source, "MeanError")
+    assert got.left == {}
+    assert [each.construction for each in got.targets] == ["MeanError('mean')", "MeanError('mean', squared=True)"]
+
+
+def test_a_value_that_needs_several_samples_gets_them():
+    source = MEAN.replace("self.total / self.count", "self.total / (1 if self.count > 4 else 0 / 0)")
+    assert {each.inputs for each in proposed(source, "MeanError").targets if "sum" not in each.label} == {
+        "es.regression().but(min_samples=6)"
+    }
+
+
+NAN = '''
+class Kept:
+    """
+    >>> import torch
+    >>> m = Kept()
+    >>> m.update(torch.tensor([0.5, 2.5]), torch.tensor([1.0, 2.0]))
+    """
+    def __init__(self, nan_strategy="drop"):
+        self.nan_strategy, self.total = nan_strategy, 0.0
+    def update(self, preds, target):
+        self.total = self.total + (preds - target).abs().nansum()
+    def compute(self): return self.total
+'''
+
+
+@pytest.mark.parametrize(
+    ("default", "inputs"),
+    [
+        ("'drop'", "es.regression().but(corrupted=None)"),
+        ("0.0", "es.regression().but(corrupted=None)"),
+        ("'propagate'", "es.regression()"),
+        ("'error'", "es.regression()"),
+        ("None", "es.regression()"),
+        ("float('nan')", "es.regression()"),
+    ],
+)
+def test_an_option_that_says_what_a_nan_counts_is_no_promise_to_report_it(default, inputs):
+    first = proposed(NAN.replace('"drop"', default), "Kept").targets[0]
+    assert first.inputs == inputs
+    assert ("says what becomes of NaN" in first.origin) == (inputs != "es.regression()")

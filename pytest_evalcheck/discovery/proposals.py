@@ -17,8 +17,9 @@ from pytest_evalcheck import adapters
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.discovery import guesses, options
 from pytest_evalcheck.discovery.candidates import Candidate
-from pytest_evalcheck.discovery.examples import Observed, observe
+from pytest_evalcheck.discovery.examples import Observed, observe, parts
 from pytest_evalcheck.discovery.schemas import Schema
+from pytest_evalcheck.discovery.words import BY_UPDATES, OF_A_WINDOW, snake_case
 from pytest_evalcheck.engine.preflight import no_value
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
 from pytest_evalcheck.expectations.failures import CheckFailure
@@ -54,6 +55,8 @@ class Proposal:
     """How construction and inputs were inferred."""
     setup: tuple[str, ...] = ()
     """Methods that are called before it is fed."""
+    not_applicable: Mapping[str, str] = field(default_factory=dict)
+    """By code: why a promise does not apply to it."""
 
 
 @dataclass(kw_only=True)
@@ -98,6 +101,8 @@ def propose(candidate: Candidate) -> Proposed:
             proposed.targets.append(_proposal(candidate, form, *inputs))
     if not proposed.targets:
         proposed.why = "; ".join(refused[:1] or problems) or "nothing was found to feed it"
+        if candidate.is_class and "raised NotImplementedError" in proposed.why:
+            proposed.why = f"abstract: {proposed.why}"
         proposed.left = {}
     return proposed
 
@@ -111,6 +116,7 @@ def _proposal(candidate: Candidate, form: _Form, source: str, origin: str) -> Pr
         inputs=source,
         origin=f"{form.origin}; {origin}",
         setup=form.observed.setup if form.observed else (),
+        not_applicable=OF_A_WINDOW if BY_UPDATES.search(snake_case(candidate.name)) else {},
     )
 
 
@@ -272,15 +278,17 @@ def _sources(
     record: Any,
 ) -> Iterator[tuple[str, str]]:
     seen: set[str] = set()
-    names = list(_names(thing)) if not candidate.is_class else _fed_parameters(record)
+    fed = _fed_parameters(record) if candidate.is_class else _parameters(thing)
+    names = [each.name for each in fed]
     calls = form.observed.calls if form.observed else []
-    shown = [(call, _shown(call)) for call in (*calls[:3], *examples)]
+    shown = [(call, _data(call, fed)) for call in (*calls[:3], *examples)]
     tuned = [
-        (source, f"inputs like those of its example: {text}")
-        for call, text in shown
-        for source in guesses.from_example(_data(call, names), form.options)
+        (f"{source}{_naming(data, names)}", f"inputs like those of its example: {_shown(call)}")
+        for call, data in shown
+        for source in guesses.from_example(data, form.options)
     ]
-    forms = [_schemas(_data(call, names)) for call in (*calls[:3], *examples)]
+    every = [[Schema.of(value) for value in data.values()] for _, data in shown]
+    forms = [each for each in every if any(schema.container != "number" for schema in each)]  # a number is no batch
     worded = [
         (source, f"inputs by its name and its parameters ({', '.join(names[:3])})")
         for source in itertools.islice(guesses.from_words(candidate.name, names, form.options), _MOST_BY_WORDS)
@@ -291,10 +299,6 @@ def _sources(
         if source not in seen:
             seen.add(source)
             yield source, origin
-
-
-def _schemas(arguments: Mapping[str, Any]) -> list[Schema]:
-    return [Schema.of(value) for value in arguments.values()]
 
 
 def _fits(source: str, forms: Sequence[Sequence[Schema]], *, loosely: bool) -> bool:
@@ -314,27 +318,36 @@ def _fits(source: str, forms: Sequence[Sequence[Schema]], *, loosely: bool) -> b
     )
 
 
-def _data(call: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """The arguments of a call that are data, without options that it was given beside them."""
+def _data(call: Mapping[str, Any], fed: Sequence[inspect.Parameter]) -> dict[str, Any]:
+    """The arguments of a call that are data: without options and defaults, one tuple of all of them as its parts."""
+    names, defaults = [each.name for each in fed], {each.name: each.default for each in fed}
+    values = list(call.values())
+    if not names and len(values) == 1 and isinstance(values[0], (tuple, list, Mapping)):
+        call = parts(values[0]) or call
     found = {}
     scalars = (bool, int, float)
     batched = any(value is not None and not isinstance(value, (*scalars, str)) for value in call.values())
     for name, value in call.items():
         option = isinstance(value, bool) or (batched and isinstance(value, scalars))
-        if value is not None and not option and (name in names[:2] or not isinstance(value, str)):
+        default = isinstance(value, scalars) and bool(found) and _equal(value, defaults.get(name))
+        if value is not None and not option and not default and (name in names[:2] or not isinstance(value, str)):
             found[name] = value
     return found
 
 
-def _fed_parameters(record: Any) -> list[str]:
+def _naming(data: Mapping[str, Any], names: Sequence[str]) -> str:
+    """How a strategy gets the names of the parts of a batch, for a metric that takes all of them as one argument."""
+    named = not names and len(data) > 1 and not any(name.isdigit() for name in data)
+    return f".named({', '.join(map(repr, data))})" if named else ""
+
+
+def _fed_parameters(record: Any) -> list[inspect.Parameter]:
     try:
-        return [
-            each.name
-            for each in inspect.signature(record.update).parameters.values()
-            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-        ]
+        parameters = inspect.signature(record.update).parameters.values()
     except (TypeError, ValueError):
         return []
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [each for each in parameters if each.kind in kinds]
 
 
 def strategy_of(source: str) -> SampleStrategy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 INFRASTRUCTURE = frozenset(
@@ -83,8 +84,26 @@ REQUIRED: dict[str, Any] = {
     "quantile": 0.5,
     "alpha": 0.5,
     "class_thresholds": [0.5, 0.5, 0.5],
+    "recall": 0.5,
+    "precision": 0.5,
+    "sensitivity": 0.5,
+    "specificity": 0.5,
+    "target_class_ids": [0, 1],
 }
 """By name: a value for a parameter of a constructor that has no default."""
+
+BY_UPDATES = re.compile(r"(^|_)(windowed|running|moving|rolling)(_|$)")
+"""Words in the name of a metric that say that its value is one of the newest updates, not of all samples."""
+
+OF_A_WINDOW = {
+    "EC201": "the window counts updates, not samples",
+    "EC202": "the window counts updates, empty ones included",
+    "EC203": "every rank has a window of its own",
+    "EC208": "the window keeps the newest updates",
+    "EC216": "what is not finite leaves the window with its update",
+    "EC221": "every rank has a window of its own",
+}
+"""By code: why a promise about all samples does not apply to a metric with such a name."""
 
 TOPICS: tuple[tuple[str, str], ...] = (
     ("binary", r"binary"),
@@ -109,3 +128,8 @@ TOPICS: tuple[tuple[str, str], ...] = (
     ),
 )
 """Kinds of inputs, with what the names of metrics of that kind hold, in the order in which they are asked."""
+
+
+def snake_case(name: str) -> str:
+    """The words of a name in small letters: ``AUROC`` and ``MeanError`` are ``auroc`` and ``mean_error``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

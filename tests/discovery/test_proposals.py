@@ -7,6 +7,7 @@ import pytest
 
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.proposals import propose
+from pytest_evalcheck.discovery.written import write
 
 MODULE = types.ModuleType("a_metric_library")
 sys.modules["a_metric_library"] = MODULE
@@ -230,3 +231,65 @@ def test_an_option_that_says_what_a_nan_counts_is_no_promise_to_report_it(defaul
     first = proposed(NAN.replace('"drop"', default), "Kept").targets[0]
     assert first.inputs == inputs
     assert ("says what becomes of NaN" in first.origin) == (inputs != "es.regression()")
+
+
+def test_an_argument_that_has_its_default_is_no_data():
+    source = MEAN.replace("update(self, preds, target)", "update(self, preds, target, weight=1.0)").replace(
+        ">>> m.update(torch", ">>> m.update(1.0, 2.0)\n    >>> m.update(torch"
+    )
+    got = proposed(source, "MeanError")
+    assert [each.inputs for each in got.targets] == ["es.regression()"] * 4
+
+
+SPREAD = '''
+class Spread:
+    """
+    .. testcode::
+
+        def share(features, labels):
+            return float((features.argmax(1) == labels).float().mean())
+
+        metric = Spread(share)
+        metric.attach(default_evaluator, "spread")
+        x = torch.tensor([[0.5, 2.5], [1.5, -2.0], [0.0, 1.0]])
+        y = torch.tensor([0, 1, 0])
+        default_evaluator.run([BATCH])
+    """
+    def __init__(self, function): self.function = function
+    def attach(self, engine, name): engine.on(self.update)
+    def reset(self): self.parts = []
+    def update(self, output):
+        if isinstance(output, dict):
+            output = output["features"], output["labels"]
+        assert output[0].ndim == 2
+        self.parts = [*getattr(self, "parts", []), output]
+    def compute(self):
+        import torch
+        return self.function(torch.cat([f for f, _ in self.parts]), torch.cat([y for _, y in self.parts]))
+'''
+
+
+@pytest.mark.parametrize(
+    ("batch", "names"), [("(x, y)", ""), ('{"features": x, "labels": y}', ".named('features', 'labels')")]
+)
+def test_the_batches_of_a_loop_that_the_example_takes_as_given(batch, names):
+    got = proposed("import torch\n" + SPREAD.replace("BATCH", batch), "Spread")
+    (only,) = got.targets
+    assert only.construction == "Spread(share_of_spread)"
+    assert only.imports[0] == "from a_metric_library import Spread"
+    assert only.imports[1].startswith("def share_of_spread(features, labels):\n    return float(")
+    assert only.inputs == f'es.multiclass(classes=2, of="logits"){names}'
+    assert "inputs like those of its example" in only.origin
+
+
+def test_a_window_of_updates_is_no_promise_about_all_samples():
+    windowed = proposed(MEAN.replace("MeanError", "WindowedMeanError"), "WindowedMeanError").targets[0]
+    assert {"EC201", "EC203", "EC208"} < set(windowed.not_applicable)
+    source = write("title", [windowed], {}, [])
+    assert "    not_applicable={\n        'EC201': 'the window counts updates, not samples',\n" in source
+    assert proposed(MEAN, "MeanError").targets[0].not_applicable == {}
+
+
+def test_a_class_whose_methods_are_not_implemented_is_abstract():
+    source = "class Base:\n    def update(self, preds, target): raise NotImplementedError\n    def compute(self): return 0.0\n"
+    assert proposed(source, "Base").why.startswith("abstract: ")

@@ -26,7 +26,7 @@ from typing import Any
 from pytest_evalcheck.discovery.words import snake_case
 
 _MOST_CALLS = 50
-_USUAL_NAMES = {"np": "numpy", "pd": "pandas"}
+_USUAL_NAMES = {"np": "numpy", "pd": "pandas", "nn": "torch.nn"}
 _MOST_GIVEN = 8
 """Names of one statement that an example does not define."""
 
@@ -117,14 +117,22 @@ class _Examples:
                 return
 
     def _import_forgotten(self, statement: ast.stmt) -> None:
-        """Modules that it uses without an import: numpy by its usual name, or what its library has imported."""
+        """Names that it uses without an import: of usual modules, of its library, and public ones of its packages."""
+        packages = self.thing.__module__.split(".")
+        homes = [".".join(packages[:end]) for end in range(len(packages) - 1, 0, -1)]
         for name in _free_names(statement):
             full = _USUAL_NAMES.get(name, name)
-            if name in _USUAL_NAMES and find_spec(full):
+            if name in self.names:
+                continue
+            if name in _USUAL_NAMES and find_spec(full.partition(".")[0]):
                 importlib.import_module(full)
-            if name not in self.names and full in sys.modules:
+            home = next((home for home in homes if name in vars(sys.modules.get(home, builtins))), None)
+            if full in sys.modules:
                 self.names[name] = sys.modules[full]
                 self._imports[name] = f"import {full}" + (f" as {name}" if full != name else "")
+            elif home is not None:
+                self.names[name] = vars(sys.modules[home])[name]
+                self._imports[name] = f"from {home} import {name}"
 
     def _fed_by_a_loop(self, batches: Sequence[dict[str, Any]]) -> None:
         """Note the batches that the example gives to a loop of another page."""

@@ -113,6 +113,7 @@ def _regression(options: Mapping[str, Any]) -> Iterator[str]:
     yield f"es.regression({', '.join(filter(None, [several, 'positive=True']))})"
     if not several:
         yield "es.regression(outputs=2)"
+        yield "es.regression(outputs=2, positive=True)"
 
 
 def _segmentation(options: Mapping[str, Any]) -> Iterator[str]:
@@ -136,7 +137,12 @@ _TOPICS: dict[str, Any] = {
     "text": _pairs("es.text_pairs()", "es.text_pairs(references=2)", "es.text_lists()", "es.tokens()", "es.answers()"),
     "retrieval": _pairs("es.retrieval()"),
     "clusters": _pairs("es.clusters()"),
-    "values": _pairs("es.values()", "es.values(weighted=True)"),
+    "values": _pairs(
+        "es.values()",
+        "es.values(weighted=True)",
+        'es.arrays((2,), dtypes=("float32",), ranges=((-4.0, 4.0),))',
+        'es.arrays((2,), dtypes=("float32",), ranges=((0.125, 4.0),))',
+    ),
     "ranking": _pairs("es.rankings()", "es.rankings(levels=4)"),
     "image": _pairs("es.image_pairs()", "es.image_pairs(height=48, width=48)"),
     "audio": _pairs("es.audio()", "es.audio(speakers=2)", "es.audio(length=8000)"),

@@ -19,7 +19,7 @@ from pytest_evalcheck.discovery import guesses, options
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.examples import Observed, observe, parts
 from pytest_evalcheck.discovery.schemas import Schema
-from pytest_evalcheck.discovery.words import BY_UPDATES, OF_A_WINDOW, snake_case
+from pytest_evalcheck.discovery.words import BY_UPDATES, OF_A_WINDOW, OF_TIME, snake_case
 from pytest_evalcheck.engine.preflight import no_value
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
 from pytest_evalcheck.expectations.failures import CheckFailure
@@ -87,6 +87,9 @@ def propose(candidate: Candidate) -> Proposed:
     """The targets of a candidate. Its code is called here: run it where it may print, hang or end the process."""
     thing = candidate.load()
     proposed = Proposed()
+    if OF_TIME.search(snake_case(candidate.name)) and not candidate.call:
+        proposed.why = "by its name it measures time, which is another one in every run"
+        return proposed
     problems: list[str] = []
     bases = list(_bases(candidate, thing, problems))
     examples = [call for base in bases if base.observed for call in base.observed.calls[:2]]
@@ -161,6 +164,8 @@ def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_F
 
 def _of_observed(candidate: Candidate, thing: Any, observed: Observed, home: str) -> _Form | None:
     if candidate.is_class:
+        if _options_of(observed.construction).get("dim"):
+            return None  # its samples lie along another dimension than those of batches
         imports = tuple(line if not line.endswith(f" import {candidate.name}") else home for line in observed.imports)
         return _form(observed.construction, imports, "constructed as in its docstring", observed)
     defaults = _defaults(thing)
@@ -277,7 +282,7 @@ def _sources(
     examples: Sequence[Mapping[str, Any]],
     record: Any,
 ) -> Iterator[tuple[str, str]]:
-    seen: set[str] = set()
+    used_up: set[str] = set()
     fed = _fed_parameters(record) if candidate.is_class else _parameters(thing)
     names = [each.name for each in fed]
     calls = form.observed.calls if form.observed else []
@@ -288,16 +293,18 @@ def _sources(
         for source in guesses.from_example(data, form.options)
     ]
     every = [[Schema.of(value) for value in data.values()] for _, data in shown]
-    forms = [each for each in every if any(schema.container != "number" for schema in each)]  # a number is no batch
+    told = [[schema.container for schema in each] for each in every]  # neither a number nor an object is a form
+    forms = [each for each, seen in zip(every, told, strict=True) if {*seen} - {"number"} and "objects" not in seen]
+    guessed = guesses.from_words(candidate.name, names, form.options)
+    fitting = (source for source in guessed if _fits(source, forms, loosely=bool(form.label)))
     worded = [
         (source, f"inputs by its name and its parameters ({', '.join(names[:3])})")
-        for source in itertools.islice(guesses.from_words(candidate.name, names, form.options), _MOST_BY_WORDS)
-        if _fits(source, forms, loosely=bool(form.label))
+        for source in itertools.islice(fitting, _MOST_BY_WORDS)
     ]
     again = [(source, "inputs of another configuration of it") for source in dict.fromkeys(used)]
     for source, origin in [*tuned[:1], *again, *tuned[1:], *worded]:
-        if source not in seen:
-            seen.add(source)
+        if source not in used_up:
+            used_up.add(source)
             yield source, origin
 
 
@@ -390,7 +397,7 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
                     return str(value).splitlines()[0][:160], part is not rows
                 if missing := no_value(value):
                     return f"its value is {missing}", part is not rows
-            return _indifference(subject), False
+            return _indifference(subject) or _of_whole_batches(subject, rows), False
     except CheckFailure as failure:
         return str(failure.about)[:160], False
     except Exception as error:
@@ -416,6 +423,21 @@ def _indifference(subject: MetricSubject) -> str:
         if any(difference(good[0], value, subject.tolerance) is not None for value in good[1:]):
             return ""
     return f"right and wrong predictions have the same value, {describe_value(values[0])}"
+
+
+def _of_whole_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
+    """That a batch is no set of samples to it: one sample itself, or refused where it is small; empty otherwise."""
+    half = len(rows) // 2
+    whole, halves = (
+        subject.value([rows[i : i + size] for i in range(0, len(rows), size)]) for size in (2 * half, half)
+    )
+    shapes = [tuple(getattr(value, "shape", ())) for value in (whole, halves)]
+    if half > 1 and [shape[:1] for shape in shapes] == [(2 * half,), (half,)]:
+        return "its value has one number for each row of a batch: a batch is taken for one sample"
+    small = [subject.value([rows[i : i + size] for i in range(0, len(rows), size)]) for size in (1, 2)]
+    if half > 2 and not isinstance(halves, Raised) and all(isinstance(value, Raised) for value in small):
+        return f"it refuses small batches: {str(small[1]).splitlines()[0]}"[:160]
+    return ""
 
 
 def _parameters(thing: Any) -> list[inspect.Parameter]:

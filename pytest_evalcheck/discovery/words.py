@@ -105,6 +105,9 @@ OF_A_WINDOW = {
 }
 """By code: why a promise about all samples does not apply to a metric with such a name."""
 
+OF_TIME = re.compile(r"(^|_)(throughput|frequency|latency|speed|timer|duration)(_|$)")
+"""Words in the name of a metric that say that it measures time, which is another one in every run."""
+
 TOPICS: tuple[tuple[str, str], ...] = (
     ("binary", r"binary"),
     ("multilabel", r"multi_?label|coverage_error|label_?ranking|hamming"),

@@ -202,3 +202,16 @@ def test_modules_that_an_example_forgot_to_import(top_k):
     ((observed,), _) = observe(top_k, ("update",))
     assert observed.construction == "an_example_library.TopK(np.int64(3))"
     assert observed.imports == ("import an_example_library", "import numpy as np")
+
+
+def test_public_names_of_the_package_of_an_example(top_k):
+    inner = types.ModuleType("an_example_library.inner")
+    sys.modules["an_example_library.inner"] = inner
+    exec(
+        "class Weighted:\n    def __init__(self, other): pass\n    def update(self, preds, target): pass\n", vars(inner)
+    )
+    inner.Weighted.__doc__ = ">>> m = Weighted(TopK(2))\n>>> m.update([1], [1])\n"
+    inner.Weighted.__module__ = "an_example_library.inner"
+    ((observed,), _) = observe(inner.Weighted, ("update",))
+    assert observed.construction == "Weighted(TopK(2))"
+    assert observed.imports[1] == "from an_example_library import TopK"

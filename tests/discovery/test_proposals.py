@@ -293,3 +293,51 @@ def test_a_window_of_updates_is_no_promise_about_all_samples():
 def test_a_class_whose_methods_are_not_implemented_is_abstract():
     source = "class Base:\n    def update(self, preds, target): raise NotImplementedError\n    def compute(self): return 0.0\n"
     assert proposed(source, "Base").why.startswith("abstract: ")
+
+
+def test_samples_along_another_dimension_are_no_batch():
+    source = (
+        "import torch\nclass Cat:\n    '''\n    >>> m = Cat(dim=1)\n    >>> m.update(torch.ones(2, 2))\n    '''\n"
+        "    def __init__(self, dim=0): self.dim, self.parts = dim, []\n"
+        "    def update(self, values): self.parts.append(values.clone())\n"
+        "    def compute(self): return torch.cat(self.parts, dim=self.dim)\n    def reset(self): self.parts = []\n"
+    )
+    assert [each.construction for each in proposed(source, "Cat").targets] == ["Cat()"]
+
+
+def test_objects_of_an_example_do_not_exclude_words():
+    source = '''
+class Bleu:
+    """
+    >>> m = Bleu()
+    >>> m.update(["a b"], [[[1, "b"]]])
+    """
+    def __init__(self): self.hits = []
+    def update(self, preds, target): self.hits += [p == t for p, t in zip(preds, target, strict=True)]
+    def compute(self): return sum(self.hits) / len(self.hits)
+    def reset(self): self.hits = []
+'''
+    assert proposed(source, "Bleu").targets[0].inputs == "es.text_pairs()"
+
+
+def test_a_batch_that_is_one_sample_gets_vectors():
+    source = """
+class Average:
+    def __init__(self): self.total, self.count = 0.0, 0
+    def update(self, values):
+        self.total = self.total + (values.sum(0) if values.ndim > 1 else values)
+        self.count += len(values) if values.ndim > 1 else 1
+    def compute(self): return self.total / self.count
+    def reset(self): self.total, self.count = 0.0, 0
+"""
+    assert proposed(source, "Average").targets[0].inputs.startswith("es.arrays((2,), ")
+
+
+def test_a_metric_that_refuses_small_batches_says_so():
+    source = MEAN.replace("def update(self, preds, target):", "def update(self, preds, target):\n        preds[3]")
+    assert "it refuses small batches: " in proposed(source, "MeanError").why
+
+
+def test_time_is_no_metric_of_predictions():
+    why = "by its name it measures time, which is another one in every run"
+    assert proposed(MEAN.replace("MeanError", "Throughput"), "Throughput").why == why

@@ -331,7 +331,7 @@ def _data(call: Mapping[str, Any], fed: Sequence[inspect.Parameter]) -> dict[str
     values = list(call.values())
     if not names and len(values) == 1 and isinstance(values[0], (tuple, list, Mapping)):
         call = parts(values[0]) or call
-    found = {}
+    found: dict[str, Any] = {}
     scalars = (bool, int, float)
     batched = any(value is not None and not isinstance(value, (*scalars, str)) for value in call.values())
     for name, value in call.items():

@@ -36,6 +36,7 @@ CASES: tuple[tuple[str, str, str, str], ...] = (
         "ignite.metrics:MaximumMeanDiscrepancy()",
         "es.regression(outputs=3).but(min_samples=2)",
     ),
+    ("pytorch-ignite-loss-of-an-empty-batch", "EC202", "ignite.metrics:Loss(torch.nn.NLLLoss())", _MULTICLASS),
     ("keras-copies-lose-their-state", "EC209", "keras.metrics:MeanSquaredError()", "es.regression().swapped()"),
     ("keras-nan-is-a-prediction", "EC216", "keras.metrics:AUC()", "es.binary().swapped()"),
     ("keras-result-is-the-variable", "EC219", "keras.metrics:TruePositives()", 'es.binary(of="labels").swapped()'),
@@ -49,12 +50,13 @@ CASES: tuple[tuple[str, str, str, str], ...] = (
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library that is imported
 @pytest.mark.parametrize(("fault", "code", "made", "inputs"), CASES, ids=[case[0] for case in CASES])
 def test_a_fault_of_a_library_is_known(fault: str, code: str, made: str, inputs: str) -> None:
+    torch = pytest.importorskip("torch")
     module, _, construction = made.partition(":")
     names = vars(pytest.importorskip(module.partition(".")[0]) and importlib.import_module(module))
 
     @ec.metric(inputs=eval(inputs, {"es": es}))
     def metric(device: str) -> Any:
-        return eval(construction, dict(names))
+        return eval(construction, {**names, "torch": torch})
 
     (cell,) = ec.run(metric, select=code, effort="normal").cells
     assert (cell.upstream, cell.outcome) == (fault, "known"), cell.signature

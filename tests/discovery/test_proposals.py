@@ -341,3 +341,21 @@ def test_a_metric_that_refuses_small_batches_says_so():
 def test_time_is_no_metric_of_predictions():
     why = "by its name it measures time, which is another one in every run"
     assert proposed(MEAN.replace("MeanError", "Throughput"), "Throughput").why == why
+
+
+def test_texts_that_are_too_short_give_way_to_those_of_the_example():
+    source = '''
+class Grams:
+    """
+    >>> m = Grams()
+    >>> m.update(["a b c d", "a b d e"], ["a b c d", "a c d e"])
+    """
+    def __init__(self): self.hits, self.count = 0, 0
+    def update(self, preds, target):
+        if all(len(text.split()) < 4 for text in preds):
+            raise ValueError("too short")
+        self.hits, self.count = self.hits + sum(map(str.__eq__, preds, target)), self.count + len(preds)
+    def compute(self): return self.hits / self.count
+    def reset(self): self.hits, self.count = 0, 0
+'''
+    assert proposed(source, "Grams").targets[0].inputs.startswith("es.rows(['a b c d', ")

@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import ast
 import builtins
+import copy
 import doctest
+import importlib
 import inspect
+import itertools
 import re
 import sys
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from types import FrameType
 from typing import Any
 
+from pytest_evalcheck.discovery.words import snake_case
+
 _MOST_CALLS = 50
+_USUAL_NAMES = {"np": "numpy", "pd": "pandas", "nn": "torch.nn"}
+_MOST_GIVEN = 8
+"""Names of one statement that an example does not define."""
 
 
 @dataclass(kw_only=True)
@@ -30,6 +39,8 @@ class Observed:
     """As source, such as ``Accuracy(task="binary")``; for a function its name, or a `functools.partial` of it."""
     imports: tuple[str, ...] = ()
     """The lines that the construction needs."""
+    setup: tuple[str, ...] = ()
+    """Methods that are called without arguments before it is fed, such as ``increment`` of a tracker of epochs."""
     calls: list[dict[str, Any]] = field(default_factory=list)
     """By parameter: the arguments of each call that feeds the object."""
 
@@ -42,8 +53,10 @@ def source_blocks(docstring: str) -> list[str]:
         examples = []
     if examples:
         return [example.source for example in examples]
-    blocks = re.findall(r"^\.\. testcode::.*\n((?:[ \t]+:.*\n)*)((?:[ \t]+.*\n|[ \t]*\n)+)", docstring + "\n", re.M)
-    return [textwrap.dedent(body) for _, body in blocks]
+    blocks = re.findall(
+        r"^([ \t]*)\.\. testcode::.*\n((?:\1[ \t]+:.*\n)*)((?:\1[ \t]+\S.*\n|[ \t]*\n)+)", docstring + "\n", re.M
+    )
+    return [textwrap.dedent(body) for *_, body in blocks]
 
 
 def observe(thing: Any, methods: Sequence[str]) -> tuple[list[Observed], str]:
@@ -69,6 +82,7 @@ class _Examples:
         self.found: list[Observed] = []
         self._assigned: dict[str, ast.expr] = {}
         self._imports: dict[str, str] = {}
+        self._functions: dict[str, ast.FunctionDef] = {}
 
     def run(self, blocks: Sequence[str]) -> str:
         """Run the statements; the error of the first that raises one."""
@@ -78,6 +92,7 @@ class _Examples:
             except SyntaxError as error:
                 return f"its example has a syntax error: {error.msg}"
             for statement in tree.body:
+                self._import_forgotten(statement)
                 try:
                     self._run(statement)
                 except KeyboardInterrupt:
@@ -91,7 +106,36 @@ class _Examples:
 
     def _run(self, statement: ast.stmt) -> None:
         code = compile(ast.Module([statement], []), "<example>", "exec")
-        exec(code, self.names)
+        for _ in range(_MOST_GIVEN):
+            try:
+                exec(code, self.names)
+            except NameError as error:
+                if not error.name or error.name in self.names:
+                    raise
+                self.names[error.name] = _Given(self._fed_by_a_loop)
+            else:
+                return
+
+    def _import_forgotten(self, statement: ast.stmt) -> None:
+        """Names that it uses without an import: of usual modules, of its library, and public ones of its packages."""
+        packages = self.thing.__module__.split(".")
+        homes = [".".join(packages[:end]) for end in range(len(packages) - 1, 0, -1)]
+        for name in _free_names(statement):
+            full = _USUAL_NAMES.get(name, name)
+            if name in self.names:
+                continue
+            if name in _USUAL_NAMES and find_spec(full.partition(".")[0]):
+                importlib.import_module(full)
+            home = next((home for home in homes if name in vars(sys.modules.get(home, builtins))), None)
+            if full in sys.modules:
+                self.names[name] = sys.modules[full]
+                self._imports[name] = f"import {full}" + (f" as {name}" if full != name else "")
+            elif home is not None:
+                self.names[name] = vars(sys.modules[home])[name]
+                self._imports[name] = f"from {home} import {name}"
+
+    def _fed_by_a_loop(self, batches: Sequence[dict[str, Any]]) -> None:
+        """Note the batches that the example gives to a loop of another page."""
 
     def _note(self, statement: ast.stmt) -> None:
         if isinstance(statement, (ast.Import, ast.ImportFrom)):
@@ -106,19 +150,29 @@ class _Examples:
             target = statement.targets[0]
             if isinstance(target, ast.Name):
                 self._assigned[target.id] = statement.value
+        if isinstance(statement, ast.FunctionDef) and not statement.decorator_list:
+            self._functions[statement.name] = statement
 
     def written(self, expression: ast.expr) -> tuple[str, tuple[str, ...]] | None:
         """An expression without the names of the example, and the imports that it needs; None where one is left."""
         whole = _Inlined(self._assigned).visit(ast.parse(ast.unparse(expression), mode="eval").body)
-        imports: dict[str, None] = {}
-        for node in ast.walk(whole):
-            if not isinstance(node, ast.Name) or node.id in vars(builtins):
-                continue
-            line = self._imports.get(node.id) or self._import_of(node.id)
-            if line is None:
-                return None
-            imports[line] = None
-        return ast.unparse(whole), tuple(imports)
+        lines: dict[str, None] = {}
+        functions: dict[str, str] = {}
+        left = [whole]
+        while left:
+            for name in _free_names(left.pop()):
+                if name in self._functions:
+                    if name not in functions:
+                        functions[name] = f"{name}_of_{snake_case(self.thing.__name__)}"
+                        left.append(self._functions[name])
+                    continue
+                line = self._imports.get(name) or self._import_of(name)
+                if line is None:
+                    return None
+                lines[line] = None
+        renamed = _Renamed(functions)
+        sources = (renamed.of(self._functions[name]) for name in functions)
+        return renamed.of(whole), (*lines, *sources)
 
     def _import_of(self, name: str) -> str | None:
         module = sys.modules[self.thing.__module__]
@@ -144,6 +198,66 @@ class _Inlined(ast.NodeTransformer):
         return _Inlined(self._assigned, self._depth - 1).visit(copied)  # type: ignore[no-any-return]
 
 
+def _free_names(tree: ast.AST) -> list[str]:
+    """The names that a tree takes from outside, without those of Python."""
+    nodes = list(ast.walk(tree))
+    bound = {node.arg for node in nodes if isinstance(node, ast.arg)}
+    bound |= {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    used = [node.id for node in nodes if isinstance(node, ast.Name) and node.id not in bound]
+    return [name for name in dict.fromkeys(used) if name not in vars(builtins)]
+
+
+class _Renamed(ast.NodeTransformer):
+    """Functions get other names: those of two examples may be called the same."""
+
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self._names = names
+
+    def of(self, tree: ast.AST) -> str:
+        return ast.unparse(self.visit(copy.deepcopy(tree)))
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        return ast.Name(self._names.get(node.id, node.id), node.ctx)
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.name = self._names.get(node.name, node.name)
+        return self.generic_visit(node)
+
+
+class _Given:
+    """What an example uses without making it, such as a loop of another page: it notes the batches that it is given.
+
+    Any attribute, call or item of it is the object itself.
+    """
+
+    def __init__(self, note: Callable[[Sequence[dict[str, Any]]], None]) -> None:
+        self._note = note
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __getitem__(self, key: Any) -> Any:
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(())
+
+    def __call__(self, *args: Any, **_: Any) -> Any:
+        for batches in args:
+            if isinstance(batches, (list, tuple, zip)):
+                self._note([call for call in map(parts, itertools.islice(batches, _MOST_CALLS)) if call])
+        return self
+
+
+def parts(batch: Any) -> dict[str, Any]:
+    """The parts of a batch, by their position or their name; empty where it has no parts."""
+    if isinstance(batch, (list, tuple)) and len(batch) > 1 and all(hasattr(part, "__len__") for part in batch):
+        return {str(i): part for i, part in enumerate(batch)}
+    return dict(batch) if isinstance(batch, Mapping) and all(isinstance(name, str) for name in batch) else {}
+
+
 class _ClassExamples(_Examples):
     def __init__(self, thing: type, methods: Sequence[str]) -> None:
         super().__init__(thing)
@@ -151,18 +265,25 @@ class _ClassExamples(_Examples):
         self._made: dict[int, Observed] = {}
         self._alive: list[Any] = []
         self._pending: list[tuple[int, str, dict[str, Any]]] = []
+        self._fed: set[int] = set()
 
     def _run(self, statement: ast.stmt) -> None:
         constructions = [
             node for node in ast.walk(statement) if isinstance(node, ast.Call) and self._value(node.func) is self.thing
         ]
         before = {id(value) for value in self.names.values()}
+        self._note_setup(statement)
         try:
             with _profiled(self._watch):
                 super()._run(statement)
         finally:
             made = [value for value in self.names.values() if id(value) not in before]
             self._assign(constructions, made)
+
+    def _fed_by_a_loop(self, batches: Sequence[dict[str, Any]]) -> None:
+        named = {id(value) for value in self.names.values()}
+        for owner in named & self._made.keys():
+            self._made[owner].calls += batches
 
     def _assign(self, constructions: Sequence[ast.Call], made: Sequence[Any]) -> None:
         for call in constructions:
@@ -185,6 +306,23 @@ class _ClassExamples(_Examples):
             observed.calls = named or observed.calls
         self._pending.clear()
         self._made.pop(0, None)
+
+    def _note_setup(self, statement: ast.stmt) -> None:
+        """Statements such as ``tracker.increment()`` that come before the object is fed."""
+        found = [each.value for each in ast.walk(statement) if isinstance(each, ast.Expr)]
+        for node in sorted(found, key=lambda each: (each.lineno, each.col_offset)):
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            called = node.func
+            if not isinstance(called.value, ast.Name):
+                continue
+            observed = self._made.get(id(self.names.get(called.value.id)))
+            if observed is None or observed.calls or id(observed) in self._fed:
+                continue
+            if called.attr in self._methods or node.args or node.keywords:
+                self._fed.add(id(observed))
+            elif called.attr not in ("reset", "compute", *observed.setup):
+                observed.setup = (*observed.setup, called.attr)
 
     def _is_fed(self, value: Any) -> bool:
         return any(callable(inspect.getattr_static(value, name, None)) for name in self._methods)

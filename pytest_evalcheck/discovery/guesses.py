@@ -22,6 +22,9 @@ _MOST_NUMBERS = 200
 def from_example(arguments: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[str]:
     """Strategies of the form of these arguments, by parameter; ``options`` are those of the constructor."""
     schemas = {name: Schema.of(value) for name, value in arguments.items() if value is not None}
+    if any(each.fields for each in schemas.values()):
+        yield from _of_fields(arguments, list(schemas.values()))
+        return
     names = list(schemas)
     swapped = len(names) > 1 and (role(names[0]), role(names[1])) == ("targets", "predictions")
     pair = [schemas[name] for name in names[:2]]
@@ -110,6 +113,7 @@ def _regression(options: Mapping[str, Any]) -> Iterator[str]:
     yield f"es.regression({', '.join(filter(None, [several, 'positive=True']))})"
     if not several:
         yield "es.regression(outputs=2)"
+        yield "es.regression(outputs=2, positive=True)"
 
 
 def _segmentation(options: Mapping[str, Any]) -> Iterator[str]:
@@ -130,10 +134,15 @@ _TOPICS: dict[str, Any] = {
     "classification": _classification,
     "regression": _regression,
     "segmentation": _segmentation,
-    "text": _pairs("es.text_pairs()", "es.text_pairs(references=2)", "es.text_lists()", "es.tokens()"),
+    "text": _pairs("es.text_pairs()", "es.text_pairs(references=2)", "es.text_lists()", "es.tokens()", "es.answers()"),
     "retrieval": _pairs("es.retrieval()"),
     "clusters": _pairs("es.clusters()"),
-    "values": _pairs("es.values()", "es.values(weighted=True)"),
+    "values": _pairs(
+        "es.values()",
+        "es.values(weighted=True)",
+        'es.arrays((2,), dtypes=("float32",), ranges=((-4.0, 4.0),))',
+        'es.arrays((2,), dtypes=("float32",), ranges=((0.125, 4.0),))',
+    ),
     "ranking": _pairs("es.rankings()", "es.rankings(levels=4)"),
     "image": _pairs("es.image_pairs()", "es.image_pairs(height=48, width=48)"),
     "audio": _pairs("es.audio()", "es.audio(speakers=2)", "es.audio(length=8000)"),
@@ -225,6 +234,25 @@ def _of_texts(truth: Schema) -> Iterator[str]:
         yield f"es.text_pairs(references={truth.width or 2})"
 
 
+def _of_fields(arguments: Mapping[str, Any], schemas: Sequence[Schema]) -> Iterator[str]:
+    """Dicts of arguments: two of the same names are tasks; other ones are taken apart."""
+    given = [value for value in arguments.values() if value is not None]
+    if len(schemas) == 2 and schemas[0].fields and {*dict(schemas[0].fields)} == {*dict(schemas[1].fields)}:
+        both = [(name, {"preds": given[0][name], "target": given[1][name]}) for name, _ in schemas[0].fields]
+        found = [(name, next(from_example(pair, {}), "")) for name, pair in both]
+        if all(source for _, source in found):
+            yield f"es.tasks({{{', '.join(f'{name!r}: {source}' for name, source in found)}}})"
+        return
+    leaves: list[Schema] = []
+    layout = []
+    for schema in schemas:
+        inside = [(name, len(leaves) + i) for i, (name, _) in enumerate(schema.fields)]
+        layout.append(repr(dict(inside)) if inside else str(len(leaves)))
+        leaves += [each for _, each in schema.fields] if inside else [schema]
+    for source in _like_it(leaves):
+        yield f"{source}.packed({', '.join(layout)})"
+
+
 def _is_whole(schema: Schema) -> bool:
     return (
         schema.low == round(schema.low)
@@ -261,7 +289,7 @@ def _container(pair: Sequence[Schema]) -> str:
 def _like_it(schemas: Sequence[Schema]) -> Iterator[str]:
     """The rows of the example themselves, or arrays of its shapes."""
     lengths = {each.rows for each in schemas}
-    if len(lengths) != 1 or any(each.container in ("objects", "number") for each in schemas):
+    if len(lengths) != 1 or any(each.container in ("objects", "fields", "number") for each in schemas):
         return
     numbers = [each for each in schemas if each.numbers]
     first = schemas[0]

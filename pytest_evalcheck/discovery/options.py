@@ -9,7 +9,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pytest_evalcheck.discovery.words import ABOUT_INPUTS, INFRASTRUCTURE, OPTIONS, REQUIRED
+from pytest_evalcheck.discovery.words import ABOUT_INPUTS, INFRASTRUCTURE, OPTIONS, REQUIRED, SHOWING_NAN
 
 
 class MissingArgument(Exception):
@@ -55,6 +55,17 @@ def varied(parameters: Sequence[inspect.Parameter], annotations: Mapping[str, An
         if others:
             found[each.name] = (each.default, *dict.fromkeys(others))
     return found
+
+
+def about_nan(given: Mapping[str, Any]) -> str:
+    """The option that says that a NaN is replaced or left out, such as ``nan_strategy="drop"``; empty for none."""
+    return next((name for name, value in given.items() if "nan" in name.split("_") and _hides_nan(value)), "")
+
+
+def _hides_nan(value: Any) -> bool:
+    if isinstance(value, bool) or value is None:
+        return bool(value)
+    return value == value and value not in SHOWING_NAN
 
 
 def covering(options: Mapping[str, Sequence[Any]], most: int) -> tuple[list[dict[str, Any]], int]:

@@ -17,8 +17,9 @@ from pytest_evalcheck import adapters
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.discovery import guesses, options
 from pytest_evalcheck.discovery.candidates import Candidate
-from pytest_evalcheck.discovery.examples import Observed, observe
+from pytest_evalcheck.discovery.examples import Observed, observe, parts
 from pytest_evalcheck.discovery.schemas import Schema
+from pytest_evalcheck.discovery.words import BY_UPDATES, OF_A_WINDOW, OF_TIME, snake_case
 from pytest_evalcheck.engine.preflight import no_value
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
 from pytest_evalcheck.expectations.failures import CheckFailure
@@ -35,8 +36,8 @@ _MOST_TARGETS = 8
 """Of one candidate."""
 _MOST_BY_WORDS = 24
 """Strategies that are tried by the words of a name alone."""
-_PLAIN = 4
-_LEAST = 3
+_LEAST = (1, 2, 3, 4, 6, 8)
+"""So few samples have a value, where one alone has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,10 @@ class Proposal:
     """The strategy, as source: ``es.binary()``."""
     origin: str
     """How construction and inputs were inferred."""
+    setup: tuple[str, ...] = ()
+    """Methods that are called before it is fed."""
+    not_applicable: Mapping[str, str] = field(default_factory=dict)
+    """By code: why a promise does not apply to it."""
 
 
 @dataclass(kw_only=True)
@@ -82,6 +87,9 @@ def propose(candidate: Candidate) -> Proposed:
     """The targets of a candidate. Its code is called here: run it where it may print, hang or end the process."""
     thing = candidate.load()
     proposed = Proposed()
+    if OF_TIME.search(snake_case(candidate.name)) and not candidate.call:
+        proposed.why = "by its name it measures time, which is another one in every run"
+        return proposed
     problems: list[str] = []
     bases = list(_bases(candidate, thing, problems))
     examples = [call for base in bases if base.observed for call in base.observed.calls[:2]]
@@ -96,6 +104,8 @@ def propose(candidate: Candidate) -> Proposed:
             proposed.targets.append(_proposal(candidate, form, *inputs))
     if not proposed.targets:
         proposed.why = "; ".join(refused[:1] or problems) or "nothing was found to feed it"
+        if candidate.is_class and "raised NotImplementedError" in proposed.why:
+            proposed.why = f"abstract: {proposed.why}"
         proposed.left = {}
     return proposed
 
@@ -108,6 +118,8 @@ def _proposal(candidate: Candidate, form: _Form, source: str, origin: str) -> Pr
         imports=form.imports,
         inputs=source,
         origin=f"{form.origin}; {origin}",
+        setup=form.observed.setup if form.observed else (),
+        not_applicable=OF_A_WINDOW if BY_UPDATES.search(snake_case(candidate.name)) else {},
     )
 
 
@@ -152,9 +164,11 @@ def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_F
 
 def _of_observed(candidate: Candidate, thing: Any, observed: Observed, home: str) -> _Form | None:
     if candidate.is_class:
+        if _options_of(observed.construction).get("dim"):
+            return None  # its samples lie along another dimension than those of batches
         imports = tuple(line if not line.endswith(f" import {candidate.name}") else home for line in observed.imports)
         return _form(observed.construction, imports, "constructed as in its docstring", observed)
-    defaults = {each.name: each.default for each in _parameters(thing)}
+    defaults = _defaults(thing)
     data = list(observed.calls[0])[:2]
     changed = {
         name: value
@@ -178,7 +192,10 @@ def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Ob
     def make() -> Any:
         if not names:
             exec("\n".join(imports), names)
-        return eval(construction, names)
+        made = eval(construction, names)
+        for method in observed.setup if observed else ():
+            getattr(made, method)()
+        return made
 
     return _Form(
         construction=construction,
@@ -188,6 +205,12 @@ def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Ob
         observed=observed,
         origin=origin,
     )
+
+
+def _positional(form: _Form) -> int:
+    """How many arguments its call has by position."""
+    node = ast.parse(form.construction, mode="eval").body
+    return len(node.args) if isinstance(node, ast.Call) else 0
 
 
 def _options_of(construction: str) -> dict[str, Any]:
@@ -205,7 +228,7 @@ def _configurations(candidate: Candidate, thing: Any, base: _Form, proposed: Pro
     yield base
     if candidate.call:
         return
-    parameters = [each for each in _parameters(thing) if each.name not in base.options]
+    parameters = [each for each in _parameters(thing)[_positional(base) :] if each.name not in base.options]
     changeable = options.varied(parameters, _annotations(thing))
     if not candidate.is_class:  # the first two parameters are the data
         changeable = {name: values for name, values in changeable.items() if name in list(_names(thing))[2:]}
@@ -237,10 +260,18 @@ def _inputs(
     for source, origin in _sources(candidate, thing, form, used, examples, record):
         refusal, corrected = _control(source, form.make)
         if not refusal:
-            return (corrected, origin), ""
+            return _without_nan(corrected, origin, {**_defaults(thing), **form.options}), ""
         tried += 1
         why = why or refusal
     return None, f"none of {tried} strategies is accepted: {why}" if tried else "no strategy fits its arguments"
+
+
+def _without_nan(source: str, origin: str, given: Mapping[str, Any]) -> tuple[str, str]:
+    """Inputs without corrupted samples where an option says what a NaN counts: that one leaves no trace is meant."""
+    option = options.about_nan(given)
+    if not option or strategy_of(source).corrupted is None:
+        return source, origin
+    return f"{source}.but(corrupted=None)", f"{origin}; {option}={given[option]!r} says what becomes of NaN"
 
 
 def _sources(
@@ -251,30 +282,30 @@ def _sources(
     examples: Sequence[Mapping[str, Any]],
     record: Any,
 ) -> Iterator[tuple[str, str]]:
-    seen: set[str] = set()
-    names = list(_names(thing)) if not candidate.is_class else _fed_parameters(record)
+    used_up: set[str] = set()
+    fed = _fed_parameters(record) if candidate.is_class else _parameters(thing)
+    names = [each.name for each in fed]
     calls = form.observed.calls if form.observed else []
-    shown = [(call, _shown(call)) for call in (*calls[:3], *examples)]
+    shown = [(call, _data(call, fed)) for call in (*calls[:3], *examples)]
     tuned = [
-        (source, f"inputs like those of its example: {text}")
-        for call, text in shown
-        for source in guesses.from_example(_data(call, names), form.options)
+        (f"{source}{_naming(data, names)}", f"inputs like those of its example: {_shown(call)}")
+        for call, data in shown
+        for source in guesses.from_example(data, form.options)
     ]
-    forms = [_schemas(_data(call, names)) for call in (*calls[:3], *examples)]
+    every = [[Schema.of(value) for value in data.values()] for _, data in shown]
+    told = [[schema.container for schema in each] for each in every]  # neither a number nor an object is a form
+    forms = [each for each, seen in zip(every, told, strict=True) if {*seen} - {"number"} and "objects" not in seen]
+    guessed = guesses.from_words(candidate.name, names, form.options)
+    fitting = (source for source in guessed if _fits(source, forms, loosely=bool(form.label)))
     worded = [
         (source, f"inputs by its name and its parameters ({', '.join(names[:3])})")
-        for source in itertools.islice(guesses.from_words(candidate.name, names, form.options), _MOST_BY_WORDS)
-        if _fits(source, forms, loosely=bool(form.label))
+        for source in itertools.islice(fitting, _MOST_BY_WORDS)
     ]
     again = [(source, "inputs of another configuration of it") for source in dict.fromkeys(used)]
     for source, origin in [*tuned[:1], *again, *tuned[1:], *worded]:
-        if source not in seen:
-            seen.add(source)
+        if source not in used_up:
+            used_up.add(source)
             yield source, origin
-
-
-def _schemas(arguments: Mapping[str, Any]) -> list[Schema]:
-    return [Schema.of(value) for value in arguments.values()]
 
 
 def _fits(source: str, forms: Sequence[Sequence[Schema]], *, loosely: bool) -> bool:
@@ -294,27 +325,36 @@ def _fits(source: str, forms: Sequence[Sequence[Schema]], *, loosely: bool) -> b
     )
 
 
-def _data(call: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """The arguments of a call that are data, without options that it was given beside them."""
-    found = {}
+def _data(call: Mapping[str, Any], fed: Sequence[inspect.Parameter]) -> dict[str, Any]:
+    """The arguments of a call that are data: without options and defaults, one tuple of all of them as its parts."""
+    names, defaults = [each.name for each in fed], {each.name: each.default for each in fed}
+    values = list(call.values())
+    if not names and len(values) == 1 and isinstance(values[0], (tuple, list, Mapping)):
+        call = parts(values[0]) or call
+    found: dict[str, Any] = {}
     scalars = (bool, int, float)
     batched = any(value is not None and not isinstance(value, (*scalars, str)) for value in call.values())
     for name, value in call.items():
         option = isinstance(value, bool) or (batched and isinstance(value, scalars))
-        if value is not None and not option and (name in names[:2] or not isinstance(value, str)):
+        default = isinstance(value, scalars) and bool(found) and _equal(value, defaults.get(name))
+        if value is not None and not option and not default and (name in names[:2] or not isinstance(value, str)):
             found[name] = value
     return found
 
 
-def _fed_parameters(record: Any) -> list[str]:
+def _naming(data: Mapping[str, Any], names: Sequence[str]) -> str:
+    """How a strategy gets the names of the parts of a batch, for a metric that takes all of them as one argument."""
+    named = not names and len(data) > 1 and not any(name.isdigit() for name in data)
+    return f".named({', '.join(map(repr, data))})" if named else ""
+
+
+def _fed_parameters(record: Any) -> list[inspect.Parameter]:
     try:
-        return [
-            each.name
-            for each in inspect.signature(record.update).parameters.values()
-            if each.kind in (each.POSITIONAL_ONLY, each.POSITIONAL_OR_KEYWORD)
-        ]
+        parameters = inspect.signature(record.update).parameters.values()
     except (TypeError, ValueError):
         return []
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+    return [each for each in parameters if each.kind in kinds]
 
 
 def strategy_of(source: str) -> SampleStrategy:
@@ -333,52 +373,73 @@ def _control(source: str, make: Callable[[], Any]) -> tuple[str, str]:
         inputs = strategy_of(source)
     except Exception as error:
         return f"{source}: {_first_line(error)}", source
-    for least in range(1, _LEAST + 1):
-        corrected = source if least == inputs.min_samples or least == 1 else f"{source}.but(min_samples={least})"
-        refusal = _refusal(strategy_of(corrected), make, least)
+    for least in _LEAST:
+        corrected = source if least <= inputs.min_samples else f"{source}.but(min_samples={least})"
+        refusal, of_few = _refusal(strategy_of(corrected), make)
         if not refusal:
             return "", corrected
+        if not of_few:
+            break
     return f"{source}: {refusal}", source
 
 
-def _refusal(inputs: SampleStrategy, make: Callable[[], Any], least: int) -> str:
+def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool]:
+    """Why the control is not passed, empty where it is; and whether more samples may help."""
     subject = MetricSubject(
         build=lambda: adapters.record("metric", make()), inputs=inputs, tolerance=Tolerance(), device="cpu"
     )
     try:
         with isolated_process():
-            rows = inputs.fixed(max(_PLAIN, inputs.min_samples))
-            for part in (rows, rows[: max(least, inputs.min_samples)]):
+            rows = inputs.fixed(max(_LEAST[-1], inputs.min_samples))
+            for part in (rows, rows[: inputs.min_samples]):
                 value = subject.plain_result(part)
                 if isinstance(value, Raised):
-                    return str(value).splitlines()[0][:160]
+                    return str(value).splitlines()[0][:160], part is not rows
                 if missing := no_value(value):
-                    return f"its value is {missing}"
-            return _indifference(subject)
+                    return f"its value is {missing}", part is not rows
+            return _indifference(subject) or _of_whole_batches(subject, rows), False
     except CheckFailure as failure:
-        return str(failure.about)[:160]
+        return str(failure.about)[:160], False
     except Exception as error:
-        return _first_line(error)
+        return _first_line(error), False
 
 
 def _indifference(subject: MetricSubject) -> str:
     """That right and wrong predictions have the same value; empty where they differ."""
     inputs = subject.inputs
     if inputs.wrong is not None and inputs.contrast:
-        right = subject.value([list(inputs.contrast)])
-        wrong = subject.value([[inputs.wrong(row) for row in inputs.contrast]])
+        rows = list(inputs.contrast) * math.ceil(inputs.min_samples / len(inputs.contrast))
+        right = subject.value([rows])
+        wrong = subject.value([[inputs.wrong(row) for row in rows]])
         values = [right, wrong]
         refused = isinstance(right, Raised) and isinstance(wrong, Raised)
         if not refused and difference(right, wrong, subject.tolerance) is not None:
             return ""
     else:
-        many = inputs.fixed(3 * _PLAIN)
-        parts = [many[i : i + size] for size in (_PLAIN, 2, 1) for i in range(0, 2 * _PLAIN, size)]
+        many = inputs.fixed(3 * max(4, inputs.min_samples))
+        parts = [many[i : i + size] for size in (len(many) // 3, 2, 1) for i in range(0, 2 * len(many) // 3, size)]
         values = [subject.value([part]) for part in parts if len(part) >= inputs.min_samples]
         good = [value for value in values if not isinstance(value, Raised)]
         if any(difference(good[0], value, subject.tolerance) is not None for value in good[1:]):
             return ""
     return f"right and wrong predictions have the same value, {describe_value(values[0])}"
+
+
+def _of_whole_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
+    """That a batch is no set of samples to it: one sample itself, or refused where it is small; empty otherwise."""
+    half = len(rows) // 2
+    whole, halves = (
+        subject.value([rows[i : i + size] for i in range(0, len(rows), size)]) for size in (2 * half, half)
+    )
+    shapes = [tuple(getattr(value, "shape", ())) for value in (whole, halves)]
+    if half > 1 and [shape[:1] for shape in shapes] == [(2 * half,), (half,)]:
+        return "its value has one number for each row of a batch: a batch is taken for one sample"
+    # Too few samples have no value in one batch, but in several; a fault of the second batch is none of the first.
+    plans = [[rows[i : i + size] for i in range(0, stop, size)] for size in (1, 2) for stop in (size, len(rows))]
+    small = [subject.value(plan) for plan in plans]
+    if not isinstance(whole, Raised) and all(isinstance(value, Raised) for value in small):
+        return f"it refuses small batches: {str(small[-1]).splitlines()[0]}"[:160]
+    return ""
 
 
 def _parameters(thing: Any) -> list[inspect.Parameter]:
@@ -394,6 +455,10 @@ def _parameters(thing: Any) -> list[inspect.Parameter]:
     except (TypeError, ValueError):
         return []
     return found[1:] if isinstance(target, types.FunctionType) and inspect.isclass(thing) else found
+
+
+def _defaults(thing: Any) -> dict[str, Any]:
+    return {each.name: each.default for each in _parameters(thing) if each.default is not each.empty}
 
 
 def _names(thing: Any) -> Iterator[str]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Container = Literal["tensor", "array", "list", "number", "texts", "text lists", "objects"]
+Container = Literal["tensor", "array", "list", "number", "texts", "text lists", "fields", "objects"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,8 @@ class Schema:
     """Whether the numbers along the second dimension sum to 1."""
     values: Any = None
     """The rows as nested lists."""
+    fields: tuple[tuple[str, Schema], ...] = ()
+    """Of a dict of arguments: each by its name."""
     width: int = 0
     """Of lists of texts: the texts per row, or 0 where the rows differ."""
 
@@ -47,6 +50,9 @@ class Schema:
 
     def like(self, other: Schema, *, loosely: bool = False) -> bool:
         """Whether it has the form of another one: the container, the dimensions, distributions where those are."""
+        if self.fields or other.fields:
+            mine, others = dict(self.fields), dict(other.fields)
+            return mine.keys() == others.keys() and all(mine[n].like(others[n], loosely=loosely) for n in mine)
         if not (self.numbers and other.numbers):
             return self.container == other.container
         deeper = len(self.shape) - len(other.shape)
@@ -66,6 +72,8 @@ class Schema:
             widths = {len(each) for each in value}
             width = widths.pop() if len(widths) == 1 else 0
             return cls(container="text lists", shape=(len(value),), values=[list(v) for v in value], width=width)
+        if isinstance(value, Mapping) and value and all(isinstance(name, str) for name in value):
+            return cls(container="fields", fields=tuple((name, cls.of(each)) for name, each in value.items()))
         array = _as_array(value)
         if array is None:
             return cls(container="objects")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 INFRASTRUCTURE = frozenset(
@@ -39,6 +40,9 @@ ABOUT_INPUTS = frozenset(
     ["log_prob", "from_logits", "log_input", "logits", "apply_softmax", "softmax", "sigmoid", "one_hot", "is_onehot"]
 )
 """Options that say in which form the inputs are: another value of one needs other inputs."""
+
+SHOWING_NAN = frozenset(["error", "raise", "warn", "propagate", "keep", "disable"])
+"""Values of an option about NaN with which one must be seen."""
 
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "average": ("micro", "macro", "weighted", "none", None),
@@ -80,8 +84,29 @@ REQUIRED: dict[str, Any] = {
     "quantile": 0.5,
     "alpha": 0.5,
     "class_thresholds": [0.5, 0.5, 0.5],
+    "recall": 0.5,
+    "precision": 0.5,
+    "sensitivity": 0.5,
+    "specificity": 0.5,
+    "target_class_ids": [0, 1],
 }
 """By name: a value for a parameter of a constructor that has no default."""
+
+BY_UPDATES = re.compile(r"(^|_)(windowed|running|moving|rolling)(_|$)")
+"""Words in the name of a metric that say that its value is one of the newest updates, not of all samples."""
+
+OF_A_WINDOW = {
+    "EC201": "the window counts updates, not samples",
+    "EC202": "the window counts updates, empty ones included",
+    "EC203": "every rank has a window of its own",
+    "EC208": "the window keeps the newest updates",
+    "EC216": "what is not finite leaves the window with its update",
+    "EC221": "every rank has a window of its own",
+}
+"""By code: why a promise about all samples does not apply to a metric with such a name."""
+
+OF_TIME = re.compile(r"(^|_)(throughput|frequency|latency|speed|timer|duration)(_|$)")
+"""Words in the name of a metric that say that it measures time, which is another one in every run."""
 
 TOPICS: tuple[tuple[str, str], ...] = (
     ("binary", r"binary"),
@@ -106,3 +131,8 @@ TOPICS: tuple[tuple[str, str], ...] = (
     ),
 )
 """Kinds of inputs, with what the names of metrics of that kind hold, in the order in which they are asked."""
+
+
+def snake_case(name: str) -> str:
+    """The words of a name in small letters: ``AUROC`` and ``MeanError`` are ``auroc`` and ``mean_error``."""
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()

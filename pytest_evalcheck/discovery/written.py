@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_evalcheck.discovery.proposals import Proposal
+from pytest_evalcheck.discovery.words import snake_case
 
 _WIDTH = 120
 
@@ -42,9 +43,11 @@ def _doc(text: str) -> str:
 
 
 def _imports(proposals: Iterable[Proposal]) -> str:
+    """The imports, and then the functions that examples define."""
     ours = ["import pytest_evalcheck as ec", "from pytest_evalcheck import strategies as es"]
-    theirs = sorted(_joined(line for each in proposals for line in each.imports))
-    return "\n".join([*theirs, "", *ours])
+    lines = _joined(line for each in proposals for line in each.imports)
+    functions = sorted(line for line in lines if line.startswith("def "))
+    return "\n\n\n".join(["\n".join([*sorted(lines.difference(functions)), "", *ours]), *functions])
 
 
 def _joined(lines: Iterable[str]) -> set[str]:
@@ -71,15 +74,22 @@ def _target(proposal: Proposal, name: str) -> str:
     comment = textwrap.wrap(
         proposal.origin + ".", _WIDTH - 2, initial_indent="# ", subsequent_indent="# ", break_long_words=False
     )
-    inputs = f"@ec.metric(inputs={proposal.inputs})"
-    if len(inputs) > _WIDTH:
-        inputs = f"@ec.metric(\n    inputs={proposal.inputs}\n)"
-    return "\n".join([*comment, inputs, f"def {name}(device):", f"    return {proposal.construction}"])
+    decorator = f"@ec.metric(inputs={proposal.inputs})"
+    if proposal.not_applicable or len(decorator) > _WIDTH:
+        lines = [f"inputs={proposal.inputs}"]
+        if proposal.not_applicable:
+            reasons = [f"        {code!r}: {why!r}," for code, why in proposal.not_applicable.items()]
+            lines.append("\n".join(["not_applicable={", *reasons, "    }"]))
+        decorator = "\n".join(["@ec.metric(", *(f"    {line}," for line in lines), ")"])
+    body = [f"return {proposal.construction}"]
+    if proposal.setup:
+        body = [f"made = {proposal.construction}", *(f"made.{each}()" for each in proposal.setup), "return made"]
+    return "\n".join([*comment, decorator, f"def {name}(device):", *(f"    {line}" for line in body)])
 
 
 def _name(proposal: Proposal, taken: set[str]) -> str:
     """A name of a function: that of the class in small letters, with the options."""
-    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", proposal.candidate.name).lower()
+    snake = snake_case(proposal.candidate.name)
     words = re.sub(r"[^a-z0-9]+", "_", proposal.label.lower()).strip("_")
     name = "_".join(filter(None, [snake, words]))[:80].rstrip("_")
     if name == proposal.candidate.name:

@@ -17,12 +17,14 @@ from pytest_evalcheck.strategies.regions import boxes, caption_pairs, masks
 from pytest_evalcheck.strategies.samples import Arguments, Bulk, Padding, SampleStrategy, grid, samples
 from pytest_evalcheck.strategies.scoring import choices, loglikelihoods, responses
 from pytest_evalcheck.strategies.signals import audio, image_pairs
+from pytest_evalcheck.strategies.structured import answers, tasks
 
 __all__ = [
     "Arguments",
     "Bulk",
     "Padding",
     "SampleStrategy",
+    "answers",
     "arrays",
     "audio",
     "binary",
@@ -51,6 +53,7 @@ __all__ = [
     "sequence_classification",
     "sequence_to_sequence",
     "tabular",
+    "tasks",
     "text_lists",
     "text_pairs",
     "token_classification",

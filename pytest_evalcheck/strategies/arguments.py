@@ -145,6 +145,49 @@ def swapped(batch: Any) -> Any:
 
 
 @dataclass(frozen=True)
+class Packed:
+    """A change of a batch: other arguments, made of its positional ones, by themselves or in dicts."""
+
+    layout: tuple[int | Mapping[str, int], ...]
+    """For each new argument the place of an old one, or a dict of places."""
+
+    @classmethod
+    def of(cls, layout: tuple[Any, ...]) -> Packed:
+        """What a user gave to ``packed``.
+
+        Raises:
+            TypeError: where an argument is neither a place nor a dict from names to places.
+        """
+        for one in layout:
+            places = list(one.values()) if isinstance(one, Mapping) else [one]
+            named = not isinstance(one, Mapping) or all(isinstance(name, str) for name in one)
+            if not named or not all(isinstance(i, int) and not isinstance(i, bool) and i >= 0 for i in places):
+                raise TypeError(
+                    f"packed({safe_text(one)}): expected the place of an argument, counted from 0, or a dict from "
+                    "names to places: packed(0, {'low': 1, 'high': 2})"
+                )
+        return cls(layout)
+
+    def __call__(self, batch: Any) -> Any:
+        """The batch with these arguments.
+
+        Raises:
+            ValueError: where there is no argument at a place.
+        """
+        values = _arguments(batch, "packed()").args
+
+        def at(place: int) -> Any:
+            if place >= len(values):
+                raise ValueError(f"packed({place}): there is no such argument; the collate returned {len(values)}")
+            return values[place]
+
+        return tuple(
+            {name: at(place) for name, place in one.items()} if isinstance(one, Mapping) else at(one)
+            for one in self.layout
+        )
+
+
+@dataclass(frozen=True)
 class Tensors:
     """A change of the tensors of a batch, of all of its arguments or of some."""
 

@@ -71,6 +71,10 @@ def multiclass(*, classes: int, of: Form = "labels", ignore_index: int | None = 
         ranks = dict(zip([*others, winner], range(classes), strict=True))
         return _scores([ranks[c] for c in range(classes)], of)
 
+    def corrupted(row: Any, bad: float) -> Any:
+        at = row[1] % classes  # a loss reads no score but that of the true class; a label that is ignored has none
+        return (*row[0][:at], bad, *row[0][at + 1 :]), row[1]
+
     def bulk(size: Bulk) -> list[Sample]:
         rng = random.Random(size.seed)
         rows = []
@@ -88,7 +92,7 @@ def multiclass(*, classes: int, of: Form = "labels", ignore_index: int | None = 
         wrong=lambda row: (predict((row[1] + 1) % classes), row[1]),
         contrast=tuple((predict(c), c) for c in range(classes)) * 2,
         ignored=None if ignore_index is None else st.tuples(prediction, st.just(ignore_index)),
-        **_of_form(of, corrupted=lambda row, bad: ((bad, *row[0][1:]), row[1]), bulk=bulk),
+        **_of_form(of, corrupted=corrupted, bulk=bulk),
     )
 
 

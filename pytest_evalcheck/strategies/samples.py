@@ -25,6 +25,7 @@ from pytest_evalcheck.strategies.arguments import Arguments as Arguments
 from pytest_evalcheck.strategies.arguments import (
     Changed,
     Names,
+    Packed,
     Tensors,
     swapped,
     to_array,
@@ -191,6 +192,22 @@ class SampleStrategy:
         The collate raises a ValueError where there are no two positional arguments.
         """
         return self._collated(swapped)
+
+    def packed(self, *layout: int | Mapping[str, int]) -> SampleStrategy:
+        """The same samples with their positional arguments in another layout: by themselves, or together in a dict.
+
+        Each of ``layout`` is the place of an argument, counted from 0, or a dict from names to places.
+
+        >>> from pytest_evalcheck import strategies as es
+        >>> preds, target = es.regression().packed(0, {"size": 1}).example(2)
+        >>> list(target), preds.shape == target["size"].shape
+        (['size'], True)
+
+        Raises:
+            TypeError: where one is neither a place nor a dict of places. Where there is no such argument, the collate
+                raises a ValueError.
+        """
+        return self._collated(Packed.of(layout))
 
     def as_float(self, *which: int | str) -> SampleStrategy:
         """The same samples with integer tensors in float32, such as labels for a loss: in all arguments, or in some.

@@ -139,3 +139,27 @@ def test_schemas():
     one, deeper = Schema.of(torch.zeros(2)), Schema.of(torch.zeros(2, 3))
     likes = deeper.like(one, loosely=True), deeper.like(one), one.like(deeper, loosely=True)
     assert likes == (True, False, False)
+
+
+def test_two_dicts_of_the_same_names_are_tasks():
+    preds = {"kind": torch.tensor([0, 0, 1]), "size": torch.tensor([3.0, 5.0, 2.5])}
+    target = {"kind": torch.tensor([0, 1, 0]), "size": torch.tensor([2.5, 5.0, 4.0])}
+    assert first({"preds": preds, "target": target}) == (
+        "es.tasks({'kind': es.binary(of=\"labels\"), 'size': es.regression()})"
+    )
+
+
+def test_a_dict_beside_an_array_is_taken_apart():
+    target = {"low": torch.rand(16, 3, 8, 8), "high": torch.rand(16, 3, 16, 16)}
+    assert first({"preds": torch.rand(16, 3, 16, 16), "target": target}) == (
+        "es.arrays((3, 16, 16), (3, 8, 8), (3, 16, 16), dtypes=('float32', 'float32', 'float32'), "
+        "ranges=((0.0, 1.0), (0.0, 1.0), (0.0, 1.0))).packed(0, {'low': 1, 'high': 2})"
+    )
+
+
+def test_a_dict_has_the_form_of_one_with_the_same_names_alone():
+    one = Schema.of({"a": torch.zeros(2), "b": torch.zeros(2)})
+    assert one.like(Schema.of({"b": torch.ones(5), "a": torch.zeros(3)}))
+    assert not one.like(Schema.of({"a": torch.zeros(2)}))
+    assert not one.like(Schema.of(torch.zeros(2)))
+    assert not one.like(Schema.of({"a": torch.zeros(2), "b": torch.zeros(2, 2)}))

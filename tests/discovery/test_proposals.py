@@ -7,6 +7,7 @@ import pytest
 
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.proposals import propose
+from pytest_evalcheck.discovery.written import write
 
 MODULE = types.ModuleType("a_metric_library")
 sys.modules["a_metric_library"] = MODULE
@@ -184,3 +185,177 @@ def test_the_reason_is_that_of_the_first_way_to_make_it():
     )
     source = source.replace('Literal["mean", "sum"]', 'Literal["mean", "sum", "none", "max", "min"]')
     assert "update raised ValueError: not these" in proposed(source, "MeanError").why
+
+
+def test_an_argument_by_position_is_no_option_to_be_varied():
+    source = MEAN.replace(">>> m = MeanError()", ">>> m = MeanError('mean')")
+    got = proposed(source, "MeanError")
+    assert got.left == {}
+    assert [each.construction for each in got.targets] == ["MeanError('mean')", "MeanError('mean', squared=True)"]
+
+
+def test_a_value_that_needs_several_samples_gets_them():
+    source = MEAN.replace("self.total / self.count", "self.total / (1 if self.count > 4 else 0 / 0)")
+    assert {each.inputs for each in proposed(source, "MeanError").targets if "sum" not in each.label} == {
+        "es.regression().but(min_samples=6)"
+    }
+
+
+NAN = '''
+class Kept:
+    """
+    >>> import torch
+    >>> m = Kept()
+    >>> m.update(torch.tensor([0.5, 2.5]), torch.tensor([1.0, 2.0]))
+    """
+    def __init__(self, nan_strategy="drop"):
+        self.nan_strategy, self.total = nan_strategy, 0.0
+    def update(self, preds, target):
+        self.total = self.total + (preds - target).abs().nansum()
+    def compute(self): return self.total
+'''
+
+
+@pytest.mark.parametrize(
+    ("default", "inputs"),
+    [
+        ("'drop'", "es.regression().but(corrupted=None)"),
+        ("0.0", "es.regression().but(corrupted=None)"),
+        ("'propagate'", "es.regression()"),
+        ("'error'", "es.regression()"),
+        ("None", "es.regression()"),
+        ("float('nan')", "es.regression()"),
+    ],
+)
+def test_an_option_that_says_what_a_nan_counts_is_no_promise_to_report_it(default, inputs):
+    first = proposed(NAN.replace('"drop"', default), "Kept").targets[0]
+    assert first.inputs == inputs
+    assert ("says what becomes of NaN" in first.origin) == (inputs != "es.regression()")
+
+
+def test_an_argument_that_has_its_default_is_no_data():
+    source = MEAN.replace("update(self, preds, target)", "update(self, preds, target, weight=1.0)").replace(
+        ">>> m.update(torch", ">>> m.update(1.0, 2.0)\n    >>> m.update(torch"
+    )
+    got = proposed(source, "MeanError")
+    assert [each.inputs for each in got.targets] == ["es.regression()"] * 4
+
+
+SPREAD = '''
+class Spread:
+    """
+    .. testcode::
+
+        def share(features, labels):
+            return float((features.argmax(1) == labels).float().mean())
+
+        metric = Spread(share)
+        metric.attach(default_evaluator, "spread")
+        x = torch.tensor([[0.5, 2.5], [1.5, -2.0], [0.0, 1.0]])
+        y = torch.tensor([0, 1, 0])
+        default_evaluator.run([BATCH])
+    """
+    def __init__(self, function): self.function = function
+    def attach(self, engine, name): engine.on(self.update)
+    def reset(self): self.parts = []
+    def update(self, output):
+        if isinstance(output, dict):
+            output = output["features"], output["labels"]
+        assert output[0].ndim == 2
+        self.parts = [*getattr(self, "parts", []), output]
+    def compute(self):
+        import torch
+        return self.function(torch.cat([f for f, _ in self.parts]), torch.cat([y for _, y in self.parts]))
+'''
+
+
+@pytest.mark.parametrize(
+    ("batch", "names"), [("(x, y)", ""), ('{"features": x, "labels": y}', ".named('features', 'labels')")]
+)
+def test_the_batches_of_a_loop_that_the_example_takes_as_given(batch, names):
+    got = proposed("import torch\n" + SPREAD.replace("BATCH", batch), "Spread")
+    (only,) = got.targets
+    assert only.construction == "Spread(share_of_spread)"
+    assert only.imports[0] == "from a_metric_library import Spread"
+    assert only.imports[1].startswith("def share_of_spread(features, labels):\n    return float(")
+    assert only.inputs == f'es.multiclass(classes=2, of="logits"){names}'
+    assert "inputs like those of its example" in only.origin
+
+
+def test_a_window_of_updates_is_no_promise_about_all_samples():
+    windowed = proposed(MEAN.replace("MeanError", "WindowedMeanError"), "WindowedMeanError").targets[0]
+    assert {"EC201", "EC203", "EC208"} < set(windowed.not_applicable)
+    source = write("title", [windowed], {}, [])
+    assert "    not_applicable={\n        'EC201': 'the window counts updates, not samples',\n" in source
+    assert proposed(MEAN, "MeanError").targets[0].not_applicable == {}
+
+
+def test_a_class_whose_methods_are_not_implemented_is_abstract():
+    source = "class Base:\n    def update(self, preds, target): raise NotImplementedError\n    def compute(self): return 0.0\n"
+    assert proposed(source, "Base").why.startswith("abstract: ")
+
+
+def test_samples_along_another_dimension_are_no_batch():
+    source = (
+        "import torch\nclass Cat:\n    '''\n    >>> m = Cat(dim=1)\n    >>> m.update(torch.ones(2, 2))\n    '''\n"
+        "    def __init__(self, dim=0): self.dim, self.parts = dim, []\n"
+        "    def update(self, values): self.parts.append(values.clone())\n"
+        "    def compute(self): return torch.cat(self.parts, dim=self.dim)\n    def reset(self): self.parts = []\n"
+    )
+    assert [each.construction for each in proposed(source, "Cat").targets] == ["Cat()"]
+
+
+def test_objects_of_an_example_do_not_exclude_words():
+    source = '''
+class Bleu:
+    """
+    >>> m = Bleu()
+    >>> m.update(["a b"], [[[1, "b"]]])
+    """
+    def __init__(self): self.hits = []
+    def update(self, preds, target): self.hits += [p == t for p, t in zip(preds, target, strict=True)]
+    def compute(self): return sum(self.hits) / len(self.hits)
+    def reset(self): self.hits = []
+'''
+    assert proposed(source, "Bleu").targets[0].inputs == "es.text_pairs()"
+
+
+def test_a_batch_that_is_one_sample_gets_vectors():
+    source = """
+class Average:
+    def __init__(self): self.total, self.count = 0.0, 0
+    def update(self, values):
+        self.total = self.total + (values.sum(0) if values.ndim > 1 else values)
+        self.count += len(values) if values.ndim > 1 else 1
+    def compute(self): return self.total / self.count
+    def reset(self): self.total, self.count = 0.0, 0
+"""
+    assert proposed(source, "Average").targets[0].inputs.startswith("es.arrays((2,), ")
+
+
+def test_a_metric_that_refuses_small_batches_says_so():
+    source = MEAN.replace("def update(self, preds, target):", "def update(self, preds, target):\n        preds[3]")
+    assert "it refuses small batches: " in proposed(source, "MeanError").why
+
+
+def test_time_is_no_metric_of_predictions():
+    why = "by its name it measures time, which is another one in every run"
+    assert proposed(MEAN.replace("MeanError", "Throughput"), "Throughput").why == why
+
+
+def test_texts_that_are_too_short_give_way_to_those_of_the_example():
+    source = '''
+class Grams:
+    """
+    >>> m = Grams()
+    >>> m.update(["a b c d", "a b d e"], ["a b c d", "a c d e"])
+    """
+    def __init__(self): self.hits, self.count = 0, 0
+    def update(self, preds, target):
+        if all(len(text.split()) < 4 for text in preds):
+            raise ValueError("too short")
+        self.hits, self.count = self.hits + sum(map(str.__eq__, preds, target)), self.count + len(preds)
+    def compute(self): return self.hits / self.count
+    def reset(self): self.hits, self.count = 0, 0
+'''
+    assert proposed(source, "Grams").targets[0].inputs.startswith("es.rows(['a b c d', ")

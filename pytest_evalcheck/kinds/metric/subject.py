@@ -134,6 +134,20 @@ class MetricSubject(Subject):
             ) from error
         return place(collated, self.device)
 
+    def require_empty_batch(self) -> None:
+        """Go on where a batch without samples can be written.
+
+        Raises:
+            NotApplicable: where arguments are lists of lists of numbers: an empty one has no columns.
+        """
+        collated = self.arguments(self.inputs.fixed(max(1, self.inputs.min_samples)))
+        for value in (*collated.args, *collated.kwargs.values()):
+            row = value[0] if isinstance(value, list) and value else None
+            if isinstance(row, list) and row and not isinstance(row[0], str):
+                raise NotApplicable(
+                    "an empty list has no columns: no batch without samples has the shape of the others"
+                )
+
     def value(self, batches: Sequence[Rows]) -> Any:
         """The value of a new metric after these batches, or the error."""
         return self.fresh().update(*batches).compute()

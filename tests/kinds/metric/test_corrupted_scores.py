@@ -1,0 +1,44 @@
+"""Which score of a sample is corrupted: the one of its own class, which no metric leaves out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import pytest_evalcheck as ec
+from pytest_evalcheck import strategies as es
+
+torch = pytest.importorskip("torch")
+
+
+class NegativeLogLikelihood:
+    """The mean loss: it reads the score of the true class, and no other one."""
+
+    def __init__(self) -> None:
+        self.total, self.count = torch.tensor(0.0), 0
+
+    def update(self, scores: Any, labels: Any) -> None:
+        self.total = self.total - scores[torch.arange(len(labels)), labels].sum()
+        self.count += len(labels)
+
+    def compute(self) -> Any:
+        return self.total / self.count
+
+
+@pytest.mark.parametrize("form", ["probabilities", "logits"])
+def test_a_loss_of_the_true_class_shows_nan(form: Any) -> None:
+    @ec.metric(inputs=es.multiclass(classes=3, of=form))
+    def loss() -> NegativeLogLikelihood:
+        return NegativeLogLikelihood()
+
+    (cell,) = ec.run(loss, select="EC216", effort="quick").cells
+    assert cell.outcome == "kept", cell.reason
+
+
+def test_a_label_that_is_ignored_has_no_score() -> None:
+    inputs = es.multiclass(classes=3, of="logits", ignore_index=-100)
+    assert inputs.corrupted is not None
+    scores, label = inputs.corrupted(((0.0, 1.0, 2.0), -100), 9.0)
+    assert sorted(scores)[-1] == 9.0
+    assert (len(scores), label) == (3, -100)

@@ -1,0 +1,62 @@
+"""Faults of libraries whose metrics have no targets of ours: each is seen, and it is no error of a user."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+
+import pytest_evalcheck as ec
+from pytest_evalcheck import strategies as es
+
+_MULTICLASS = 'es.multiclass(classes=3, of="probabilities")'
+
+CASES: tuple[tuple[str, str, str, str], ...] = (
+    ("torcheval-nan-is-a-prediction", "EC216", "torcheval.metrics:BinaryAUROC()", "es.binary()"),
+    ("torcheval-keeps-references", "EC207", "torcheval.metrics:BinaryAUROC()", "es.binary()"),
+    ("torcheval-compute-returns-its-state", "EC219", "torcheval.metrics:Max()", "es.values()"),
+    ("torcheval-window-loses-its-place", "EC209", "torcheval.metrics:WindowedMeanSquaredError()", "es.regression()"),
+    ("torcheval-float16-sums-overflow", "EC211", "torcheval.metrics:MeanSquaredError()", "es.regression()"),
+    ("torcheval-state-takes-on-the-dtype", "EC212", "torcheval.metrics:R2Score()", "es.regression(outputs=2)"),
+    ("pytorch-ignite-epoch-metric-state-not-loaded", "EC209", "ignite.metrics:ROC_AUC()", "es.binary()"),
+    ("pytorch-ignite-state-not-saved", "EC209", "ignite.metrics:CharacterErrorRate()", "es.text_pairs()"),
+    ("pytorch-ignite-nan-is-a-prediction", "EC216", "ignite.metrics:Accuracy()", _MULTICLASS),
+    ("pytorch-ignite-compute-returns-its-state", "EC219", "ignite.metrics:ConfusionMatrix(num_classes=3)", _MULTICLASS),
+    ("pytorch-ignite-computes-in-the-dtype-of-inputs", "EC211", "ignite.metrics:MeanSquaredError()", "es.regression()"),
+    (
+        "pytorch-ignite-average-precision-keeps-references",
+        "EC207",
+        "ignite.metrics:MeanAveragePrecision()",
+        _MULTICLASS,
+    ),
+    (
+        "pytorch-ignite-discrepancy-is-a-mean-of-batches",
+        "EC201",
+        "ignite.metrics:MaximumMeanDiscrepancy()",
+        "es.regression(outputs=3).but(min_samples=2)",
+    ),
+    ("pytorch-ignite-loss-of-an-empty-batch", "EC202", "ignite.metrics:Loss(torch.nn.NLLLoss())", _MULTICLASS),
+    ("keras-copies-lose-their-state", "EC209", "keras.metrics:MeanSquaredError()", "es.regression().swapped()"),
+    ("keras-nan-is-a-prediction", "EC216", "keras.metrics:AUC()", "es.binary().swapped()"),
+    ("keras-result-is-the-variable", "EC219", "keras.metrics:TruePositives()", 'es.binary(of="labels").swapped()'),
+    ("monai-nan-is-left-out", "EC216", "monai.metrics:MSEMetric()", "es.regression(outputs=2)"),
+    ("monai-keeps-references", "EC207", "monai.metrics:ROCAUCMetric()", "es.binary()"),
+    ("monai-rejected-batch-leaves-predictions", "EC210", "monai.metrics:ROCAUCMetric()", "es.binary()"),
+    ("monai-computes-in-the-dtype-of-inputs", "EC212", "monai.metrics:MSEMetric()", "es.regression(outputs=2)"),
+)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library that is imported
+@pytest.mark.parametrize(("fault", "code", "made", "inputs"), CASES, ids=[case[0] for case in CASES])
+def test_a_fault_of_a_library_is_known(fault: str, code: str, made: str, inputs: str) -> None:
+    torch = pytest.importorskip("torch")
+    module, _, construction = made.partition(":")
+    names = vars(pytest.importorskip(module.partition(".")[0]) and importlib.import_module(module))
+
+    @ec.metric(inputs=eval(inputs, {"es": es}))
+    def metric(device: str) -> Any:
+        return eval(construction, {**names, "torch": torch})
+
+    (cell,) = ec.run(metric, select=code, effort="normal").cells
+    assert (cell.upstream, cell.outcome) == (fault, "known"), cell.signature

@@ -308,13 +308,19 @@ def _like_it(schemas: Sequence[Schema]) -> Iterator[str]:
     ):
         columns = ", ".join(repr(each.values) for each in schemas)
         dtypes = tuple(_dtype(each) if each.numbers else None for each in schemas)
-        yield f"es.rows({columns}, dtypes={dtypes!r})"
+        yield f"es.rows({columns}, dtypes={dtypes!r}){_without_ties(schemas)}"
         yield f"es.rows({columns}, dtypes={dtypes!r}, mixed=False)"
     elif len(numbers) == len(schemas) and not any(each.distribution for each in schemas):
         shapes = ", ".join(repr(each.shape[1:]) for each in schemas)
         dtypes = tuple(map(_dtype, schemas))
         ranges = tuple(_range(each) for each in schemas)
         yield f"es.arrays({shapes}, dtypes={dtypes!r}, ranges={ranges!r})"
+
+
+def _without_ties(schemas: Sequence[Schema]) -> str:
+    """Scores of candidates, with their labels and their queries: a tie has no right order."""
+    ranked = [each.kind for each in schemas] == ["float", "int", "int"] and all(len(s.shape) == 1 for s in schemas)
+    return ".but(distinct=lambda sample: sample[0])" if ranked else ""
 
 
 def _dtype(schema: Schema) -> str:

@@ -18,6 +18,7 @@ from pytest_evalcheck import strategies as es
 from pytest_evalcheck.discovery import guesses, options
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.examples import Observed, observe
+from pytest_evalcheck.discovery.meant import inapplicable
 from pytest_evalcheck.discovery.schemas import Schema
 from pytest_evalcheck.engine.preflight import no_value
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
@@ -54,6 +55,8 @@ class Proposal:
     """How construction and inputs were inferred."""
     setup: tuple[str, ...] = ()
     """Methods that are called before it is fed."""
+    not_applicable: Mapping[str, str] = field(default_factory=dict)
+    """By code: checks that do not apply by the meaning of the metric, with the reason."""
 
 
 @dataclass(kw_only=True)
@@ -95,14 +98,15 @@ def propose(candidate: Candidate) -> Proposed:
             proposed.left[form.construction] = why
             refused.append(why)
         else:
-            proposed.targets.append(_proposal(candidate, form, *inputs))
+            meant = inapplicable(form.make(), _given(thing, form)) if candidate.is_class else {}
+            proposed.targets.append(_proposal(candidate, form, *inputs, meant))
     if not proposed.targets:
         proposed.why = "; ".join(refused[:1] or problems) or "nothing was found to feed it"
         proposed.left = {}
     return proposed
 
 
-def _proposal(candidate: Candidate, form: _Form, source: str, origin: str) -> Proposal:
+def _proposal(candidate: Candidate, form: _Form, source: str, origin: str, meant: Mapping[str, str]) -> Proposal:
     return Proposal(
         candidate=candidate,
         label=form.label,
@@ -111,6 +115,7 @@ def _proposal(candidate: Candidate, form: _Form, source: str, origin: str) -> Pr
         inputs=source,
         origin=f"{form.origin}; {origin}",
         setup=form.observed.setup if form.observed else (),
+        not_applicable=meant,
     )
 
 
@@ -249,7 +254,7 @@ def _inputs(
     for source, origin in _sources(candidate, thing, form, used, examples, record):
         refusal, corrected = _control(source, form.make)
         if not refusal:
-            return _without_nan(corrected, origin, {**_defaults(thing), **form.options}), ""
+            return _without_nan(corrected, origin, _given(thing, form)), ""
         tried += 1
         why = why or refusal
     return None, f"none of {tried} strategies is accepted: {why}" if tried else "no strategy fits its arguments"
@@ -377,11 +382,19 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
                     return str(value).splitlines()[0][:160], part is not rows
                 if missing := no_value(value):
                     return f"its value is {missing}", part is not rows
-            return _indifference(subject), False
+            return _randomness(subject, rows) or _indifference(subject), False
     except CheckFailure as failure:
         return str(failure.about)[:160], False
     except Exception as error:
         return _first_line(error), False
+
+
+def _randomness(subject: MetricSubject, rows: Sequence[Any]) -> str:
+    """That the same samples have another value each time; empty where they do not."""
+    values = [subject.value([rows]) for _ in range(2)]
+    if difference(*values, subject.tolerance) is None:
+        return ""
+    return f"it is random: the same samples have the values {' and '.join(map(describe_value, values))}; seed it"
 
 
 def _indifference(subject: MetricSubject) -> str:
@@ -422,6 +435,15 @@ def _parameters(thing: Any) -> list[inspect.Parameter]:
 
 def _defaults(thing: Any) -> dict[str, Any]:
     return {each.name: each.default for each in _parameters(thing) if each.default is not each.empty}
+
+
+def _given(thing: Any, form: _Form) -> dict[str, Any]:
+    """The options of a form, those of the signature included, by name also where they are given by position."""
+    node = ast.parse(form.construction, mode="eval").body
+    values = node.args if isinstance(node, ast.Call) and inspect.isclass(thing) else []
+    placed = zip((each.name for each in _parameters(thing)), values, strict=False)
+    literal = {name: value.value for name, value in placed if isinstance(value, ast.Constant)}
+    return {**_defaults(thing), **literal, **form.options}
 
 
 def _names(thing: Any) -> Iterator[str]:

@@ -72,12 +72,17 @@ def _target(proposal: Proposal, name: str) -> str:
         proposal.origin + ".", _WIDTH - 2, initial_indent="# ", subsequent_indent="# ", break_long_words=False
     )
     inputs = f"@ec.metric(inputs={proposal.inputs})"
-    if len(inputs) > _WIDTH:
-        inputs = f"@ec.metric(\n    inputs={proposal.inputs}\n)"
+    if len(inputs) > _WIDTH or proposal.not_applicable:
+        inputs = f"@ec.metric(\n    inputs={proposal.inputs},\n{_not_applicable(proposal.not_applicable)})"
     body = [f"return {proposal.construction}"]
     if proposal.setup:
         body = [f"made = {proposal.construction}", *(f"made.{each}()" for each in proposal.setup), "return made"]
     return "\n".join([*comment, inputs, f"def {name}(device):", *(f"    {line}" for line in body)])
+
+
+def _not_applicable(reasons: Mapping[str, str]) -> str:
+    lines = [f"        {code!r}: {reason!r},\n" for code, reason in reasons.items()]
+    return f"    not_applicable={{\n{''.join(lines)}    }},\n" if lines else ""
 
 
 def _name(proposal: Proposal, taken: set[str]) -> str:

@@ -230,3 +230,24 @@ def test_an_option_that_says_what_a_nan_counts_is_no_promise_to_report_it(defaul
     first = proposed(NAN.replace('"drop"', default), "Kept").targets[0]
     assert first.inputs == inputs
     assert ("says what becomes of NaN" in first.origin) == (inputs != "es.regression()")
+
+
+def test_a_window_counts_updates():
+    source = (
+        NAN.replace('nan_strategy="drop"', "window=3").replace("self.nan_strategy", "_").replace("nan_strategy,", "0,")
+    )
+    (first, *_) = proposed(source, "Kept").targets
+    assert set(first.not_applicable) == {"EC201", "EC202", "EC203", "EC208", "EC221"}
+    assert first.not_applicable["EC201"] == "window=3 counts updates: what is in the window depends on them"
+    again = source.replace("Kept()", "Kept(2)")
+    assert proposed(again, "Kept").targets[0].not_applicable["EC201"].startswith("window=2 counts")
+    assert proposed(source.replace("window=3", "window_size_of_images=3"), "Kept").targets[0].not_applicable == {}
+
+
+def test_a_random_metric_is_not_tried_and_says_why():
+    source = MEAN.replace("self.total / self.count", "self.total / self.count + __import__('random').random()")
+    source = (
+        source.replace('"mean", "sum"', '"mean"').replace(", squared: bool = False", "").replace(" if squared", " if 0")
+    )
+    source = source.replace("reduction, squared, 0.0", "reduction, 0, 0.0")
+    assert "it is random: the same samples have the values" in proposed(source, "MeanError").why

@@ -8,7 +8,10 @@ import textwrap
 import pytest
 
 from pytest_evalcheck.discovery import search
+from pytest_evalcheck.discovery.candidates import Candidate
+from pytest_evalcheck.discovery.proposals import Proposal
 from pytest_evalcheck.discovery.search import discover
+from pytest_evalcheck.discovery.written import write
 from pytest_evalcheck.errors import UsageError
 
 LIBRARY = '''
@@ -134,3 +137,33 @@ def test_a_request_that_cannot_be_meant_is_one_line(library, tmp_path):
     done = write("sharelib:Shar", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr == "error: sharelib has no Shar; did you mean 'Share'?\n"
+
+
+def test_a_file_holds_what_is_called_first_and_what_does_not_apply():
+    candidate = Candidate(module="m", name="Tracker", is_class=True)
+    target = Proposal(
+        candidate=candidate,
+        label="",
+        construction="Tracker(window=2)",
+        imports=("from m import Tracker",),
+        inputs="es.values()",
+        origin="as in its docstring",
+        setup=("increment",),
+        not_applicable={"EC201": "window=2 counts updates"},
+    )
+    source = write("Targets.", [target], {}, [])
+    assert source.endswith(
+        textwrap.dedent("""
+            # as in its docstring.
+            @ec.metric(
+                inputs=es.values(),
+                not_applicable={
+                    'EC201': 'window=2 counts updates',
+                },
+            )
+            def tracker(device):
+                made = Tracker(window=2)
+                made.increment()
+                return made
+            """)
+    )

@@ -7,11 +7,10 @@ import textwrap
 
 import pytest
 
-from pytest_evalcheck.discovery import search
+from pytest_evalcheck.discovery import search, written
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.proposals import Proposal
 from pytest_evalcheck.discovery.search import discover
-from pytest_evalcheck.discovery.written import write
 from pytest_evalcheck.errors import UsageError
 
 LIBRARY = '''
@@ -151,7 +150,7 @@ def test_a_file_holds_what_is_called_first_and_what_does_not_apply():
         setup=("increment",),
         not_applicable={"EC201": "window=2 counts updates"},
     )
-    source = write("Targets.", [target], {}, [])
+    source = written.write("Targets.", [target], {}, [])
     assert source.endswith(
         textwrap.dedent("""
             # as in its docstring.

@@ -49,7 +49,6 @@ _EXTREMES = (
 )
 _MEANT = {
     "torchmetrics.wrappers.minmax.MinMaxMetric": dict.fromkeys(("EC204", "EC205", "EC215", "EC220"), _EXTREMES),
-    "torchmetrics.aggregation.CatMetric": {"EC208": "CatMetric: it gives the values in the order of their updates"},
 }
 
 

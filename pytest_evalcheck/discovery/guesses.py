@@ -19,11 +19,14 @@ _MOST_NUMBERS = 200
 """The rows of an example are written out where they have no more numbers than this."""
 
 
-def from_example(arguments: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[str]:
+def from_example(arguments: Mapping[str, Any], options: Mapping[str, Any], name: str = "") -> Iterator[str]:
     """Strategies of the form of these arguments, by parameter; ``options`` are those of the constructor."""
     schemas = {name: Schema.of(value) for name, value in arguments.items() if value is not None}
     if any(each.fields for each in schemas.values()):
         yield from _of_fields(arguments, list(schemas.values()))
+        return
+    if _topics(name)[:1] == ["audio"] and {len(each.shape) for each in schemas.values()} <= {1, 2}:
+        yield from _of_signals(name, max(len(each.shape) for each in schemas.values()))
         return
     names = list(schemas)
     swapped = len(names) > 1 and (role(names[0]), role(names[1])) == ("targets", "predictions")
@@ -56,8 +59,10 @@ def from_words(name: str, parameters: Sequence[str], options: Mapping[str, Any])
 
 
 def _of_topic(name: str, options: Mapping[str, Any], *, single: bool) -> Iterator[str]:
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-    topics = [topic for topic, pattern in TOPICS if re.search(pattern, words) or re.search(pattern, name.lower())]
+    topics = _topics(name)
+    if topics[:1] == ["audio"]:  # what else has such a form would take the time for the samples
+        yield from _TOPICS["audio"](options)
+        return
     if options.get("num_labels") or options.get("task") == "multilabel":
         topics.insert(0, "multilabel")
     if options.get("num_classes") or options.get("task") == "multiclass":
@@ -68,6 +73,18 @@ def _of_topic(name: str, options: Mapping[str, Any], *, single: bool) -> Iterato
     rest += ["classification", "regression", "multilabel", "text", "clusters", "segmentation", "retrieval", "image"]
     for topic in dict.fromkeys([*topics, *rest, "values", "audio"]):
         yield from _TOPICS[topic](options)
+
+
+def _topics(name: str) -> list[str]:
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return [topic for topic, pattern in TOPICS if re.search(pattern, words) or re.search(pattern, name.lower())]
+
+
+def _of_signals(name: str, dimensions: int) -> Iterator[str]:
+    """Of one dimension an example is one signal over time, of two the signals of some speakers, or several of one."""
+    several = re.search(r"source|speaker|permut", name.lower())
+    yield "es.audio(speakers=2)" if dimensions == 2 and several else "es.audio()"
+    yield from _TOPICS["audio"]({})
 
 
 def _classes(options: Mapping[str, Any], *names: str, default: int = 3) -> int:

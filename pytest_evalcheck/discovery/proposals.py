@@ -283,7 +283,7 @@ def _sources(
     tuned = [
         (source, f"inputs like those of its example: {text}")
         for call, text in shown
-        for source in guesses.from_example(_data(call, names), form.options)
+        for source in guesses.from_example(_data(call, names), form.options, candidate.name)
     ]
     forms = [_schemas(_data(call, names)) for call in (*calls[:3], *examples)]
     worded = [

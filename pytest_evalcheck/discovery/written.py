@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from pytest_evalcheck.discovery.proposals import Proposal
 
@@ -21,8 +22,9 @@ def write(title: str, proposals: Sequence[Proposal], left: Mapping[str, str], su
         summary: lines about how many of what has targets.
     """
     taken: set[str] = set()
+    imported = {alias.asname or alias.name for each in proposals for alias in _imported(each)}
     parts = [_head(title, left, summary), _imports(proposals)]
-    parts += [_target(each, _name(each, taken)) for each in proposals]
+    parts += [_target(each, _name(each, taken, imported)) for each in proposals]
     return "\n\n\n".join([f"{parts[0]}\n\n{parts[1]}", *parts[2:]]) + "\n"
 
 
@@ -45,6 +47,11 @@ def _imports(proposals: Iterable[Proposal]) -> str:
     ours = ["import pytest_evalcheck as ec", "from pytest_evalcheck import strategies as es"]
     theirs = sorted(_joined(line for each in proposals for line in each.imports))
     return "\n".join([*theirs, "", *ours])
+
+
+def _imported(proposal: Proposal) -> Iterable[ast.alias]:
+    found = (node for line in proposal.imports for node in ast.parse(line).body)
+    return [alias for node in found if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names]
 
 
 def _joined(lines: Iterable[str]) -> set[str]:
@@ -85,12 +92,12 @@ def _not_applicable(reasons: Mapping[str, str]) -> str:
     return f"    not_applicable={{\n{''.join(lines)}    }},\n" if lines else ""
 
 
-def _name(proposal: Proposal, taken: set[str]) -> str:
-    """A name of a function: that of the class in small letters, with the options."""
+def _name(proposal: Proposal, taken: set[str], imported: Container[str]) -> str:
+    """A name of a function: that of the class in small letters, with the options; it hides nothing that is imported."""
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", proposal.candidate.name).lower()
     words = re.sub(r"[^a-z0-9]+", "_", proposal.label.lower()).strip("_")
     name = "_".join(filter(None, [snake, words]))[:80].rstrip("_")
-    if name == proposal.candidate.name:
+    if name in imported:
         name = f"{name}_target"
     unique, number = name, 2
     while unique in taken:

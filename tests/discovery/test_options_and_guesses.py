@@ -169,3 +169,19 @@ def test_scores_of_candidates_have_no_ties():
     fed = {"0": torch.tensor([0.9, 0.8, 0.9]), "1": torch.tensor([1, 0, 1]), "2": torch.tensor([0, 0, 1])}
     assert first(fed).endswith(".but(distinct=lambda sample: sample[0])")
     assert "distinct" not in first({**fed, "2": torch.tensor([0.5, 0.1, 1.5])})
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "source"),
+    [
+        ("SignalNoiseRatio", (8,), "es.audio()"),
+        ("SourceAggregatedSignalDistortionRatio", (2, 5), "es.audio(speakers=2)"),
+        ("ScaleInvariantSignalDistortionRatio", (3, 16), "es.audio()"),
+        ("MeanSquaredError", (8,), "es.regression()"),
+    ],
+)
+def test_the_time_of_a_signal_is_no_axis_of_samples(name, shape, source):
+    pair = {"preds": torch.randn(shape), "target": torch.randn(shape)}
+    assert next(guesses.from_example(pair, {}, name)) == source
+    if "Signal" in name:
+        assert all("audio" in guess for guess in guesses.from_words(name, ["preds", "target"], {}))

@@ -166,3 +166,21 @@ def test_a_file_holds_what_is_called_first_and_what_does_not_apply():
                 return made
             """)
     )
+
+
+def test_a_target_does_not_hide_what_another_one_imports():
+    def target(name, construction, *imports):
+        return Proposal(
+            candidate=Candidate(module="m", name=name, is_class=True),
+            label="",
+            construction=construction,
+            imports=imports,
+            inputs="es.audio()",
+            origin="as in its docstring",
+        )
+
+    first = target("SignalRatio", "SignalRatio()", "from m import SignalRatio")
+    second = target("Best", "Best(signal_ratio)", "from m import Best", "from m.functional import signal_ratio")
+    source = written.write("Targets.", [first, first, second], {}, [])
+    assert "def signal_ratio_target(device):\n    return SignalRatio()" in source
+    assert "def signal_ratio_target_2(device):" in source

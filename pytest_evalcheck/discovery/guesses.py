@@ -15,6 +15,7 @@ from pytest_evalcheck.discovery.words import TOPICS
 
 _FORMS = ("probabilities", "logits", "labels")
 _MOST_OUTPUTS = 8
+_SMALL = 4
 _MOST_NUMBERS = 200
 """The rows of an example are written out where they have no more numbers than this."""
 
@@ -37,7 +38,7 @@ def from_example(arguments: Mapping[str, Any], options: Mapping[str, Any], name:
     elif len(names) == 2:
         guesses = _of_pair(pair[int(swapped)], pair[1 - int(swapped)], options)
     elif len(names) == 3:
-        guesses = _of_three(names, schemas)
+        guesses = _of_three(names, schemas, options)
     form = _container(pair)
     for guess in guesses:
         turned = f"{guess}.swapped()" if swapped else guess
@@ -139,6 +140,10 @@ def _segmentation(options: Mapping[str, Any]) -> Iterator[str]:
     yield f"es.masks(classes={classes}, height=8, width=8)"
 
 
+def _retrieval(options: Mapping[str, Any]) -> Iterator[str]:
+    yield f"es.retrieval({_ignoring(options).removeprefix(', ')})"
+
+
 def _pairs(*sources: str) -> Any:
     return lambda options: iter(sources)  # noqa: ARG005
 
@@ -151,7 +156,7 @@ _TOPICS: dict[str, Any] = {
     "regression": _regression,
     "segmentation": _segmentation,
     "text": _pairs("es.text_pairs()", "es.text_pairs(references=2)", "es.text_lists()", "es.tokens()", "es.answers()"),
-    "retrieval": _pairs("es.retrieval()"),
+    "retrieval": _retrieval,
     "clusters": _pairs("es.clusters()"),
     "values": _pairs("es.values()", "es.values(weighted=True)"),
     "ranking": _pairs("es.rankings()", "es.rankings(levels=4)"),
@@ -169,9 +174,9 @@ def _of_single(one: Schema) -> Iterator[str]:
         yield "es.values()"
 
 
-def _of_three(names: Sequence[str], schemas: Mapping[str, Schema]) -> Iterator[str]:
+def _of_three(names: Sequence[str], schemas: Mapping[str, Schema], options: Mapping[str, Any]) -> Iterator[str]:
     if re.search(r"index|quer|group", names[2].lower()) and all(schemas[name].numbers for name in names):
-        yield "es.retrieval()"
+        yield from _retrieval(options)
 
 
 def _of_pair(predicted: Schema, truth: Schema, options: Mapping[str, Any]) -> Iterator[str]:
@@ -182,7 +187,8 @@ def _of_pair(predicted: Schema, truth: Schema, options: Mapping[str, Any]) -> It
     if not (predicted.numbers and truth.numbers):
         return
     dimensions = len(predicted.shape), len(truth.shape)
-    if truth.kind == "float" and not (truth.low >= 0 and truth.high <= 1 and _is_whole(truth)):
+    labels = _is_whole(truth) and truth.low >= 0 and (truth.high <= 1 or predicted.kind == "int")
+    if truth.kind == "float" and not labels:
         yield from _of_numbers(predicted, truth, dimensions, options)
         return
     if dimensions == (1, 1):
@@ -199,6 +205,8 @@ def _of_pair(predicted: Schema, truth: Schema, options: Mapping[str, Any]) -> It
         yield f"es.segmentation(classes={max(classes, 2)}, size={truth.shape[1:]}{_ignoring(options)})"
     elif dimensions == (4, 4) and predicted.shape == truth.shape and max(predicted.high, truth.high) == 1:
         _, classes, height, width = truth.shape
+        if max(height, width) > _SMALL:  # whole classes are absent from small masks
+            yield f'es.masks(classes={classes}, height={_SMALL}, width={_SMALL}, form="onehot")'
         yield f'es.masks(classes={classes}, height={height}, width={width}, form="onehot")'
 
 

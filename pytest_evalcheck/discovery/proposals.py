@@ -36,8 +36,10 @@ _MOST_TARGETS = 8
 """Of one candidate."""
 _MOST_BY_WORDS = 24
 """Strategies that are tried by the words of a name alone."""
-_LEAST = (1, 2, 3, 4, 6, 8)
+_LEAST = (1, 2, 3, 4, 6, 8, 24)
 """So few samples have a value, where one alone has none."""
+_PLAIN = 8
+"""So many samples must have a value, unless it is not a number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,7 +164,7 @@ def _of_observed(candidate: Candidate, thing: Any, observed: Observed, home: str
     if candidate.is_class:
         imports = tuple(line if not line.endswith(f" import {candidate.name}") else home for line in observed.imports)
         return _form(observed.construction, imports, "constructed as in its docstring", observed)
-    defaults = _defaults(thing)
+    defaults = {each.name: each.default for each in _parameters(thing)}
     data = list(observed.calls[0])[:2]
     changed = {
         name: value
@@ -254,18 +256,20 @@ def _inputs(
     for source, origin in _sources(candidate, thing, form, used, examples, record):
         refusal, corrected = _control(source, form.make)
         if not refusal:
-            return _without_nan(corrected, origin, _given(thing, form)), ""
+            return _with_nan(corrected, origin, form, _given(thing, form)), ""
         tried += 1
         why = why or refusal
     return None, f"none of {tried} strategies is accepted: {why}" if tried else "no strategy fits its arguments"
 
 
-def _without_nan(source: str, origin: str, given: Mapping[str, Any]) -> tuple[str, str]:
-    """Inputs without corrupted samples where an option says what a NaN counts: that one leaves no trace is meant."""
+def _with_nan(source: str, origin: str, form: _Form, given: Mapping[str, Any]) -> tuple[str, str]:
+    """Inputs with some NaN where an option says what one counts: that it leaves no trace is meant there."""
     option = options.about_nan(given)
     if not option or strategy_of(source).corrupted is None:
         return source, origin
-    return f"{source}.but(corrupted=None)", f"{origin}; {option}={given[option]!r} says what becomes of NaN"
+    refusal, _ = _control(f"{source}.with_nan()", form.make)
+    change = "but(corrupted=None)" if refusal else "with_nan()"
+    return f"{source}.{change}", f"{origin}; {option}={given[option]!r} says what becomes of NaN"
 
 
 def _sources(
@@ -312,6 +316,8 @@ def _fits(source: str, forms: Sequence[Sequence[Schema]], *, loosely: bool) -> b
     except Exception:  # a strategy that this release has not
         return False
     made = [Schema.of(value) for value in (*collated.args, *collated.kwargs.values())]
+    if len(made) > 1 and all(each.kind == "float" for each in made):  # labels are no numbers to be measured
+        forms = [shown for shown in forms if any(each.kind != "int" for each in shown)]
     return any(
         len(made) == len(shown)
         and all(one.like(other, loosely=loosely) for one, other in zip(made, shown, strict=True))
@@ -375,13 +381,13 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
     )
     try:
         with isolated_process():
-            rows = inputs.fixed(max(_LEAST[-1], inputs.min_samples))
+            rows = inputs.fixed(max(_PLAIN, inputs.min_samples))
             for part in (rows, rows[: inputs.min_samples]):
                 value = subject.plain_result(part)
                 if isinstance(value, Raised):
                     return str(value).splitlines()[0][:160], part is not rows
                 if missing := no_value(value):
-                    return f"its value is {missing}", part is not rows
+                    return f"its value is {missing}", True
             return _randomness(subject, rows) or _indifference(subject), False
     except CheckFailure as failure:
         return str(failure.about)[:160], False
@@ -464,15 +470,19 @@ def _annotations(thing: Any) -> dict[str, Any]:
 
 
 def _written(name: str, given: Mapping[str, Any], *, function: bool = False) -> str:
-    arguments = ", ".join(f"{key}={value!r}" for key, value in given.items())
+    arguments = ", ".join(f"{key}={_literal(value)}" for key, value in given.items())
     if function:
         return f"partial({name}, {arguments})" if arguments else name
     return f"{name}({arguments})"
 
 
+def _literal(value: Any) -> str:
+    return f"float({str(value)!r})" if isinstance(value, float) and not math.isfinite(value) else repr(value)
+
+
 def _extended(construction: str, changed: Mapping[str, Any], *, function: bool) -> str:
     node = ast.parse(construction, mode="eval").body
-    keywords = [ast.keyword(key, ast.parse(repr(value), mode="eval").body) for key, value in changed.items()]
+    keywords = [ast.keyword(key, ast.parse(_literal(value), mode="eval").body) for key, value in changed.items()]
     if isinstance(node, ast.Call):
         kept = [each for each in node.keywords if each.arg not in changed]
         node.keywords = [*kept, *keywords]

@@ -185,3 +185,20 @@ def test_the_time_of_a_signal_is_no_axis_of_samples(name, shape, source):
     assert next(guesses.from_example(pair, {}, name)) == source
     if "Signal" in name:
         assert all("audio" in guess for guess in guesses.from_words(name, ["preds", "target"], {}))
+
+
+def test_a_number_beside_the_words_of_an_option():
+    def made(nan_strategy: Literal["error", "warn", "ignore", "disable"] | float = "warn"): ...
+
+    annotations = {"nan_strategy": Literal["error", "warn", "ignore", "disable"] | float}
+    assert options.varied(parameters(made), annotations) == {
+        "nan_strategy": ("warn", "ignore", 0.0, "error", "disable"),
+    }
+
+
+def test_whole_numbers_beside_labels_are_labels():
+    pair = {"preds": torch.tensor([0, 3, 2]), "target": torch.tensor([1.0, 2.0, 3.0])}
+    found = list(guesses.from_example(pair, {}))
+    assert found[0] == 'es.multiclass(classes=4, of="labels")'
+    assert 'es.multiclass(classes=4, of="labels").as_float(1)' in found
+    assert not any("regression" in each for each in found)

@@ -218,8 +218,8 @@ class Kept:
 @pytest.mark.parametrize(
     ("default", "inputs"),
     [
-        ("'drop'", "es.regression().but(corrupted=None)"),
-        ("0.0", "es.regression().but(corrupted=None)"),
+        ("'drop'", "es.regression().with_nan()"),
+        ("0.0", "es.regression().with_nan()"),
         ("'propagate'", "es.regression()"),
         ("'error'", "es.regression()"),
         ("None", "es.regression()"),
@@ -251,3 +251,20 @@ def test_a_random_metric_is_not_tried_and_says_why():
     )
     source = source.replace("reduction, squared, 0.0", "reduction, 0, 0.0")
     assert "it is random: the same samples have the values" in proposed(source, "MeanError").why
+
+
+def test_labels_are_not_measured_as_numbers():
+    source = MEAN.replace("[0.5, 2.5]", "[0, 2]").replace("[1.0, 2.0]", "[1, 2]")
+    assert all("regression" not in each.inputs for each in proposed(source, "MeanError").targets)
+
+
+def test_a_function_with_an_argument_that_has_no_default():
+    source = '''
+def share(y_true, y_pred, *, weight, absent=0.0):
+    """
+    >>> share([0, 1, 1], [1, 1, 0], weight=2, absent=float("nan"))
+    """
+    hits = sum(int(t) == int(p) for t, p in zip(y_true, y_pred))
+    return weight * hits / len(y_true)
+'''
+    assert proposed(source, "share").targets[0].construction == "partial(share, weight=2, absent=float('nan'))"

@@ -397,10 +397,10 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
 
 def _randomness(subject: MetricSubject, rows: Sequence[Any]) -> str:
     """That the same samples have another value each time; empty where they do not."""
-    values = [subject.value([rows]) for _ in range(2)]
-    if difference(*values, subject.tolerance) is None:
+    first, second = subject.value([rows]), subject.value([rows])
+    if difference(first, second, subject.tolerance) is None:
         return ""
-    return f"it is random: the same samples have the values {' and '.join(map(describe_value, values))}; seed it"
+    return f"it is random, {describe_value(first)} and then {describe_value(second)} for the same samples; seed it"
 
 
 def _indifference(subject: MetricSubject) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import difflib
 import itertools
+import math
 import unittest
 from collections import OrderedDict, UserDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -162,7 +163,7 @@ class SampleStrategy:
         corrupted = self.corrupted
         if corrupted is None:
             raise ValueError(f"{self.name}: with_nan() needs samples with a number that may be a NaN")
-        holed = self.sample.map(lambda sample: corrupted(sample, float("nan")))
+        holed = self.sample.map(lambda sample: corrupted(sample, math.nan))
         sample = st.one_of(self.sample, self.sample, self.sample, holed)
         return self.but(sample=sample, corrupted=None, integers=False)
 

@@ -11,6 +11,7 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from pytest_evalcheck import adapters
@@ -348,6 +349,7 @@ def _fed_parameters(record: Any) -> list[str]:
         return []
 
 
+@cache
 def strategy_of(source: str) -> SampleStrategy:
     """The strategy that a source such as ``es.binary()`` stands for.
 

@@ -268,3 +268,10 @@ def share(y_true, y_pred, *, weight, absent=0.0):
     return weight * hits / len(y_true)
 '''
     assert proposed(source, "share").targets[0].construction == "partial(share, weight=2, absent=float('nan'))"
+
+
+def test_a_value_for_each_sample_counts_the_ignored_ones():
+    source = NAN.replace('"drop"', '"samplewise"').replace("nan_strategy", "multidim_average")
+    reason = proposed(source, "Kept").targets[0].not_applicable["EC213"]
+    assert reason == "multidim_average='samplewise': every sample has a value of its own, the ignored ones, too"
+    assert proposed(source.replace("samplewise", "global"), "Kept").targets[0].not_applicable == {}

@@ -410,7 +410,7 @@ def _indifference(subject: MetricSubject) -> str:
     inputs = subject.inputs
     if inputs.wrong is not None and inputs.contrast:
         rows = list(inputs.contrast) * math.ceil(inputs.min_samples / len(inputs.contrast))
-        right = subject.value([rows])
+        right = subject.value([[inputs.right(row) if inputs.right else row for row in rows]])
         wrong = subject.value([[inputs.wrong(row) for row in rows]])
         values = [right, wrong]
         refused = isinstance(right, Raised) and isinstance(wrong, Raised)

@@ -275,3 +275,10 @@ def test_a_value_for_each_sample_counts_the_ignored_ones():
     reason = proposed(source, "Kept").targets[0].not_applicable["EC213"]
     assert reason == "multidim_average='samplewise': every sample has a value of its own, the ignored ones, too"
     assert proposed(source.replace("samplewise", "global"), "Kept").targets[0].not_applicable == {}
+
+
+def test_the_control_compares_right_predictions_with_wrong_ones():
+    # Scores that are cut to integers: right and wrong ones are all 0.
+    source = MEAN.replace("(preds - target)", "(preds.long() - target)")
+    source = source.replace("[0.5, 2.5]", "[[0.5, 0.25], [0.75, 0.5]]").replace("[1.0, 2.0]", "[[1, 0], [0, 1]]")
+    assert not any("probabilities" in each.inputs for each in proposed(source, "MeanError").targets)

@@ -2,24 +2,29 @@
 
 ``python benchmarks/inferring.py`` infers targets for the metrics of each library that is installed. With ``--run`` they
 are run at quick effort on the CPU: red cells by check, CPU seconds per metric, the share of inference, and of the
-upstream faults of torchmetrics that the registry knows, how many a run without any target of ours comes upon.
+upstream faults that the registry knows, how many a run without any target of ours comes upon. ``--recall`` reads the
+last from reports that were written before.
 ``--smoke`` takes one function.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import resource
 import subprocess
 import sys
 import tempfile
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from pytest_evalcheck.discovery.search import Discovery, discover
+from pytest_evalcheck.upstream import Fault, faults
 
 MODULES = ("torchmetrics", "sklearn.metrics", "torcheval.metrics", "ignite.metrics", "keras.metrics", "monai.metrics")
 UNAVAILABLE = (
@@ -33,7 +38,6 @@ UNAVAILABLE = (
     "offline",
 )
 """Words in a reason that say: not here, with these installed distributions."""
-FAULTS = Path(__file__).parent.parent / "pytest_evalcheck" / "upstream" / "torchmetrics.json"
 
 
 def cpu() -> float:
@@ -64,7 +68,13 @@ def main() -> None:
     parser.add_argument("--run", action="store_true", help="run the targets, too")
     parser.add_argument("--reasons", action="store_true", help="say why each of the others is not tried")
     parser.add_argument("--smoke", action="store_true", help="one function")
+    parser.add_argument(
+        "--recall", nargs="+", type=Path, metavar="JSON", help="reports of runs without targets of ours"
+    )
     given = parser.parse_args()
+    if given.recall:
+        recall([cell for path in given.recall for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]])
+        return
     asked = given.modules or [module for module in MODULES if find_spec(module.partition(".")[0])]
     asked = ["sklearn.metrics:accuracy_score"] if given.smoke else asked
     print(f"{'module':<32}{'found':>7}{'here':>7}{'tried':>7}{'share':>8}{'targets':>9}{'CPU s a metric':>16}")
@@ -93,11 +103,33 @@ def _print_run(report: dict[str, Any], seconds: float, inference: float, found: 
     print(f"    {len(cells)} cells: {', '.join(f'{count} {name}' for name, count in outcomes.items())}")
     print(f"    red by check: {', '.join(f'{code} {count}' for code, count in sorted(red.items())) or 'none'}")
     print(f"    {seconds / found.tried:.1f} CPU s a metric, {inference / seconds:.1%} of them for inference")
-    known = {fault["id"] for fault in json.loads(FAULTS.read_text(encoding="utf-8"))["faults"]}
-    seen = {cell.get("upstream") for cell in cells} & known
-    if seen:
-        print(f"    upstream faults of torchmetrics: {len(seen)} of {len(known)} that the registry knows")
-        print(f"    not seen: {', '.join(sorted(known - seen))}")
+    recall(cells)
+
+
+def recall(cells: Sequence[Mapping[str, Any]]) -> None:
+    """Print how many of the upstream faults that cells could show they do show.
+
+    A cell could show a fault where it is of one of its checks, and its object of one of its classes; a check that needs
+    a reference, such as EC217, applies to no target that nobody wrote.
+    """
+    possible = {fault.id for fault in faults() if any(_could_show(cell, fault) for cell in cells)}
+    seen = {cell["upstream"] for cell in cells} & {fault.id for fault in faults()}
+    if possible | seen:
+        print(f"    upstream faults: {len(seen)} of {len(possible | seen)} that its cells could show")
+        print(f"    not seen: {', '.join(sorted(possible - seen)) or 'none'}")
+
+
+def _could_show(cell: Mapping[str, Any], fault: Fault) -> bool:
+    tried = cell["outcome"] not in ("not applicable", "not run") and cell["code"] in fault.codes
+    return tried and bool(_bases(cell["class_name"]) & set(fault.classes))
+
+
+@cache
+def _bases(name: str) -> set[str]:
+    """The qualified names of a class and of what it is derived from; empty for what is no class."""
+    module, _, last = name.rpartition(".")
+    cls = getattr(sys.modules.get(module) or (importlib.import_module(module) if module else None), last, None)
+    return {f"{base.__module__}.{base.__qualname__}" for base in getattr(cls, "__mro__", ())}
 
 
 if __name__ == "__main__":

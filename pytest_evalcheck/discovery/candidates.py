@@ -71,7 +71,8 @@ def find(request: Request) -> Found:
     functions: list[Candidate] = []
     for candidate, value in seen.values():
         why = _unusable(value)
-        if not adapters.recognised("metric", value):
+        imported = why and not f"{getattr(value, '__module__', '')}.".startswith(f"{module.__name__}.")
+        if imported or not adapters.recognised("metric", value):
             found.others += 1
         elif why:
             found.left[str(candidate)] = why

@@ -15,15 +15,19 @@ from pytest_evalcheck.discovery.words import TOPICS
 
 _FORMS = ("probabilities", "logits", "labels")
 _MOST_OUTPUTS = 8
+_SMALL = 4
 _MOST_NUMBERS = 200
 """The rows of an example are written out where they have no more numbers than this."""
 
 
-def from_example(arguments: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[str]:
+def from_example(arguments: Mapping[str, Any], options: Mapping[str, Any], name: str = "") -> Iterator[str]:
     """Strategies of the form of these arguments, by parameter; ``options`` are those of the constructor."""
     schemas = {name: Schema.of(value) for name, value in arguments.items() if value is not None}
     if any(each.fields for each in schemas.values()):
         yield from _of_fields(arguments, list(schemas.values()))
+        return
+    if _topics(name)[:1] == ["audio"] and {len(each.shape) for each in schemas.values()} <= {1, 2}:
+        yield from _of_signals(name, max(len(each.shape) for each in schemas.values()))
         return
     names = list(schemas)
     swapped = len(names) > 1 and (role(names[0]), role(names[1])) == ("targets", "predictions")
@@ -34,7 +38,7 @@ def from_example(arguments: Mapping[str, Any], options: Mapping[str, Any]) -> It
     elif len(names) == 2:
         guesses = _of_pair(pair[int(swapped)], pair[1 - int(swapped)], options)
     elif len(names) == 3:
-        guesses = _of_three(names, schemas)
+        guesses = _of_three(names, schemas, options)
     form = _container(pair)
     for guess in guesses:
         turned = f"{guess}.swapped()" if swapped else guess
@@ -56,8 +60,10 @@ def from_words(name: str, parameters: Sequence[str], options: Mapping[str, Any])
 
 
 def _of_topic(name: str, options: Mapping[str, Any], *, single: bool) -> Iterator[str]:
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
-    topics = [topic for topic, pattern in TOPICS if re.search(pattern, words) or re.search(pattern, name.lower())]
+    topics = _topics(name)
+    if topics[:1] == ["audio"]:  # what else has such a form would take the time for the samples
+        yield from _TOPICS["audio"](options)
+        return
     if options.get("num_labels") or options.get("task") == "multilabel":
         topics.insert(0, "multilabel")
     if options.get("num_classes") or options.get("task") == "multiclass":
@@ -68,6 +74,18 @@ def _of_topic(name: str, options: Mapping[str, Any], *, single: bool) -> Iterato
     rest += ["classification", "regression", "multilabel", "text", "clusters", "segmentation", "retrieval", "image"]
     for topic in dict.fromkeys([*topics, *rest, "values", "audio"]):
         yield from _TOPICS[topic](options)
+
+
+def _topics(name: str) -> list[str]:
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    return [topic for topic, pattern in TOPICS if re.search(pattern, words) or re.search(pattern, name.lower())]
+
+
+def _of_signals(name: str, dimensions: int) -> Iterator[str]:
+    """Of one dimension an example is one signal over time, of two the signals of some speakers, or several of one."""
+    several = re.search(r"source|speaker|permut", name.lower())
+    yield "es.audio(speakers=2)" if dimensions == 2 and several else "es.audio()"
+    yield from _TOPICS["audio"]({})
 
 
 def _classes(options: Mapping[str, Any], *names: str, default: int = 3) -> int:
@@ -123,6 +141,10 @@ def _segmentation(options: Mapping[str, Any]) -> Iterator[str]:
     yield f"es.masks(classes={classes}, height=8, width=8)"
 
 
+def _retrieval(options: Mapping[str, Any]) -> Iterator[str]:
+    yield f"es.retrieval({_ignoring(options).removeprefix(', ')})"
+
+
 def _pairs(*sources: str) -> Any:
     return lambda options: iter(sources)  # noqa: ARG005
 
@@ -135,7 +157,7 @@ _TOPICS: dict[str, Any] = {
     "regression": _regression,
     "segmentation": _segmentation,
     "text": _pairs("es.text_pairs()", "es.text_pairs(references=2)", "es.text_lists()", "es.tokens()", "es.answers()"),
-    "retrieval": _pairs("es.retrieval()"),
+    "retrieval": _retrieval,
     "clusters": _pairs("es.clusters()"),
     "values": _pairs(
         "es.values()",
@@ -158,9 +180,9 @@ def _of_single(one: Schema) -> Iterator[str]:
         yield "es.values()"
 
 
-def _of_three(names: Sequence[str], schemas: Mapping[str, Schema]) -> Iterator[str]:
+def _of_three(names: Sequence[str], schemas: Mapping[str, Schema], options: Mapping[str, Any]) -> Iterator[str]:
     if re.search(r"index|quer|group", names[2].lower()) and all(schemas[name].numbers for name in names):
-        yield "es.retrieval()"
+        yield from _retrieval(options)
 
 
 def _of_pair(predicted: Schema, truth: Schema, options: Mapping[str, Any]) -> Iterator[str]:
@@ -171,7 +193,8 @@ def _of_pair(predicted: Schema, truth: Schema, options: Mapping[str, Any]) -> It
     if not (predicted.numbers and truth.numbers):
         return
     dimensions = len(predicted.shape), len(truth.shape)
-    if truth.kind == "float" and not (truth.low >= 0 and truth.high <= 1 and _is_whole(truth)):
+    labels = _is_whole(truth) and truth.low >= 0 and (truth.high <= 1 or predicted.kind == "int")
+    if truth.kind == "float" and not labels:
         yield from _of_numbers(predicted, truth, dimensions, options)
         return
     if dimensions == (1, 1):
@@ -188,6 +211,8 @@ def _of_pair(predicted: Schema, truth: Schema, options: Mapping[str, Any]) -> It
         yield f"es.segmentation(classes={max(classes, 2)}, size={truth.shape[1:]}{_ignoring(options)})"
     elif dimensions == (4, 4) and predicted.shape == truth.shape and max(predicted.high, truth.high) == 1:
         _, classes, height, width = truth.shape
+        if max(height, width) > _SMALL:  # whole classes are absent from small masks
+            yield f'es.masks(classes={classes}, height={_SMALL}, width={_SMALL}, form="onehot")'
         yield f'es.masks(classes={classes}, height={height}, width={width}, form="onehot")'
 
 
@@ -314,13 +339,19 @@ def _like_it(schemas: Sequence[Schema]) -> Iterator[str]:
     ):
         columns = ", ".join(repr(each.values) for each in schemas)
         dtypes = tuple(_dtype(each) if each.numbers else None for each in schemas)
-        yield f"es.rows({columns}, dtypes={dtypes!r})"
+        yield f"es.rows({columns}, dtypes={dtypes!r}){_without_ties(schemas)}"
         yield f"es.rows({columns}, dtypes={dtypes!r}, mixed=False)"
     elif len(numbers) == len(schemas) and not any(each.distribution for each in schemas):
         shapes = ", ".join(repr(each.shape[1:]) for each in schemas)
         dtypes = tuple(map(_dtype, schemas))
         ranges = tuple(_range(each) for each in schemas)
         yield f"es.arrays({shapes}, dtypes={dtypes!r}, ranges={ranges!r})"
+
+
+def _without_ties(schemas: Sequence[Schema]) -> str:
+    """Scores of candidates, with their labels and their queries: a tie has no right order."""
+    ranked = [each.kind for each in schemas] == ["float", "int", "int"] and all(len(s.shape) == 1 for s in schemas)
+    return ".but(distinct=lambda sample: sample[0])" if ranked else ""
 
 
 def _dtype(schema: Schema) -> str:

@@ -50,7 +50,8 @@ def varied(parameters: Sequence[inspect.Parameter], annotations: Mapping[str, An
         if isinstance(each.default, bool) and not values:
             values = (False, True)
         if any(isinstance(value, str) for value in (each.default, *known)) and annotated:
-            values = annotated
+            numbers = [kind for kind in typing.get_args(annotations[each.name]) if kind in (int, float)]
+            values = (*(value for value in known if value in annotated or type(value) in numbers), *annotated)
         others = [value for value in values if not _same(value, each.default)]
         if others:
             found[each.name] = (each.default, *dict.fromkeys(others))

@@ -11,6 +11,7 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from pytest_evalcheck import adapters
@@ -18,8 +19,9 @@ from pytest_evalcheck import strategies as es
 from pytest_evalcheck.discovery import guesses, options
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.examples import Observed, observe, parts
+from pytest_evalcheck.discovery.meant import inapplicable
 from pytest_evalcheck.discovery.schemas import Schema
-from pytest_evalcheck.discovery.words import BY_UPDATES, OF_A_WINDOW, OF_TIME, snake_case
+from pytest_evalcheck.discovery.words import OF_TIME, snake_case
 from pytest_evalcheck.engine.preflight import no_value
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
 from pytest_evalcheck.expectations.failures import CheckFailure
@@ -36,8 +38,10 @@ _MOST_TARGETS = 8
 """Of one candidate."""
 _MOST_BY_WORDS = 24
 """Strategies that are tried by the words of a name alone."""
-_LEAST = (1, 2, 3, 4, 6, 8)
+_LEAST = (1, 2, 3, 4, 6, 8, 24)
 """So few samples have a value, where one alone has none."""
+_PLAIN = 8
+"""So many samples must have a value, unless it is not a number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +105,8 @@ def propose(candidate: Candidate) -> Proposed:
             proposed.left[form.construction] = why
             refused.append(why)
         else:
-            proposed.targets.append(_proposal(candidate, form, *inputs))
+            meant = inapplicable(candidate.name, form.make(), _given(thing, form)) if candidate.is_class else {}
+            proposed.targets.append(_proposal(candidate, form, *inputs, meant))
     if not proposed.targets:
         proposed.why = "; ".join(refused[:1] or problems) or "nothing was found to feed it"
         if candidate.is_class and "raised NotImplementedError" in proposed.why:
@@ -110,7 +115,7 @@ def propose(candidate: Candidate) -> Proposed:
     return proposed
 
 
-def _proposal(candidate: Candidate, form: _Form, source: str, origin: str) -> Proposal:
+def _proposal(candidate: Candidate, form: _Form, source: str, origin: str, meant: Mapping[str, str]) -> Proposal:
     return Proposal(
         candidate=candidate,
         label=form.label,
@@ -119,7 +124,7 @@ def _proposal(candidate: Candidate, form: _Form, source: str, origin: str) -> Pr
         inputs=source,
         origin=f"{form.origin}; {origin}",
         setup=form.observed.setup if form.observed else (),
-        not_applicable=OF_A_WINDOW if BY_UPDATES.search(snake_case(candidate.name)) else {},
+        not_applicable=meant,
     )
 
 
@@ -168,7 +173,7 @@ def _of_observed(candidate: Candidate, thing: Any, observed: Observed, home: str
             return None  # its samples lie along another dimension than those of batches
         imports = tuple(line if not line.endswith(f" import {candidate.name}") else home for line in observed.imports)
         return _form(observed.construction, imports, "constructed as in its docstring", observed)
-    defaults = _defaults(thing)
+    defaults = {each.name: each.default for each in _parameters(thing)}
     data = list(observed.calls[0])[:2]
     changed = {
         name: value
@@ -260,18 +265,20 @@ def _inputs(
     for source, origin in _sources(candidate, thing, form, used, examples, record):
         refusal, corrected = _control(source, form.make)
         if not refusal:
-            return _without_nan(corrected, origin, {**_defaults(thing), **form.options}), ""
+            return _with_nan(corrected, origin, form, _given(thing, form)), ""
         tried += 1
         why = why or refusal
     return None, f"none of {tried} strategies is accepted: {why}" if tried else "no strategy fits its arguments"
 
 
-def _without_nan(source: str, origin: str, given: Mapping[str, Any]) -> tuple[str, str]:
-    """Inputs without corrupted samples where an option says what a NaN counts: that one leaves no trace is meant."""
+def _with_nan(source: str, origin: str, form: _Form, given: Mapping[str, Any]) -> tuple[str, str]:
+    """Inputs with some NaN where an option says what one counts: that it leaves no trace is meant there."""
     option = options.about_nan(given)
     if not option or strategy_of(source).corrupted is None:
         return source, origin
-    return f"{source}.but(corrupted=None)", f"{origin}; {option}={given[option]!r} says what becomes of NaN"
+    refusal, _ = _control(f"{source}.with_nan()", form.make)
+    change = "but(corrupted=None)" if refusal else "with_nan()"
+    return f"{source}.{change}", f"{origin}; {option}={given[option]!r} says what becomes of NaN"
 
 
 def _sources(
@@ -290,7 +297,7 @@ def _sources(
     tuned = [
         (f"{source}{_naming(data, names)}", f"inputs like those of its example: {_shown(call)}")
         for call, data in shown
-        for source in guesses.from_example(data, form.options)
+        for source in guesses.from_example(data, form.options, candidate.name)
     ]
     every = [[Schema.of(value) for value in data.values()] for _, data in shown]
     told = [[schema.container for schema in each] for each in every]  # neither a number nor an object is a form
@@ -318,6 +325,8 @@ def _fits(source: str, forms: Sequence[Sequence[Schema]], *, loosely: bool) -> b
     except Exception:  # a strategy that this release has not
         return False
     made = [Schema.of(value) for value in (*collated.args, *collated.kwargs.values())]
+    if len(made) > 1 and all(each.kind == "float" for each in made):  # labels are no numbers to be measured
+        forms = [shown for shown in forms if any(each.kind != "int" for each in shown)]
     return any(
         len(made) == len(shown)
         and all(one.like(other, loosely=loosely) for one, other in zip(made, shown, strict=True))
@@ -357,6 +366,7 @@ def _fed_parameters(record: Any) -> list[inspect.Parameter]:
     return [each for each in parameters if each.kind in kinds]
 
 
+@cache
 def strategy_of(source: str) -> SampleStrategy:
     """The strategy that a source such as ``es.binary()`` stands for.
 
@@ -390,18 +400,26 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
     )
     try:
         with isolated_process():
-            rows = inputs.fixed(max(_LEAST[-1], inputs.min_samples))
+            rows = inputs.fixed(max(_PLAIN, inputs.min_samples))
             for part in (rows, rows[: inputs.min_samples]):
                 value = subject.plain_result(part)
                 if isinstance(value, Raised):
                     return str(value).splitlines()[0][:160], part is not rows
                 if missing := no_value(value):
-                    return f"its value is {missing}", part is not rows
-            return _indifference(subject) or _of_whole_batches(subject, rows), False
+                    return f"its value is {missing}", True
+            return _randomness(subject, rows) or _indifference(subject) or _of_whole_batches(subject, rows), False
     except CheckFailure as failure:
         return str(failure.about)[:160], False
     except Exception as error:
         return _first_line(error), False
+
+
+def _randomness(subject: MetricSubject, rows: Sequence[Any]) -> str:
+    """That the same samples have another value each time; empty where they do not."""
+    first, second = subject.value([rows]), subject.value([rows])
+    if difference(first, second, subject.tolerance) is None:
+        return ""
+    return f"it is random, {describe_value(first)} and then {describe_value(second)} for the same samples; seed it"
 
 
 def _indifference(subject: MetricSubject) -> str:
@@ -409,7 +427,7 @@ def _indifference(subject: MetricSubject) -> str:
     inputs = subject.inputs
     if inputs.wrong is not None and inputs.contrast:
         rows = list(inputs.contrast) * math.ceil(inputs.min_samples / len(inputs.contrast))
-        right = subject.value([rows])
+        right = subject.value([[inputs.right(row) if inputs.right else row for row in rows]])
         wrong = subject.value([[inputs.wrong(row) for row in rows]])
         values = [right, wrong]
         refused = isinstance(right, Raised) and isinstance(wrong, Raised)
@@ -461,6 +479,15 @@ def _defaults(thing: Any) -> dict[str, Any]:
     return {each.name: each.default for each in _parameters(thing) if each.default is not each.empty}
 
 
+def _given(thing: Any, form: _Form) -> dict[str, Any]:
+    """The options of a form, those of the signature included, by name also where they are given by position."""
+    node = ast.parse(form.construction, mode="eval").body
+    values = node.args if isinstance(node, ast.Call) and inspect.isclass(thing) else []
+    placed = zip((each.name for each in _parameters(thing)), values, strict=False)
+    literal = {name: value.value for name, value in placed if isinstance(value, ast.Constant)}
+    return {**_defaults(thing), **literal, **form.options}
+
+
 def _names(thing: Any) -> Iterator[str]:
     return (each.name for each in _parameters(thing))
 
@@ -479,15 +506,19 @@ def _annotations(thing: Any) -> dict[str, Any]:
 
 
 def _written(name: str, given: Mapping[str, Any], *, function: bool = False) -> str:
-    arguments = ", ".join(f"{key}={value!r}" for key, value in given.items())
+    arguments = ", ".join(f"{key}={_literal(value)}" for key, value in given.items())
     if function:
         return f"partial({name}, {arguments})" if arguments else name
     return f"{name}({arguments})"
 
 
+def _literal(value: Any) -> str:
+    return f"float({str(value)!r})" if isinstance(value, float) and not math.isfinite(value) else repr(value)
+
+
 def _extended(construction: str, changed: Mapping[str, Any], *, function: bool) -> str:
     node = ast.parse(construction, mode="eval").body
-    keywords = [ast.keyword(key, ast.parse(repr(value), mode="eval").body) for key, value in changed.items()]
+    keywords = [ast.keyword(key, ast.parse(_literal(value), mode="eval").body) for key, value in changed.items()]
     if isinstance(node, ast.Call):
         kept = [each for each in node.keywords if each.arg not in changed]
         node.keywords = [*kept, *keywords]

@@ -92,19 +92,6 @@ REQUIRED: dict[str, Any] = {
 }
 """By name: a value for a parameter of a constructor that has no default."""
 
-BY_UPDATES = re.compile(r"(^|_)(windowed|running|moving|rolling)(_|$)")
-"""Words in the name of a metric that say that its value is one of the newest updates, not of all samples."""
-
-OF_A_WINDOW = {
-    "EC201": "the window counts updates, not samples",
-    "EC202": "the window counts updates, empty ones included",
-    "EC203": "every rank has a window of its own",
-    "EC208": "the window keeps the newest updates",
-    "EC216": "what is not finite leaves the window with its update",
-    "EC221": "every rank has a window of its own",
-}
-"""By code: why a promise about all samples does not apply to a metric with such a name."""
-
 OF_TIME = re.compile(r"(^|_)(throughput|frequency|latency|speed|timer|duration)(_|$)")
 """Words in the name of a metric that say that it measures time, which is another one in every run."""
 

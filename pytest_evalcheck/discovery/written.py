@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from pytest_evalcheck.discovery.proposals import Proposal
 from pytest_evalcheck.discovery.words import snake_case
@@ -22,8 +23,9 @@ def write(title: str, proposals: Sequence[Proposal], left: Mapping[str, str], su
         summary: lines about how many of what has targets.
     """
     taken: set[str] = set()
+    imported = {alias.asname or alias.name for each in proposals for alias in _imported(each)}
     parts = [_head(title, left, summary), _imports(proposals)]
-    parts += [_target(each, _name(each, taken)) for each in proposals]
+    parts += [_target(each, _name(each, taken, imported)) for each in proposals]
     return "\n\n\n".join([f"{parts[0]}\n\n{parts[1]}", *parts[2:]]) + "\n"
 
 
@@ -48,6 +50,11 @@ def _imports(proposals: Iterable[Proposal]) -> str:
     lines = _joined(line for each in proposals for line in each.imports)
     functions = sorted(line for line in lines if line.startswith("def "))
     return "\n\n\n".join(["\n".join([*sorted(lines.difference(functions)), "", *ours]), *functions])
+
+
+def _imported(proposal: Proposal) -> Iterable[ast.alias]:
+    found = (node for line in proposal.imports for node in ast.parse(line).body)
+    return [alias for node in found if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names]
 
 
 def _joined(lines: Iterable[str]) -> set[str]:
@@ -75,24 +82,25 @@ def _target(proposal: Proposal, name: str) -> str:
         proposal.origin + ".", _WIDTH - 2, initial_indent="# ", subsequent_indent="# ", break_long_words=False
     )
     decorator = f"@ec.metric(inputs={proposal.inputs})"
-    if proposal.not_applicable or len(decorator) > _WIDTH:
-        lines = [f"inputs={proposal.inputs}"]
-        if proposal.not_applicable:
-            reasons = [f"        {code!r}: {why!r}," for code, why in proposal.not_applicable.items()]
-            lines.append("\n".join(["not_applicable={", *reasons, "    }"]))
-        decorator = "\n".join(["@ec.metric(", *(f"    {line}," for line in lines), ")"])
+    if len(decorator) > _WIDTH or proposal.not_applicable:
+        decorator = f"@ec.metric(\n    inputs={proposal.inputs},\n{_not_applicable(proposal.not_applicable)})"
     body = [f"return {proposal.construction}"]
     if proposal.setup:
         body = [f"made = {proposal.construction}", *(f"made.{each}()" for each in proposal.setup), "return made"]
     return "\n".join([*comment, decorator, f"def {name}(device):", *(f"    {line}" for line in body)])
 
 
-def _name(proposal: Proposal, taken: set[str]) -> str:
-    """A name of a function: that of the class in small letters, with the options."""
+def _not_applicable(reasons: Mapping[str, str]) -> str:
+    lines = [f"        {code!r}: {reason!r},\n" for code, reason in reasons.items()]
+    return f"    not_applicable={{\n{''.join(lines)}    }},\n" if lines else ""
+
+
+def _name(proposal: Proposal, taken: set[str], imported: Container[str]) -> str:
+    """A name of a function: that of the class in small letters, with the options; it hides nothing that is imported."""
     snake = snake_case(proposal.candidate.name)
     words = re.sub(r"[^a-z0-9]+", "_", proposal.label.lower()).strip("_")
     name = "_".join(filter(None, [snake, words]))[:80].rstrip("_")
-    if name == proposal.candidate.name:
+    if name in imported:
         name = f"{name}_target"
     unique, number = name, 2
     while unique in taken:

@@ -35,9 +35,10 @@ def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) 
 
     def bulk(size: Bulk) -> list[Sample]:
         rng = random.Random(size.seed)
+        sharpness = 8 if size.scale > 1 else 2  # a model that is sure of itself; more than that overflows float32
         return [
             (
-                tuple(tuple(rng.gauss(0, 2) for _ in range(vocab)) for _ in range(length)),
+                tuple(tuple(rng.gauss(0, sharpness) for _ in range(vocab)) for _ in range(length)),
                 tuple(rng.randrange(vocab) for _ in range(length)),
             )
             for _ in range(size.rows)
@@ -138,10 +139,10 @@ def _check_words(words: Sequence[str]) -> None:
         raise ValueError(f"words={words!r}; expected at least two texts, such as ('a', 'cat')")
 
 
-def retrieval(*, queries: int = 2) -> SampleStrategy:
+def retrieval(*, queries: int = 2, ignore_index: int | None = None) -> SampleStrategy:
     """``(score, relevant, query)``: one candidate for a query; ``preds``, ``target``, ``indexes`` (N,).
 
-    The scores of one case are distinct: a tie has no right order.
+    The scores of one case are distinct: a tie has no right order. ``ignore_index`` is the relevance of ignored samples.
     """
     score = st.integers(1, 63).map(lambda i: i / 64)
 
@@ -159,6 +160,7 @@ def retrieval(*, queries: int = 2) -> SampleStrategy:
         distinct=lambda s: s[0],
         right=lambda s: (0.9 if s[1] else 0.1, *s[1:]),
         wrong=lambda s: (0.1 if s[1] else 0.9, *s[1:]),
+        ignored=None if ignore_index is None else st.tuples(score, st.just(ignore_index), st.integers(0, queries - 1)),
         contrast=((0.9, 1, 0), (0.2, 0, 0), (0.8, 1, 1), (0.1, 0, 1), (0.15, 0, 0), (0.12, 0, 1)),
         corrupted=lambda s, bad: (bad, *s[1:]),
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import difflib
 import itertools
+import math
 import unittest
 from collections import OrderedDict, UserDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
@@ -146,6 +147,25 @@ class SampleStrategy:
     def but(self, **changes: Any) -> SampleStrategy:
         """A copy with some fields changed, e.g. ``es.multiclass(classes=5).but(min_samples=2)``."""
         return replace(self, **changes)
+
+    def with_nan(self) -> SampleStrategy:
+        """The same samples, every fourth of them with a NaN: for a metric with an option that says what one counts.
+
+        That a NaN leaves no trace is meant there (``corrupted`` is None), and no NaN can arrive as an integer.
+
+        >>> from pytest_evalcheck import strategies as es
+        >>> bool(es.values().with_nan().example(9)[0].isnan().any())
+        True
+
+        Raises:
+            ValueError: where these samples have no number that may be a NaN (``corrupted`` is None).
+        """
+        corrupted = self.corrupted
+        if corrupted is None:
+            raise ValueError(f"{self.name}: with_nan() needs samples with a number that may be a NaN")
+        holed = self.sample.map(lambda sample: corrupted(sample, math.nan))
+        sample = st.one_of(self.sample, self.sample, self.sample, holed)
+        return self.but(sample=sample, corrupted=None, integers=False)
 
     def example(self, count: int = 4) -> Any:
         """The collated batch of ``count`` samples that are the same in every run: what a target receives.

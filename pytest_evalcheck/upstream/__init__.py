@@ -122,7 +122,10 @@ def faults() -> tuple[Fault, ...]:
 
 
 def _candidates(signature: str, thing: Any) -> Iterator[Fault]:
-    return (fault for fault in faults() if fault.classes and fault.shows(signature) and fault.is_in(thing))
+    """The faults of this signature, those of the object's own class before those of a base class."""
+    found = [fault for fault in faults() if fault.classes and fault.shows(signature) and fault.is_in(thing)]
+    names = [f"{cls.__module__}.{cls.__qualname__}" for cls in type(thing).__mro__]
+    return iter(sorted(found, key=lambda fault: min(map(names.index, {*fault.classes} & {*names}), default=len(names))))
 
 
 @cache

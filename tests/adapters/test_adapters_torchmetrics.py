@@ -57,3 +57,11 @@ def test_a_merge_method_is_offered_where_the_release_has_one() -> None:
     metric = _f1()
     expected = ["sync", "merge_state"] if hasattr(metric, "merge_state") else ["sync"]
     assert list(adapters.record("metric", metric).merges) == expected
+
+
+def test_what_a_class_means_is_its_adapters_knowledge() -> None:
+    from torchmetrics.wrappers import MinMaxMetric
+
+    assert set(adapters.by_design("metric", MinMaxMetric(_f1()))) == {"EC204", "EC205", "EC215", "EC220"}
+    assert adapters.by_design("metric", _f1()) == {}
+    assert adapters.by_design("metric", object()) == {}

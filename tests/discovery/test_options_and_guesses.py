@@ -163,3 +163,42 @@ def test_a_dict_has_the_form_of_one_with_the_same_names_alone():
     assert not one.like(Schema.of({"a": torch.zeros(2)}))
     assert not one.like(Schema.of(torch.zeros(2)))
     assert not one.like(Schema.of({"a": torch.zeros(2), "b": torch.zeros(2, 2)}))
+
+
+def test_scores_of_candidates_have_no_ties():
+    fed = {"0": torch.tensor([0.9, 0.8, 0.9]), "1": torch.tensor([1, 0, 1]), "2": torch.tensor([0, 0, 1])}
+    assert first(fed).endswith(".but(distinct=lambda sample: sample[0])")
+    assert "distinct" not in first({**fed, "2": torch.tensor([0.5, 0.1, 1.5])})
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "source"),
+    [
+        ("SignalNoiseRatio", (8,), "es.audio()"),
+        ("SourceAggregatedSignalDistortionRatio", (2, 5), "es.audio(speakers=2)"),
+        ("ScaleInvariantSignalDistortionRatio", (3, 16), "es.audio()"),
+        ("MeanSquaredError", (8,), "es.regression()"),
+    ],
+)
+def test_the_time_of_a_signal_is_no_axis_of_samples(name, shape, source):
+    pair = {"preds": torch.randn(shape), "target": torch.randn(shape)}
+    assert next(guesses.from_example(pair, {}, name)) == source
+    if "Signal" in name:
+        assert all("audio" in guess for guess in guesses.from_words(name, ["preds", "target"], {}))
+
+
+def test_a_number_beside_the_words_of_an_option():
+    def made(nan_strategy: Literal["error", "warn", "ignore", "disable"] | float = "warn"): ...
+
+    annotations = {"nan_strategy": Literal["error", "warn", "ignore", "disable"] | float}
+    assert options.varied(parameters(made), annotations) == {
+        "nan_strategy": ("warn", "ignore", 0.0, "error", "disable"),
+    }
+
+
+def test_whole_numbers_beside_labels_are_labels():
+    pair = {"preds": torch.tensor([0, 3, 2]), "target": torch.tensor([1.0, 2.0, 3.0])}
+    found = list(guesses.from_example(pair, {}))
+    assert found[0] == 'es.multiclass(classes=4, of="labels")'
+    assert 'es.multiclass(classes=4, of="labels").as_float(1)' in found
+    assert not any("regression" in each for each in found)

@@ -219,8 +219,8 @@ class Kept:
 @pytest.mark.parametrize(
     ("default", "inputs"),
     [
-        ("'drop'", "es.regression().but(corrupted=None)"),
-        ("0.0", "es.regression().but(corrupted=None)"),
+        ("'drop'", "es.regression().with_nan()"),
+        ("0.0", "es.regression().with_nan()"),
         ("'propagate'", "es.regression()"),
         ("'error'", "es.regression()"),
         ("None", "es.regression()"),
@@ -359,3 +359,55 @@ class Grams:
     def reset(self): self.hits, self.count = 0, 0
 '''
     assert proposed(source, "Grams").targets[0].inputs.startswith("es.rows(['a b c d', ")
+
+
+def test_a_window_counts_updates():
+    source = (
+        NAN.replace('nan_strategy="drop"', "window=3").replace("self.nan_strategy", "_").replace("nan_strategy,", "0,")
+    )
+    (first, *_) = proposed(source, "Kept").targets
+    assert set(first.not_applicable) == {"EC201", "EC202", "EC203", "EC208", "EC216", "EC221"}
+    assert first.not_applicable["EC201"] == "window=3: the window counts updates, not samples"
+    again = source.replace("Kept()", "Kept(2)")
+    assert proposed(again, "Kept").targets[0].not_applicable["EC201"].startswith("window=2: the window")
+    assert proposed(source.replace("window=3", "window_size_of_images=3"), "Kept").targets[0].not_applicable == {}
+
+
+def test_a_random_metric_is_not_tried_and_says_why():
+    source = MEAN.replace("self.total / self.count", "self.total / self.count + __import__('random').random()")
+    source = (
+        source.replace('"mean", "sum"', '"mean"').replace(", squared: bool = False", "").replace(" if squared", " if 0")
+    )
+    source = source.replace("reduction, squared, 0.0", "reduction, 0, 0.0")
+    assert "it is random, " in proposed(source, "MeanError").why
+
+
+def test_labels_are_not_measured_as_numbers():
+    source = MEAN.replace("[0.5, 2.5]", "[0, 2]").replace("[1.0, 2.0]", "[1, 2]")
+    assert all("regression" not in each.inputs for each in proposed(source, "MeanError").targets)
+
+
+def test_a_function_with_an_argument_that_has_no_default():
+    source = '''
+def share(y_true, y_pred, *, weight, absent=0.0):
+    """
+    >>> share([0, 1, 1], [1, 1, 0], weight=2, absent=float("nan"))
+    """
+    hits = sum(int(t) == int(p) for t, p in zip(y_true, y_pred))
+    return weight * hits / len(y_true)
+'''
+    assert proposed(source, "share").targets[0].construction == "partial(share, weight=2, absent=float('nan'))"
+
+
+def test_a_value_for_each_sample_counts_the_ignored_ones():
+    source = NAN.replace('"drop"', '"samplewise"').replace("nan_strategy", "multidim_average")
+    reason = proposed(source, "Kept").targets[0].not_applicable["EC213"]
+    assert reason == "multidim_average='samplewise': every sample has a value of its own, the ignored ones, too"
+    assert proposed(source.replace("samplewise", "global"), "Kept").targets[0].not_applicable == {}
+
+
+def test_the_control_compares_right_predictions_with_wrong_ones():
+    # Scores that are cut to integers: right and wrong ones are all 0.
+    source = MEAN.replace("(preds - target)", "(preds.long() - target)")
+    source = source.replace("[0.5, 2.5]", "[[0.5, 0.25], [0.75, 0.5]]").replace("[1.0, 2.0]", "[[1, 0], [0, 1]]")
+    assert not any("probabilities" in each.inputs for each in proposed(source, "MeanError").targets)

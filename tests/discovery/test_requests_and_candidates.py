@@ -126,3 +126,12 @@ def test_what_is_not_there_is_named_with_the_nearest(package, text, message):
     with pytest.raises(UsageError) as caught:
         find(Request.parse(text))
     assert str(caught.value) == message
+
+
+def test_an_abstract_class_of_another_module_is_not_named(package, tmp_path):
+    (tmp_path / "scorelib" / "ranks.py").write_text(
+        "from .scores import Base\n\n\nclass Rank(Base):\n    compute = print\n"
+    )
+    found = find(Request.parse(f"{package}.ranks"))
+    assert [str(each) for each in found.candidates] == ["scorelib.ranks.Rank"]
+    assert (found.left, found.others) == ({}, 1)

@@ -7,7 +7,9 @@ import textwrap
 
 import pytest
 
-from pytest_evalcheck.discovery import search
+from pytest_evalcheck.discovery import search, written
+from pytest_evalcheck.discovery.candidates import Candidate
+from pytest_evalcheck.discovery.proposals import Proposal
 from pytest_evalcheck.discovery.search import discover
 from pytest_evalcheck.errors import UsageError
 
@@ -134,3 +136,51 @@ def test_a_request_that_cannot_be_meant_is_one_line(library, tmp_path):
     done = write("sharelib:Shar", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (4, "")
     assert done.stderr == "error: sharelib has no Shar; did you mean 'Share'?\n"
+
+
+def test_a_file_holds_what_is_called_first_and_what_does_not_apply():
+    candidate = Candidate(module="m", name="Tracker", is_class=True)
+    target = Proposal(
+        candidate=candidate,
+        label="",
+        construction="Tracker(window=2)",
+        imports=("from m import Tracker",),
+        inputs="es.values()",
+        origin="as in its docstring",
+        setup=("increment",),
+        not_applicable={"EC201": "window=2 counts updates"},
+    )
+    source = written.write("Targets.", [target], {}, [])
+    assert source.endswith(
+        textwrap.dedent("""
+            # as in its docstring.
+            @ec.metric(
+                inputs=es.values(),
+                not_applicable={
+                    'EC201': 'window=2 counts updates',
+                },
+            )
+            def tracker(device):
+                made = Tracker(window=2)
+                made.increment()
+                return made
+            """)
+    )
+
+
+def test_a_target_does_not_hide_what_another_one_imports():
+    def target(name, construction, *imports):
+        return Proposal(
+            candidate=Candidate(module="m", name=name, is_class=True),
+            label="",
+            construction=construction,
+            imports=imports,
+            inputs="es.audio()",
+            origin="as in its docstring",
+        )
+
+    first = target("SignalRatio", "SignalRatio()", "from m import SignalRatio")
+    second = target("Best", "Best(signal_ratio)", "from m import Best", "from m.functional import signal_ratio")
+    source = written.write("Targets.", [first, first, second], {}, [])
+    assert "def signal_ratio_target(device):\n    return SignalRatio()" in source
+    assert "def signal_ratio_target_2(device):" in source

@@ -79,3 +79,19 @@ def test_a_layout_may_repeat_and_exchange() -> None:
     assert torch.equal(first["a"], preds)
     assert torch.equal(first["b"], second)
     assert torch.equal(second, target)
+
+
+def test_some_samples_have_a_nan() -> None:
+    holed = es.regression().with_nan()
+    preds, target = holed.example(12)
+    assert 0 < int(preds.isnan().sum()) < 12
+    assert not target.isnan().any()
+    assert holed.corrupted is None
+    assert not holed.integers
+    with pytest.raises(ValueError, match=r"clusters: with_nan\(\) needs samples with a number that may be a NaN"):
+        es.clusters().with_nan()
+
+
+def test_candidates_may_be_ignored() -> None:
+    assert es.retrieval().fixed_ignored == []
+    assert {row[1] for row in es.retrieval(ignore_index=-1).fixed_ignored} == {-1}

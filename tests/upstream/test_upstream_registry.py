@@ -116,3 +116,14 @@ def test_the_nearest_id_is_named() -> None:
     assert upstream.find(name) is faults()[0]
     assert upstream.find(name[:-1]) is None
     assert upstream.nearest_id(name[:-1]) == f"; did you mean {name!r}?"
+
+
+def test_a_fault_of_the_class_comes_before_one_of_its_base() -> None:
+    torchmetrics = pytest.importorskip("torchmetrics.clustering")
+    signature = "EC210: the value after a batch was rejected by forward(): another number"
+    found = upstream.match(signature, torchmetrics.AdjustedRandScore())
+    assert found is not None
+    assert found.id == "torchmetrics-clustering-keeps-malformed-batch"
+    with_base_only = upstream.match(signature, importlib.import_module("torchmetrics.regression").R2Score())
+    assert with_base_only is not None
+    assert with_base_only.id == "torchmetrics-forward-resets-first"

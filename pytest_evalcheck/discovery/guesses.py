@@ -64,6 +64,8 @@ def _of_topic(name: str, options: Mapping[str, Any], *, single: bool) -> Iterato
     if topics[:1] == ["audio"]:  # what else has such a form would take the time for the samples
         yield from _TOPICS["audio"](options)
         return
+    if "include_background" in options:  # a background is one of several channels
+        topics.insert(0, "segmentation")
     if options.get("num_labels") or options.get("task") == "multilabel":
         topics.insert(0, "multilabel")
     if options.get("num_classes") or options.get("task") == "multiclass":
@@ -136,8 +138,9 @@ def _regression(options: Mapping[str, Any]) -> Iterator[str]:
 
 def _segmentation(options: Mapping[str, Any]) -> Iterator[str]:
     classes = _classes(options, "num_classes")
-    yield f"es.segmentation(classes={classes}{_ignoring(options)})"
-    yield f'es.masks(classes={classes}, height=8, width=8, form="onehot")'
+    index = f"es.segmentation(classes={classes}{_ignoring(options)})"
+    channels = f'es.masks(classes={classes}, height=8, width=8, form="onehot")'
+    yield from (channels, index) if "include_background" in options else (index, channels)
     yield f"es.masks(classes={classes}, height=8, width=8)"
 
 

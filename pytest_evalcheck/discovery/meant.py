@@ -22,6 +22,8 @@ _OF_A_WINDOW = {
     "EC221": "every rank has a window of its own",
 }
 """By code: why a promise about all samples does not apply to a metric of the newest updates."""
+_SORTS = ("reorder", "sort", "sorted")
+"""Options that say whether samples are sorted first."""
 _FOR_EACH_SAMPLE = ("samplewise", "sample_wise", "sample-wise")
 """Values of an option with which every sample has a value of its own."""
 
@@ -32,6 +34,10 @@ def inapplicable(name: str, made: Any, given: Mapping[str, Any]) -> dict[str, st
     for option, value in given.items():
         if isinstance(value, int) and not isinstance(value, bool) and _WINDOW.fullmatch(option):
             found |= {code: f"{option}={value}: {reason}" for code, reason in _OF_A_WINDOW.items()}
+        if option in _SORTS and value is False:
+            found["EC208"] = f"{option}=False: the samples are taken in the order in which they come"
+        if option == "include_background" and value is False:
+            found["EC216"] = "include_background=False: what is in the first channel does not count"
         if isinstance(value, str) and value in _FOR_EACH_SAMPLE:
             found["EC213"] = f"{option}={value!r}: every sample has a value of its own, the ignored ones, too"
     return {**found, **adapters.by_design("metric", made)}

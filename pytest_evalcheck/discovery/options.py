@@ -42,7 +42,7 @@ def varied(parameters: Sequence[inspect.Parameter], annotations: Mapping[str, An
     for each in parameters:
         if each.default is each.empty or each.name.startswith("_"):
             continue
-        if each.name in INFRASTRUCTURE | ABOUT_INPUTS:
+        if each.name in INFRASTRUCTURE or ABOUT_INPUTS.search(each.name):
             continue
         known = OPTIONS.get(each.name, ())
         annotated = _annotated(annotations.get(each.name))

@@ -9,9 +9,9 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from pytest_evalcheck import adapters
@@ -20,6 +20,7 @@ from pytest_evalcheck.discovery import guesses, options
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.examples import Observed, observe, parts
 from pytest_evalcheck.discovery.meant import inapplicable
+from pytest_evalcheck.discovery.placement import on_device
 from pytest_evalcheck.discovery.schemas import Schema
 from pytest_evalcheck.discovery.words import OF_TIME, snake_case
 from pytest_evalcheck.engine.preflight import no_value
@@ -40,6 +41,8 @@ _MOST_BY_WORDS = 24
 """Strategies that are tried by the words of a name alone."""
 _LEAST = (1, 2, 3, 4, 6, 8, 24)
 """So few samples have a value, where one alone has none."""
+_OF_PREFLIGHT = 4
+"""How many samples the plain call before the checks has."""
 _PLAIN = 8
 """So many samples must have a value, unless it is not a number."""
 
@@ -57,6 +60,8 @@ class Proposal:
     """The strategy, as source: ``es.binary()``."""
     origin: str
     """How construction and inputs were inferred."""
+    placed: str = ""
+    """The construction, on ``device`` where something puts it there; empty for a function."""
     setup: tuple[str, ...] = ()
     """Methods that are called before it is fed."""
     not_applicable: Mapping[str, str] = field(default_factory=dict)
@@ -105,8 +110,7 @@ def propose(candidate: Candidate) -> Proposed:
             proposed.left[form.construction] = why
             refused.append(why)
         else:
-            meant = inapplicable(candidate.name, form.make(), _given(thing, form)) if candidate.is_class else {}
-            proposed.targets.append(_proposal(candidate, form, *inputs, meant))
+            proposed.targets.append(_proposal(candidate, thing, form, *inputs))
     if not proposed.targets:
         proposed.why = "; ".join(refused[:1] or problems) or "nothing was found to feed it"
         if candidate.is_class and "raised NotImplementedError" in proposed.why:
@@ -115,7 +119,11 @@ def propose(candidate: Candidate) -> Proposed:
     return proposed
 
 
-def _proposal(candidate: Candidate, form: _Form, source: str, origin: str, meant: Mapping[str, str]) -> Proposal:
+def _proposal(candidate: Candidate, thing: Any, form: _Form, source: str, origin: str) -> Proposal:
+    meant, placed = {}, ""
+    if candidate.is_class:
+        meant = inapplicable(candidate.name, form.make(), _given(thing, form))
+        placed = on_device(form.construction, _parameters(thing), partial(_evaluated, form.imports))
     return Proposal(
         candidate=candidate,
         label=form.label,
@@ -124,6 +132,7 @@ def _proposal(candidate: Candidate, form: _Form, source: str, origin: str, meant
         inputs=source,
         origin=f"{form.origin}; {origin}",
         setup=form.observed.setup if form.observed else (),
+        placed=placed,
         not_applicable=meant,
     )
 
@@ -192,12 +201,8 @@ def _with_calls(form: _Form, found: Sequence[Observed]) -> _Form:
 
 
 def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Observed | None = None) -> _Form:
-    names: dict[str, Any] = {}
-
     def make() -> Any:
-        if not names:
-            exec("\n".join(imports), names)
-        made = eval(construction, names)
+        made = _evaluated(imports, construction, {})
         for method in observed.setup if observed else ():
             getattr(made, method)()
         return made
@@ -210,6 +215,12 @@ def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Ob
         observed=observed,
         origin=origin,
     )
+
+
+def _evaluated(imports: Iterable[str], source: str, names: Mapping[str, Any]) -> Any:
+    known: dict[str, Any] = {}
+    exec("\n".join(imports), known)
+    return eval(source, {**known, **names})
 
 
 def _positional(form: _Form) -> int:
@@ -264,6 +275,7 @@ def _inputs(
     tried, why = 0, ""
     for source, origin in _sources(candidate, thing, form, used, examples, record):
         refusal, corrected = _control(source, form.make)
+        refusal = refusal or _ranking_of_rows(corrected, form.make, _given(thing, form))
         if not refusal:
             return _with_nan(corrected, origin, form, _given(thing, form)), ""
         tried += 1
@@ -302,7 +314,7 @@ def _sources(
     every = [[Schema.of(value) for value in data.values()] for _, data in shown]
     told = [[schema.container for schema in each] for each in every]  # neither a number nor an object is a form
     forms = [each for each, seen in zip(every, told, strict=True) if {*seen} - {"number"} and "objects" not in seen]
-    guessed = guesses.from_words(candidate.name, names, form.options)
+    guessed = guesses.from_words(candidate.name, names, _given(thing, form))
     fitting = (source for source in guessed if _fits(source, forms, loosely=bool(form.label)))
     worded = [
         (source, f"inputs by its name and its parameters ({', '.join(names[:3])})")
@@ -395,13 +407,11 @@ def _control(source: str, make: Callable[[], Any]) -> tuple[str, str]:
 
 def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool]:
     """Why the control is not passed, empty where it is; and whether more samples may help."""
-    subject = MetricSubject(
-        build=lambda: adapters.record("metric", make()), inputs=inputs, tolerance=Tolerance(), device="cpu"
-    )
+    subject = _subject(inputs, make)
     try:
         with isolated_process():
             rows = inputs.fixed(max(_PLAIN, inputs.min_samples))
-            for part in (rows, rows[: inputs.min_samples]):
+            for part in (rows, rows[: max(_OF_PREFLIGHT, inputs.min_samples)], rows[: inputs.min_samples]):
                 value = subject.plain_result(part)
                 if isinstance(value, Raised):
                     return str(value).splitlines()[0][:160], part is not rows
@@ -412,6 +422,12 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
         return str(failure.about)[:160], False
     except Exception as error:
         return _first_line(error), False
+
+
+def _subject(inputs: SampleStrategy, make: Callable[[], Any]) -> MetricSubject:
+    return MetricSubject(
+        build=lambda: adapters.record("metric", make()), inputs=inputs, tolerance=Tolerance(), device="cpu"
+    )
 
 
 def _randomness(subject: MetricSubject, rows: Sequence[Any]) -> str:
@@ -457,6 +473,22 @@ def _of_whole_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
     small = [subject.value(plan) for plan in plans]
     if not isinstance(whole, Raised) and all(isinstance(value, Raised) for value in small):
         return f"it refuses small batches: {str(small[-1]).splitlines()[0]}"[:160]
+    return ""
+
+
+def _ranking_of_rows(source: str, make: Callable[[], Any], given: Mapping[str, Any]) -> str:
+    """That ``top_k`` ranks the rows of a batch, since each has one score: fewer are refused; empty otherwise."""
+    most = next((given[name] for name in ("top_k", "k") if type(given.get(name)) is int), 1)
+    inputs = strategy_of(source)
+    rows = inputs.fixed(max(_PLAIN, inputs.min_samples))
+    made = [Schema.of(value) for value in Arguments.of(inputs.collate(rows)).args]
+    if not 1 < most <= len(rows) or not made or any(len(each.shape) > 1 for each in made):
+        return ""
+    subject = _subject(inputs, make)
+    with isolated_process():
+        fewer, enough = (subject.value([rows[:count]]) for count in (most - 1, most))
+    if isinstance(fewer, Raised) and not isinstance(enough, Raised):
+        return f"it ranks the rows of a batch, and refuses fewer than {most}: {str(fewer).splitlines()[0]}"[:160]
     return ""
 
 

@@ -36,10 +36,8 @@ INFRASTRUCTURE = frozenset(
 )
 """Options that are about running a metric, not about its value."""
 
-ABOUT_INPUTS = frozenset(
-    ["log_prob", "from_logits", "log_input", "logits", "apply_softmax", "softmax", "sigmoid", "one_hot", "is_onehot"]
-)
-"""Options that say in which form the inputs are: another value of one needs other inputs."""
+ABOUT_INPUTS = re.compile(r"(^|_)(log_prob|log_input|logits?|softmax|sigmoid|one_?hot|sparse|dense)(_|$)")
+"""Words of options that say in which form the inputs are: another value of one needs other inputs."""
 
 SHOWING_NAN = frozenset(["error", "raise", "warn", "propagate", "keep", "disable"])
 """Values of an option about NaN with which one must be seen."""

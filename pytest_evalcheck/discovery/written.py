@@ -81,12 +81,15 @@ def _target(proposal: Proposal, name: str) -> str:
     comment = textwrap.wrap(
         proposal.origin + ".", _WIDTH - 2, initial_indent="# ", subsequent_indent="# ", break_long_words=False
     )
-    decorator = f"@ec.metric(inputs={proposal.inputs})"
+    # Nobody declared what a batch may cost on an accelerator, and what one does cost is no wrong number.
+    decorator = f"@ec.metric(inputs={proposal.inputs}, budget=None)"
     if len(decorator) > _WIDTH or proposal.not_applicable:
-        decorator = f"@ec.metric(\n    inputs={proposal.inputs},\n{_not_applicable(proposal.not_applicable)})"
-    body = [f"return {proposal.construction}"]
+        reasons = _not_applicable(proposal.not_applicable)
+        decorator = f"@ec.metric(\n    inputs={proposal.inputs},\n    budget=None,\n{reasons})"
+    construction = proposal.placed or proposal.construction
+    body = [f"return {construction}"]
     if proposal.setup:
-        body = [f"made = {proposal.construction}", *(f"made.{each}()" for each in proposal.setup), "return made"]
+        body = [f"made = {construction}", *(f"made.{each}()" for each in proposal.setup), "return made"]
     return "\n".join([*comment, decorator, f"def {name}(device):", *(f"    {line}" for line in body)])
 
 

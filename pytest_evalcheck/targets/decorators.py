@@ -43,8 +43,9 @@ class Keywords(TypedDict, total=False):
     """Whether every cell runs in a process of its own."""
     timeout: float
     """Seconds a cell."""
-    budget: Mapping[str, int]
-    """What scoring one batch on an accelerator may cost: ``{"transfers": 0, "syncs": 1}``. Nothing by default."""
+    budget: Mapping[str, int] | None
+    """What scoring one batch on an accelerator may cost: ``{"transfers": 0, "syncs": 1}``. Nothing by default; None is
+    no limit."""
 
 
 class LoopKeywords(Keywords, total=False):

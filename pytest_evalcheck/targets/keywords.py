@@ -280,12 +280,12 @@ def sensible_seconds(seconds: float) -> bool:
     return math.isfinite(seconds) and LEAST_SECONDS <= seconds <= MOST_SECONDS
 
 
-def budget(given: Any, problems: Problems) -> dict[str, int]:
-    """What scoring one batch on an accelerator may cost."""
+def budget(given: Any, problems: Problems) -> dict[str, int] | None:
+    """What scoring one batch on an accelerator may cost; None is no limit."""
     if given is None:
-        return {}
+        return None
     if not isinstance(given, Mapping):
-        problems.append(f"budget={safe_text(given)}; expected a mapping such as {{'syncs': 1}}")
+        problems.append(f"budget={safe_text(given)}; expected a mapping such as {{'syncs': 1}}, or None for no limit")
         return {}
     counts = {}
     for name, count in dict(given).items():

@@ -84,7 +84,7 @@ class Target:
     fresh: Literal["example", "cell"]
     isolated: bool
     timeout: float | None
-    budget: Mapping[str, int]
+    budget: Mapping[str, int] | None
     options: Mapping[str, Any]
     """The keywords that its kind takes beside the common ones."""
     written: tuple[str, int] = ("<unknown>", 0)

@@ -411,3 +411,65 @@ def test_the_control_compares_right_predictions_with_wrong_ones():
     source = MEAN.replace("(preds - target)", "(preds.long() - target)")
     source = source.replace("[0.5, 2.5]", "[[0.5, 0.25], [0.75, 0.5]]").replace("[1.0, 2.0]", "[[1, 0], [0, 1]]")
     assert not any("probabilities" in each.inputs for each in proposed(source, "MeanError").targets)
+
+
+TO = """
+    def to(self, device):
+        assert device in DEVICES
+        return self
+"""
+WITH_DEVICE = MEAN.replace("squared: bool = False", "squared: bool = False, device=None")
+
+
+@pytest.mark.parametrize(
+    ("source", "placed"),
+    [
+        (MEAN, "MeanError()"),
+        (WITH_DEVICE, "MeanError(device=device)"),
+        (MEAN + TO.replace("DEVICES", "['cpu']"), "MeanError().to(device)"),
+        (WITH_DEVICE + TO.replace("DEVICES", "['cpu']"), "MeanError(device=device)"),
+        (MEAN + TO.replace("DEVICES", "['tpu']"), "MeanError()"),
+        (MEAN + TO.replace("DEVICES", "['cpu']").replace("return self", "return None"), "MeanError()"),
+        (WITH_DEVICE.replace("self.reduction,", "device = device and device + 1; self.reduction,"), "MeanError()"),
+    ],
+    ids=[
+        "no way",
+        "argument",
+        "method",
+        "both",
+        "the method refuses",
+        "a method that returns nothing",
+        "an argument of another kind",
+    ],
+)
+def test_an_object_is_put_on_the_device_of_a_target_as_users_do(source, placed):
+    assert proposed(source, "MeanError").targets[0].placed == placed
+
+
+RANKS = """
+class Recall:
+    def __init__(self, top_k=None): self.top_k, self.hits, self.count = top_k, 0.0, 0.0
+    def update(self, preds, target):
+        import torch
+        chosen = preds.round()
+        if self.top_k:
+            chosen = torch.zeros_like(preds).scatter(-1, preds.topk(self.top_k).indices, 1.0)
+        self.hits, self.count = self.hits + (chosen * target).sum(), self.count + target.sum() + 0.001
+    def compute(self): return self.hits / self.count
+    def reset(self): self.hits, self.count = 0.0, 0.0
+"""
+
+
+def test_candidates_are_no_rows_of_a_batch():
+    got = proposed(RANKS.replace("top_k=None", "top_k=2"), "Recall")
+    assert got.targets, got.why
+    assert not any(each.inputs.startswith("es.binary") for each in got.targets)
+
+
+@pytest.mark.parametrize(("option", "code"), [("reorder", "EC208"), ("include_background", "EC216")])
+def test_an_option_says_what_does_not_count(option, code):
+    source = NAN.replace('nan_strategy="drop"', f"{option}=False").replace("self.nan_strategy", "_")
+    reasons = proposed(source.replace("nan_strategy,", "0,"), "Kept").targets[0].not_applicable
+    assert reasons[code].startswith(f"{option}=False: ")
+    source = source.replace("=False", "=True")
+    assert proposed(source.replace("nan_strategy,", "0,"), "Kept").targets[0].not_applicable == {}

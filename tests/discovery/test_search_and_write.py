@@ -156,6 +156,7 @@ def test_a_file_holds_what_is_called_first_and_what_does_not_apply():
             # as in its docstring.
             @ec.metric(
                 inputs=es.values(),
+                budget=None,
                 not_applicable={
                     'EC201': 'window=2 counts updates',
                 },

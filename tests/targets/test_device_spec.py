@@ -187,6 +187,7 @@ def test_a_budget_allows_what_it_names() -> None:
         return looks
 
     assert [cell.outcome for cell in ec.run(made({"syncs": 1}), "auto", select="EC607").cells] == ["kept", "kept"]
+    assert [cell.outcome for cell in ec.run(made(None), "auto", select="EC607").cells] == ["not applicable"] * 2
     assert [cell.outcome for cell in ec.run(made({"transfers": 9}), "auto", select="EC607").cells] == ["broken"] * 2
     for wrong, said in (
         ({"sync": 1}, "budget has 'sync'; expected transfers or syncs; did you mean 'syncs'?"),

@@ -29,8 +29,8 @@ class Subject:
     """The same subject on another device, where the target can be built there."""
     ledger: Any = None
     """The transfers between devices, where they are counted."""
-    budget: Mapping[str, int] = field(default_factory=dict)
-    """What scoring one batch may cost on that device."""
+    budget: Mapping[str, int] | None = field(default_factory=dict)
+    """What scoring one batch may cost on that device; None is no limit."""
 
     def plain_result(self, rows: Rows) -> Any:
         """What the target returns for these samples in one plain call, or the error.

@@ -37,8 +37,8 @@ def mixed_device_inputs_are_handled(subject: MetricSubject | WrapperSubject, cas
     Fix: pytest_evalcheck.fixes.devices
     """
     reference = CpuReference(subject, case.samples)
-    if isinstance(reference.expected, Raised):
-        inconclusive("the CPU refuses it too")
+    if isinstance(reference.expected, Raised) or reference.cannot_be_built:
+        inconclusive("the device lacks a dtype: EC604" if reference.cannot_be_built else "the CPU refuses it too")
         return
     for where, expected, score in placements(reference):
         actual = score()
@@ -155,7 +155,7 @@ def the_value_matches_the_cpu(subject: MetricSubject | WrapperSubject, case: Bat
 def scoring_makes_no_transfers_or_syncs(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
     """Where everything is on the device, scoring makes no transfers and no host synchronisations.
 
-    A target may declare what one batch is allowed, as ``budget={"syncs": 1}``.
+    A target may declare what one batch is allowed, as ``budget={"syncs": 1}``; with ``budget=None`` there is no limit.
 
     Why: one `.item()` per batch empties the queue of the device, and a transferred tensor waits for it as well.
     Usual cause: a value is read to validate it, a shape depends on values, or results are kept on the CPU.
@@ -164,6 +164,11 @@ def scoring_makes_no_transfers_or_syncs(subject: MetricSubject | WrapperSubject,
     rows = with_perfect_predictions(subject, case.samples)
     if subject.ledger is None:
         raise NotApplicable("transfers can be counted on simulated devices only")
+    if subject.budget is None:
+        raise NotApplicable("the target has no limit of transfers and syncs (budget=None)")
+    if CpuReference(subject, case.samples).cannot_be_built:
+        inconclusive("the device lacks a dtype: EC604")
+        return
     for part, counts in measured_costs(subject, rows):
         for name, count in counts.items():
             allowed = subject.budget.get(name, 0)

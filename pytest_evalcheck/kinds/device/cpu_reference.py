@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
-from pytest_evalcheck.expectations.failures import NotApplicable
+from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
 from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.common.tensors import count_tensors
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
@@ -49,6 +49,17 @@ class CpuReference:
     def actual(self) -> Any:
         """The score where everything is on the device; or the error."""
         return score(self.subject, self.rows)
+
+    @cached_property
+    def cannot_be_built(self) -> bool:
+        """Whether the factory asks for a dtype which the device lacks."""
+        try:
+            _ = self.subject.fresh() if isinstance(self.subject, MetricSubject) else self.subject.record
+        except TargetError as error:
+            if _asks_for_dtype(error) is None:
+                raise
+            return True
+        return False
 
     @cached_property
     def same_when_rebuilt(self) -> bool:
@@ -100,7 +111,26 @@ def with_perfect_predictions(subject: Subject, rows: Rows) -> Rows:
 
 
 def score(subject: Subject, rows: Rows) -> Any:
-    """The scores of one batch with everything on the device of the subject; or the first error."""
+    """The scores of one batch with everything on the device of the subject; or the first error.
+
+    The error of a factory that asks for a dtype which the device lacks is one of them.
+    """
+    try:
+        return _score(subject, rows)
+    except TargetError as error:
+        refused = _asks_for_dtype(error)
+        if refused is None:
+            raise
+        return refused
+
+
+def _asks_for_dtype(error: TargetError) -> Raised | None:
+    """What a factory raised, where that is about a dtype which the device lacks."""
+    raised = Raised(error.__cause__, "the factory") if isinstance(error.__cause__, Exception) else None
+    return raised if lacks_dtype(raised) else None
+
+
+def _score(subject: Subject, rows: Rows) -> Any:
     if isinstance(subject, MetricSubject):
         return subject.value([rows])
     live = LiveWrapper(subject.record, subject.device)

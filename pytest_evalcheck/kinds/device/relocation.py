@@ -47,7 +47,8 @@ class Movable:
         return [text for text in left if (key := _IN_A_TABLE.match(text)) is None or key[1] not in renewed]
 
 
-_IN_A_TABLE = re.compile(r".*\['([^']+)'\] is on ")
+_IN_A_TABLE = re.compile(r".*\['([^']+)'\](\[\d+\])* is on ")
+"""A value in a table, by its name, or an item of a list there."""
 
 
 def movable(reference: CpuReference) -> Movable:

@@ -8,9 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+import torch
+from torch import Tensor
 
 import pytest_evalcheck as ec
 from fixtures.gallery.devices_wrappers import FeedsAMaskOnTheCPU, FeedsDoubles
+from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.kinds.device.cpu_reference import score
 from pytest_evalcheck.kinds.device.placement import move_to
@@ -105,3 +108,76 @@ def test_a_metric_that_cannot_be_fed_on_a_device_is_told(made: Any, code: str) -
 
     (cell,) = ec.run(target, "sim:mps", select=code, effort="quick").cells
     assert (cell.outcome, cell.cause) == ("broken", ""), cell.reason
+
+
+class _Sum:
+    """A sum in float64, on the device that its constructor is given."""
+
+    def __init__(self, device: str) -> None:
+        self.total = torch.zeros((), dtype=torch.float64, device=device)
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        self.total += (preds - target).abs().to(self.total).sum()
+
+    def compute(self) -> Tensor:
+        return self.total.clone()
+
+
+def test_a_state_that_cannot_be_created_on_a_device_is_one_fault() -> None:
+    @ec.metric(inputs=es.regression())
+    def target(device: str) -> Any:
+        return _Sum(device)
+
+    codes = ["EC601", "EC603", "EC604", "EC606", "EC607"]
+    cells = {cell.code: cell for cell in ec.run(target, "sim:mps", select=",".join(codes), effort="quick").cells}
+    assert [code for code in codes if cells[code].outcome == "broken"] == ["EC604"]
+    assert cells["EC604"].signature == "EC604: mps has no such dtype: TypeError in test_device_placement:__init__"
+    assert all(
+        cell.outcome != "broken"
+        for cell in ec.run(target, "sim:cuda", select=",".join(codes[:4]), effort="quick").cells
+    )
+
+
+class _Lists:
+    """A list of batches, empty at first; the table of initial values stays where it is, and `reset` copies from it."""
+
+    def __init__(self) -> None:
+        self.initial = {"values": [torch.empty(0)]}
+        self.device = torch.device("cpu")
+        self.reset()
+
+    def reset(self) -> None:
+        self.values = [each.clone().to(self.device) for each in self.initial["values"]]
+
+    def to(self, device: str) -> _Lists:
+        self.device = torch.empty(0, device=device).device
+        self.values = [each.to(device) for each in self.values]
+        return self
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"values": list(self.values)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        self.values = list(state["values"])
+
+    def update(self, preds: Tensor, target: Tensor) -> None:
+        self.values[0] = torch.cat([self.values[0], (preds - target).abs()])
+
+    def compute(self) -> Tensor:
+        return torch.cat(self.values).mean()
+
+
+class _ForgetsThem(_Lists):
+    """A reset copies the initial values and leaves them on their device."""
+
+    def reset(self) -> None:
+        self.values = [each.clone() for each in self.initial["values"]]
+
+
+@pytest.mark.parametrize(("made", "outcome"), [(_Lists, "kept"), (_ForgetsThem, "broken")])
+def test_initial_values_that_a_reset_moves_may_stay(made: Any, outcome: str) -> None:
+    @ec.metric(inputs=es.regression())
+    def target(device: str) -> Any:
+        return made().to(device)
+
+    assert [cell.outcome for cell in ec.run(target, "sim:cuda", select="EC605", effort="quick").cells] == [outcome]

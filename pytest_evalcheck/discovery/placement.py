@@ -1,0 +1,47 @@
+"""Where an object that is made lives: the source that puts it on the device that a target is asked for."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable, Collection
+from typing import Any
+
+
+def on_device(
+    construction: str, parameters: Collection[inspect.Parameter], evaluate: Callable[[str, dict[str, Any]], Any]
+) -> str:
+    """The source of a construction with its object on ``device``, a name in that source.
+
+    The ways are those of users: an argument ``device`` of the constructor, then ``.to(device)``. A way is taken where
+    it gives an object of the same class on the CPU; where none does, the source is the one that was given.
+
+    Args:
+        construction: an expression that calls a class.
+        parameters: those of its constructor.
+        evaluate: the value of an expression, with names.
+    """
+    try:
+        wanted = type(evaluate(construction, {}))
+    except Exception:
+        return construction
+    for source in _ways(construction, parameters, wanted):
+        try:
+            if type(evaluate(source, {"device": "cpu"})) is wanted:
+                return source
+        except Exception:  # the argument means something else, or the method refuses
+            continue
+    return construction
+
+
+def _ways(construction: str, parameters: Collection[inspect.Parameter], cls: type) -> list[str]:
+    ways = []
+    node = ast.parse(construction, mode="eval").body
+    names = [each.name for each in parameters]
+    if isinstance(node, ast.Call) and "device" in names and len(node.args) <= names.index("device"):
+        kept = [each for each in node.keywords if each.arg != "device"]
+        node.keywords = [*kept, ast.keyword("device", ast.Name("device"))]
+        ways.append(ast.unparse(node))
+    if callable(inspect.getattr_static(cls, "to", None)):
+        ways.append(f"{construction}.to(device)")
+    return ways

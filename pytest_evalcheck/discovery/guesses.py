@@ -18,6 +18,8 @@ _MOST_OUTPUTS = 8
 _SMALL = 4
 _MOST_NUMBERS = 200
 """The rows of an example are written out where they have no more numbers than this."""
+_NO_TIES = ".but(distinct=lambda sample: sample[0])"
+"""Of scores of candidates: a tie has no right order."""
 
 
 def from_example(arguments: Mapping[str, Any], options: Mapping[str, Any], name: str = "") -> Iterator[str]:
@@ -40,8 +42,10 @@ def from_example(arguments: Mapping[str, Any], options: Mapping[str, Any], name:
     elif len(names) == 3:
         guesses = _of_three(names, schemas, options)
     form = _container(pair)
+    ranked = _topics(name)[:1] == ["retrieval"] and [len(each.shape) for each in pair] == [1, 1]
     for guess in guesses:
-        turned = f"{guess}.swapped()" if swapped else guess
+        turned = f"{guess}{_NO_TIES}" if ranked else guess
+        turned = f"{turned}.swapped()" if swapped else turned
         yield f"{turned}{form}"
         if len(pair) == 2 and pair[0 if swapped else 1].kind == "float":
             yield f"{turned}.as_float({0 if swapped else 1}){form}"
@@ -354,7 +358,7 @@ def _like_it(schemas: Sequence[Schema]) -> Iterator[str]:
 def _without_ties(schemas: Sequence[Schema]) -> str:
     """Scores of candidates, with their labels and their queries: a tie has no right order."""
     ranked = [each.kind for each in schemas] == ["float", "int", "int"] and all(len(s.shape) == 1 for s in schemas)
-    return ".but(distinct=lambda sample: sample[0])" if ranked else ""
+    return _NO_TIES if ranked else ""
 
 
 def _dtype(schema: Schema) -> str:

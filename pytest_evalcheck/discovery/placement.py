@@ -25,7 +25,7 @@ def on_device(
         wanted = type(evaluate(construction, {}))
     except Exception:
         return construction
-    for source in _ways(construction, parameters, wanted):
+    for source in _ways(construction, parameters, wanted, evaluate):
         try:
             if type(evaluate(source, {"device": "cpu"})) is wanted:
                 return source
@@ -34,14 +34,33 @@ def on_device(
     return construction
 
 
-def _ways(construction: str, parameters: Collection[inspect.Parameter], cls: type) -> list[str]:
+def _ways(
+    construction: str,
+    parameters: Collection[inspect.Parameter],
+    cls: type,
+    evaluate: Callable[[str, dict[str, Any]], Any],
+) -> list[str]:
     ways = []
     node = ast.parse(construction, mode="eval").body
     names = [each.name for each in parameters]
     if isinstance(node, ast.Call) and "device" in names and len(node.args) <= names.index("device"):
         kept = [each for each in node.keywords if each.arg != "device"]
+        for each in kept:
+            each.value = _moved(each.value, evaluate)
+        node.args = [_moved(each, evaluate) for each in node.args]
         node.keywords = [*kept, ast.keyword("device", ast.Name("device"))]
         ways.append(ast.unparse(node))
     if callable(inspect.getattr_static(cls, "to", None)):
         ways.append(f"{construction}.to(device)")
     return ways
+
+
+def _moved(argument: ast.expr, evaluate: Callable[[str, dict[str, Any]], Any]) -> ast.expr:
+    """An argument, on ``device`` where it is a tensor: a metric that is made there is given tensors that are there."""
+    if isinstance(argument, ast.Constant):
+        return argument
+    source = ast.unparse(argument)
+    cls = type(evaluate(source, {}))
+    if (cls.__module__, cls.__name__) != ("torch", "Tensor"):
+        return argument
+    return ast.parse(f"{source}.to(device)", mode="eval").body

@@ -48,7 +48,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "nan_strategy": ("warn", "ignore", 0.0),
     "multioutput": ("uniform_average", "variance_weighted", "raw_values"),
     "threshold": (0.5, 0.25),
-    "top_k": (1, 2),
+    "top_k": (2,),
     "k": (None, 2),
     "ignore_index": (None, -1),
     "num_outputs": (1, 2),

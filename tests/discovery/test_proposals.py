@@ -446,6 +446,14 @@ def test_an_object_is_put_on_the_device_of_a_target_as_users_do(source, placed):
     assert proposed(source, "MeanError").targets[0].placed == placed
 
 
+def test_tensors_that_a_constructor_is_given_are_on_the_device_of_a_target():
+    source = WITH_DEVICE.replace("device=None", "offset=0.0, device=None")
+    source = source.replace("m = MeanError()", "m = MeanError(offset=torch.tensor(0.5))")
+    placed = "MeanError(offset=torch.tensor(0.5).to(device), device=device)"
+
+    assert proposed(source, "MeanError").targets[0].placed == placed
+
+
 RANKS = """
 class Recall:
     def __init__(self, top_k=None): self.top_k, self.hits, self.count = top_k, 0.0, 0.0

@@ -19,6 +19,19 @@ CASES: tuple[tuple[str, str, str, str], ...] = (
     ("torcheval-window-loses-its-place", "EC209", "torcheval.metrics:WindowedMeanSquaredError()", "es.regression()"),
     ("torcheval-float16-sums-overflow", "EC211", "torcheval.metrics:MeanSquaredError()", "es.regression()"),
     ("torcheval-state-takes-on-the-dtype", "EC212", "torcheval.metrics:R2Score()", "es.regression(outputs=2)"),
+    (
+        "torcheval-multiclass-binned-auroc-of-samples",
+        "EC208",
+        "torcheval.metrics:MulticlassBinnedAUROC(num_classes=3, threshold=5, average=None)",
+        _MULTICLASS,
+    ),
+    ("torcheval-perplexity-underflows", "EC211", "torcheval.metrics:Perplexity()", "es.tokens(vocab=3)"),
+    (
+        "torcheval-perplexity-refuses-ignored-batch",
+        "EC213",
+        "torcheval.metrics:Perplexity(ignore_index=1)",
+        "es.tokens(vocab=3, length=1, ignore_index=1)",
+    ),
     ("pytorch-ignite-epoch-metric-state-not-loaded", "EC209", "ignite.metrics:ROC_AUC()", "es.binary()"),
     ("pytorch-ignite-state-not-saved", "EC209", "ignite.metrics:CharacterErrorRate()", "es.text_pairs()"),
     ("pytorch-ignite-nan-is-a-prediction", "EC216", "ignite.metrics:Accuracy()", _MULTICLASS),
@@ -59,4 +72,39 @@ def test_a_fault_of_a_library_is_known(fault: str, code: str, made: str, inputs:
         return eval(construction, {**names, "torch": torch})
 
     (cell,) = ec.run(metric, select=code, effort="normal").cells
+    assert (cell.upstream, cell.outcome) == (fault, "known"), cell.signature
+
+
+ON_DEVICES = (
+    ("torcheval-float64-on-mps", "EC604", "sim:mps", "torcheval.metrics:Mean(device=device)", "es.values()"),
+    ("torcheval-float64-on-mps", "EC605", "sim:mps", "torcheval.metrics:Mean()", "es.values()"),
+    (
+        "torcheval-thresholds-not-moved",
+        "EC605",
+        "sim:cuda",
+        "torcheval.metrics:BinaryBinnedAUPRC(threshold=3, device=device)",
+        "es.binary()",
+    ),
+    (
+        "torcheval-retrieval-precision-on-the-cpu",
+        "EC603",
+        "sim:cuda",
+        "torcheval.metrics:RetrievalPrecision(k=2, device=device)",
+        "es.binary().but(distinct=lambda sample: sample[0])",
+    ),
+    ("monai-float64-on-mps", "EC604", "sim:mps", "monai.metrics:FIDMetric()", "es.regression(outputs=3)"),
+)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library that is imported
+@pytest.mark.parametrize(("fault", "code", "where", "made", "inputs"), ON_DEVICES)
+def test_a_fault_on_a_device_is_known(fault: str, code: str, where: str, made: str, inputs: str) -> None:
+    module, _, construction = made.partition(":")
+    names = vars(pytest.importorskip(module.partition(".")[0]) and importlib.import_module(module))
+
+    @ec.metric(inputs=eval(inputs, {"es": es}))
+    def metric(device: str) -> Any:
+        return eval(construction, {**names, "device": device})
+
+    (cell,) = ec.run(metric, where, select=code).cells
     assert (cell.upstream, cell.outcome) == (fault, "known"), cell.signature

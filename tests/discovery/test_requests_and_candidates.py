@@ -135,3 +135,11 @@ def test_an_abstract_class_of_another_module_is_not_named(package, tmp_path):
     found = find(Request.parse(f"{package}.ranks"))
     assert [str(each) for each in found.candidates] == ["scorelib.ranks.Rank"]
     assert (found.left, found.others) == ({}, 1)
+
+
+def test_a_package_of_five_thousand_names(package, tmp_path):
+    metric = "class Share:\n    def update(self, preds, target): pass\n    def compute(self): return 0.5\n"
+    names = "".join(f"def name_{i}(): return {i}\nclass Name{i}: pass\n" for i in range(2500))
+    (tmp_path / "manylib.py").write_text(names + metric)
+    found = find(Request.parse("manylib"))
+    assert ([str(each) for each in found.candidates], found.others) == (["manylib.Share"], 5000)

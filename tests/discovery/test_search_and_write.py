@@ -57,6 +57,13 @@ LIBRARY = '''
         def compute(self): return sum(self.means) / len(self.means)
         def reset(self): self.means = []
 
+    class Lacks(Share):
+        def __init__(self):
+            import a_package_that_nobody_has
+
+    class Needs(Share):
+        def __init__(self, codebook): super().__init__()
+
     def path_of(name): return name
 '''
 
@@ -73,16 +80,20 @@ def test_one_class_that_hangs_or_ends_its_process_costs_itself(library, monkeypa
     lines = []
     found = discover(["sharelib"], progress=lines.append)
     assert sorted({str(each.candidate) for each in found.proposals}) == ["sharelib.MeanOfMeans", "sharelib.Share"]
-    assert (found.tried, len(found.candidates), found.others) == (2, 6, 1)
+    assert (found.tried, len(found.candidates), found.others) == (2, 8, 1)
     assert found.left["sharelib.Hangs"] == "looking at it took longer than 25 s"
     assert found.left["sharelib.Ends"] == "looking at it ended its process"
     assert "no network while inputs are inferred" in found.left["sharelib.Fetches"]
+    assert "No module named 'a_package_that_nobody_has'" in found.left["sharelib.Lacks"]
+    assert "its constructor needs codebook, of which no value is known; give it: 'sharelib:Needs(codebook=...)'" in (
+        found.left["sharelib.Needs"]
+    )
     assert "right and wrong predictions have the same value, 1.0" in found.left["sharelib.Constant"]
     assert found.summary == [
-        "sharelib: 2 of 6 metrics in 2 configurations",
+        "sharelib: 2 of 8 metrics in 2 configurations",
         "1 other public name: no metric, by methods and by parameters",
     ]
-    assert lines == ["inferring inputs for 6 metrics"]
+    assert lines == ["inferring inputs for 8 metrics"]
     assert capfd.readouterr() == ("", "")
 
 
@@ -99,6 +110,22 @@ def test_what_gives_no_target_is_an_error(library, text, message):
     with pytest.raises(UsageError) as caught:
         discover([text])
     assert str(caught.value).startswith(message)
+
+
+def test_a_module_whose_import_hangs_or_ends_the_process_is_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(search, "SECONDS_TO_IMPORT", 8.0)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "hangslib.py").write_text("import time\nwhile True: time.sleep(1)\n")
+    (tmp_path / "endslib.py").write_text("import os\nos._exit(3)\n")
+    (tmp_path / "raiseslib.py").write_text("raise RuntimeError('no licence')\n")
+    for name, message in (
+        ("hangslib", "importing hangslib took longer than 8 s"),
+        ("endslib", "importing endslib ended its process: "),
+        ("raiseslib", "importing raiseslib raised RuntimeError: no licence"),
+    ):
+        with pytest.raises(UsageError) as caught:
+            discover([name])
+        assert str(caught.value).startswith(message)
 
 
 def write(*arguments, cwd):

@@ -18,6 +18,8 @@ _MOST_OUTPUTS = 8
 _SMALL = 4
 _MOST_NUMBERS = 200
 """The rows of an example are written out where they have no more numbers than this."""
+_INDICES = re.compile(r"(^|_)(index|indices|indexes|idx|edges?|graph|adj|ptr|offsets?)(_|$)")
+"""Words in the name of a parameter that takes places of samples in something else."""
 _NO_TIES = ".but(distinct=lambda sample: sample[0])"
 """Of scores of candidates: a tie has no right order."""
 
@@ -52,15 +54,27 @@ def from_example(arguments: Mapping[str, Any], options: Mapping[str, Any], name:
     yield from _like_it(list(schemas.values()))
 
 
-def from_words(name: str, parameters: Sequence[str], options: Mapping[str, Any]) -> Iterator[str]:
-    """Strategies for a metric of this name, whose ``update`` has these parameters."""
+def from_words(
+    name: str, parameters: Sequence[str], options: Mapping[str, Any], *, tensors: bool = True
+) -> Iterator[str]:
+    """Strategies for a metric of this name, whose ``update`` has these parameters.
+
+    Args:
+        name: that of the class or function.
+        parameters: their names, the data first.
+        options: by name, what it was made with.
+        tensors: whether its library knows tensors; arrays are tried first where it does not.
+    """
+    if any(map(_INDICES.search, parameters[:2])):
+        return  # places of samples in something else, which no word describes
     roles = [*map(role, parameters[:2]), "", ""]
     swapped = roles[0] == "targets" != roles[1]
     single = len(parameters) == 1 or not roles[1]
     found = list(dict.fromkeys(_of_topic(name, options, single=single)))
-    for form in ("", ".as_numpy()", ".as_list()", ".as_float(1)"):
-        for guess in found:
-            yield (f"{guess}.swapped()" if swapped and "values" not in guess else guess) + form
+    turned = [f"{guess}.swapped()" if swapped and "values" not in guess else guess for guess in found]
+    if not tensors:
+        yield from (f"{guess}{form}" for guess in turned for form in (".as_numpy()", ""))
+    yield from (f"{guess}{form}" for form in ("", ".as_numpy()", ".as_list()", ".as_float(1)") for guess in turned)
 
 
 def _of_topic(name: str, options: Mapping[str, Any], *, single: bool) -> Iterator[str]:
@@ -78,7 +92,9 @@ def _of_topic(name: str, options: Mapping[str, Any], *, single: bool) -> Iterato
         topics.insert(0, "binary")
     rest = ["values"] if single else []
     rest += ["classification", "regression", "multilabel", "text", "clusters", "segmentation", "retrieval", "image"]
-    for topic in dict.fromkeys([*topics, *rest, "values", "audio"]):
+    if "pos_label" in options:  # it is compared with labels
+        rest, topics = [], ["binary", "classification"]
+    for topic in dict.fromkeys([*topics, *rest, "values", "audio"] if rest else topics):
         yield from _TOPICS[topic](options)
 
 

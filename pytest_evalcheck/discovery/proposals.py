@@ -6,30 +6,26 @@ import ast
 import inspect
 import itertools
 import math
-import re
+import sys
 import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from pytest_evalcheck import adapters
-from pytest_evalcheck import strategies as es
 from pytest_evalcheck.discovery import guesses, options
 from pytest_evalcheck.discovery.candidates import Candidate
+from pytest_evalcheck.discovery.control import control, first_line, ranking_of_rows, strategy_of
 from pytest_evalcheck.discovery.examples import Observed, observe, parts
 from pytest_evalcheck.discovery.meant import inapplicable
 from pytest_evalcheck.discovery.placement import on_device
 from pytest_evalcheck.discovery.schemas import Schema
 from pytest_evalcheck.discovery.words import OF_TIME, snake_case
-from pytest_evalcheck.engine.preflight import no_value
-from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
-from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.kinds.common.call_facts import describe_value
 from pytest_evalcheck.kinds.common.process_state import isolated_process
-from pytest_evalcheck.kinds.metric.subject import MetricSubject
-from pytest_evalcheck.strategies.samples import Arguments, SampleStrategy
+from pytest_evalcheck.strategies.samples import Arguments
 
 FEEDING = ("update", "update_state", "__call__", "forward", "add_batch")
 """Methods that feed an object of a class."""
@@ -39,12 +35,6 @@ _MOST_TARGETS = 8
 """Of one candidate."""
 _MOST_BY_WORDS = 24
 """Strategies that are tried by the words of a name alone."""
-_LEAST = (1, 2, 3, 4, 6, 8, 24)
-"""So few samples have a value, where one alone has none."""
-_OF_PREFLIGHT = 4
-"""How many samples the plain call before the checks has."""
-_PLAIN = 8
-"""So many samples must have a value, unless it is not a number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,15 +155,19 @@ def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_F
         return
     if no_example:
         problems.append(no_example)
+    parameters = _parameters(thing)
+    if not candidate.is_class:  # what has a position is data
+        parameters = [each for each in parameters if each.kind is each.KEYWORD_ONLY]
     try:
-        given = options.required(_parameters(thing), _annotations(thing)) if candidate.is_class else {}
+        given = options.required(parameters, _annotations(thing))
     except options.MissingArgument as error:
         example = f"{candidate.module}:{candidate.name}({error}=...)"
-        problems.append(f"its constructor needs {error}, of which no value is known; give it: {example!r}")
+        hint = f"its constructor needs {error}, of which no value is known; give it: {example!r}"
+        problems.append(hint if candidate.is_class else f"it needs {error}, of which no value is known: write a target")
         return
-    construction = _written(candidate.name, given) if candidate.is_class else candidate.name
-    form = _form(construction, (home,), "constructed by its signature")
-    yield _with_calls(form, found)
+    construction = _written(candidate.name, given, function=not candidate.is_class)
+    imports = ("from functools import partial", home) if given and not candidate.is_class else (home,)
+    yield _with_calls(_form(construction, imports, "constructed by its signature"), found)
 
 
 def _of_observed(candidate: Candidate, thing: Any, observed: Observed, home: str) -> _Form | None:
@@ -271,11 +265,11 @@ def _inputs(
         with isolated_process():
             record = adapters.record("metric", form.make())
     except Exception as error:
-        return None, f"constructing it raised {_first_line(error)}"
+        return None, f"constructing it raised {first_line(error)}"
     tried, why = 0, ""
     for source, origin in _sources(candidate, thing, form, used, examples, record):
-        refusal, corrected = _control(source, form.make)
-        refusal = refusal or _ranking_of_rows(corrected, form.make, _given(thing, form))
+        refusal, corrected = control(source, form.make)
+        refusal = refusal or ranking_of_rows(corrected, form.make, _given(thing, form))
         if not refusal:
             return _with_nan(corrected, origin, form, _given(thing, form)), ""
         tried += 1
@@ -288,7 +282,7 @@ def _with_nan(source: str, origin: str, form: _Form, given: Mapping[str, Any]) -
     option = options.about_nan(given)
     if not option or strategy_of(source).corrupted is None:
         return source, origin
-    refusal, _ = _control(f"{source}.with_nan()", form.make)
+    refusal, _ = control(f"{source}.with_nan()", form.make)
     change = "but(corrupted=None)" if refusal else "with_nan()"
     return f"{source}.{change}", f"{origin}; {option}={given[option]!r} says what becomes of NaN"
 
@@ -314,7 +308,7 @@ def _sources(
     every = [[Schema.of(value) for value in data.values()] for _, data in shown]
     told = [[schema.container for schema in each] for each in every]  # neither a number nor an object is a form
     forms = [each for each, seen in zip(every, told, strict=True) if {*seen} - {"number"} and "objects" not in seen]
-    guessed = guesses.from_words(candidate.name, names, _given(thing, form))
+    guessed = guesses.from_words(candidate.name, names, _given(thing, form), tensors=_knows_tensors(thing))
     fitting = (source for source in guessed if _fits(source, forms, loosely=bool(form.label)))
     worded = [
         (source, f"inputs by its name and its parameters ({', '.join(names[:3])})")
@@ -325,6 +319,20 @@ def _sources(
         if source not in used_up:
             used_up.add(source)
             yield source, origin
+
+
+def _knows_tensors(thing: Any) -> bool:
+    """Whether a module of the package of a class or function imports torch or something of it."""
+    package = str(getattr(thing, "__module__", "")).partition(".")[0]
+    loaded = [vars(module) for name, module in [*sys.modules.items()] if name.partition(".")[0] == package and module]
+    return any(_of_torch(value) for names in loaded for value in [*names.values()])
+
+
+def _of_torch(value: Any) -> bool:
+    name = value.__name__ if isinstance(value, types.ModuleType) else getattr(type(value), "__module__", "")
+    if isinstance(value, type):
+        name = value.__module__
+    return str(name).partition(".")[0] == "torch"
 
 
 def _fits(source: str, forms: Sequence[Sequence[Schema]], *, loosely: bool) -> bool:
@@ -376,120 +384,6 @@ def _fed_parameters(record: Any) -> list[inspect.Parameter]:
         return []
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return [each for each in parameters if each.kind in kinds]
-
-
-@cache
-def strategy_of(source: str) -> SampleStrategy:
-    """The strategy that a source such as ``es.binary()`` stands for.
-
-    Raises:
-        Exception: what its evaluation raises.
-    """
-    made: SampleStrategy = eval(source, {"es": es})
-    return made
-
-
-def _control(source: str, make: Callable[[], Any]) -> tuple[str, str]:
-    """Why a strategy is not used, empty where it is; and its source with what was found out."""
-    try:
-        inputs = strategy_of(source)
-    except Exception as error:
-        return f"{source}: {_first_line(error)}", source
-    for least in _LEAST:
-        corrected = source if least <= inputs.min_samples else f"{source}.but(min_samples={least})"
-        refusal, of_few = _refusal(strategy_of(corrected), make)
-        if not refusal:
-            return "", corrected
-        if not of_few:
-            break
-    return f"{source}: {refusal}", source
-
-
-def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool]:
-    """Why the control is not passed, empty where it is; and whether more samples may help."""
-    subject = _subject(inputs, make)
-    try:
-        with isolated_process():
-            rows = inputs.fixed(max(_PLAIN, inputs.min_samples))
-            for part in (rows, rows[: max(_OF_PREFLIGHT, inputs.min_samples)], rows[: inputs.min_samples]):
-                value = subject.plain_result(part)
-                if isinstance(value, Raised):
-                    return str(value).splitlines()[0][:160], part is not rows
-                if missing := no_value(value):
-                    return f"its value is {missing}", True
-            return _randomness(subject, rows) or _indifference(subject) or _of_whole_batches(subject, rows), False
-    except CheckFailure as failure:
-        return str(failure.about)[:160], False
-    except Exception as error:
-        return _first_line(error), False
-
-
-def _subject(inputs: SampleStrategy, make: Callable[[], Any]) -> MetricSubject:
-    return MetricSubject(
-        build=lambda: adapters.record("metric", make()), inputs=inputs, tolerance=Tolerance(), device="cpu"
-    )
-
-
-def _randomness(subject: MetricSubject, rows: Sequence[Any]) -> str:
-    """That the same samples have another value each time; empty where they do not."""
-    first, second = subject.value([rows]), subject.value([rows])
-    if difference(first, second, subject.tolerance) is None:
-        return ""
-    return f"it is random, {describe_value(first)} and then {describe_value(second)} for the same samples; seed it"
-
-
-def _indifference(subject: MetricSubject) -> str:
-    """That right and wrong predictions have the same value; empty where they differ."""
-    inputs = subject.inputs
-    if inputs.wrong is not None and inputs.contrast:
-        rows = list(inputs.contrast) * math.ceil(inputs.min_samples / len(inputs.contrast))
-        right = subject.value([[inputs.right(row) if inputs.right else row for row in rows]])
-        wrong = subject.value([[inputs.wrong(row) for row in rows]])
-        values = [right, wrong]
-        refused = isinstance(right, Raised) and isinstance(wrong, Raised)
-        if not refused and difference(right, wrong, subject.tolerance) is not None:
-            return ""
-    else:
-        many = inputs.fixed(3 * max(4, inputs.min_samples))
-        parts = [many[i : i + size] for size in (len(many) // 3, 2, 1) for i in range(0, 2 * len(many) // 3, size)]
-        values = [subject.value([part]) for part in parts if len(part) >= inputs.min_samples]
-        good = [value for value in values if not isinstance(value, Raised)]
-        if any(difference(good[0], value, subject.tolerance) is not None for value in good[1:]):
-            return ""
-    return f"right and wrong predictions have the same value, {describe_value(values[0])}"
-
-
-def _of_whole_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
-    """That a batch is no set of samples to it: one sample itself, or refused where it is small; empty otherwise."""
-    half = len(rows) // 2
-    whole, halves = (
-        subject.value([rows[i : i + size] for i in range(0, len(rows), size)]) for size in (2 * half, half)
-    )
-    shapes = [tuple(getattr(value, "shape", ())) for value in (whole, halves)]
-    if half > 1 and [shape[:1] for shape in shapes] == [(2 * half,), (half,)]:
-        return "its value has one number for each row of a batch: a batch is taken for one sample"
-    # Too few samples have no value in one batch, but in several; a fault of the second batch is none of the first.
-    plans = [[rows[i : i + size] for i in range(0, stop, size)] for size in (1, 2) for stop in (size, len(rows))]
-    small = [subject.value(plan) for plan in plans]
-    if not isinstance(whole, Raised) and all(isinstance(value, Raised) for value in small):
-        return f"it refuses small batches: {str(small[-1]).splitlines()[0]}"[:160]
-    return ""
-
-
-def _ranking_of_rows(source: str, make: Callable[[], Any], given: Mapping[str, Any]) -> str:
-    """That ``top_k`` ranks the rows of a batch, since each has one score: fewer are refused; empty otherwise."""
-    most = next((given[name] for name in ("top_k", "k") if type(given.get(name)) is int), 1)
-    inputs = strategy_of(source)
-    rows = inputs.fixed(max(_PLAIN, inputs.min_samples))
-    made = [Schema.of(value) for value in Arguments.of(inputs.collate(rows)).args]
-    if not 1 < most <= len(rows) or not made or any(len(each.shape) > 1 for each in made):
-        return ""
-    subject = _subject(inputs, make)
-    with isolated_process():
-        fewer, enough = (subject.value([rows[:count]]) for count in (most - 1, most))
-    if isinstance(fewer, Raised) and not isinstance(enough, Raised):
-        return f"it ranks the rows of a batch, and refuses fewer than {most}: {str(fewer).splitlines()[0]}"[:160]
-    return ""
 
 
 def _parameters(thing: Any) -> list[inspect.Parameter]:
@@ -560,11 +454,6 @@ def _extended(construction: str, changed: Mapping[str, Any], *, function: bool) 
 
 def _shown(call: Mapping[str, Any]) -> str:
     return ", ".join(f"{name}={describe_value(value)}" for name, value in call.items() if value is not None)[:160]
-
-
-def _first_line(error: BaseException) -> str:
-    text = re.sub(r"\s+", " ", str(error)).strip()
-    return f"{type(error).__name__}: {text}"[:160] if text else type(error).__name__
 
 
 def _equal(first: Any, second: Any) -> bool:

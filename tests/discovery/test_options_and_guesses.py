@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -202,3 +203,20 @@ def test_whole_numbers_beside_labels_are_labels():
     assert found[0] == 'es.multiclass(classes=4, of="labels")'
     assert 'es.multiclass(classes=4, of="labels").as_float(1)' in found
     assert not any("regression" in each for each in found)
+
+
+def test_arrays_come_first_where_a_library_knows_no_tensors():
+    words = partial(guesses.from_words, "mean_error", ["y_true", "y_pred"], {})
+    assert next(words()) == "es.regression().swapped()"
+    assert next(words(tensors=False)) == "es.regression().swapped().as_numpy()"
+    assert {*words()} <= {*words(tensors=False)}
+
+
+def test_places_of_samples_are_no_predictions():
+    assert not [*guesses.from_words("LinkPrediction", ["pred_index_mat", "edge_label_index"], {})]
+
+
+def test_what_is_compared_with_pos_label_is_a_label():
+    found = {*guesses.from_words("selection_rate", ["y_true", "y_pred"], {"pos_label": 1})}
+    assert found
+    assert not [guess for guess in found if not guess.startswith(("es.binary", "es.multiclass"))]

@@ -85,8 +85,9 @@ def test_one_class_that_hangs_or_ends_its_process_costs_itself(library, monkeypa
     assert found.left["sharelib.Ends"] == "looking at it ended its process"
     assert "no network while inputs are inferred" in found.left["sharelib.Fetches"]
     assert "No module named 'a_package_that_nobody_has'" in found.left["sharelib.Lacks"]
-    assert "its constructor needs codebook, of which no value is known; give it: 'sharelib:Needs(codebook=...)'" in (
-        found.left["sharelib.Needs"]
+    assert (
+        "its constructor needs codebook, of which no value is known; give it: 'sharelib:Needs(codebook=...)'"
+        in (found.left["sharelib.Needs"])
     )
     assert "right and wrong predictions have the same value, 1.0" in found.left["sharelib.Constant"]
     assert found.summary == [

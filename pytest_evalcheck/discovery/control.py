@@ -1,0 +1,147 @@
+"""Whether a metric works with a strategy: it is accepted, gives values, and tells right predictions from wrong ones."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from pytest_evalcheck import adapters
+from pytest_evalcheck import strategies as es
+from pytest_evalcheck.discovery.schemas import Schema
+from pytest_evalcheck.engine.preflight import no_value
+from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
+from pytest_evalcheck.expectations.failures import CheckFailure
+from pytest_evalcheck.kinds.common.call_facts import describe_value
+from pytest_evalcheck.kinds.common.process_state import isolated_process
+from pytest_evalcheck.kinds.metric.subject import MetricSubject
+from pytest_evalcheck.strategies.samples import Arguments, SampleStrategy
+
+_LEAST = (1, 2, 3, 4, 6, 8, 24)
+"""So few samples have a value, where one alone has none."""
+_OF_PREFLIGHT = 4
+"""How many samples the plain call before the checks has."""
+_PLAIN = 8
+"""So many samples must have a value, unless it is not a number."""
+
+
+@cache
+def strategy_of(source: str) -> SampleStrategy:
+    """The strategy that a source such as ``es.binary()`` stands for.
+
+    Raises:
+        Exception: what its evaluation raises.
+    """
+    made: SampleStrategy = eval(source, {"es": es})
+    return made
+
+
+def control(source: str, make: Callable[[], Any]) -> tuple[str, str]:
+    """Why a strategy is not used, empty where it is; and its source with what was found out."""
+    try:
+        inputs = strategy_of(source)
+    except Exception as error:
+        return f"{source}: {first_line(error)}", source
+    for least in _LEAST:
+        corrected = source if least <= inputs.min_samples else f"{source}.but(min_samples={least})"
+        refusal, of_few = _refusal(strategy_of(corrected), make)
+        if not refusal:
+            return "", corrected
+        if not of_few:
+            break
+    return f"{source}: {refusal}", source
+
+
+def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool]:
+    """Why the control is not passed, empty where it is; and whether more samples may help."""
+    subject = _subject(inputs, make)
+    try:
+        with isolated_process():
+            rows = inputs.fixed(max(_PLAIN, inputs.min_samples))
+            for part in (rows, rows[: max(_OF_PREFLIGHT, inputs.min_samples)], rows[: inputs.min_samples]):
+                value = subject.plain_result(part)
+                if isinstance(value, Raised):
+                    return str(value).splitlines()[0][:160], part is not rows
+                if missing := no_value(value):
+                    return f"its value is {missing}", True
+            return _randomness(subject, rows) or _indifference(subject) or _of_whole_batches(subject, rows), False
+    except CheckFailure as failure:
+        return str(failure.about)[:160], False
+    except Exception as error:
+        return first_line(error), False
+
+
+def _subject(inputs: SampleStrategy, make: Callable[[], Any]) -> MetricSubject:
+    return MetricSubject(
+        build=lambda: adapters.record("metric", make()), inputs=inputs, tolerance=Tolerance(), device="cpu"
+    )
+
+
+def _randomness(subject: MetricSubject, rows: Sequence[Any]) -> str:
+    """That the same samples have another value each time; empty where they do not."""
+    first, second = subject.value([rows]), subject.value([rows])
+    if difference(first, second, subject.tolerance) is None:
+        return ""
+    return f"it is random, {describe_value(first)} and then {describe_value(second)} for the same samples; seed it"
+
+
+def _indifference(subject: MetricSubject) -> str:
+    """That right and wrong predictions have the same value; empty where they differ."""
+    inputs = subject.inputs
+    if inputs.wrong is not None and inputs.contrast:
+        rows = list(inputs.contrast) * math.ceil(inputs.min_samples / len(inputs.contrast))
+        right = subject.value([[inputs.right(row) if inputs.right else row for row in rows]])
+        wrong = subject.value([[inputs.wrong(row) for row in rows]])
+        values = [right, wrong]
+        refused = isinstance(right, Raised) and isinstance(wrong, Raised)
+        if not refused and difference(right, wrong, subject.tolerance) is not None:
+            return ""
+    else:
+        many = inputs.fixed(3 * max(4, inputs.min_samples))
+        parts = [many[i : i + size] for size in (len(many) // 3, 2, 1) for i in range(0, 2 * len(many) // 3, size)]
+        values = [subject.value([part]) for part in parts if len(part) >= inputs.min_samples]
+        good = [value for value in values if not isinstance(value, Raised)]
+        if any(difference(good[0], value, subject.tolerance) is not None for value in good[1:]):
+            return ""
+    return f"right and wrong predictions have the same value, {describe_value(values[0])}"
+
+
+def _of_whole_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
+    """That a batch is no set of samples to it: one sample itself, or refused where it is small; empty otherwise."""
+    half = len(rows) // 2
+    whole, halves = (
+        subject.value([rows[i : i + size] for i in range(0, len(rows), size)]) for size in (2 * half, half)
+    )
+    shapes = [tuple(getattr(value, "shape", ())) for value in (whole, halves)]
+    if half > 1 and [shape[:1] for shape in shapes] == [(2 * half,), (half,)]:
+        return "its value has one number for each row of a batch: a batch is taken for one sample"
+    # Too few samples have no value in one batch, but in several; a fault of the second batch is none of the first.
+    plans = [[rows[i : i + size] for i in range(0, stop, size)] for size in (1, 2) for stop in (size, len(rows))]
+    small = [subject.value(plan) for plan in plans]
+    if not isinstance(whole, Raised) and all(isinstance(value, Raised) for value in small):
+        return f"it refuses small batches: {str(small[-1]).splitlines()[0]}"[:160]
+    return ""
+
+
+def ranking_of_rows(source: str, make: Callable[[], Any], given: Mapping[str, Any]) -> str:
+    """That ``top_k`` ranks the rows of a batch, since each has one score: fewer are refused; empty otherwise."""
+    most = next((given[name] for name in ("top_k", "k") if type(given.get(name)) is int), 1)
+    inputs = strategy_of(source)
+    rows = inputs.fixed(max(_PLAIN, inputs.min_samples))
+    made = [Schema.of(value) for value in Arguments.of(inputs.collate(rows)).args]
+    if not 1 < most <= len(rows) or not made or any(len(each.shape) > 1 for each in made):
+        return ""
+    subject = _subject(inputs, make)
+    with isolated_process():
+        fewer, enough = (subject.value([rows[:count]]) for count in (most - 1, most))
+    if isinstance(fewer, Raised) and not isinstance(enough, Raised):
+        return f"it ranks the rows of a batch, and refuses fewer than {most}: {str(fewer).splitlines()[0]}"[:160]
+    return ""
+
+
+def first_line(error: BaseException) -> str:
+    """The type of an error and its text, in one line of at most 160 characters."""
+    text = re.sub(r"\s+", " ", str(error)).strip()
+    return f"{type(error).__name__}: {text}"[:160] if text else type(error).__name__

@@ -3,6 +3,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+import pytest_evalcheck as ec
+from pytest_evalcheck import strategies as es
 from pytest_evalcheck.kinds.metric.samplewise import unordered
 
 SAME = [
@@ -30,3 +32,34 @@ def test_entries_of_samples_in_another_order_are_the_same(one, other):
 @pytest.mark.parametrize(("one", "other"), OTHER)
 def test_what_belongs_to_other_samples_or_to_none_is_not_the_same(one, other):
     assert repr(unordered(one, 3)) != repr(unordered(other, 3))
+
+
+class _Finite:
+    """The values that are no NaN, in the order in which they came."""
+
+    def __init__(self) -> None:
+        self.parts: list[torch.Tensor] = []
+
+    def update(self, values: torch.Tensor) -> None:
+        self.parts.append(values[~values.isnan()].clone())
+
+    def compute(self) -> torch.Tensor:
+        return torch.cat(self.parts)
+
+
+class _Differences(_Finite):
+    """From each value to the next: another order has others."""
+
+    def compute(self) -> torch.Tensor:
+        found = super().compute()
+        return torch.cat([found[:1], found.diff()])
+
+
+@pytest.mark.parametrize(("made", "outcome"), [(_Finite, "kept"), (_Differences, "broken")])
+def test_values_of_some_samples_are_a_multiset_where_the_others_are_nan(made: type[_Finite], outcome: str) -> None:
+    @ec.metric(inputs=es.values().with_nan())
+    def target(device: str) -> _Finite:
+        return made()
+
+    (cell,) = ec.run(target, select="EC208", effort="quick").cells
+    assert cell.outcome == outcome

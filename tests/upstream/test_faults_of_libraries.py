@@ -13,6 +13,12 @@ from pytest_evalcheck import strategies as es
 _MULTICLASS = 'es.multiclass(classes=3, of="probabilities")'
 
 CASES: tuple[tuple[str, str, str, str], ...] = (
+    (
+        "torchmetrics-cat-of-nothing-is-a-list",
+        "EC203",
+        'torchmetrics.aggregation:CatMetric(nan_strategy="ignore")',
+        'es.rows([float("nan"), 0.0], dtypes=("float32",))',
+    ),
     ("torcheval-nan-is-a-prediction", "EC216", "torcheval.metrics:BinaryAUROC()", "es.binary()"),
     ("torcheval-keeps-references", "EC207", "torcheval.metrics:BinaryAUROC()", "es.binary()"),
     ("torcheval-compute-returns-its-state", "EC219", "torcheval.metrics:Max()", "es.values()"),
@@ -91,6 +97,20 @@ ON_DEVICES = (
         "sim:cuda",
         "torcheval.metrics:RetrievalPrecision(k=2, device=device)",
         "es.binary().but(distinct=lambda sample: sample[0])",
+    ),
+    (
+        "torchmetrics-procrustes-returns-a-tuple",
+        "EC601",
+        "sim:cuda",
+        "torchmetrics.shape:ProcrustesDisparity().to(device)",
+        'es.arrays((50, 2), (50, 2), dtypes=("float32", "float32"), ranges=((0.0, 1.0), (0.0, 1.0)))',
+    ),
+    (
+        "torchmetrics-sdr-float64-on-mps",
+        "EC604",
+        "sim:mps",
+        "torchmetrics.audio:SignalDistortionRatio().to(device)",
+        "es.audio(length=1000)",
     ),
     ("monai-float64-on-mps", "EC604", "sim:mps", "monai.metrics:FIDMetric()", "es.regression(outputs=3)"),
 )

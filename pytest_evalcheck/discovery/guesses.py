@@ -20,6 +20,10 @@ _MOST_NUMBERS = 200
 """The rows of an example are written out where they have no more numbers than this."""
 _INDICES = re.compile(r"(^|_)(index|indices|indexes|idx|edges?|graph|adj|ptr|offsets?)(_|$)")
 """Words in the name of a parameter that takes places of samples in something else."""
+_SCORES = re.compile(r"(^|_)(logits?|probs?|probabilit(y|ies)|scores?)(_|$)")
+"""Words in the name of a parameter that takes a score of each class, or of each candidate."""
+_NO_SCORES = re.compile(r'of="labels"|es\.(regression|clusters|text|values|segmentation|answers|tokens\(\))')
+"""Strategies whose predictions are no scores."""
 _NO_TIES = ".but(distinct=lambda sample: sample[0])"
 """Of scores of candidates: a tie has no right order."""
 
@@ -71,6 +75,8 @@ def from_words(
     swapped = roles[0] == "targets" != roles[1]
     single = len(parameters) == 1 or not roles[1]
     found = list(dict.fromkeys(_of_topic(name, options, single=single)))
+    if not single and ("threshold" in options or any(map(_SCORES.search, parameters[:2]))):
+        found = [guess for guess in found if not _NO_SCORES.search(guess)]
     turned = [f"{guess}.swapped()" if swapped and "values" not in guess else guess for guess in found]
     if not tensors:
         yield from (f"{guess}{form}" for guess in turned for form in (".as_numpy()", ""))
@@ -166,6 +172,7 @@ def _segmentation(options: Mapping[str, Any]) -> Iterator[str]:
 
 def _retrieval(options: Mapping[str, Any]) -> Iterator[str]:
     yield f"es.retrieval({_ignoring(options).removeprefix(', ')})"
+    yield "es.rankings()"
 
 
 def _pairs(*sources: str) -> Any:

@@ -266,6 +266,8 @@ def _inputs(
             record = adapters.record("metric", form.make())
     except Exception as error:
         return None, f"constructing it raised {first_line(error)}"
+    if one := _one_number(record):
+        return None, f"its parameter {one} is one number by its annotation, and no batch"
     tried, why = 0, ""
     for source, origin in _sources(candidate, thing, form, used, examples, record):
         refusal, corrected = control(source, form.make)
@@ -384,6 +386,13 @@ def _fed_parameters(record: Any) -> list[inspect.Parameter]:
         return []
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     return [each for each in parameters if each.kind in kinds]
+
+
+def _one_number(record: Any) -> str:
+    """The first parameter that it is fed with, where its annotation says one number; empty otherwise."""
+    first = next(iter(_fed_parameters(record)), None)
+    numbers = (float, int, bool, "float", "int", "bool")
+    return first.name if first is not None and first.annotation in numbers else ""
 
 
 def _parameters(thing: Any) -> list[inspect.Parameter]:

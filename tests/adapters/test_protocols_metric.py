@@ -494,3 +494,12 @@ def _returning_new(made: type) -> Callable[[], Any]:
         return made()
 
     return target
+
+
+def test_a_reset_that_needs_arguments_is_none_that_can_be_called() -> None:
+    class Sized(Accuracy):
+        def reset(self, num_batches: int = 0, *, num_samples: int) -> None:
+            super().reset()
+
+    assert protocol_of(Sized) == Protocol(feed="update", value="compute", reset="", targets_first=False)
+    assert protocol_of(Accuracy).reset == "reset"

@@ -220,3 +220,13 @@ def test_what_is_compared_with_pos_label_is_a_label():
     found = {*guesses.from_words("selection_rate", ["y_true", "y_pred"], {"pos_label": 1})}
     assert found
     assert not [guess for guess in found if not guess.startswith(("es.binary", "es.multiclass"))]
+
+
+def test_scores_are_no_labels_and_no_numbers_to_be_measured():
+    by_name = {*guesses.from_words("HitrateMetric", ["logits", "targets"], {})}
+    by_option = {*guesses.from_words("IOUMetric", ["outputs", "targets"], {"threshold": 0.5})}
+    for found in (by_name, by_option):
+        assert 'es.multilabel(labels=3, of="probabilities")' in found
+        assert not [guess for guess in found if 'labels"' in guess or "regression" in guess or "segmentation" in guess]
+    assert "es.rankings()" in by_name
+    assert 'es.masks(classes=3, height=8, width=8, form="onehot")' in by_option

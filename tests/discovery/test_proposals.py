@@ -481,3 +481,9 @@ def test_an_option_says_what_does_not_count(option, code):
     assert reasons[code].startswith(f"{option}=False: ")
     source = source.replace("=False", "=True")
     assert proposed(source.replace("nan_strategy,", "0,"), "Kept").targets[0].not_applicable == {}
+
+
+def test_a_parameter_that_is_one_number_is_no_batch():
+    source = MEAN.replace("def update(self, preds, target)", "def update(self, preds: float, target: int)")
+    why = "its parameter preds is one number by its annotation, and no batch"
+    assert proposed(source, "MeanError").why == why

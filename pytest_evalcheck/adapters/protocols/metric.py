@@ -253,15 +253,19 @@ class _Engine:
 def _protocol(thing: Any) -> Protocol | None:
     for family in _FAMILIES:
         feed, value = _parameters(thing, family.feed), _parameters(thing, family.value)
-        if not feed or value is None or any(map(_is_required, value)):
+        if not feed or not _takes_nothing(value):
             continue
-        reset = next((name for name in family.resets if _parameters(thing, name) is not None), "")
+        reset = next((name for name in family.resets if _takes_nothing(_parameters(thing, name))), "")
         if reset or not family.needs_reset:
             one_tuple = _is_one_tuple(feed)
             order = None if one_tuple else _targets_first(feed)
             return Protocol(feed=family.feed, value=family.value, reset=reset, one_tuple=one_tuple, targets_first=order)
     order = _targets_first(_called(thing))
     return None if order is None else Protocol(feed="__call__", targets_first=order)
+
+
+def _takes_nothing(parameters: list[Parameter] | None) -> bool:
+    return parameters is not None and not any(map(_is_required, parameters))
 
 
 def _called(thing: Any) -> list[Parameter]:

@@ -106,7 +106,7 @@ ON_DEVICES = (
         'es.arrays((50, 2), (50, 2), dtypes=("float32", "float32"), ranges=((0.0, 1.0), (0.0, 1.0)))',
     ),
     (
-        "torchmetrics-sdr-float64-on-mps",
+        "torchmetrics-float64-on-mps",
         "EC604",
         "sim:mps",
         "torchmetrics.audio:SignalDistortionRatio().to(device)",

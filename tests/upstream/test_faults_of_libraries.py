@@ -19,6 +19,12 @@ CASES: tuple[tuple[str, str, str, str], ...] = (
         'torchmetrics.aggregation:CatMetric(nan_strategy="ignore")',
         'es.rows([float("nan"), 0.0], dtypes=("float32",))',
     ),
+    (
+        "torchmetrics-ssim-returned-images-not-synchronised",
+        "EC203",
+        "torchmetrics.image:StructuralSimilarityIndexMeasure(data_range=1.0, return_contrast_sensitivity=True)",
+        "es.image_pairs()",
+    ),
     ("torcheval-nan-is-a-prediction", "EC216", "torcheval.metrics:BinaryAUROC()", "es.binary()"),
     ("torcheval-keeps-references", "EC207", "torcheval.metrics:BinaryAUROC()", "es.binary()"),
     ("torcheval-compute-returns-its-state", "EC219", "torcheval.metrics:Max()", "es.values()"),
@@ -111,6 +117,13 @@ ON_DEVICES = (
         "sim:mps",
         "torchmetrics.audio:SignalDistortionRatio().to(device)",
         "es.audio(length=1000)",
+    ),
+    (
+        "torchmetrics-image-tensors-not-moved",
+        "EC605",
+        "sim:cuda",
+        "torchmetrics.image:SpatialCorrelationCoefficient().to(device)",
+        "es.image_pairs()",
     ),
     ("monai-float64-on-mps", "EC604", "sim:mps", "monai.metrics:FIDMetric()", "es.regression(outputs=3)"),
 )

@@ -79,8 +79,13 @@ def from_words(
         found = [guess for guess in found if not _NO_SCORES.search(guess)]
     turned = [f"{guess}.swapped()" if swapped and "values" not in guess else guess for guess in found]
     if not tensors:
-        yield from (f"{guess}{form}" for guess in turned for form in (".as_numpy()", ""))
+        yield from (source for guess in turned for source in of_arrays(guess))
     yield from (f"{guess}{form}" for form in ("", ".as_numpy()", ".as_list()", ".as_float(1)") for guess in turned)
+
+
+def of_arrays(guess: str) -> list[str]:
+    """A strategy for a library that knows no tensors: arrays first, and as it is."""
+    return [guess] if guess.endswith((".as_numpy()", ".as_list()")) else [f"{guess}.as_numpy()", guess]
 
 
 def _of_topic(name: str, options: Mapping[str, Any], *, single: bool) -> Iterator[str]:

@@ -302,15 +302,18 @@ def _sources(
     names = [each.name for each in fed]
     calls = form.observed.calls if form.observed else []
     shown = [(call, _data(call, fed)) for call in (*calls[:3], *examples)]
+    given = [value for _, data in shown for value in data.values()]
+    tensors = any(Schema.of(value).container == "tensor" for value in given) or _knows_tensors(thing)
     tuned = [
         (f"{source}{_naming(data, names)}", f"inputs like those of its example: {_shown(call)}")
         for call, data in shown
-        for source in guesses.from_example(data, form.options, candidate.name)
+        for guess in guesses.from_example(data, form.options, candidate.name)
+        for source in ([guess] if tensors else guesses.of_arrays(guess))
     ]
     every = [[Schema.of(value) for value in data.values()] for _, data in shown]
     told = [[schema.container for schema in each] for each in every]  # neither a number nor an object is a form
     forms = [each for each, seen in zip(every, told, strict=True) if {*seen} - {"number"} and "objects" not in seen]
-    guessed = guesses.from_words(candidate.name, names, _given(thing, form), tensors=_knows_tensors(thing))
+    guessed = guesses.from_words(candidate.name, names, _given(thing, form), tensors=tensors)
     fitting = (source for source in guessed if _fits(source, forms, loosely=bool(form.label)))
     worded = [
         (source, f"inputs by its name and its parameters ({', '.join(names[:3])})")

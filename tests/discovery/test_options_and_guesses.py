@@ -230,3 +230,8 @@ def test_scores_are_no_labels_and_no_numbers_to_be_measured():
         assert not [guess for guess in found if 'labels"' in guess or "regression" in guess or "segmentation" in guess]
     assert "es.rankings()" in by_name
     assert 'es.masks(classes=3, height=8, width=8, form="onehot")' in by_option
+
+
+def test_what_is_like_an_example_has_arrays_where_a_library_knows_no_tensors():
+    assert guesses.of_arrays("es.rows([0, 1])") == ["es.rows([0, 1]).as_numpy()", "es.rows([0, 1])"]
+    assert guesses.of_arrays("es.binary().as_list()") == ["es.binary().as_list()"]

@@ -125,6 +125,20 @@ ON_DEVICES = (
         "torchmetrics.image:SpatialCorrelationCoefficient().to(device)",
         "es.image_pairs()",
     ),
+    (
+        "torchmetrics-softmax-of-binary-scores",
+        "EC603",
+        "sim:cuda",
+        'torchmetrics.classification:BinaryAveragePrecision(normalization="softmax").to(device)',
+        "es.binary()",
+    ),
+    (
+        "torchmetrics-fairness-target-on-the-cpu",
+        "EC603",
+        "sim:cuda",
+        'torchmetrics.classification:BinaryFairness(num_groups=2, task="demographic_parity").to(device)',
+        'es.arrays((), (), (), dtypes=("float32", "int64", "int64"), ranges=((0.0, 1.0), (0, 1), (0, 1)))',
+    ),
     ("monai-float64-on-mps", "EC604", "sim:mps", "monai.metrics:FIDMetric()", "es.regression(outputs=3)"),
 )
 

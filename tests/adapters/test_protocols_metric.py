@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import pickle
 from collections.abc import Callable, Iterable
+from threading import Lock
 from typing import Any
 
 import numpy
@@ -503,3 +504,39 @@ def test_a_reset_that_needs_arguments_is_none_that_can_be_called() -> None:
 
     assert protocol_of(Sized) == Protocol(feed="update", value="compute", reset="", targets_first=False)
     assert protocol_of(Accuracy).reset == "reset"
+
+
+class MergesMeans(Accuracy):
+    """The counts of the others are averaged with its own, which is right where all ranks have as many samples."""
+
+    def merge_state(self, metrics: Iterable[Accuracy]) -> Accuracy:
+        for other in metrics:
+            share = self.right / self.count.clamp(min=1) + other.right / other.count.clamp(min=1)
+            self.right, self.count = share / 2, torch.ones(())
+        return self
+
+
+class OfAFile(Accuracy):
+    """It holds a lock, which does not pickle."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lock = Lock()
+
+    def __deepcopy__(self, memo: Any) -> Accuracy:
+        copied = OfAFile()
+        copied.right, copied.count = self.right, self.count
+        return copied
+
+
+@pytest.mark.parametrize(
+    ("made", "outcome"),
+    [(Accuracy, "kept"), (MergesMeans, "broken"), (OfAFile, "not applicable"), (Lazily, "not applicable")],
+)
+def test_metrics_of_processes_are_merged_by_their_method(made: type, outcome: str) -> None:
+    @ec.metric(inputs=es.multiclass(classes=3, of="labels"))
+    def target(device: str) -> Any:
+        return made()
+
+    (cell,) = ec.run(target, select="EC221", effort="quick").cells
+    assert cell.outcome == outcome, cell.reason

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import pickle
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -54,6 +55,26 @@ def merging(method: str, record: Callable[[Any], Metric]) -> Callable[[Sequence[
         return value.compute()
 
     return merged
+
+
+def gathering(
+    source: Any, method: str, record: Callable[[Any], Metric], merged: Callable[[Sequence[Metric]], Any]
+) -> Callable[[], Any]:
+    """``compute`` over all processes of the default group: every metric is gathered as a pickle, and all are merged."""
+
+    def synchronised() -> Any:
+        import torch.distributed as dist
+
+        try:
+            pickle.dumps(source)
+        except Exception as error:  # EC209 says so of a metric that ought to
+            text = f"{type(source).__name__} does not pickle, so that {method} gets none of another process ({error})"
+            raise NotApplicable(text) from error
+        ranks: list[Any] = [None] * dist.get_world_size()
+        dist.all_gather_object(ranks, source)
+        return merged([record(rank) for rank in ranks])
+
+    return synchronised
 
 
 def _fitting(method: str, sources: Sequence[Any]) -> Form:

@@ -18,7 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pytest_evalcheck.adapters.protocols.collecting import Collected
-from pytest_evalcheck.adapters.protocols.merging import merging
+from pytest_evalcheck.adapters.protocols.merging import gathering, merging
 from pytest_evalcheck.errors import nearest, safe_text
 from pytest_evalcheck.kinds.metric.record import Metric
 from pytest_evalcheck.kinds.registry import adapter_for
@@ -206,6 +206,7 @@ def _accumulator(made: Any, protocol: Protocol) -> Metric:
         reset=getattr(made, protocol.reset) if protocol.reset else None,
         forward=made.forward if protocol.feed == "update" and _offers(made, "forward") else None,
         merges={merge: merging(merge, again)} if merge else {},
+        synchronised=gathering(made, merge, again, merging(merge, again)) if merge else None,
         copies={
             "deepcopy": lambda: again(copy.deepcopy(made)),
             "pickle": lambda: again(pickle.loads(pickle.dumps(made))),

@@ -32,6 +32,7 @@ def on_processes(calls: Sequence[Callable[[], Any]], *, seconds: float = 20.0) -
     Raises:
         RankError: when a call raised an error; it names the rank and the error.
         RanksHang: when a rank did not end within ``seconds``; all processes are gone by then.
+        NotApplicable: what a call raised, with its reason.
     """
     if "fork" not in multiprocessing.get_all_start_methods():
         raise NotApplicable("this platform cannot fork processes")
@@ -72,6 +73,8 @@ def _gather(pipes: Sequence[Connection], seconds: float) -> list[Any]:
                 good, value = pickle.loads(pipes[rank].recv_bytes())
             except EOFError:
                 raise RankError(f"rank {rank} died") from None
+            if good is None:
+                raise NotApplicable(value)
             if not good:
                 raise RankError(f"rank {rank}: {value}")
             results[rank] = value
@@ -92,8 +95,10 @@ def _work(call: Callable[[], Any], rank: int, world: int, rendezvous: str, pipe:
             world_size=world,
             timeout=timedelta(seconds=2 * seconds),
         )
-        message = (True, call())
+        message: tuple[bool | None, Any] = (True, call())
         dist.barrier()  # a rank that left early would break the last call of the others
+    except NotApplicable as error:
+        message = (None, str(error))
     except BaseException as error:  # sent to the parent, which raises it
         message = (False, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300])
     try:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -24,8 +25,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_evalcheck.discovery.search import Discovery, discover
+from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.upstream import Fault, faults
 
+os.environ.setdefault("KERAS_BACKEND", "torch")  # read when keras is imported
 MODULES = ("torchmetrics", "sklearn.metrics", "torcheval.metrics", "ignite.metrics", "keras.metrics", "monai.metrics")
 UNAVAILABLE = (
     "ModuleNotFoundError",
@@ -81,7 +84,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         for module in asked:
             before = cpu()
-            found = discover([module])
+            try:
+                found = discover([module])
+            except UsageError as error:
+                print(f"{module:<32}{str(error).splitlines()[0]}")
+                continue
             inference = cpu() - before
             here = available(found)
             share = found.tried / here

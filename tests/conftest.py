@@ -16,6 +16,8 @@ from torch.overrides import _get_current_function_mode_stack
 if TYPE_CHECKING:
     from pytest_evalcheck.testing import Project
 
+os.environ.setdefault("KERAS_BACKEND", "torch")  # read when keras is imported, by whichever test is the first
+
 # pytester forgets the modules that a run in this process imported; ours must stay the same between runs,
 # and torch cannot be imported twice.
 for _name in (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from statistics import fmean, pstdev
 from typing import Any
 
@@ -206,9 +207,11 @@ class TestLanguage:
         assert inputs.right((None, (0, 2)))[0] == ((1.5, 0.25, 0.5), (0.25, 0.5, 1.5))
         assert inputs.wrong((None, (0, 2)))[0] == ((0.5, 1.5, 0.25), (1.5, 0.25, 0.5))
         assert [row[1] for row in inputs.contrast] == [(0, 1), (1, 2), (2, 0)]
-        many = inputs.bulk(SMALL)
-        assert pstdev([number for row in many for line in row[0] for number in line]) == pytest.approx(2, abs=0.2)
-        assert {label for row in many for label in row[1]} == {0, 1, 2}
+        for size, deviation in ((replace(SMALL, scale=1.0), 2), (replace(SMALL, scale=4.0), 8)):
+            many = inputs.bulk(size)
+            numbers = [number for row in many for line in row[0] for number in line]
+            assert pstdev(numbers) == pytest.approx(deviation, rel=0.1)
+            assert {label for row in many for label in row[1]} == {0, 1, 2}
 
     def test_an_ignored_token_is_neither_corrupted_nor_predicted(self) -> None:
         inputs = es.tokens(vocab=3, length=2, ignore_index=-1)

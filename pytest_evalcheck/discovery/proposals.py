@@ -268,12 +268,12 @@ def _inputs(
         return None, f"constructing it raised {first_line(error)}"
     if one := _one_number(record):
         return None, f"its parameter {one} is one number by its annotation, and no batch"
-    tried, why = 0, ""
+    tried, why, given = 0, "", _given(thing, form)
     for source, origin in _sources(candidate, thing, form, used, examples, record):
         refusal, corrected = control(source, form.make)
-        refusal = refusal or ranking_of_rows(corrected, form.make, _given(thing, form))
+        refusal = refusal or ranking_of_rows(corrected, form.make, given)
         if not refusal:
-            return _with_nan(corrected, origin, form, _given(thing, form)), ""
+            return _with_nan(corrected, origin, form, given), ""
         tried += 1
         why = why or refusal
     return None, f"none of {tried} strategies is accepted: {why}" if tried else "no strategy fits its arguments"
@@ -302,16 +302,16 @@ def _sources(
     names = [each.name for each in fed]
     calls = form.observed.calls if form.observed else []
     shown = [(call, _data(call, fed)) for call in (*calls[:3], *examples)]
-    given = [value for _, data in shown for value in data.values()]
-    tensors = any(Schema.of(value).container == "tensor" for value in given) or _knows_tensors(thing)
+    every = [[Schema.of(value) for value in data.values()] for _, data in shown]
+    told = [[schema.container for schema in each] for each in every]
+    tensors = any("tensor" in each for each in told) or _knows_tensors(thing)
     tuned = [
         (f"{source}{_naming(data, names)}", f"inputs like those of its example: {_shown(call)}")
         for call, data in shown
         for guess in guesses.from_example(data, form.options, candidate.name)
         for source in ([guess] if tensors else guesses.of_arrays(guess))
     ]
-    every = [[Schema.of(value) for value in data.values()] for _, data in shown]
-    told = [[schema.container for schema in each] for each in every]  # neither a number nor an object is a form
+    # Neither a number nor an object is a form.
     forms = [each for each, seen in zip(every, told, strict=True) if {*seen} - {"number"} and "objects" not in seen]
     guessed = guesses.from_words(candidate.name, names, _given(thing, form), tensors=tensors)
     fitting = (source for source in guessed if _fits(source, forms, loosely=bool(form.label)))

@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 import pytest
+import torch
 
 import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
@@ -72,21 +73,6 @@ CASES: tuple[tuple[str, str, str, str], ...] = (
 )
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library that is imported
-@pytest.mark.parametrize(("fault", "code", "made", "inputs"), CASES, ids=[case[0] for case in CASES])
-def test_a_fault_of_a_library_is_known(fault: str, code: str, made: str, inputs: str) -> None:
-    torch = pytest.importorskip("torch")
-    module, _, construction = made.partition(":")
-    names = vars(pytest.importorskip(module.partition(".")[0]) and importlib.import_module(module))
-
-    @ec.metric(inputs=eval(inputs, {"es": es}))
-    def metric(device: str) -> Any:
-        return eval(construction, {**names, "torch": torch})
-
-    (cell,) = ec.run(metric, select=code, effort="normal").cells
-    assert (cell.upstream, cell.outcome) == (fault, "known"), cell.signature
-
-
 ON_DEVICES = (
     ("torcheval-float64-on-mps", "EC604", "sim:mps", "torcheval.metrics:Mean(device=device)", "es.values()"),
     ("torcheval-float64-on-mps", "EC605", "sim:mps", "torcheval.metrics:Mean()", "es.values()"),
@@ -143,15 +129,28 @@ ON_DEVICES = (
 )
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library that is imported
-@pytest.mark.parametrize(("fault", "code", "where", "made", "inputs"), ON_DEVICES)
-def test_a_fault_on_a_device_is_known(fault: str, code: str, where: str, made: str, inputs: str) -> None:
+def only_cell(made: str, inputs: str, code: str, where: str = "cpu", **options: Any) -> Any:
+    """The cell of a metric that is described by its module and its construction."""
     module, _, construction = made.partition(":")
     names = vars(pytest.importorskip(module.partition(".")[0]) and importlib.import_module(module))
 
     @ec.metric(inputs=eval(inputs, {"es": es}))
     def metric(device: str) -> Any:
-        return eval(construction, {**names, "device": device})
+        return eval(construction, {**names, "torch": torch, "device": device})
 
-    (cell,) = ec.run(metric, where, select=code).cells
+    (cell,) = ec.run(metric, where, select=code, **options).cells
+    return cell
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library that is imported
+@pytest.mark.parametrize(("fault", "code", "made", "inputs"), CASES, ids=[case[0] for case in CASES])
+def test_a_fault_of_a_library_is_known(fault: str, code: str, made: str, inputs: str) -> None:
+    cell = only_cell(made, inputs, code, effort="normal")
+    assert (cell.upstream, cell.outcome) == (fault, "known"), cell.signature
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library that is imported
+@pytest.mark.parametrize(("fault", "code", "where", "made", "inputs"), ON_DEVICES)
+def test_a_fault_on_a_device_is_known(fault: str, code: str, where: str, made: str, inputs: str) -> None:
+    cell = only_cell(made, inputs, code, where)
     assert (cell.upstream, cell.outcome) == (fault, "known"), cell.signature

@@ -57,10 +57,9 @@ def merging(method: str, record: Callable[[Any], Metric]) -> Callable[[Sequence[
     return merged
 
 
-def gathering(
-    source: Any, method: str, record: Callable[[Any], Metric], merged: Callable[[Sequence[Metric]], Any]
-) -> Callable[[], Any]:
+def gathering(source: Any, method: str, record: Callable[[Any], Metric]) -> Callable[[], Any]:
     """``compute`` over all processes of the default group: every metric is gathered as a pickle, and all are merged."""
+    merged = merging(method, record)
 
     def synchronised() -> Any:
         import torch.distributed as dist

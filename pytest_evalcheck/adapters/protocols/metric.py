@@ -206,7 +206,7 @@ def _accumulator(made: Any, protocol: Protocol) -> Metric:
         reset=getattr(made, protocol.reset) if protocol.reset else None,
         forward=made.forward if protocol.feed == "update" and _offers(made, "forward") else None,
         merges={merge: merging(merge, again)} if merge else {},
-        synchronised=gathering(made, merge, again, merging(merge, again)) if merge else None,
+        synchronised=gathering(made, merge, again) if merge else None,
         copies={
             "deepcopy": lambda: again(copy.deepcopy(made)),
             "pickle": lambda: again(pickle.loads(pickle.dumps(made))),

@@ -14,7 +14,6 @@ from pytest_evalcheck.kinds.device.cpu_reference import (
     device_tolerance,
     lacks_dtype,
     mentions_device,
-    with_perfect_predictions,
 )
 from pytest_evalcheck.kinds.device.placement import placements
 from pytest_evalcheck.kinds.device.relocation import movable, move_error, with_index
@@ -163,15 +162,15 @@ def scoring_makes_no_transfers_or_syncs(subject: MetricSubject | WrapperSubject,
     Usual cause: a value is read to validate it, a shape depends on values, or results are kept on the CPU.
     Fix: pytest_evalcheck.fixes.devices
     """
-    rows = with_perfect_predictions(subject, case.samples)
+    reference = CpuReference(subject, case.samples)
     if subject.ledger is None:
         raise NotApplicable("transfers can be counted on simulated devices only")
     if subject.budget is None:
         raise NotApplicable("the target has no limit of transfers and syncs (budget=None)")
-    if CpuReference(subject, case.samples).cannot_be_built:
+    if reference.cannot_be_built:
         inconclusive("the device lacks a dtype: EC604")
         return
-    for part, counts in measured_costs(subject, rows):
+    for part, counts in measured_costs(subject, reference.rows):
         for name, count in counts.items():
             allowed = subject.budget.get(name, 0)
             expect(count).holds(count <= allowed, about=f"{count} {name} in {part}, {allowed} are allowed")

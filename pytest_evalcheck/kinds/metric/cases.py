@@ -461,13 +461,20 @@ class Rejected(_Batched):
 
     @classmethod
     def canonical(cls, inputs: SampleStrategy) -> list[Rejected]:
-        """Every fault through both methods after a good batch, and one of them before any."""
-        n = max(3, inputs.min_samples)
-        rows, plan = inputs.fixed(n), [list(range(n - 1)), [n - 1]]
-        every = [(1, fault, through) for fault in cls.FAULTS for through in ("update", "forward")]
-        first = [(0, cls.FAULTS[0], through) for through in ("update", "forward")]
+        """Every fault through both methods after a good batch, in batches of one row and of four, and one before any.
+
+        One row less leaves nothing of a batch of one row. What is left of four rows is not broadcast, and their number
+        is seldom that of the classes, for which a batch of another rank could be taken.
+        """
+        few, more = max(3, inputs.min_samples), max(5, inputs.min_samples + 2)
+        one, four = [list(range(few - 1)), [few - 1]], [list(range(more - 4)), list(range(more - 4, more))]
+        faults = [(few, one, 1, fault) for fault in cls.FAULTS]
+        faults += [(more, four, 1, fault) for fault in cls.FAULTS]
+        faults += [(few, one, 0, cls.FAULTS[0])]
         return [
-            cls(samples=rows, batches=plan, at=at, fault=fault, through=through) for at, fault, through in every + first
+            cls(samples=inputs.fixed(n), batches=plan, at=at, fault=fault, through=through)
+            for n, plan, at, fault in faults
+            for through in ("update", "forward")
         ]
 
 

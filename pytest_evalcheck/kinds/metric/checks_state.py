@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from pytest_evalcheck.expectations.comparison import EXACT, Raised, is_no_score
+from pytest_evalcheck.expectations.comparison import Raised, is_no_score
 from pytest_evalcheck.expectations.failures import expect, inconclusive, not_offered
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.check import check
@@ -199,7 +199,6 @@ def a_rejected_batch_does_not_change_the_state(metric: MetricSubject, case: Reje
         return
     expect(live.update(*case.cut[case.at :]).compute()).equals(
         metric.value(case.cut),
-        tolerance=EXACT,
         about=f"the value after a batch of {case.fault} was rejected by {case.through}()",
         topic=f"the value after a batch was rejected by {case.through}()",
         detail=f"the batch was rejected with: {rejected}",

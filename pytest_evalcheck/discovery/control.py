@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -31,10 +32,20 @@ _PLAIN = 8
 def strategy_of(source: str) -> SampleStrategy:
     """The strategy that a source such as ``es.binary()`` stands for.
 
+    One that a method makes of another one shares the samples that were drawn of it.
+
     Raises:
         Exception: what its evaluation raises.
     """
-    made: SampleStrategy = eval(source, {"es": es})
+    names: dict[str, Any] = {"es": es}
+    method = ast.parse(source, mode="eval").body
+    if isinstance(method, ast.Call) and isinstance(method.func, ast.Attribute):
+        of = method.func.value
+        if isinstance(of, ast.Call):
+            names["_of"] = strategy_of(ast.unparse(of))
+            method.func.value = ast.copy_location(ast.Name("_of", ast.Load()), of)
+            source = ast.unparse(method)
+    made: SampleStrategy = eval(source, names)
     return made
 
 

@@ -11,7 +11,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from pytest_evalcheck import adapters
@@ -344,12 +344,7 @@ def _fits(source: str, forms: Sequence[Sequence[Schema]], *, loosely: bool) -> b
     """Whether a strategy collates arguments like those of an example: an option may add a dimension to them."""
     if not forms:
         return True
-    try:
-        inputs = strategy_of(source)
-        collated = Arguments.of(inputs.collate(inputs.fixed(max(3, inputs.min_samples))))
-    except Exception:  # a strategy that this release has not
-        return False
-    made = [Schema.of(value) for value in (*collated.args, *collated.kwargs.values())]
+    made = _collated(source)
     if len(made) > 1 and all(each.kind == "float" for each in made):  # labels are no numbers to be measured
         forms = [shown for shown in forms if any(each.kind != "int" for each in shown)]
     return any(
@@ -357,6 +352,17 @@ def _fits(source: str, forms: Sequence[Sequence[Schema]], *, loosely: bool) -> b
         and all(one.like(other, loosely=loosely) for one, other in zip(made, shown, strict=True))
         for shown in forms
     )
+
+
+@cache
+def _collated(source: str) -> tuple[Schema, ...]:
+    """What a strategy collates, by argument; empty where this release has no such strategy."""
+    try:
+        inputs = strategy_of(source)
+        collated = Arguments.of(inputs.collate(inputs.fixed(max(3, inputs.min_samples))))
+    except Exception:
+        return ()
+    return tuple(Schema.of(value) for value in (*collated.args, *collated.kwargs.values()))
 
 
 def _data(call: Mapping[str, Any], fed: Sequence[inspect.Parameter]) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import itertools
+import math
 import multiprocessing
 import os
 import socket
@@ -10,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import TimeoutError as LimitPassed
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +26,8 @@ from pytest_evalcheck.reports.results import plural
 SECONDS_TO_IMPORT = 120.0
 SECONDS_PER_CANDIDATE = 300.0
 """A limit against hangs: what is tried must not depend on how busy a machine is."""
+_PER_PROCESS = 100
+"""So many candidates get a process of their own: each process imports the library, which takes as long as 20 do."""
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 
 
@@ -72,27 +77,30 @@ def discover(texts: Sequence[str], *, workers: int = 2, progress: Callable[[str]
 
     Args:
         texts: as `Request.parse` takes them.
-        workers: how many processes look at candidates at a time.
+        workers: how many processes look at candidates at a time, at most.
         progress: called with a line now and then.
 
     Raises:
         UsageError: where a text cannot be read, a module or a name is not there, or nothing has a target.
     """
-    from pebble import ProcessPool
-
     discovery = Discovery(requests=[Request.parse(text) for text in texts])
-    context = multiprocessing.get_context("spawn")
-    with ProcessPool(max_workers=workers, context=context, initializer=_prepare, initargs=(list(sys.path),)) as pool:
+    with ExitStack() as stack:
+        pools = [stack.enter_context(_process())]
         candidates: list[Candidate] = []
         for request in discovery.requests:
-            found = _found(pool, request)
+            found = _found(pools[0], request)
             candidates += [each for each in found.candidates if each not in candidates]
             discovery.left.update(found.left)
             discovery.others += found.others
             discovery.functions += found.functions
         discovery.candidates = [*map(str, candidates)]
         progress(f"inferring inputs for {plural(len(candidates), 'metric')}")
-        tasks = [pool.schedule(propose, args=(each,), timeout=SECONDS_PER_CANDIDATE) for each in candidates]
+        more = min(workers, math.ceil(len(candidates) / _PER_PROCESS)) - 1
+        pools += [stack.enter_context(_process()) for _ in range(more)]
+        tasks = [
+            pool.schedule(propose, args=(each,), timeout=SECONDS_PER_CANDIDATE)
+            for each, pool in zip(candidates, itertools.cycle(pools), strict=False)
+        ]
         for candidate, task in zip(candidates, tasks, strict=True):
             proposed = _proposed(task)
             discovery.proposals += proposed.targets
@@ -102,6 +110,13 @@ def discover(texts: Sequence[str], *, workers: int = 2, progress: Callable[[str]
     if not discovery.proposals:
         raise UsageError(_nothing(discovery))
     return discovery
+
+
+def _process() -> Any:
+    from pebble import ProcessPool
+
+    context = multiprocessing.get_context("spawn")
+    return ProcessPool(max_workers=1, context=context, initializer=_prepare, initargs=(list(sys.path),))
 
 
 def _found(pool: Any, request: Request) -> Found:

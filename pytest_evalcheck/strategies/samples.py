@@ -15,7 +15,7 @@ from collections import OrderedDict, UserDict
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, make_dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any, Literal
 
 import hypothesis
@@ -135,9 +135,9 @@ class SampleStrategy:
         return list(found.values())
 
     def _drawn(self, size: int, found: dict[Hashable, Sample]) -> Iterator[Sample]:
-        yield from drawn_with_seed(self.sample, count=size, seed=0)
+        yield from copy.deepcopy(_drawn_once(self.sample, size, 0))
         if 2 * len(found) < size:  # a strategy of few samples: chance may have left one of them out
-            yield from drawn_with_seed(self.sample, count=4 * size, seed=1)
+            yield from copy.deepcopy(_drawn_once(self.sample, 4 * size, 1))
 
     @property
     def fixed_ignored(self) -> list[Sample]:
@@ -396,6 +396,12 @@ class _TooLarge(unittest.SkipTest):
 
 _TRIES = 2
 """How often a list of values is begun before fewer of them are drawn at once."""
+
+
+@lru_cache(maxsize=128)
+def _drawn_once(strategy: st.SearchStrategy[Any], count: int, seed: int) -> tuple[Any, ...]:
+    """Drawing takes longer than all else: strategies that differ in how they collate share what is drawn."""
+    return tuple(drawn_with_seed(strategy, count=count, seed=seed))
 
 
 def drawn_with_seed(strategy: st.SearchStrategy[Any], *, count: int, seed: int) -> list[Any]:

@@ -47,6 +47,12 @@ CASES: tuple[tuple[str, str, str, str], ...] = (
     ),
     ("pytorch-ignite-epoch-metric-state-not-loaded", "EC209", "ignite.metrics:ROC_AUC()", "es.binary()"),
     ("pytorch-ignite-state-not-saved", "EC209", "ignite.metrics:CharacterErrorRate()", "es.text_pairs()"),
+    (
+        "pytorch-ignite-mutual-information-keeps-half-of-a-rejected-batch",
+        "EC210",
+        "ignite.metrics:MutualInformation()",
+        _MULTICLASS,
+    ),
     ("pytorch-ignite-nan-is-a-prediction", "EC216", "ignite.metrics:Accuracy()", _MULTICLASS),
     ("pytorch-ignite-compute-returns-its-state", "EC219", "ignite.metrics:ConfusionMatrix(num_classes=3)", _MULTICLASS),
     ("pytorch-ignite-computes-in-the-dtype-of-inputs", "EC211", "ignite.metrics:MeanSquaredError()", "es.regression()"),

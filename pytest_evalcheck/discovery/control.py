@@ -102,13 +102,16 @@ def _indifference(subject: MetricSubject) -> str:
     """That right and wrong predictions have the same value; empty where they differ."""
     inputs = subject.inputs
     if inputs.wrong is not None and inputs.contrast:
-        rows = list(inputs.contrast) * math.ceil(inputs.min_samples / len(inputs.contrast))
-        right = subject.value([[inputs.right(row) if inputs.right else row for row in rows]])
-        wrong = subject.value([[inputs.wrong(row) for row in rows]])
-        values = [right, wrong]
-        refused = isinstance(right, Raised) and isinstance(wrong, Raised)
-        if not refused and difference(right, wrong, subject.tolerance) is not None:
-            return ""
+        values = []
+        few = list(inputs.contrast) * math.ceil(inputs.min_samples / len(inputs.contrast))
+        # A ranking of the first two has the same value for a contrast of two, right or wrong.
+        for rows in (few, inputs.fixed(max(_PLAIN, inputs.min_samples))):
+            right = subject.value([[inputs.right(row) if inputs.right else row for row in rows]])
+            wrong = subject.value([[inputs.wrong(row) for row in rows]])
+            values += [right, wrong]
+            refused = isinstance(right, Raised) and isinstance(wrong, Raised)
+            if not refused and difference(right, wrong, subject.tolerance) is not None:
+                return ""
     else:
         many = inputs.fixed(3 * max(4, inputs.min_samples))
         parts = [many[i : i + size] for size in (len(many) // 3, 2, 1) for i in range(0, 2 * len(many) // 3, size)]

@@ -24,6 +24,7 @@ from types import FrameType
 from typing import Any
 
 from pytest_evalcheck.discovery.words import snake_case
+from pytest_evalcheck.kinds.common.process_state import same_random_numbers
 
 _MOST_CALLS = 50
 _USUAL_NAMES = {"np": "numpy", "pd": "pandas", "nn": "torch.nn"}
@@ -63,12 +64,14 @@ def observe(thing: Any, methods: Sequence[str]) -> tuple[list[Observed], str]:
     """The ways in which the examples of a class or a function use it, and why there are none.
 
     ``methods`` are the names of the methods that feed an object of the class, such as ``("update",)``.
+    Random numbers that an example draws are the same in every run, since a target may consist of them.
     """
     blocks = source_blocks(inspect.getdoc(thing) or "")
     if not blocks:
         return [], "its docstring has no example"
     watched = _ClassExamples(thing, methods) if inspect.isclass(thing) else _FunctionExamples(thing)
-    problem = watched.run(blocks)
+    with same_random_numbers():
+        problem = watched.run(blocks)
     found = [each for each in watched.found if each.calls]
     return found, "" if found else problem or "its examples never feed it"
 

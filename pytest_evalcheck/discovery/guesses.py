@@ -48,14 +48,15 @@ def from_example(arguments: Mapping[str, Any], options: Mapping[str, Any], name:
     elif len(names) == 3:
         guesses = _of_three(names, schemas, options)
     form = _container(pair)
-    ranked = _topics(name)[:1] == ["retrieval"] and [len(each.shape) for each in pair] == [1, 1]
+    topic = _topics(name)[:1] == ["retrieval"]
+    ranked = topic and [len(each.shape) for each in pair] == [1, 1]
     for guess in guesses:
-        turned = f"{guess}{_NO_TIES}" if ranked else guess
+        turned = f"{guess}{_NO_TIES}" if ranked and not guess.startswith("es.retrieval") else guess
         turned = f"{turned}.swapped()" if swapped else turned
         yield f"{turned}{form}"
         if len(pair) == 2 and pair[0 if swapped else 1].kind == "float":
             yield f"{turned}.as_float({0 if swapped else 1}){form}"
-    yield from _like_it(list(schemas.values()))
+    yield from _like_it(list(schemas.values()), ranked=topic)
 
 
 def from_words(
@@ -217,7 +218,9 @@ def _of_single(one: Schema) -> Iterator[str]:
 
 def _of_three(names: Sequence[str], schemas: Mapping[str, Schema], options: Mapping[str, Any]) -> Iterator[str]:
     if re.search(r"index|quer|group", names[2].lower()) and all(schemas[name].numbers for name in names):
-        yield from _retrieval(options)
+        of_default = tuple(names) == ("preds", "target", "indexes")
+        named = "" if of_default or any(name.isdigit() for name in names) else f".named({', '.join(map(repr, names))})"
+        yield from (f"{guess}{named}" for guess in _retrieval(options))
 
 
 def _of_pair(predicted: Schema, truth: Schema, options: Mapping[str, Any]) -> Iterator[str]:
@@ -239,7 +242,7 @@ def _of_pair(predicted: Schema, truth: Schema, options: Mapping[str, Any]) -> It
         yield f'es.multiclass(classes={classes}, of="{_form(predicted)}"{_ignoring(options)})'
     elif dimensions == (2, 2) and {0, 1} >= {truth.low, truth.high}:
         yield f'es.multilabel(labels={predicted.shape[1]}, of="{_form(predicted)}"{_ignoring(options)})'
-    elif dimensions == (3, 2) and predicted.kind == "float":
+    elif dimensions == (3, 2) and predicted.kind == "float" and predicted.shape[1] == truth.shape[1]:
         yield f"es.tokens(vocab={max(predicted.shape[2], 2)}, length={truth.shape[1]}{_ignoring(options)})"
     elif dimensions == (3, 3) and predicted.kind != "float":
         classes = _classes(options, "num_classes", default=int(max(predicted.high, truth.high)) + 1)
@@ -309,7 +312,7 @@ def _of_fields(arguments: Mapping[str, Any], schemas: Sequence[Schema]) -> Itera
         inside = [(name, len(leaves) + i) for i, (name, _) in enumerate(schema.fields)]
         layout.append(repr(dict(inside)) if inside else str(len(leaves)))
         leaves += [each for _, each in schema.fields] if inside else [schema]
-    for source in _like_it(leaves):
+    for source in _like_it(leaves, ranked=False):
         yield f"{source}.packed({', '.join(layout)})"
 
 
@@ -346,7 +349,7 @@ def _container(pair: Sequence[Schema]) -> str:
     return ""
 
 
-def _like_it(schemas: Sequence[Schema]) -> Iterator[str]:
+def _like_it(schemas: Sequence[Schema], *, ranked: bool) -> Iterator[str]:
     """The rows of the example themselves, or arrays of its shapes."""
     lengths = {each.rows for each in schemas}
     if len(lengths) != 1 or any(each.container in ("objects", "fields", "number") for each in schemas):
@@ -374,8 +377,9 @@ def _like_it(schemas: Sequence[Schema]) -> Iterator[str]:
     ):
         columns = ", ".join(repr(each.values) for each in schemas)
         dtypes = tuple(_dtype(each) if each.numbers else None for each in schemas)
-        yield f"es.rows({columns}, dtypes={dtypes!r}){_without_ties(schemas)}"
-        yield f"es.rows({columns}, dtypes={dtypes!r}, mixed=False)"
+        ties = _without_ties(schemas, ranked=ranked)
+        yield f"es.rows({columns}, dtypes={dtypes!r}){ties}"
+        yield f"es.rows({columns}, dtypes={dtypes!r}, mixed=False){ties}"
     elif len(numbers) == len(schemas) and not any(each.distribution for each in schemas):
         shapes = ", ".join(repr(each.shape[1:]) for each in schemas)
         dtypes = tuple(map(_dtype, schemas))
@@ -383,10 +387,11 @@ def _like_it(schemas: Sequence[Schema]) -> Iterator[str]:
         yield f"es.arrays({shapes}, dtypes={dtypes!r}, ranges={ranges!r})"
 
 
-def _without_ties(schemas: Sequence[Schema]) -> str:
-    """Scores of candidates, with their labels and their queries: a tie has no right order."""
-    ranked = [each.kind for each in schemas] == ["float", "int", "int"] and all(len(s.shape) == 1 for s in schemas)
-    return _NO_TIES if ranked else ""
+def _without_ties(schemas: Sequence[Schema], *, ranked: bool) -> str:
+    """Scores of candidates, with their labels and their queries, if any: a tie has no right order."""
+    kinds = [each.kind for each in schemas]
+    scores = kinds == ["float", "int", "int"] or (ranked and kinds == ["float", "int"])
+    return _NO_TIES if scores and all(len(each.shape) == 1 for each in schemas) else ""
 
 
 def _dtype(schema: Schema) -> str:

@@ -215,3 +215,21 @@ def test_public_names_of_the_package_of_an_example(top_k):
     ((observed,), _) = observe(inner.Weighted, ("update",))
     assert observed.construction == "Weighted(TopK(2))"
     assert observed.imports[1] == "from an_example_library import TopK"
+
+
+def test_random_numbers_of_an_example_are_the_same_in_every_run():
+    names = defined(
+        '''
+class Drawn:
+    """The mean of what is drawn.
+
+    >>> import random
+    >>> import torch
+    >>> Drawn().update(torch.randn(3), [random.random()])
+    """
+    def update(self, preds, target): pass
+'''
+    )
+    first, second = (observe(names["Drawn"], ("update",))[0][0].calls[0] for _ in range(2))
+    assert first["preds"].tolist() == second["preds"].tolist()
+    assert first["target"] == second["target"]

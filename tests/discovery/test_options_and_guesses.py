@@ -172,6 +172,23 @@ def test_scores_of_candidates_have_no_ties():
     assert "distinct" not in first({**fed, "2": torch.tensor([0.5, 0.1, 1.5])})
 
 
+def test_candidates_with_two_ranks_alike_get_a_strategy_without_ties():
+    fed = {
+        "input": torch.tensor([0.9, 0.8, 0.9]),
+        "target": torch.tensor([1, 0, 1]),
+        "indexes": torch.tensor([0, 0, 1]),
+    }
+    assert first(fed) == "es.retrieval().named('input', 'target', 'indexes')"
+    for source in guesses.from_example({name: fed[name] for name in ("input", "target")}, {}, "RetrievalOfTen"):
+        assert "distinct" in source or "retrieval" in source
+
+
+def test_classes_before_places_are_no_tokens():
+    logits, labels = torch.randn(2, 5, 3), torch.zeros(2, 3, dtype=torch.int64)
+    assert first({"0": logits, "1": labels}).startswith("es.rows")
+    assert first({"0": logits.transpose(1, 2), "1": labels}) == "es.tokens(vocab=5, length=3)"
+
+
 @pytest.mark.parametrize(
     ("name", "shape", "source"),
     [

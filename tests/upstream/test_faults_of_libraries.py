@@ -45,6 +45,12 @@ CASES: tuple[tuple[str, str, str, str], ...] = (
         "torcheval.metrics:Perplexity(ignore_index=1)",
         "es.tokens(vocab=3, length=1, ignore_index=1)",
     ),
+    (
+        "torcheval-retrieval-precision-forgets-relevant-items",
+        "EC218",
+        'torcheval.metrics:RetrievalPrecision(k=2, empty_target_action="pos")',
+        'es.retrieval().named("input", "target", "indexes")',
+    ),
     ("pytorch-ignite-epoch-metric-state-not-loaded", "EC209", "ignite.metrics:ROC_AUC()", "es.binary()"),
     ("pytorch-ignite-state-not-saved", "EC209", "ignite.metrics:CharacterErrorRate()", "es.text_pairs()"),
     (

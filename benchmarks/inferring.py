@@ -1,9 +1,9 @@
 """Metrics of libraries for which no line was written: how many have targets, what is red, and what inference costs.
 
 ``python benchmarks/inferring.py`` infers targets for the metrics of each library that is installed. With ``--run`` they
-are run at quick effort on the CPU: red cells by check, CPU seconds per metric, the share of inference, and of the
-upstream faults that the registry knows, how many a run without any target of ours comes upon. ``--recall`` reads the
-last from reports that were written before.
+are run on the CPU, at the default effort or that of ``--effort``: red cells by check, CPU seconds per metric, the share
+of inference, and of the upstream faults that the registry knows, how many a run without any target of ours comes upon.
+``--recall`` reads the last from reports that were written before.
 ``--smoke`` takes one function.
 """
 
@@ -55,10 +55,17 @@ def available(found: Discovery) -> int:
     return len(found.candidates) - len(refused)
 
 
-def run(module: str, folder: Path) -> tuple[dict[str, Any], float]:
+def run(module: str, folder: Path, effort: str) -> tuple[dict[str, Any], float]:
     """The JSON report of the inferred targets of a module, and the CPU seconds of the run."""
     path, before = folder / f"{module}.json", cpu()
-    options = ["--evalcheck-effort=quick", "--evalcheck-device=cpu", f"--evalcheck-report=json={path}", "-q", "-n", "2"]
+    options = [
+        f"--evalcheck-effort={effort}",
+        "--evalcheck-device=cpu",
+        f"--evalcheck-report=json={path}",
+        "-q",
+        "-n",
+        "2",
+    ]
     command = [sys.executable, "-m", "pytest", "--evalcheck-target", module, *options]
     subprocess.run(command, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
     return json.loads(path.read_text(encoding="utf-8")), cpu() - before
@@ -69,6 +76,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("modules", nargs="*", help=f"what --evalcheck-target takes (default: {', '.join(MODULES)})")
     parser.add_argument("--run", action="store_true", help="run the targets, too")
+    parser.add_argument("--effort", default="normal", choices=("quick", "normal", "thorough"), help="of these runs")
     parser.add_argument("--reasons", action="store_true", help="say why each of the others is not tried")
     parser.add_argument("--smoke", action="store_true", help="one function")
     parser.add_argument(
@@ -99,7 +107,7 @@ def main() -> None:
             for metric, why in found.left.items() if given.reasons else ():
                 print(f"    {metric}: {why}")
             if given.run:
-                report, seconds = run(module, Path(name))
+                report, seconds = run(module, Path(name), given.effort)
                 _print_run(report, seconds, inference, found)
 
 

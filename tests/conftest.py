@@ -3,34 +3,38 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Generator
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
-import torch
-import torch.distributed
 from hypothesis import settings
 from target_files import HEADER
-from torch.overrides import _get_current_function_mode_stack
 
 if TYPE_CHECKING:
     from pytest_evalcheck.testing import Project
 
 os.environ.setdefault("KERAS_BACKEND", "torch")  # read when keras is imported, by whichever test is the first
 
-# pytester forgets the modules that a run in this process imported; ours must stay the same between runs,
-# and torch cannot be imported twice.
-for _name in (
-    "torch.distributed",
-    "pytest_evalcheck.adapters.torchmetrics.metric",
-    "pytest_evalcheck.kinds.metric.checks_precision",
-    "pytest_evalcheck.kinds.metric.checks_state",
-    "pytest_evalcheck.kinds.metric.checks_streams",
-    "pytest_evalcheck.reports.terminal",
-    "pytest_evalcheck.engine.api",
-    "pytest_evalcheck.integration.session",
-):
-    importlib.import_module(_name)
+
+@cache
+def _import_what_stays() -> None:
+    """Import what pytester must not forget: ours must stay the same between runs, and torch is imported once.
+
+    A run of targets loads this file, too, and imports none of it.
+    """
+    for name in (
+        "torch.distributed",
+        "pytest_evalcheck.adapters.torchmetrics.metric",
+        "pytest_evalcheck.kinds.metric.checks_precision",
+        "pytest_evalcheck.kinds.metric.checks_state",
+        "pytest_evalcheck.kinds.metric.checks_streams",
+        "pytest_evalcheck.reports.terminal",
+        "pytest_evalcheck.engine.api",
+        "pytest_evalcheck.integration.session",
+    ):
+        importlib.import_module(name)
+
 
 pytest_plugins = ["pytester", "pytest_evalcheck.testing"]
 
@@ -38,6 +42,7 @@ pytest_plugins = ["pytester", "pytest_evalcheck.testing"]
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
     """Blame the fixture that imports what loads a profile of its own, not a test that comes after it."""
+    _import_what_stays()
     before = settings.default
     try:
         return (yield)
@@ -48,14 +53,22 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Blame the test that leaves something behind, not one of those that come after it."""
-    before = settings.default, _get_current_function_mode_stack(), os._exit
+    import torch
+
+    before = _process()
     try:
         return (yield)
     finally:
-        after = settings.default, _get_current_function_mode_stack(), os._exit
+        after = _process()
         os._exit = before[2]
         torch.set_default_device(None) if after[1] != before[1] else None
         assert after == before, f"{item.nodeid} left behind {after} instead of {before}"
+
+
+def _process() -> tuple[Any, ...]:
+    from torch.overrides import _get_current_function_mode_stack
+
+    return settings.default, _get_current_function_mode_stack(), os._exit
 
 
 @pytest.fixture(autouse=True)

@@ -7,6 +7,7 @@ import difflib
 import inspect
 import shlex
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -90,10 +91,11 @@ _EMPTY = 3
 def _function(collector: Any, name: str, target: Target, check: Check, devices: list[str], options: Options) -> Any:
     where = f"{collector.nodeid}::{name}"
     printed = f"{_from_invocation(collector)}::{name}"
+    usual = device_spec.chosen([device_spec.AUTO], accelerators_only=bool(check.accelerators))
 
     def reproduce(device: str) -> Any:
         command = f"pytest --evalcheck {shlex.quote(f'{printed}::{check.name}[{device}]')}"
-        if device not in device_spec.chosen([device_spec.AUTO], accelerators_only=bool(check.accelerators)):
+        if device not in usual:
             command += f" --evalcheck-device={device}"
         marks = " ".join(f"-m {mark}" for mark in check.marks)
         return lambda blob: " ".join(p for p in (command, marks, f"--evalcheck-replay={blob}" if blob else "") if p)
@@ -155,10 +157,24 @@ def _from_invocation(collector: Any) -> str:
 def _lines_of(name: str, file: str) -> list[int]:
     """The lines at which a module defines a function of this name, in one scope."""
     try:
+        found = Path(file).stat()
+    except OSError:
+        return []
+    return _functions(file, found.st_mtime_ns, found.st_size).get(name, [])
+
+
+@lru_cache(maxsize=16)
+def _functions(file: str, *_: int) -> dict[str, list[int]]:
+    """By name; what follows the file is when it was changed, and its size: then it is read again."""
+    try:
         tree = ast.parse(Path(file).read_text(encoding="utf-8"))
     except (OSError, SyntaxError, ValueError):
-        return []
-    return [node.lineno for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == name]
+        return {}
+    found: dict[str, list[int]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef):
+            found.setdefault(node.name, []).append(node.lineno)
+    return found
 
 
 def _require_fixtures(collector: Any, target: Target) -> None:

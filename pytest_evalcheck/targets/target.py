@@ -6,6 +6,7 @@ import importlib.metadata
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from pytest_evalcheck.expectations.comparison import Tolerance
@@ -132,7 +133,7 @@ class Target:
     def _code(self) -> Any:
         return getattr(inspect.unwrap(self.factory), "__code__", None) if inspect.isfunction(self.factory) else None
 
-    @property
+    @cached_property
     def arguments(self) -> tuple[str, ...]:
         """What the factory asks for: ``device`` and fixtures."""
         return tuple(inspect.signature(self.factory).parameters)

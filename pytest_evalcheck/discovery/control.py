@@ -77,7 +77,8 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
                     return str(value).splitlines()[0][:160], part is not rows
                 if missing := no_value(value):
                     return f"its value is {missing}", True
-            return _randomness(subject, rows) or _indifference(subject) or _of_whole_batches(subject, rows), False
+            found = _randomness(subject, rows) or _indifference(subject) or _of_whole_batches(subject, rows)
+            return found or _returned_arguments(subject, rows), False
     except CheckFailure as failure:
         return str(failure.about)[:160], False
     except Exception as error:
@@ -137,6 +138,26 @@ def _of_whole_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
     if not isinstance(whole, Raised) and all(isinstance(value, Raised) for value in small):
         return f"it refuses small batches: {str(small[-1]).splitlines()[0]}"[:160]
     return ""
+
+
+def _returned_arguments(subject: MetricSubject, rows: Sequence[Any]) -> str:
+    """That each of several results is rows of an argument: samples are selected, and not measured; empty otherwise."""
+    value, arguments = subject.value([rows]), subject.arguments(rows)
+    given = [_rows_of(each) for each in (*arguments.args, *arguments.kwargs.values())]
+    parts = [_rows_of(part) for part in value] if isinstance(value, (tuple, list)) else []
+    if len(parts) > 1 and all(part and any(_in_order(part, each) for each in given) for part in parts):
+        return "it returns rows of its arguments, and no value of them"
+    return ""
+
+
+def _rows_of(value: Any) -> list[Any]:
+    rows = value.tolist() if hasattr(value, "tolist") else value
+    return rows if isinstance(rows, list) else []
+
+
+def _in_order(some: Sequence[Any], every: Sequence[Any]) -> bool:
+    left = iter(every)
+    return all(any(one == other for other in left) for one in some)
 
 
 def ranking_of_rows(source: str, make: Callable[[], Any], given: Mapping[str, Any]) -> str:

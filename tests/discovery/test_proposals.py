@@ -487,3 +487,15 @@ def test_a_parameter_that_is_one_number_is_no_batch():
     source = MEAN.replace("def update(self, preds, target)", "def update(self, preds: float, target: int)")
     why = "its parameter preds is one number by its annotation, and no batch"
     assert proposed(source, "MeanError").why == why
+
+
+def test_a_function_that_selects_samples_is_no_metric():
+    source = (
+        "def positive_only(y_true, y_pred):\n"
+        "    kept = [(t, p) for t, p in zip(y_true.tolist(), y_pred.tolist()) if t >= 0]\n"
+        "    import torch\n"
+        "    return torch.tensor([t for t, _ in kept]), torch.tensor([p for _, p in kept])\n"
+    )
+    got = proposed(source, "positive_only")
+    assert got.targets == []
+    assert "it returns rows of its arguments, and no value of them" in {got.why.rpartition(": ")[2], *got.left.values()}

@@ -152,7 +152,7 @@ def _returned_arguments(subject: MetricSubject, rows: Sequence[Any]) -> str:
 
 def _rows_of(value: Any) -> list[Any]:
     rows = value.tolist() if hasattr(value, "tolist") else value
-    return rows if isinstance(rows, list) else []
+    return rows if isinstance(rows, list) and not any(hasattr(row, "tolist") for row in rows) else []
 
 
 def _in_order(some: Sequence[Any], every: Sequence[Any]) -> bool:

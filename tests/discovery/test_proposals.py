@@ -499,3 +499,17 @@ def test_a_function_that_selects_samples_is_no_metric():
     got = proposed(source, "positive_only")
     assert got.targets == []
     assert "it returns rows of its arguments, and no value of them" in {got.why.rpartition(": ")[2], *got.left.values()}
+
+
+def test_a_curve_for_each_class_as_lists_of_tensors_is_a_value():
+    source = (
+        "import torch\n"
+        "class CurvesOfClasses:\n"
+        "    def __init__(self): self.preds, self.target = [], []\n"
+        "    def update(self, preds: torch.Tensor, target: torch.Tensor):\n"
+        "        self.preds.append(preds), self.target.append(target)\n"
+        "    def compute(self):\n"
+        "        hits = (torch.cat(self.preds) - torch.cat(self.target)).abs().sort().values\n"
+        "        return [hits, hits / 2], [hits + 1, hits]\n"
+    )
+    assert proposed(source, "CurvesOfClasses").targets

@@ -427,8 +427,8 @@ class Rejected(_Batched):
 
     @property
     def malformed(self) -> Rows:
-        """The samples from which the malformed batch is made."""
-        return [self.samples[i] for i in self.batches[min(self.at, len(self.batches) - 1)]]
+        """The samples of the malformed batch: a good one backwards, so that no rest of it looks like it."""
+        return [self.samples[i] for i in reversed(self.batches[min(self.at, len(self.batches) - 1)])]
 
     @property
     def regimes(self) -> frozenset[str]:
@@ -461,16 +461,16 @@ class Rejected(_Batched):
 
     @classmethod
     def canonical(cls, inputs: SampleStrategy) -> list[Rejected]:
-        """Every fault through both methods after a good batch, in batches of one row and of four, and one before any.
+        """Every fault through both methods, in a batch of four rows; unequal lengths in one of one row, too.
 
         One row less leaves nothing of a batch of one row. What is left of four rows is not broadcast, and their number
         is seldom that of the classes, for which a batch of another rank could be taken.
         """
         few, more = max(3, inputs.min_samples), max(5, inputs.min_samples + 2)
-        one, four = [list(range(few - 1)), [few - 1]], [list(range(more - 4)), list(range(more - 4, more))]
-        faults = [(few, one, 1, fault) for fault in cls.FAULTS]
-        faults += [(more, four, 1, fault) for fault in cls.FAULTS]
-        faults += [(few, one, 0, cls.FAULTS[0])]
+        lengths, *others = cls.FAULTS
+        one = [list(range(few - 1)), [few - 1]]
+        first, last = [[list(range(cut)), list(range(cut, more))] for cut in (4, more - 4)]
+        faults = [(few, one, 1, lengths), (more, first, 0, lengths), *((more, last, 1, fault) for fault in others)]
         return [
             cls(samples=inputs.fixed(n), batches=plan, at=at, fault=fault, through=through)
             for n, plan, at, fault in faults

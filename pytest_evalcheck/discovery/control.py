@@ -37,15 +37,14 @@ def strategy_of(source: str) -> SampleStrategy:
     Raises:
         Exception: what its evaluation raises.
     """
-    names: dict[str, Any] = {"es": es}
-    method = ast.parse(source, mode="eval").body
-    if isinstance(method, ast.Call) and isinstance(method.func, ast.Attribute):
-        of = method.func.value
-        if isinstance(of, ast.Call):
-            names["_of"] = strategy_of(ast.unparse(of))
-            method.func.value = ast.copy_location(ast.Name("_of", ast.Load()), of)
-            source = ast.unparse(method)
-    made: SampleStrategy = eval(source, names)
+    made: SampleStrategy
+    call = ast.parse(source, mode="eval").body
+    of = call.func.value if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) else None
+    if isinstance(of, ast.Call):
+        before = ast.get_source_segment(source, of) or ""
+        made = eval(f"_of{source.removeprefix(before)}", {"es": es, "_of": strategy_of(before)})
+    else:
+        made = eval(source, {"es": es})
     return made
 
 
@@ -71,14 +70,15 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
     try:
         with isolated_process():
             rows = inputs.fixed(max(_PLAIN, inputs.min_samples))
+            values = []
             for part in (rows, rows[: max(_OF_PREFLIGHT, inputs.min_samples)], rows[: inputs.min_samples]):
-                value = subject.plain_result(part)
+                values.append(value := subject.plain_result(part))
                 if isinstance(value, Raised):
                     return str(value).splitlines()[0][:160], part is not rows
                 if missing := no_value(value):
                     return f"its value is {missing}", True
             found = _randomness(subject, rows) or _indifference(subject) or _of_whole_batches(subject, rows)
-            return found or _returned_arguments(subject, rows), False
+            return found or _returned_arguments(values[0], subject.arguments(rows)), False
     except CheckFailure as failure:
         return str(failure.about)[:160], False
     except Exception as error:
@@ -140,9 +140,8 @@ def _of_whole_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
     return ""
 
 
-def _returned_arguments(subject: MetricSubject, rows: Sequence[Any]) -> str:
+def _returned_arguments(value: Any, arguments: Arguments) -> str:
     """That each of several results is rows of an argument: samples are selected, and not measured; empty otherwise."""
-    value, arguments = subject.value([rows]), subject.arguments(rows)
     given = [_rows_of(each) for each in (*arguments.args, *arguments.kwargs.values())]
     parts = [_rows_of(part) for part in value] if isinstance(value, (tuple, list)) else []
     if len(parts) > 1 and all(part and any(_in_order(part, each) for each in given) for part in parts):

@@ -46,7 +46,8 @@ def run(
         SystemExit: where it was not green, or no report was written.
     """
     command = [sys.executable, "-m", "pytest", "--evalcheck", "-q", "--evalcheck-effort=quick", "-p", "main_job"]
-    command += ["-p", "no:cacheprovider", "-p", "no:randomly", f"--evalcheck-report=json={report}", *options]
+    command += ["-p", "no:cacheprovider", "-p", "no:randomly", f"--evalcheck-report=json={report}"]
+    command += ["-m", "full or not full", *options]
     command += [str(TARGETS / name) for name in files]
     paths = os.pathsep.join([str(ROOT), str(Path(__file__).parent)])
     variables = {**os.environ, "OMP_NUM_THREADS": "1", **(environment or {}), "PYTHONPATH": paths}

@@ -6,7 +6,9 @@ import ast
 import difflib
 import inspect
 import shlex
+from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,7 @@ from pytest_evalcheck.engine.placing import devices_of
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.integration.opt_in import Asked
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.kinds.common.calling import relative
 from pytest_evalcheck.kinds.common.check import Check
@@ -45,21 +48,50 @@ def bad_target(collector: Any, name: str, problem: str) -> BadTarget:
     return bad
 
 
-def collected(collector: Any, name: str, target: Target, options: Options) -> pytest.Collector:
-    """The node of a target: a class of checks, or an error."""
+def collected(
+    collector: Any, name: str, target: Target, options: Options, asked: Asked
+) -> tuple[pytest.Collector | None, dict[str, int]]:
+    """The node of a target, a class of checks or an error, and how many cells are left out, by marker.
+
+    For what is left out no node is made: in a run of a few targets the others would be most of what it collects.
+    """
+    marks = [getattr(mark, "mark", mark) for mark in (*getattr(target.factory, "pytestmark", []), *target.pytestmark)]
     try:
-        body = _body(collector, name, target, options)
+        _require_sound(collector, name, target)
+        checks = list(_chosen(target, options))
+        of_module = [mark.name for mark in collector.iter_markers()]
+        marker = asked.left_out([*of_module, *(mark.name for mark in marks)], collector.path, name)
+        if marker and checks:
+            return None, {marker: sum(len(devices) for _, devices in checks)}
+        left_out: Counter[str] = Counter()
+        place = _Place.of(collector, name, target)
+        body = type(name, (), {"__doc__": target.factory.__doc__, "__module__": place.module, "__test__": True})
+        for check, devices in checks:
+            if marker := asked.left_out(check.marks, collector.path, name, check.name):
+                left_out[marker] += len(devices)
+            else:
+                setattr(body, check.name, _function(place, target, check, devices, options))
+        if not checks and options.selected_by_ini:
+            raise UsageError(f"{options.selected_by_ini} leave none of its checks; take it out, or select one of them")
     except UsageError as error:
-        return bad_target(collector, name, f"{relative(target.file)}:{target.line}: target {name}: {error}")
+        return bad_target(collector, name, f"{relative(target.file)}:{target.line}: target {name}: {error}"), {}
     node: pytest.Class = pytest.Class.from_parent(collector, name=name)
     node.obj = body  # from_parent() has no parameter for it, so the marks are not taken from it either
-    marks = [getattr(mark, "mark", mark) for mark in (*getattr(target.factory, "pytestmark", []), *target.pytestmark)]
     node.own_markers.extend(marks)
     node.keywords.update({mark.name: mark for mark in marks})
-    return node
+    return node, left_out
 
 
-def _body(collector: Any, name: str, target: Target, options: Options) -> type:
+def _chosen(target: Target, options: Options) -> Iterator[tuple[Check, list[str]]]:
+    """The checks of a target that have a cell, with its devices."""
+    chosen = Selection.of(options.take, options.leave)
+    for check in target.checks:
+        devices = devices_of(target, check, options.devices)
+        if devices and chosen.takes(check) and (options.replay is None or options.replay[0] == check.code):
+            yield check, devices
+
+
+def _require_sound(collector: Any, name: str, target: Target) -> None:
     if target.problems:
         raise UsageError("\n".join(target.problems))
     if not isinstance(collector, pytest.Module):
@@ -69,32 +101,39 @@ def _body(collector: Any, name: str, target: Target, options: Options) -> type:
         lines = ", ".join(map(str, twins))
         raise UsageError(f"{len(twins)} functions have this name (lines {lines}); only the last one would run")
     _require_fixtures(collector, target)
-    chosen = Selection.of(options.take, options.leave)
-    body: dict[str, Any] = {
-        "__doc__": target.factory.__doc__,
-        "__module__": target.factory.__module__,
-        "__test__": True,
-    }
-    for check in target.checks:
-        devices = devices_of(target, check, options.devices)
-        if devices and chosen.takes(check) and (options.replay is None or options.replay[0] == check.code):
-            body[check.name] = _function(collector, name, target, check, devices, options)
-    if len(body) == _EMPTY and options.selected_by_ini:
-        raise UsageError(f"{options.selected_by_ini} leave none of its checks; take it out, or select one of them")
-    return type(name, (), body)
 
 
-_EMPTY = 3
-"""The names in the body of a class that has no check."""
+@dataclass(frozen=True)
+class _Place:
+    """What the functions of one target share."""
+
+    name: str
+    module: str
+    where: str
+    """The node id of the target."""
+    printed: str
+    """The same from where pytest was called, as a command line names it."""
+    signature: inspect.Signature
+
+    @classmethod
+    def of(cls, collector: Any, name: str, target: Target) -> _Place:
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        wanted = ["device", *(a for a in target.arguments if a != "device")]
+        signature = inspect.Signature(
+            [
+                inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
+                *(inspect.Parameter(argument, keyword) for argument in wanted),
+            ]
+        )
+        printed = f"{_from_invocation(collector)}::{name}"
+        return cls(name, target.factory.__module__, f"{collector.nodeid}::{name}", printed, signature)
 
 
-def _function(collector: Any, name: str, target: Target, check: Check, devices: list[str], options: Options) -> Any:
-    where = f"{collector.nodeid}::{name}"
-    printed = f"{_from_invocation(collector)}::{name}"
+def _function(place: _Place, target: Target, check: Check, devices: list[str], options: Options) -> Any:
     usual = device_spec.chosen([device_spec.AUTO], accelerators_only=bool(check.accelerators))
 
     def reproduce(device: str) -> Any:
-        command = f"pytest --evalcheck {shlex.quote(f'{printed}::{check.name}[{device}]')}"
+        command = f"pytest --evalcheck {shlex.quote(f'{place.printed}::{check.name}[{device}]')}"
         if device not in usual:
             command += f" --evalcheck-device={device}"
         marks = " ".join(f"-m {mark}" for mark in check.marks)
@@ -106,7 +145,7 @@ def _function(collector: Any, name: str, target: Target, check: Check, devices: 
                 target=target,
                 check=check,
                 device=device,
-                where=where,
+                where=place.where,
                 effort=options.effort,
                 timeout=options.timeout,
                 replay=options.replay[1] if options.replay else None,
@@ -119,18 +158,11 @@ def _function(collector: Any, name: str, target: Target, check: Check, devices: 
     def test(*_: Any, **__: Any) -> None:
         raise AssertionError("pytest_pyfunc_call judges a cell")
 
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    wanted = ["device", *(a for a in target.arguments if a != "device")]
-    test.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
-            *(inspect.Parameter(argument, keyword) for argument in wanted),
-        ]
-    )
+    test.__signature__ = place.signature  # type: ignore[attr-defined]
     test.__name__ = check.name
-    test.__qualname__ = f"{name}.{check.name}"
+    test.__qualname__ = f"{place.name}.{check.name}"
     test.__doc__ = check.promise
-    test.__module__ = target.factory.__module__
+    test.__module__ = place.module
     test.__test__ = True  # type: ignore[attr-defined]  # any name may be a test
     test.place_as = target.factory  # type: ignore[attr-defined]  # pytest reports the user's line
     setattr(test, RUNNERS, runners)
@@ -139,7 +171,7 @@ def _function(collector: Any, name: str, target: Target, check: Check, devices: 
         for device in devices
     ]
     test = pytest.mark.parametrize("device", parameters)(test)
-    test = pytest.mark.evalcheck(target=where, check=check.name, code=check.code)(test)
+    test = pytest.mark.evalcheck(target=place.where, check=check.name, code=check.code)(test)
     for mark in check.marks:
         test = getattr(pytest.mark, mark)(test)
     return test

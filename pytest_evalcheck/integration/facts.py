@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -30,6 +30,8 @@ class Facts:
     """The cells that a hook took out without a report."""
     deselected: dict[str, None] = field(default_factory=dict)
     """The cells that were taken out, by options or by a plugin."""
+    left_out: dict[str, int] = field(default_factory=dict)
+    """By marker and node id of a target: how many of its cells the marker leaves out."""
     ignored: dict[str, None] = field(default_factory=dict)
     """The files and folders of targets that a configuration leaves out."""
     unmatched: dict[str, None] = field(default_factory=dict)
@@ -79,18 +81,29 @@ class Facts:
                 lines.append(f"evalcheck_optional names {name!r}; {expected}{near}")
         return lines
 
-    def notes(self, narrowing: Iterable[str], optional: Iterable[str]) -> list[str]:
-        """What was left out, by whom: lines for the screen of what is no error."""
+    def notes(self, narrowing: Iterable[str], optional: Iterable[str], *, verbose: bool = False) -> list[str]:
+        """What was left out, by whom: lines for the screen of what is no error; all names where ``verbose``."""
         lines = [f"left out by the configuration: {text}" for text in narrowing]
         if self.deselected:
             where = _some(dict.fromkeys(map(_target_of, self.deselected)))
             lines.append(f"left out: {plural(len(self.deselected), 'cell')} of {where}, which pytest calls deselected")
+        lines += self._of_markers(verbose)
         lines += [f"left out: {path}, which the configuration ignores" for path in self.ignored]
         if self.unmatched:
             lines.append(f"not collected: targets in {_some(self.unmatched)}; no pattern of evalcheck_files matches")
         if SKIPPED in optional:
             lines += [f"not run: {file} was skipped ({why})" for file, why in self.skipped.items()]
         return lines
+
+    def _of_markers(self, verbose: bool) -> Iterator[str]:
+        by_marker: dict[str, dict[str, int]] = {}
+        for marked, count in self.left_out.items():
+            marker, _, target = marked.partition(" ")
+            by_marker.setdefault(marker, {})[target] = count
+        for marker, counts in sorted(by_marker.items()):
+            where = ", ".join(counts) if verbose else _some(dict.fromkeys(map(_target_of, counts)))
+            cells, targets = plural(sum(counts.values()), "cell"), plural(len(counts), "target")
+            yield f"left out: {cells} of {targets} in {where}; -m {marker} runs them"
 
 
 def _target_of(nodeid: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -22,9 +22,25 @@ def by_configuration(config: pytest.Config, options: Options) -> list[str]:
     return [*found, options.selected_by_ini] if options.selected_by_ini else found
 
 
+def splits_targets(config: pytest.Config, selected: Iterable[str], deselected: Iterable[str]) -> bool:
+    """Whether the command line may have left a target a part of its cells, whose verdict then says less.
+
+    An expression that takes whole targets, such as ``-m full``, does not; other choices are taken as if they did.
+    """
+    found = by_command_line(config)
+    if any(not text.startswith(_EXPRESSIONS) for text in found):
+        return True
+    targets = {nodeid.rpartition("::")[0] for nodeid in selected}
+    return bool(found) and any(nodeid.rpartition("::")[0] in targets for nodeid in deselected)
+
+
+_EXPRESSIONS = ("-k ", "-m ")
+
+
 def whole(config: pytest.Config) -> bool:
-    """Whether all targets of the project were asked for."""
-    return config.args_source is not pytest.Config.ArgsSource.ARGS and not by_command_line(config)
+    """Whether all targets of the project were collected."""
+    by_expressions = all(text.startswith(_EXPRESSIONS) for text in by_command_line(config))
+    return config.args_source is not pytest.Config.ArgsSource.ARGS and by_expressions
 
 
 def _choices(config: pytest.Config) -> Iterator[tuple[str, str]]:

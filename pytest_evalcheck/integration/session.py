@@ -6,6 +6,7 @@ import json
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from pytest_evalcheck.integration.facts import Facts
 from pytest_evalcheck.integration.inferring import DISCOVERY
 from pytest_evalcheck.integration.isolation import isolated_cell, should_isolate
 from pytest_evalcheck.integration.lost import defines_targets, lost, of_conftests
+from pytest_evalcheck.integration.opt_in import MARKERS, Asked
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.kinds.common.calling import relative
 from pytest_evalcheck.kinds.registry import problems, shipped
@@ -36,9 +38,6 @@ PROBLEM = "evalcheck_problem"
 """The user property that carries what is wrong beside a cell."""
 
 _MOST_LOST_WORKERS = 5
-
-_OPT_IN = ("distributed", "sweep")
-"""Markers whose cells run only when ``-m`` names them."""
 
 
 @dataclass(eq=False)
@@ -69,12 +68,9 @@ class EvalcheckSession:
     @classmethod
     def of(cls, config: pytest.Config) -> EvalcheckSession:
         """The session of a config, with its markers registered."""
-        for line in (
-            "evalcheck(target, check, code): a cell of pytest-evalcheck",
-            "distributed: starts real processes; runs when -m names it",
-            "sweep: checks a whole library; runs when -m names it",
-        ):
-            config.addinivalue_line("markers", line)
+        config.addinivalue_line("markers", "evalcheck(target, check, code): a cell of pytest-evalcheck")
+        for name, text in MARKERS.items():
+            config.addinivalue_line("markers", f"{name}: {text}")
         # A target that cannot be collected must not take the others with it.
         config.option.continue_on_collection_errors = True
         made = cls(Options.read(config), config)
@@ -126,7 +122,10 @@ class EvalcheckSession:
         self._seen.add(id(obj))
         self._with_targets.add(collector.nodeid)
         self.facts.requires.update(dict.fromkeys(canonicalize_name(requirement(text).name) for text in obj.requires))
-        return collection.collected(collector, name, obj, self.options)
+        node, left_out = collection.collected(collector, name, obj, self.options, self.asked)
+        for marker, count in left_out.items():
+            self.facts.left_out[f"{marker} {collector.nodeid}::{name}"] = count
+        return [] if node is None else node
 
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
@@ -167,13 +166,11 @@ class EvalcheckSession:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Take out ordinary tests, and the cells that must be asked for by marker."""
-        expression = str(config.option.markexpr)
         kept: list[pytest.Item] = []
         out: list[pytest.Item] = []
         for item in items:
             ours = item.get_closest_marker("evalcheck") is not None
-            unasked = [mark for mark in _OPT_IN if item.get_closest_marker(mark) and mark not in expression]
-            (out if unasked or not (ours or self.options.with_tests) else kept).append(item)
+            (out if self._left_out(item) or not (ours or self.options.with_tests) else kept).append(item)
         # Of each target one cell says that it is misdescribed: the same in every order and in every worker.
         reporting: dict[str, CellRunner] = {}
         for runner in filter(None, map(runner_of, kept)):
@@ -379,7 +376,9 @@ class EvalcheckSession:
         discovery = self.config.stash.get(DISCOVERY, None)
         for line in inferring.lines(discovery) if discovery else ():
             terminalreporter.write_line(line)
-        for line in self.facts.notes(narrowing.by_configuration(self.config, self.options), self.options.optional):
+        by_configuration = narrowing.by_configuration(self.config, self.options)
+        verbose = self.config.option.verbose > 0
+        for line in self.facts.notes(by_configuration, self.options.optional, verbose=verbose):
             terminalreporter.write_line(line)
         for line in report.problems:
             terminalreporter.write_line(f"ERROR: {line}", red=True)
@@ -398,12 +397,24 @@ class EvalcheckSession:
         discovery = self.config.stash.get(DISCOVERY, None)
         more: dict[str, Any] = {
             "optional": optional,
-            "narrowed": bool(narrowing.by_command_line(self.config)),
+            "narrowed": narrowing.splits_targets(self.config, self.facts.selected, self.facts.deselected),
             "inferred": discovery and inferring.as_json(discovery),
         }
         made = Report(self.cells.values(), problems=found, **more)
         ended = about_code(self.code, explained=not made.ok)
         return Report(made.cells, problems=(*found, *ended), **more) if ended else made
+
+    @cached_property
+    def asked(self) -> Asked:
+        """What the command line asks for."""
+        return Asked.of(self.config)
+
+    def _left_out(self, item: pytest.Item) -> str:
+        """The marker for which an item is left out: a hook may have put it on when the targets were collected."""
+        _, *names = item.nodeid.split("[")[0].split("::")
+        own = {mark.name for mark in item.own_markers}
+        others = {mark.name for mark in item.iter_markers()} - own
+        return self.asked.left_out(own, item.path, *names) or self.asked.left_out(others, item.path, *names[:-1])
 
     def _holds_targets(self, path: Path) -> bool:
         """Whether a path that is ignored would have been collected, where that is quick to see."""

@@ -32,6 +32,14 @@ class _Registry:
     checks: dict[str, Check] = field(default_factory=dict)
     adapters: dict[tuple[str, str], Adapter] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    _ordered: tuple[Check, ...] | None = None
+
+    @property
+    def ordered(self) -> tuple[Check, ...]:
+        """The checks in the order of their codes; each target of a run asks for them."""
+        if self._ordered is None:
+            self._ordered = tuple(self.checks[code] for code in sorted(self.checks))
+        return self._ordered
 
     @classmethod
     def load(cls) -> _Registry:
@@ -61,6 +69,7 @@ class _Registry:
         for each in sorted(things, key=lambda each: not isinstance(each, KindSpec)):
             trial.add(each)
         self.kinds, self.checks, self.adapters = trial.kinds, trial.checks, trial.adapters
+        self._ordered = None
 
     def add(self, thing: Any) -> None:
         """Add a kind, a check or an adapter."""
@@ -114,6 +123,7 @@ class _Registry:
                     f"expected one of {expected}{nearest(kind, self.kinds)}"
                 )
         self.checks[check.code] = check
+        self._ordered = None
 
     def _add_adapter(self, adapter: Adapter) -> None:
         self.kind(adapter.kind)
@@ -177,8 +187,7 @@ def adapter_for(kind: str, made: Any) -> Any:
 
 def shipped() -> tuple[Check, ...]:
     """Every registered check, in the order of their codes."""
-    checks = _loaded().checks
-    return tuple(checks[code] for code in sorted(checks))
+    return _loaded().ordered
 
 
 def explanation(word: str) -> str:

@@ -10,6 +10,7 @@ import platform
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError, nearest
@@ -91,6 +92,7 @@ def chosen(asked: Sequence[str], *, accelerators_only: bool) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+@cache
 def _likely() -> list[str]:
     """Accelerators that this machine seems to have: torch, which knows, is not imported to collect."""
     cuda = os.path.exists("/dev/nvidiactl") or os.path.exists("/dev/kfd") or bool(os.environ.get("CUDA_PATH"))

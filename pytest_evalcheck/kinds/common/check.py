@@ -7,6 +7,7 @@ import re
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from pytest_evalcheck.kinds.common.case import Case
@@ -159,6 +160,11 @@ def _signature(function: CheckFunction) -> tuple[tuple[str, ...], type[Case]]:
 
 
 def _section(function: CheckFunction, wanted: str) -> str:
+    return _sections(function).get(wanted, "")
+
+
+@cache
+def _sections(function: CheckFunction) -> dict[str, str]:
     found: dict[str, str] = {}
     title = "promise"
     for line in (inspect.getdoc(function) or "").splitlines():
@@ -168,4 +174,4 @@ def _section(function: CheckFunction, wanted: str) -> str:
         elif not line.strip() and title == "promise" and found:
             title = "more"
         found[title] = f"{found.get(title, '')} {line.strip()}".strip()
-    return found.get(wanted, "")
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import sysconfig
 from importlib.metadata import distributions, version
 from importlib.util import find_spec
@@ -126,10 +127,38 @@ def mutation(session: nox.Session) -> None:
     session.run("python", "benchmarks/mutation.py", *session.posargs)
 
 
+@nox.session(default=False)
+def whole(session: nox.Session) -> None:
+    """The main job in the README's environment, Composer's targets in theirs, and one report of both.
+
+    The effort can be named behind ``--``. What is left as not run needs hardware or a package that no environment has.
+    """
+    effort = f"--evalcheck-effort={(session.posargs or ['normal'])[0]}"
+    folder = Path(session.create_tmp())
+    main, other, both = (str(folder / f"{name}.json") for name in ("main", "composer", "whole"))
+    if find_spec("torch") is None:
+        session.error("run nox in the environment of the README's second command: pip install -e '.[dev]'")
+    common = ("-m", "pytest", "--evalcheck", "-q", "-n", "2", effort)
+    readmes = (*common, "-m", "full or not full", f"--evalcheck-report=json={main}")
+    environment = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
+    # A red cell ends a run in 1; the report of both says it, too.
+    session.run(sys.executable, *readmes, external=True, env=environment, success_codes=[0, 1])
+    _install_composer(session)
+    targets = sorted(str(path) for path in Path("fixtures/targets").glob("evalcheck_*composer*.py"))
+    session.run("python", *common, f"--evalcheck-report=json={other}", *targets, env=environment, success_codes=[0, 1])
+    views = ("--report", f"json={both}", "--report", f"html={folder / 'whole.html'}")
+    session.run("python", "-m", "pytest_evalcheck", "merge", "--environments", *views, main, other)
+    session.log(f"the report of both: {both}")
+
+
+def _install_composer(session: nox.Session) -> None:
+    session.install("-c", "constraints-composer.txt", "-e", ".[composer,html]", "pytest-xdist")
+
+
 @nox.session
 def composer(session: nox.Session) -> None:
     """Composer, which needs a torch of its own: its targets, and the tests of the fixed wrapper."""
-    session.install("-c", "constraints-composer.txt", "-e", ".[composer]", "pytest-xdist")
+    _install_composer(session)
     environment = {"TOKENIZERS_PARALLELISM": "false"}
     tests = sorted(str(path) for path in Path("tests").glob("*/test_*composer*.py"))
     session.run("pytest", "-q", *tests, env=environment)

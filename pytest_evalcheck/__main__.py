@@ -1,17 +1,21 @@
-"""``python -m pytest_evalcheck write torchmetrics.classification``: targets for a module, as a file to edit."""
+"""``python -m pytest_evalcheck COMMAND``: write targets for a module, merge reports."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from pathlib import Path
 
+_UNUSABLE = 4
+"""The exit code for what cannot be meant, as pytest's."""
+
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0, or 4 for what cannot be meant (as pytest's)."""
-    from pytest_evalcheck.discovery.search import discover
+    """Run a command; returns the exit code: 0, 1 where merged reports are not ok, or 4 for what cannot be meant."""
     from pytest_evalcheck.errors import UsageError
+    from pytest_evalcheck.reports import ReportError
 
     parser = argparse.ArgumentParser(prog="python -m pytest_evalcheck", description="Commands of pytest-evalcheck.")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -19,17 +23,33 @@ def main(arguments: list[str] | None = None) -> int:
     write.add_argument("target", nargs="+", help="package.module, package.module:Name or package.module:Name(k=3)")
     write.add_argument("-o", "--output", metavar="PATH", help="the file (default: the screen)")
     write.add_argument("--force", action="store_true", help="overwrite the file")
+    write.set_defaults(run=_write)
+    merge = commands.add_parser("merge", help="make one report of those of all shards, or of several environments")
+    merge.add_argument("path", nargs="+", help="a report of pytest --evalcheck --evalcheck-report=json=PATH")
+    merge.add_argument("--environments", action="store_true", help="the reports are of environments of other releases")
+    merge.add_argument("--report", action="append", default=[], metavar="FORMAT=PATH", help="as --evalcheck-report")
+    merge.add_argument("-v", "--verbose", action="count", default=0)
+    merge.add_argument("-q", "--quiet", action="count", default=0)
+    merge.set_defaults(run=_merge)
     given = parser.parse_args(arguments)
+    try:
+        return int(given.run(given))
+    except (UsageError, ReportError) as error:
+        print(f"error: {error}", file=sys.stderr)
+    except OSError as error:
+        print(f"error: {error.filename}: {error.strerror or error}", file=sys.stderr)
+    return _UNUSABLE
+
+
+def _write(given: argparse.Namespace) -> int:
+    from pytest_evalcheck.discovery.search import discover
+    from pytest_evalcheck.errors import UsageError
+
     path = Path(given.output) if given.output else None
     if path is not None and path.exists() and not given.force:
-        print(f"error: {path} exists; expected a new name, or --force to overwrite it", file=sys.stderr)
-        return 4
+        raise UsageError(f"{path} exists; expected a new name, or --force to overwrite it")
     sys.path.insert(0, os.getcwd())
-    try:
-        found = discover(given.target, progress=lambda text: print(text, file=sys.stderr))
-    except UsageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 4
+    found = discover(given.target, progress=lambda text: print(text, file=sys.stderr))
     source = found.source()
     if path is None:
         print(source, end="")
@@ -38,6 +58,28 @@ def main(arguments: list[str] | None = None) -> int:
     for line in found.summary:
         print(line, file=sys.stderr)
     return 0
+
+
+def _merge(given: argparse.Namespace) -> int:
+    from pytest_evalcheck import reports
+    from pytest_evalcheck.reports import json, terminal
+    from pytest_evalcheck.reports.merging import merged
+
+    wanted = [reports.parse(spec) for spec in given.report]
+    reports.check_paths(wanted)
+    whole = merged([(path, json.load(path)) for path in map(Path, given.path)], environments=given.environments)
+    for name, path in wanted:
+        reports.write(whole, name, path)
+    verbosity = given.verbose - given.quiet
+    unicode = "utf" in (sys.stdout.encoding or "ascii").lower()
+    for screen in whole.screens if verbosity > -2 else ():
+        print(screen, end="\n\n")
+    width = shutil.get_terminal_size((100, 24)).columns
+    print(terminal.text(whole, width=width, unicode=unicode, verbosity=verbosity).rstrip("\n"))
+    for line in whole.problems:
+        print(f"ERROR: {line}")
+    print(whole.verdict.line)
+    return 0 if whole.ok else 1
 
 
 if __name__ == "__main__":

@@ -72,6 +72,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="PATH",
         help="go on from the file of --evalcheck-report=jsonl=PATH: cells that it has are not run again",
     )
+    group.addoption(
+        "--evalcheck-shard",
+        default=None,
+        metavar="K/N",
+        help="run the targets of one part of N; python -m pytest_evalcheck merge joins the reports",
+    )
+    group.addoption(
+        "--evalcheck-durations",
+        default=None,
+        metavar="PATH",
+        help="split shards by the durations in a JSON or jsonl report of an earlier run",
+    )
     group.addoption("--evalcheck-explain", default=None, metavar="CODE", help="print what a check promises, and exit")
     group.addoption(
         "--evalcheck-report",
@@ -86,6 +98,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("evalcheck_effort", "twin of --evalcheck-effort", default="normal")
     parser.addini("evalcheck_device", "twin of --evalcheck-device", default="auto")
     parser.addini("evalcheck_optional", "twin of --evalcheck-optional", default="")
+    parser.addini("evalcheck_durations", "twin of --evalcheck-durations, from the folder of the ini file", default="")
     parser.addini("evalcheck_timeout", "twin of --evalcheck-timeout", default="60")
 
 
@@ -147,7 +160,7 @@ def pytest_configure(config: pytest.Config) -> None:
         name
         for name in (
             *("select", "ignore", "replay", "report", "with_tests"),
-            *("isolate", "in_process", "resume", "optional"),
+            *("isolate", "in_process", "resume", "optional", "shard"),
         )
         if config.getoption(f"evalcheck_{name}")
     ]

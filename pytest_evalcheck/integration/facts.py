@@ -32,6 +32,8 @@ class Facts:
     """The cells that were taken out, by options or by a plugin."""
     left_out: dict[str, int] = field(default_factory=dict)
     """By marker and node id of a target: how many of its cells the marker leaves out."""
+    shard: dict[str, Any] = field(default_factory=dict)
+    """Which part of the run this is, and how many cells all parts have; empty for the whole."""
     ignored: dict[str, None] = field(default_factory=dict)
     """The files and folders of targets that a configuration leaves out."""
     unmatched: dict[str, None] = field(default_factory=dict)
@@ -84,6 +86,10 @@ class Facts:
     def notes(self, narrowing: Iterable[str], optional: Iterable[str], *, verbose: bool = False) -> list[str]:
         """What was left out, by whom: lines for the screen of what is no error; all names where ``verbose``."""
         lines = [f"left out by the configuration: {text}" for text in narrowing]
+        if self.shard:
+            counts = f"{len(self.selected)} of {self.shard['cells']} cells"
+            part = f"shard {self.shard['number']}/{self.shard['of']}: {counts}"
+            lines.append(f"{part}; python -m pytest_evalcheck merge joins the JSON reports of all shards")
         if self.deselected:
             where = _some(dict.fromkeys(map(_target_of, self.deselected)))
             lines.append(f"left out: {plural(len(self.deselected), 'cell')} of {where}, which pytest calls deselected")
@@ -95,12 +101,17 @@ class Facts:
             lines += [f"not run: {file} was skipped ({why})" for file, why in self.skipped.items()]
         return lines
 
-    def _of_markers(self, verbose: bool) -> Iterator[str]:
-        by_marker: dict[str, dict[str, int]] = {}
+    @property
+    def left_out_by_marker(self) -> dict[str, dict[str, int]]:
+        """By marker and target: how many cells are left out."""
+        found: dict[str, dict[str, int]] = {}
         for marked, count in self.left_out.items():
             marker, _, target = marked.partition(" ")
-            by_marker.setdefault(marker, {})[target] = count
-        for marker, counts in sorted(by_marker.items()):
+            found.setdefault(marker, {})[target] = count
+        return found
+
+    def _of_markers(self, verbose: bool) -> Iterator[str]:
+        for marker, counts in sorted(self.left_out_by_marker.items()):
             where = ", ".join(counts) if verbose else _some(dict.fromkeys(map(_target_of, counts)))
             cells, targets = plural(sum(counts.values()), "cell"), plural(len(counts), "target")
             yield f"left out: {cells} of {targets} in {where}; -m {marker} runs them"

@@ -13,6 +13,7 @@ import pytest
 from pytest_evalcheck.engine.effort import EFFORTS, Effort
 from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.errors import UsageError, nearest
+from pytest_evalcheck.integration import sharding
 from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.reports import ReportError, check_paths, parse
 from pytest_evalcheck.reports.case_codec import InvalidBlob, decode_case
@@ -31,6 +32,10 @@ class Options:
     """As `device_spec.parse` gives them."""
     timeout: float | None
     isolate: bool
+    shard: tuple[int, int] | None
+    """The number of the part of the run, and how many there are."""
+    durations: Mapping[str, float]
+    """The seconds that each cell took before, by node id."""
     with_tests: bool
     replay: tuple[str, Mapping[str, Any]] | None
     reports: tuple[tuple[str, Path], ...]
@@ -71,6 +76,8 @@ class Options:
                 devices=device_spec.parse(given("device")),
                 timeout=_timeout(given("timeout")),
                 isolate=config.getoption("evalcheck_isolate"),
+                shard=sharding.parse(config.getoption("evalcheck_shard") or ""),
+                durations=_durations(config, given("durations")),
                 with_tests=config.getoption("evalcheck_with_tests"),
                 replay=_replay(replay) if replay else None,
                 reports=reports,
@@ -84,6 +91,14 @@ class Options:
             )
         except (UsageError, InvalidBlob, ReportError) as error:
             raise pytest.UsageError(str(error)) from error
+
+
+def _durations(config: pytest.Config, path: str) -> Mapping[str, float]:
+    if not path or not config.getoption("evalcheck_shard"):
+        return {}
+    given = config.getoption("evalcheck_durations") is not None
+    folder = config.invocation_params.dir if given or config.inipath is None else config.inipath.parent
+    return sharding.durations(folder / Path(path).expanduser())
 
 
 def _foreign(given: Any) -> bool:

@@ -16,7 +16,8 @@ from packaging.utils import canonicalize_name
 from pytest_evalcheck import reports
 from pytest_evalcheck.engine.placing import SKIPPED, elsewhere, explained
 from pytest_evalcheck.engine.runner import CellRunner
-from pytest_evalcheck.integration import cell_process, collection, inferring, narrowing
+from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.integration import cell_process, collection, inferring, narrowing, sharding
 from pytest_evalcheck.integration.cells import PROPERTY, attach, runner_of
 from pytest_evalcheck.integration.ending import CONCLUDE, ExitGuard, about_code, looks
 from pytest_evalcheck.integration.facts import Facts
@@ -29,7 +30,9 @@ from pytest_evalcheck.kinds.common.calling import relative
 from pytest_evalcheck.kinds.registry import problems, shipped
 from pytest_evalcheck.reports.causes import repeats
 from pytest_evalcheck.reports.failure_text import format_failure, format_repeated
+from pytest_evalcheck.reports.json import versions
 from pytest_evalcheck.reports.results import Cell, Report, Verdict
+from pytest_evalcheck.reports.runs import Run, Shard
 from pytest_evalcheck.targets import device_spec
 from pytest_evalcheck.targets.making import noting
 from pytest_evalcheck.targets.target import Target, requirement
@@ -183,6 +186,18 @@ class EvalcheckSession:
             deselected = dict(self.facts.deselected)  # what was taken out here was never asked for
             config.hook.pytest_deselected(items=out)
             self.facts.deselected = deselected
+        if self.options.shard:
+            self._take_shard(items, *self.options.shard)
+
+    def _take_shard(self, items: list[pytest.Item], number: int, of: int) -> None:
+        ours = [item.nodeid for item in items if item.get_closest_marker("evalcheck")]
+        self._reported_out.update(ours)
+        try:
+            shard, items[:] = sharding.shard_of(items, number, of, self.options.durations)
+            self.facts.shard = {**vars(shard), "cells": len(ours)}
+        except UsageError as error:  # not raised: xdist would say that its worker broke
+            self.facts.problems[f"--evalcheck-shard={number}/{of}: {error}"] = None
+            items.clear()
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Note which cells were taken out."""
@@ -399,6 +414,7 @@ class EvalcheckSession:
             "optional": optional,
             "narrowed": narrowing.splits_targets(self.config, self.facts.selected, self.facts.deselected),
             "inferred": discovery and inferring.as_json(discovery),
+            "run": self._run,
         }
         made = Report(self.cells.values(), problems=found, **more)
         ended = about_code(self.code, explained=not made.ok)
@@ -415,6 +431,21 @@ class EvalcheckSession:
         own = {mark.name for mark in item.own_markers}
         others = {mark.name for mark in item.iter_markers()} - own
         return self.asked.left_out(own, item.path, *names) or self.asked.left_out(others, item.path, *names[:-1])
+
+    @property
+    def _run(self) -> Run:
+        shard = {name: value for name, value in self.facts.shard.items() if name != "cells"}
+        return Run(
+            effort=self.options.effort_name,
+            devices=self.options.devices,
+            versions=self._versions,
+            shard=Shard(**shard) if shard else None,
+            left_out=self.facts.left_out_by_marker,
+        )
+
+    @cached_property
+    def _versions(self) -> dict[str, str | None]:
+        return versions()
 
     def _holds_targets(self, path: Path) -> bool:
         """Whether a path that is ignored would have been collected, where that is quick to see."""

@@ -14,6 +14,7 @@ from typing import Any
 from pytest_evalcheck.reports import ReportError, groups, write_file
 from pytest_evalcheck.reports.causes import Cause
 from pytest_evalcheck.reports.results import OUTCOMES, Cell, Report
+from pytest_evalcheck.reports.runs import Run
 
 SCHEMA = "pytest-evalcheck/2"
 
@@ -45,7 +46,8 @@ def as_json(report: Report) -> dict[str, Any]:
     indices = {id(cell): index for index, cell in enumerate(report.cells)}
     return {
         "schema": SCHEMA,
-        "versions": versions(),
+        "versions": dict(report.run.versions) if report.run else versions(),
+        **({"run": report.run.as_json()} if report.run else {}),
         "summary": {
             "ok": report.ok,
             "why": list(report.verdict.why),
@@ -105,12 +107,17 @@ def load(path: Path) -> Report:
         raise ReportError(f"{str(path)!r} has no list of cells.")
     summary = data.get("summary")
     summary = summary if isinstance(summary, dict) else {}
+    try:
+        run = Run.from_json(data["run"], data["versions"]) if data.get("run") else None
+    except (TypeError, ValueError, AttributeError, KeyError) as error:
+        raise ReportError(f"{str(path)!r} does not say of which run it is: {error}") from error
     return Report(
         (read_cell(cell, f"cell {index} of {str(path)!r}") for index, cell in enumerate(cells)),
         problems=map(str, summary.get("problems") or ()),
         optional=map(str, summary.get("optional") or ()),
         narrowed=summary.get("narrowed") is True,
         inferred=data.get("inferred"),
+        run=run,
     )
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from pytest_evalcheck.reports import ReportError
 from pytest_evalcheck.reports.json import finite, read_cell, versions
 from pytest_evalcheck.reports.results import Cell, Report
+from pytest_evalcheck.reports.runs import Run
 
 SCHEMA = "pytest-evalcheck-lines/1"
 
@@ -58,7 +59,8 @@ def write(report: Report, path: Path) -> None:
     Raises `OSError` when it cannot be written.
     """
     if not path.exists():
-        begin(path, header("", ()))
+        run = report.run or Run(versions=versions())
+        begin(path, {**header(run.effort, run.devices), "versions": dict(run.versions)})
         for cell in report.cells:
             append(path, f"{cell.target}::{cell.check}[{cell.device}]", cell)
     add(path, {"end": {"ok": report.ok, "why": list(report.verdict.why)}})

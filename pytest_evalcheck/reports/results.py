@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from pytest_evalcheck.reports.case_codec import from_plain_json, to_plain_json
 from pytest_evalcheck.reports.causes import Cause, causes_of
+from pytest_evalcheck.reports.runs import Run
 
 Outcome = Literal["kept", "broken", "known", "incomplete", "not applicable", "not run"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
@@ -210,6 +211,8 @@ class Report:
     """Whether the command line chose among the cells, so that a target need not have one that was tried."""
     inferred: Mapping[str, Any] | None
     """Of targets that nobody wrote: how many metrics were found and tried, and why each of the others was not."""
+    run: Run | None
+    """Of which run it is; None for one that was not made by ``pytest --evalcheck``."""
 
     def __init__(
         self,
@@ -219,12 +222,14 @@ class Report:
         optional: Iterable[str] = (),
         narrowed: bool = False,
         inferred: Mapping[str, Any] | None = None,
+        run: Run | None = None,
     ) -> None:
         object.__setattr__(self, "cells", tuple(cells))
         object.__setattr__(self, "problems", tuple(problems))
         object.__setattr__(self, "optional", tuple(optional))
         object.__setattr__(self, "narrowed", narrowed)
         object.__setattr__(self, "inferred", inferred)
+        object.__setattr__(self, "run", run)
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -315,11 +320,15 @@ class Report:
         Raises:
             VerdictError: when it is not; the message shows each cause with its failures, and what was not tried.
         """
-        if self.ok:
-            return
+        if not self.ok:
+            raise VerdictError("\n\n".join([self.verdict.line, *self.screens]).rstrip())
+
+    @property
+    def screens(self) -> list[str]:
+        """The screen of every failure, cause by cause, and what was not tried without consent."""
         from pytest_evalcheck.reports.failure_text import format_failure, format_repeated
 
-        parts = [self.verdict.line]
+        parts = []
         for cause in self.causes:
             first, *others = zip(cause.cells, cause.whys, strict=True)
             parts.append(format_failure(first[0]) or _brief(first[0]))
@@ -327,7 +336,7 @@ class Report:
         rest = (*self.of("incomplete"), *(cell for cell in self.of("not run") if not self.excuses(cell)))
         # A target of which nothing was tried: the reasons of its cells say why.
         rest += () if any(cell.executed for cell in self.cells) else self.of("not applicable")
-        raise VerdictError("\n\n".join([*parts, "\n".join(map(_brief, rest))]).rstrip())
+        return [*parts, "\n".join(map(_brief, rest))] if rest else parts
 
     @property
     def denominator(self) -> str:

@@ -114,15 +114,18 @@ def restored_settings(*, seeds: bool = True) -> Iterator[list[str]]:
         # A library sets variables when it is first imported, which a factory may do late: that is no leak. What
         # the target sets itself it sets in the next example again, and there it is reported.
         imported = len(sys.modules) > modules
-        left += [] if imported else _environment_changes(environment)
+        variables = dict(os.environ)
+        changed = variables != environment
+        left += _environment_changes(environment, variables) if changed and not imported else []
         if seeds and torch.initial_seed() != seed:
             left.append(f"the torch seed: set to {torch.initial_seed()}")
         if _folder() != folder:
             left.append(f"the working folder: {folder} became {_folder()}")
             os.chdir(folder)
         _restore(before)
-        os.environ.clear()
-        os.environ.update(environment)
+        if changed:
+            os.environ.clear()
+            os.environ.update(environment)
 
 
 def _settings() -> dict[str, Any]:
@@ -154,12 +157,10 @@ def _restore(kept: dict[str, Any]) -> None:
         torch.set_num_threads(kept["the number of threads"])
 
 
-def _environment_changes(before: dict[str, str]) -> list[str]:
-    names = sorted(set(before) | set(os.environ))
-    changed = [name for name in names if before.get(name) != os.environ.get(name) and name != "PYTEST_CURRENT_TEST"]
-    return [
-        f"the environment variable {name}: {before.get(name)!r} became {os.environ.get(name)!r}" for name in changed
-    ]
+def _environment_changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    names = sorted(set(before) | set(now))
+    changed = [name for name in names if before.get(name) != now.get(name) and name != "PYTEST_CURRENT_TEST"]
+    return [f"the environment variable {name}: {before.get(name)!r} became {now.get(name)!r}" for name in changed]
 
 
 def _folder() -> str:

@@ -146,6 +146,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", line)
     if config.getoption("evalcheck"):
         from pytest_evalcheck.integration import resuming
+        from pytest_evalcheck.integration.progress import Progress
         from pytest_evalcheck.integration.session import EvalcheckSession
         from pytest_evalcheck.integration.supervision import Supervision
 
@@ -153,6 +154,8 @@ def pytest_configure(config: pytest.Config) -> None:
         if config.pluginmanager.register(session, "pytest_evalcheck_session") is None:
             raise pytest.UsageError("-p no:pytest_evalcheck_session takes out what --evalcheck asks for")
         config.pluginmanager.register(Supervision(session), "pytest_evalcheck_supervision")
+        if not session.works:
+            config.pluginmanager.register(Progress(config, session.meanwhile), "pytest_evalcheck_progress")
         for plugin in resuming.plugins(config, session):
             config.pluginmanager.register(plugin)
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -58,6 +58,8 @@ class EvalcheckSession:
     reported: list[Cell] = field(default_factory=list)
     """The broken cells so far."""
     unwritten: list[str] = field(default_factory=list)
+    meanwhile: list[Callable[[], None]] = field(default_factory=list)
+    """What is called again and again while a cell runs in another process."""
     _seen: set[int] = field(default_factory=set)
     _with_targets: set[str] = field(default_factory=set)
     _made: list[tuple[str, Target]] = field(default_factory=list)

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -153,7 +153,7 @@ class _Run:
         usual = (runner.spec.target.timeout or runner.spec.timeout) if runner is not None else None
         self.process.command(index, following)
         while True:
-            message = self.process.message(self.deadline)
+            message = self.process.message(self.deadline, self.evalcheck.meanwhile)
             self._look_for_signals()
             if message is None:
                 self._ended_early()
@@ -300,13 +300,18 @@ class SupervisedProcess:
         with contextlib.suppress(BrokenPipeError):  # it is gone: message() says so
             os.write(self._commands, packed([index, following]))
 
-    def message(self, deadline: float | None) -> Any:
-        """The next message; None when the process is gone, or when the deadline has passed (``hangs`` is set then)."""
+    def message(self, deadline: float | None, meanwhile: Iterable[Callable[[], None]] = ()) -> Any:
+        """The next message; None when the process is gone, or when the deadline has passed (``hangs`` is set then).
+
+        ``meanwhile`` is called while there is none; a terminal that keeps it waiting takes no time from the cell.
+        """
         while not self._ready:
             if deadline is not None and time.monotonic() - self._stopped > deadline:
                 self.hangs = True
                 return None
             asked = time.monotonic()
+            for each in tuple(meanwhile):
+                each()
             watched = [self._messages, *([self._handle] if self._handle is not None else [])]
             readable = _readable(watched, _POLL)
             late = time.monotonic() - asked - _POLL

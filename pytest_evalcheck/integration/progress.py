@@ -11,7 +11,7 @@ import re
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
@@ -101,9 +101,11 @@ class Progress:
         if self._reporter is None:
             return
         with self._lock:
-            self._estimate.begin(monotonic())
+            now = monotonic()
+            self._estimate.begin(now)
+            self._update(now)
             if nodeid in self._cells and not self._quiet:
-                self._running[nodeid] = (monotonic(), list(STALLED))
+                self._running[nodeid] = (now, list(STALLED))
                 self._watch_here(nodeid)
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -273,9 +275,9 @@ class Progress:
 
     def _text(self, now: float) -> str:
         estimate = self._estimate
-        left = estimate.left(now)
-        parts = [f"{estimate.done} of {estimate.total} {self._noun}", f"{len(self._red)} red", left]
-        return ", ".join(filter(None, parts))
+        left = estimate.seconds(now)
+        parts = [f"{estimate.done} of {estimate.total} {self._noun}", f"{len(self._red)} red"]
+        return ", ".join([*parts, *([] if left is None else [roughly(left)])])
 
     def _draw(self, text: str) -> None:
         """Write over the line of the cursor, past the writer: it adds up what it writes until a line ends."""
@@ -311,25 +313,39 @@ class Progress:
 
 
 @dataclass
+class _Costs:
+    """What the items of a target, of a file or of a run took."""
+
+    count: int = 0
+    seconds: float = 0.0
+    most: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        self.count, self.seconds, self.most = self.count + 1, self.seconds + seconds, max(self.most, seconds)
+
+    def mean(self, wider: float) -> float:
+        """What one more takes: the mean, near that of the wider group while there are few.
+
+        The longest is left out: the first cell of a target imports its library, and the others do not.
+        """
+        return (self.seconds - self.most + _PRIOR * wider) / (max(0, self.count - 1) + _PRIOR)
+
+
 class Estimate:
-    """The time left, from the cells that have run: those of the same target or file, and how many ran at once.
+    """The time left, from what the cells took that have run, by target and file, and how many ran at once.
 
     It is shown and nothing else: no verdict depends on it.
     """
 
-    ids: Iterable[str]
-    began: float = 0.0
-    _spent: float = 0.0
-    """The seconds of phases that ran in this run: a cell of a resumed file took its time in another one."""
-    _costs: dict[str, list[float]] = field(default_factory=lambda: defaultdict(lambda: [0.0, 0.0]))
-    """Seconds and number of the items that ended, by target, by file, and of all."""
-    _seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    """Of items that have not ended."""
-
-    def __post_init__(self) -> None:
-        self._left = set(self.ids)
+    def __init__(self, ids: Iterable[str]) -> None:
+        self.began = 0.0
+        self._left = set(ids)
         self.total = len(self._left)
         self._targets = Counter(map(_target, self._left))
+        self._spent = 0.0  # of phases that ran in this run: a cell of a resumed file took its time in another one
+        self._seconds: dict[str, float] = defaultdict(float)
+        self._all = _Costs()
+        self._costs: dict[str, _Costs] = defaultdict(_Costs)
 
     @property
     def done(self) -> int:
@@ -353,29 +369,26 @@ class Estimate:
         self._left.remove(nodeid)
         target, seconds = _target(nodeid), self._seconds.pop(nodeid, 0.0)
         self._targets[target] -= 1
-        for group in (target, _file(nodeid), ""):
-            self._costs[group][0] += seconds
-            self._costs[group][1] += 1
+        for costs in (self._costs[target], self._costs[_file(nodeid)], self._all):
+            costs.add(seconds)
 
-    def left(self, now: float) -> str:
-        """A few words, rounded; empty while too little has run to say anything, and at the end."""
+    def seconds(self, now: float) -> float | None:
+        """How long the rest takes; None while too little has run, and at the end."""
         elapsed = now - self.began
         if elapsed < _LEAST_ELAPSED or self._spent < _LEAST_SPENT or self.done < _LEAST_DONE or not self._left:
-            return ""
-        work = sum(count * self._mean(target) for target, count in self._targets.items())
+            return None
+        whole = self._all.seconds / self._all.count
+        work = 0.0
+        for target, count in self._targets.items():
+            work += count * self._costs[target].mean(self._costs[_file(target)].mean(whole))
         # Of the last cells there may be fewer than workers.
-        return roughly(work / min(self._spent / elapsed, len(self._left)))
-
-    def _mean(self, target: str) -> float:
-        for group in (target, _file(target), ""):
-            if group in self._costs:
-                seconds, count = self._costs[group]
-                return seconds / count
-        return 0.0
+        return work / min(self._spent / elapsed, len(self._left))
 
 
 _LEAST_ELAPSED, _LEAST_SPENT, _LEAST_DONE = 2.0, 0.5, 5
 """What must have run before a time is named: seconds, seconds in items, and items."""
+_PRIOR = 5
+"""How many items the mean of the wider group counts for."""
 
 
 def _target(nodeid: str) -> str:

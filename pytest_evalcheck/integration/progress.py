@@ -28,6 +28,9 @@ _REDRAW_EVERY = 0.1
 _LOOK_EVERY = 0.25
 """Seconds between two looks of the thread that a controller of xdist has."""
 
+_OF_PYTESTS_OWN = ("_showfspath", "_show_progress_info")
+"""What the reporter of pytest has for its own progress: names of files, and percentages at the right."""
+
 _CELL = re.compile(r"::\w+::\w+\[(sim:)?(cpu|cuda|mps)(:\d+)?\](@.*)?")
 """The end of the id of a cell: a controller of xdist has no items."""
 
@@ -61,7 +64,8 @@ class Progress:
         reporter = self.config.pluginmanager.getplugin("terminalreporter")
         if reporter is None or looks(self.config):
             return (yield)
-        self._reporter, shows_files = reporter, reporter.showfspath
+        self._reporter = reporter
+        before = {name: getattr(reporter, name) for name in _OF_PYTESTS_OWN if hasattr(reporter, name)}
         self._last_line = monotonic()
         thread = None
         if self.config.pluginmanager.hasplugin("dsession"):
@@ -84,7 +88,7 @@ class Progress:
                 self._watch.close()
             self._erase()
             if self._in_place:
-                reporter.showfspath = shows_files
+                vars(reporter).update(before)
             self._running.clear()
 
     @pytest.hookimpl(optionalhook=True)
@@ -176,9 +180,18 @@ class Progress:
 
     @property
     def _shows_failures(self) -> bool:
-        """Whether pytest would show them at its end as whole screens; with ``--pdb`` they are shown in between."""
+        """Whether pytest would show them at its end as whole screens; a debugger shows them in between."""
         option = self.config.option
-        return option.tbstyle not in ("no", "line") and not option.no_summary and not option.usepdb
+        return self._is_pytests and option.tbstyle not in ("no", "line") and not option.no_summary and not self._debugs
+
+    @property
+    def _is_pytests(self) -> bool:
+        """Whether the reporter is that of pytest, and not one that has its own ways to show progress and failures."""
+        return type(self._reporter).__module__ == "_pytest.terminal"
+
+    @property
+    def _debugs(self) -> bool:
+        return any(getattr(self.config.option, name, False) for name in ("usepdb", "trace"))
 
     def _look(self) -> None:
         while not self._over.wait(_LOOK_EVERY):
@@ -190,21 +203,19 @@ class Progress:
         self._estimate = Estimate(cells | others)
         self._in_place = bool(cells) and not others and self._can_rewrite()
         if self._in_place:
-            self._reporter.showfspath = False
+            vars(self._reporter).update(dict.fromkeys(_OF_PYTESTS_OWN, False))
 
     def _can_rewrite(self) -> bool:
         """Whether the line of the cursor is ours: nothing else that was asked for writes into it."""
         option, reporter = self.config.option, self._reporter
-        others = (
-            *("usepdb", "trace", "setupshow", "setuponly", "setupplan", "traceconfig"),
-            *("log_cli_level", "evalcheck_with_tests"),
-        )
+        others = ("setupshow", "setuponly", "setupplan", "traceconfig", "log_cli_level", "evalcheck_with_tests")
         return (
             bool(reporter.isatty)
-            and type(reporter).__module__ == "_pytest.terminal"
+            and self._is_pytests
+            and not self._debugs
             and os.environ.get("TERM") != "dumb"
             and option.verbose in (0, -1)
-            and option.capture in ("fd", "sys")
+            and getattr(option, "capture", "no") in ("fd", "sys")
             and str(self.config.getini("console_output_style")).startswith("progress")
             and not any(getattr(option, name, None) for name in others)
             and not (self.config.pluginmanager.hasplugin("logging-plugin") and self.config.getini("log_cli"))
@@ -213,8 +224,7 @@ class Progress:
     def _watch_here(self, nodeid: str) -> None:
         """Let another process name the cell, where cells run in this one."""
         supervision = self.config.pluginmanager.getplugin("pytest_evalcheck_supervision")
-        option = self.config.option
-        if not getattr(supervision, "obstacle", None) or option.usepdb or option.trace:
+        if not getattr(supervision, "obstacle", None) or self._debugs:
             return
         if self._watch is None:
             self._watch = StallWatch(self._reporter._tw._file)

@@ -384,8 +384,8 @@ class Estimate:
 
     def seconds(self, now: float) -> float | None:
         """How long the rest takes; None while too little has run, and at the end."""
-        elapsed = now - self.began
-        if elapsed < _LEAST_ELAPSED or self._spent < _LEAST_SPENT or self.done < _LEAST_DONE or not self._left:
+        elapsed, least = now - self.began, max(_LEAST_DONE, _LEAST_SHARE * self.total)
+        if elapsed < _LEAST_ELAPSED or self._spent < _LEAST_SPENT or self.done < least or not self._left:
             return None
         whole = self._all.seconds / self._all.count
         work = 0.0
@@ -395,8 +395,8 @@ class Estimate:
         return work / min(self._spent / elapsed, len(self._left))
 
 
-_LEAST_ELAPSED, _LEAST_SPENT, _LEAST_DONE = 2.0, 0.5, 5
-"""What must have run before a time is named: seconds, seconds in items, and items."""
+_LEAST_ELAPSED, _LEAST_SPENT, _LEAST_DONE, _LEAST_SHARE = 2.0, 0.5, 5, 0.05
+"""What must have run before a time is named: seconds, seconds in items, items, and their share."""
 _PRIOR = 5
 """How many items the mean of the wider group counts for."""
 

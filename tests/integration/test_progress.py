@@ -452,6 +452,9 @@ def test_cells_like_those_that_ran_count_like_them() -> None:
 
 def test_no_time_is_named_before_something_is_known() -> None:
     assert after(Estimate(CELLS), CELLS[:4], 10.0).seconds(140.0) is None
+    assert after(Estimate(CELLS), CELLS[:5], 10.0).seconds(150.0) is not None
+    many = [f"evalcheck_x.py::target_{i}::check[cpu]" for i in range(1000)]
+    assert after(Estimate(many), many[:49], 10.0).seconds(590.0) is None
     assert after(Estimate(CELLS), CELLS[:10], 0.001).seconds(110.0) is None
     assert after(Estimate(CELLS), CELLS, 1.0).seconds(200.0) is None
 

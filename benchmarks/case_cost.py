@@ -1,7 +1,7 @@
 """What a case costs beyond the work of the target and what Hypothesis draws: CPU milliseconds, check by check.
 
 ``python benchmarks/case_cost.py`` runs checks of a metric in plain Python, whose own work is next to nothing. Measured
-in one process: the whole cell, the function of the check in it (calls of the target, and what compares their values), and
+in one process: the whole cell, the function of the check in it (what calls the target and compares its values), and
 Hypothesis drawing as many cases of the same strategy for a test that does nothing. What is left is ours: isolation,
 counting, judging. ``--smoke`` takes two checks, once.
 """

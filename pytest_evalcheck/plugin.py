@@ -84,6 +84,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="PATH",
         help="split shards by the durations in a JSON or jsonl report of an earlier run",
     )
+    group.addoption(
+        "--evalcheck-since",
+        default=None,
+        metavar="REV",
+        help="leave out the cells that nothing reaches which changed since a revision of git",
+    )
+    group.addoption("--evalcheck-fresh", action="store_true", help="leave out no cell for --evalcheck-since")
     group.addoption("--evalcheck-explain", default=None, metavar="CODE", help="print what a check promises, and exit")
     group.addoption(
         "--evalcheck-report",
@@ -99,6 +106,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("evalcheck_device", "twin of --evalcheck-device", default="auto")
     parser.addini("evalcheck_optional", "twin of --evalcheck-optional", default="")
     parser.addini("evalcheck_durations", "twin of --evalcheck-durations, from the folder of the ini file", default="")
+    parser.addini("evalcheck_since", "twin of --evalcheck-since", default="")
+    parser.addini(
+        "evalcheck_irrelevant",
+        "which files change no verdict, for --evalcheck-since: patterns from the top of the repository, as in :(glob)",
+        type="args",
+        default=["*.md", "*.rst", "LICENSE*", ".gitignore", "docs/**/*.md", "docs/**/*.rst"],
+    )
     parser.addini("evalcheck_timeout", "twin of --evalcheck-timeout", default="60")
 
 
@@ -163,7 +177,7 @@ def pytest_configure(config: pytest.Config) -> None:
         name
         for name in (
             *("select", "ignore", "replay", "report", "with_tests"),
-            *("isolate", "in_process", "resume", "optional", "shard"),
+            *("isolate", "in_process", "resume", "optional", "shard", "since", "fresh"),
         )
         if config.getoption(f"evalcheck_{name}")
     ]

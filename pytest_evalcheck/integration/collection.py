@@ -20,6 +20,7 @@ from pytest_evalcheck.engine.placing import devices_of
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.integration.changes import UNCHANGED, ChangedSince
 from pytest_evalcheck.integration.opt_in import Asked
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.kinds.common.calling import relative
@@ -49,7 +50,7 @@ def bad_target(collector: Any, name: str, problem: str) -> BadTarget:
 
 
 def collected(
-    collector: Any, name: str, target: Target, options: Options, asked: Asked
+    collector: Any, name: str, target: Target, options: Options, asked: Asked, changed: ChangedSince | None = None
 ) -> tuple[pytest.Collector | None, dict[str, int]]:
     """The node of a target, a class of checks or an error, and how many cells are left out, by marker.
 
@@ -69,12 +70,20 @@ def collected(
         for check, devices in checks:
             if marker := asked.left_out(check.marks, collector.path, name, check.name):
                 left_out[marker] += len(devices)
+            elif (
+                changed is not None
+                and not asked.names_node(collector.path, name, check.name)
+                and changed.leaves_out(collector.path, target, check, cells=len(devices))
+            ):
+                left_out[UNCHANGED] += len(devices)
             else:
                 setattr(body, check.name, _function(place, target, check, devices, options))
         if not checks and options.selected_by_ini:
             raise UsageError(f"{options.selected_by_ini} leave none of its checks; take it out, or select one of them")
     except UsageError as error:
         return bad_target(collector, name, f"{relative(target.file)}:{target.line}: target {name}: {error}"), {}
+    if UNCHANGED in left_out and sum(left_out.values()) == sum(len(devices) for _, devices in checks):
+        return None, left_out
     node: pytest.Class = pytest.Class.from_parent(collector, name=name)
     node.obj = body  # from_parent() has no parameter for it, so the marks are not taken from it either
     node.own_markers.extend(marks)

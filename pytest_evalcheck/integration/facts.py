@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_evalcheck.engine.placing import SKIPPED
 from pytest_evalcheck.errors import nearest
+from pytest_evalcheck.integration.changes import UNCHANGED
 from pytest_evalcheck.reports.results import Cell, plural
 from pytest_evalcheck.targets.device_spec import KINDS, nearest_kind
 
@@ -31,7 +32,10 @@ class Facts:
     deselected: dict[str, None] = field(default_factory=dict)
     """The cells that were taken out, by options or by a plugin."""
     left_out: dict[str, int] = field(default_factory=dict)
-    """By marker and node id of a target: how many of its cells the marker leaves out."""
+    """By marker and node id of a target: how many of its cells the marker leaves out; ``unchanged`` stands for what
+    nothing reaches that has changed."""
+    changed: dict[str, int] = field(default_factory=dict)
+    """By reason: how many cells run because what they depend on may have changed."""
     shard: dict[str, Any] = field(default_factory=dict)
     """Which part of the run this is, and how many cells all parts have; empty for the whole."""
     ignored: dict[str, None] = field(default_factory=dict)
@@ -83,8 +87,18 @@ class Facts:
                 lines.append(f"evalcheck_optional names {name!r}; {expected}{near}")
         return lines
 
-    def notes(self, narrowing: Iterable[str], optional: Iterable[str], *, verbose: bool = False) -> list[str]:
-        """What was left out, by whom: lines for the screen of what is no error; all names where ``verbose``."""
+    @property
+    def unchanged(self) -> dict[str, int]:
+        """By node id of a target: how many of its cells are left out, because nothing reaches them that changed."""
+        return self.left_out_by_marker.get(UNCHANGED, {})
+
+    def notes(
+        self, narrowing: Iterable[str], optional: Iterable[str], *, since: str = "", verbose: bool = False
+    ) -> list[str]:
+        """What was left out, by whom: lines for the screen of what is no error; all names where ``verbose``.
+
+        ``since`` is the revision of ``--evalcheck-since``.
+        """
         lines = [f"left out by the configuration: {text}" for text in narrowing]
         if self.shard:
             counts = f"{len(self.selected)} of {self.shard['cells']} cells"
@@ -94,6 +108,7 @@ class Facts:
             where = _some(dict.fromkeys(map(_target_of, self.deselected)))
             lines.append(f"left out: {plural(len(self.deselected), 'cell')} of {where}, which pytest calls deselected")
         lines += self._of_markers(verbose)
+        lines += self._of_changes(since, verbose) if since else []
         lines += [f"left out: {path}, which the configuration ignores" for path in self.ignored]
         if self.unmatched:
             lines.append(f"not collected: targets in {_some(self.unmatched)}; no pattern of evalcheck_files matches")
@@ -112,9 +127,25 @@ class Facts:
 
     def _of_markers(self, verbose: bool) -> Iterator[str]:
         for marker, counts in sorted(self.left_out_by_marker.items()):
+            if marker == UNCHANGED:
+                continue
             where = ", ".join(counts) if verbose else _some(dict.fromkeys(map(_target_of, counts)))
             cells, targets = plural(sum(counts.values()), "cell"), plural(len(counts), "target")
             yield f"left out: {cells} of {targets} in {where}; -m {marker} runs them"
+
+    def _of_changes(self, since: str, verbose: bool) -> Iterator[str]:
+        reasons = sorted(self.changed.items(), key=lambda each: -each[1])
+        shown = reasons if verbose else reasons[:_MOST]
+        yield from (f"not left out: {plural(count, 'cell')}: {reason}" for reason, count in shown)
+        if rest := sum(count for _, count in reasons[len(shown) :]):
+            yield f"not left out: {plural(rest, 'cell')} for other reasons, with -v"
+        if self.unchanged:
+            cells, targets = plural(sum(self.unchanged.values()), "cell"), plural(len(self.unchanged), "target")
+            where = f" ({', '.join(self.unchanged)})" if verbose else ""
+            yield (
+                f"left out: {cells} of {targets} that nothing changed since {since} reaches{where}; "
+                "--evalcheck-fresh runs them"
+            )
 
 
 def _target_of(nodeid: str) -> str:

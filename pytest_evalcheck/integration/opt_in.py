@@ -34,6 +34,11 @@ class Asked:
         named = tuple(((folder / path).resolve(), tuple(names)) for path, *names in parts)
         return cls(str(config.option.markexpr), named)
 
+    def names_node(self, path: Path, *names: str) -> bool:
+        """Whether the command line names a target, a check of it, or a cell of that."""
+        path = path.resolve()
+        return any(where == path and given and given == names[: len(given)] for where, given in self.named)
+
     def left_out(self, markers: Iterable[str], path: Path, *names: str) -> str:
         """The marker for which a target, or a check of it, is left out; empty where it runs.
 

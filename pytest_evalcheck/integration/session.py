@@ -17,7 +17,7 @@ from pytest_evalcheck import reports
 from pytest_evalcheck.engine.placing import SKIPPED, elsewhere, explained
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.integration import cell_process, collection, inferring, narrowing, sharding
+from pytest_evalcheck.integration import cell_process, changes, collection, inferring, narrowing, sharding
 from pytest_evalcheck.integration.cells import PROPERTY, attach, runner_of
 from pytest_evalcheck.integration.ending import CONCLUDE, ExitGuard, about_code, looks
 from pytest_evalcheck.integration.facts import Facts
@@ -60,6 +60,8 @@ class EvalcheckSession:
     unwritten: list[str] = field(default_factory=list)
     meanwhile: list[Callable[[], None]] = field(default_factory=list)
     """What is called again and again while a cell runs in another process."""
+    changed: changes.ChangedSince | None = None
+    """What ``--evalcheck-since`` asks for."""
     _seen: set[int] = field(default_factory=set)
     _with_targets: set[str] = field(default_factory=set)
     _made: list[tuple[str, Target]] = field(default_factory=list)
@@ -78,7 +80,7 @@ class EvalcheckSession:
             config.addinivalue_line("markers", f"{name}: {text}")
         # A target that cannot be collected must not take the others with it.
         config.option.continue_on_collection_errors = True
-        made = cls(Options.read(config), config)
+        made = cls(Options.read(config), config, changed=changes.changed_since(config))
         config.stash[CONCLUDE] = made.conclude
         if not made.works:
             guard = ExitGuard(made._ended_by_exit)
@@ -127,7 +129,8 @@ class EvalcheckSession:
         self._seen.add(id(obj))
         self._with_targets.add(collector.nodeid)
         self.facts.requires.update(dict.fromkeys(canonicalize_name(requirement(text).name) for text in obj.requires))
-        node, left_out = collection.collected(collector, name, obj, self.options, self.asked)
+        node, left_out = collection.collected(collector, name, obj, self.options, self.asked, self.changed)
+        self.facts.changed.update(self.changed.run if self.changed else {})
         for marker, count in left_out.items():
             self.facts.left_out[f"{marker} {collector.nodeid}::{name}"] = count
         return [] if node is None else node
@@ -225,8 +228,9 @@ class EvalcheckSession:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker of xdist which targets were inferred."""
+        """Tell a worker of xdist which targets were inferred, and what changed."""
         inferring.tell_worker(node)
+        changes.tell_worker(node, self.changed)
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_node_collection_finished(self, node: Any, ids: list[str]) -> None:  # noqa: ARG002
@@ -314,6 +318,8 @@ class EvalcheckSession:
             self.config.workeroutput[PROPERTY] = json.dumps(vars(self.facts))  # type: ignore[attr-defined]
         if self.works or looks(self.config):
             return (yield)
+        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._all_unchanged:
+            session.exitstatus = pytest.ExitCode.OK
         self.code = int(session.exitstatus)
         self._write()
         if session.exitstatus == pytest.ExitCode.OK and not self.report.ok:
@@ -373,7 +379,7 @@ class EvalcheckSession:
 
         terminalreporter.section("evalcheck")
         report = self.report
-        if not report.cells and not self.facts.errors:
+        if not report.cells and not self.facts.errors and not self._all_unchanged:
             patterns = ", ".join(self.options.files)
             terminalreporter.write_line(
                 f"no target was run: no cell of a file named {patterns} was collected and selected", red=True
@@ -395,7 +401,8 @@ class EvalcheckSession:
             terminalreporter.write_line(line)
         by_configuration = narrowing.by_configuration(self.config, self.options)
         verbose = self.config.option.verbose > 0
-        for line in self.facts.notes(by_configuration, self.options.optional, verbose=verbose):
+        since = self.changed.changes.since if self.changed else ""
+        for line in self.facts.notes(by_configuration, self.options.optional, since=since, verbose=verbose):
             terminalreporter.write_line(line)
         for line in report.problems:
             terminalreporter.write_line(f"ERROR: {line}", red=True)
@@ -414,7 +421,9 @@ class EvalcheckSession:
         discovery = self.config.stash.get(DISCOVERY, None)
         more: dict[str, Any] = {
             "optional": optional,
-            "narrowed": narrowing.splits_targets(self.config, self.facts.selected, self.facts.deselected),
+            "narrowed": narrowing.splits_targets(self.config, self.facts.selected, self.facts.deselected)
+            or not self.facts.unchanged.keys().isdisjoint(nodeid.rpartition("::")[0] for nodeid in self.facts.selected),
+            "unchanged": self.changed.clause(self.facts.unchanged, whole=self._all_unchanged) if self.changed else "",
             "inferred": discovery and inferring.as_json(discovery),
             "run": self._run,
         }
@@ -426,6 +435,11 @@ class EvalcheckSession:
     def asked(self) -> Asked:
         """What the command line asks for."""
         return Asked.of(self.config)
+
+    @property
+    def _all_unchanged(self) -> bool:
+        """Whether there is nothing to run, because nothing that changed reaches a cell."""
+        return bool(self.facts.unchanged) and not (self.facts.selected or self.facts.deselected)
 
     def _left_out(self, item: pytest.Item) -> str:
         """The marker for which an item is left out: a hook may have put it on when the targets were collected."""

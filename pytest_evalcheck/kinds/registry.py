@@ -169,6 +169,20 @@ def kind_of(name: str) -> KindSpec:
     return _loaded().kind(name)
 
 
+def modules_of(name: str) -> set[str]:
+    """The modules that decide how a cell of a kind is judged, but for that of its check: record, subject, adapters.
+
+    Raises:
+        UsageError: when there is no such kind.
+    """
+    kind = kind_of(name)
+    own = {kind.record.__module__, kind.subject.__module__, *kind.adapters.values()}
+    own |= {kind.protocols} - {""}
+    own |= {f"pytest_evalcheck.kinds.{name}.spec"} if name in _KINDS else set()
+    registered = (adapter for (of, _), adapter in _loaded().adapters.items() if of == name)
+    return own | {getattr(adapter.record, "__module__", "") for adapter in registered} - {""}
+
+
 def adapter_of(kind: str, cls: type) -> Any:
     """What describes objects of exactly this class as records of a kind; None where nothing does."""
     name = f"{cls.__module__}.{cls.__qualname__}"

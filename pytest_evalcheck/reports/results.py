@@ -213,6 +213,8 @@ class Report:
     """Of targets that nobody wrote: how many metrics were found and tried, and why each of the others was not."""
     run: Run | None
     """Of which run it is; None for one that was not made by ``pytest --evalcheck``."""
+    unchanged: str
+    """How many cells were left out because nothing that they depend on has changed, as a clause; empty for none."""
 
     def __init__(
         self,
@@ -223,6 +225,7 @@ class Report:
         narrowed: bool = False,
         inferred: Mapping[str, Any] | None = None,
         run: Run | None = None,
+        unchanged: str = "",
     ) -> None:
         object.__setattr__(self, "cells", tuple(cells))
         object.__setattr__(self, "problems", tuple(problems))
@@ -230,6 +233,7 @@ class Report:
         object.__setattr__(self, "narrowed", narrowed)
         object.__setattr__(self, "inferred", inferred)
         object.__setattr__(self, "run", run)
+        object.__setattr__(self, "unchanged", unchanged)
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -297,7 +301,7 @@ class Report:
         why += [f"{len(lacking)} not run ({_reasons(lacking)})"] if lacking else []
         if self.untried:
             why.append(f"no promise was tried of {_some(self.untried)}")
-        elif not any(cell.executed or cell.outcome == "incomplete" for cell in self.cells):
+        elif not self.unchanged and not any(cell.executed or cell.outcome == "incomplete" for cell in self.cells):
             why.append("nothing was tried")
         why += [
             f"{target} gave {value} in all cases of all checks, which tests nothing (samples need right= and wrong=)"
@@ -308,6 +312,7 @@ class Report:
             f"{count} {outcome}" for outcome in ("kept", "known", "not applicable") if (count := self.count(outcome))
         ]
         counts += [f"{len(consented)} not run (optional: {_reasons(consented)})"] if consented else []
+        counts += [self.unchanged] if self.unchanged else []
         return Verdict(why=(*why, *self.problems), counts=", ".join(counts) or "no cell")
 
     def excuses(self, cell: Cell) -> bool:

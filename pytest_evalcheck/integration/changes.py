@@ -64,8 +64,10 @@ class Changes:
         """
         git = _Git.of(folder, revision)
         commit = git.commit()
-        if not all(irrelevant):
-            raise UsageError("evalcheck_irrelevant has an empty pattern; expected some such as docs/**/*.md")
+        for pattern in irrelevant:
+            if not pattern or pattern.startswith("/") or ".." in pattern.split("/"):
+                expected = "a pattern from the top of the repository, such as docs/**/*.md"
+                raise UsageError(f"evalcheck_irrelevant has {pattern!r}; expected {expected}")
         excluded = [f":(top,exclude,glob){pattern}" for pattern in irrelevant]
         by_runs = [f":(top,exclude,glob){pattern}" for pattern in _LEFT_BY_RUNS]
         written = {inside for path in outputs if (inside := within(git.top, path)) is not None}

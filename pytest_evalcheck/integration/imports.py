@@ -25,7 +25,7 @@ _LIBRARIES = frozenset({"hydra", "imp", "jsonargparse", "runpy", "stevedore", "z
 """Modules that load what data names."""
 _IMPORTERS = frozenset({"import_module", "__import__"})
 _BUILT_IN = frozenset({"exec", "eval"})
-_DOTTED = re.compile(r"\.*[^\W\d]\w*(\.[^\W\d]\w*)*(:[\w.]+)?")
+_DOTTED = re.compile(r"(?!.*\.py$)\.*[^\W\d]\w*(\.[^\W\d]\w*)*(:[\w.]+)?")
 _PATH = re.compile(r"[\w./ -]{1,200}")
 _MUTATORS = frozenset({"append", "extend", "insert", "remove", "pop", "clear"})
 
@@ -305,10 +305,12 @@ class Imports:
         if file not in self.sources:
             self.sources[file] = Source.read(path)
         source = self.sources[file]
-        ours = _is_ours(path)
-        if ours and path == _OURS / "kinds" / "registry.py":
-            # It loads every kind, check and adapter there is. A cell names those that it uses.
-            source = Source(source.imports, frozenset(), frozenset(), "", "")
+        ours = path.resolve().is_relative_to(_OURS)
+        if ours:
+            # What our own modules load is named in one of them, or by the caller: no name has to be guessed. The
+            # registry names every kind, check and adapter; a cell names those that it uses.
+            names = () if path.resolve() == _REGISTRY else filter(_DOTTED.fullmatch, source.strings)
+            source = Source(source.imports, frozenset(), frozenset(names), "", "")
         for level, name in source.imports:
             found.update(self._from(here, level, name))
         for level, pattern in source.patterns:
@@ -316,8 +318,7 @@ class Imports:
         for text in source.strings:
             found.update(self._meant(here, text))
         unknown = source.unknown or ("" if file in self.executed else source.unknown_paths)
-        # Of our own modules it is known that what they load is named in them, or by the caller.
-        return frozenset(found), "" if ours else unknown
+        return frozenset(found), unknown
 
     def _from(self, here: PurePosixPath, level: int, name: str) -> Iterator[str]:
         parts = tuple(filter(None, name.split(".")))
@@ -395,10 +396,7 @@ class Imports:
 
 
 _OURS = Path(pytest_evalcheck.__file__).resolve().parent
-
-
-def _is_ours(path: Path) -> bool:
-    return path.resolve().is_relative_to(_OURS)
+_REGISTRY = _OURS / "kinds" / "registry.py"
 
 
 def within(top: Path, path: Path) -> str | None:

@@ -35,6 +35,7 @@ _LEFT_BY_RUNS = (
     "**/.coverage",
     "**/.coverage.*",
 )
+_SETTINGS = tuple(f":(top,glob)**/*.{kind}" for kind in ("yaml", "yml", "toml", "json", "ini", "cfg"))
 _OF_INSTALLATIONS = ("setup.py", "sitecustomize.py", "usercustomize.py")
 """Python files that act on all others without being imported by them."""
 
@@ -54,6 +55,8 @@ class Changes:
     """The Python files that changed, each with the letter that git has for how."""
     others: tuple[str, ...]
     """The other files that changed, but for those that are declared irrelevant."""
+    settings: tuple[str, ...]
+    """Files that may name modules."""
 
     @classmethod
     def since_revision(cls, folder: Path, revision: str, irrelevant: Sequence[str], outputs: Iterable[Path]) -> Changes:
@@ -89,13 +92,14 @@ class Changes:
             ignored=tuple(sorted({*git.ignored()} - known - harmless)),
             python=dict(sorted(python.items())),
             others=tuple(sorted(set(changed) - set(python))),
+            settings=tuple(sorted(set(git.listed("-c", "-o", "--exclude-standard", "--", *_SETTINGS, *excluded)))),
         )
 
     @classmethod
     def from_json(cls, text: str) -> Changes:
         """The changes that a controller of xdist has seen."""
         read = json.loads(text)
-        lists = {name: tuple(read[name]) for name in ("files", "ignored", "others")}
+        lists = {name: tuple(read[name]) for name in ("files", "ignored", "others", "settings")}
         return cls(**{**read, **lists})
 
     @property
@@ -303,7 +307,8 @@ class ChangedSince:
         names = {type(plugin).__module__ for plugin in plugins}
         names |= {entry.value.partition(":")[0] for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)}
         of_plugins = modules_in(self._top, {str(id(plugin)): plugin for plugin in plugins})
-        made.shared = tuple(sorted({*made.of_modules(names), *of_plugins, *self._conftests()}))
+        of_settings = (file for name in self.changes.settings for file in imports.named_in(name))
+        made.shared = tuple(sorted({*made.of_modules(names), *of_plugins, *self._conftests(), *of_settings}))
         return made
 
     def _conftests(self) -> Iterator[str]:
@@ -380,7 +385,7 @@ def changed_since(config: pytest.Config) -> ChangedSince | None:
     try:
         changes = Changes.since_revision(config.rootpath, revision, config.getini("evalcheck_irrelevant"), outputs)
     except UsageError as error:
-        raise pytest.UsageError(str(error)) from error
+        raise pytest.UsageError(f"{error}; --evalcheck-fresh runs everything") from error
     return ChangedSince(changes, config)
 
 

@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 
@@ -27,6 +28,9 @@ _IMPORTERS = frozenset({"import_module", "__import__"})
 _BUILT_IN = frozenset({"exec", "eval"})
 _DOTTED = re.compile(r"(?!.*\.py$)\.*[^\W\d]\w*(\.[^\W\d]\w*)*(:[\w.]+)?")
 _PATH = re.compile(r"[\w./ -]{1,200}")
+_NAME = re.compile(r"[^\W\d]\w*(?:[.:][^\W\d]\w*)+")
+_MOST_BYTES = 1_000_000
+"""Of a file of settings; what is larger holds data."""
 _MUTATORS = frozenset({"append", "extend", "insert", "remove", "pop", "clear"})
 
 
@@ -265,11 +269,17 @@ class Imports:
     _direct: dict[str, tuple[frozenset[str], str]] = field(default_factory=dict)
     _located: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _folders: dict[str, list[str]] = field(default_factory=dict)
+    _called: dict[str, list[str]] = field(default_factory=dict)
+    _firsts: set[str] = field(default_factory=set)
+    """What a dotted name that is found here may begin with."""
 
     def __post_init__(self) -> None:
         for file in self.files:
+            self._called.setdefault(PurePosixPath(file).name, []).append(file)
             for parent in PurePosixPath(file).parents:
                 self._folders.setdefault(plain(parent), []).append(file)
+        self._firsts.update(PurePosixPath(name).name for name in self._folders)
+        self._firsts.update(name.removesuffix(".py") for name in self._called)
 
     def reach(self, starts: Iterable[str]) -> Reached:
         """All files that these files import, themselves included."""
@@ -290,6 +300,20 @@ class Imports:
     def named(self, name: str) -> list[str]:
         """The files that an absolute name may be, with the packages on the way."""
         return list(self._from(PurePosixPath(), 0, name))
+
+    def named_in(self, settings: str) -> set[str]:
+        """The files of modules that a file of settings names: ``pkg.module``, ``module:function``.
+
+        Who reads it may import them, from where the file is, too.
+        """
+        here = PurePosixPath(settings).parent
+        found: set[str] = set()
+        for name in _names_in(self.top / settings):
+            first = name.partition(".")[0]
+            if first in self._firsts:
+                found.update(self._from(here, 0, name))
+                found.update(self._below(here, tuple(name.split("."))))
+        return found
 
     def _imports_of(self, file: str) -> tuple[frozenset[str], str]:
         if file not in self._direct:
@@ -385,7 +409,9 @@ class Imports:
                 first = _join(here, parts[0])
                 if first in self._folders or f"{first}.py" in self.files:
                     yield from self._below(here, parts)
-        if "/" in text or text.endswith(".py") or _join(here, text) in self._folders:
+        if text.endswith(".py") and "/" not in text:
+            yield from self._called.get(text, ())  # a path may be put together from its parts
+        elif "/" in text or _join(here, text) in self._folders:
             for start in {here, PurePosixPath(), *map(PurePosixPath, self.roots)}:
                 path = _normal(start, text)
                 if path in self.files:
@@ -397,6 +423,21 @@ class Imports:
 
 _OURS = Path(pytest_evalcheck.__file__).resolve().parent
 _REGISTRY = _OURS / "kinds" / "registry.py"
+
+
+@cache
+def _read_names(path: Path, *_: int) -> frozenset[str]:
+    """The dotted names in a file; what follows the path is when it was changed, and its size."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    return frozenset(name.replace(":", ".") for name in _NAME.findall(text))
+
+
+def _names_in(path: Path) -> frozenset[str]:
+    try:
+        found = path.stat()
+        return _read_names(path, found.st_mtime_ns, found.st_size) if found.st_size <= _MOST_BYTES else frozenset()
+    except OSError:  # it is not there any more, which is a change
+        return frozenset()
 
 
 def within(top: Path, path: Path) -> str | None:

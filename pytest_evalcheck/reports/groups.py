@@ -148,7 +148,7 @@ def upstream(cell: Cell) -> str:
 def verdict(report: Report) -> str:
     """The result of the run, for a heading."""
     if not any(cell.executed for cell in report.cells):
-        return "nothing was tried"
+        return "nothing is to be tried" if report.unchanged and report.ok else "nothing was tried"
     if report.count("broken"):
         return "broken promises"
     return "incomplete" if report.count("incomplete") else "nothing is broken"

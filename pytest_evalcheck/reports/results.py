@@ -347,7 +347,8 @@ class Report:
     def denominator(self) -> str:
         """``12 targets, 214 cells: 198 kept, 9 broken of 2 causes, 5 known, 2 not applicable, 0 not run``."""
         shown = (outcome for outcome in OUTCOMES if outcome != "incomplete" or self.count(outcome))
-        return f"{plural(len(self.targets), 'target')}, {plural(len(self.cells), 'cell')}: {self._counts(shown)}"
+        text = f"{plural(len(self.targets), 'target')}, {plural(len(self.cells), 'cell')}: {self._counts(shown)}"
+        return f"{text}; {self.unchanged}" if self.unchanged else text
 
     @property
     def counts(self) -> str:

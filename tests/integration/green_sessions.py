@@ -27,6 +27,8 @@ class Session:
     environment: Mapping[str, str] = field(default_factory=dict)
     code: int | None = None
     """The exit code, where it is not 1."""
+    later: Mapping[str, str] | None = None
+    """Files that are written after all else was committed to a new repository, as ``v1``; None for no repository."""
     spawn: bool = False
     """Whether the run needs a process of its own."""
 
@@ -438,6 +440,16 @@ SAID: dict[str, Session] = {
         ("left out by the configuration: evalcheck_ignore = EC202",),
         arguments=("-k", "splitting"),
         ini="evalcheck_ignore = EC202",
+    ),
+    "since, and a part changed": Session(
+        ("evalcheck: ok: 1 kept, 1 left out (unchanged since v1)", "left out: 1 cell of 1 target that nothing changed"),
+        arguments=(ONE, "--evalcheck-since=v1"),
+        later={"evalcheck_other.py": CORRECT},
+    ),
+    "since, and nothing changed": Session(
+        ("evalcheck: ok: nothing changed since v1, 1 cell left out",),
+        arguments=(ONE, "--evalcheck-since=v1"),
+        later={},
     ),
     "collect_ignore leaves a file": Session(
         ("left out: evalcheck_other.py, which the configuration ignores",),

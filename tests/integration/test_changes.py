@@ -57,6 +57,7 @@ def repository(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project in git, with a target that imports nothing of it; a run imports nothing of another run."""
     for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--hypothesis-seed=1 --evalcheck-effort=quick")
     git(project.path, "init", "--quiet", "-b", "main")
     write(project, {".gitignore": "__pycache__/\n.evalcheck/\nrunpytest*\nstdout\nstderr\n"})
     return project.write(CORRECT, name=PLAIN)
@@ -143,10 +144,11 @@ REACHED = {
     ),
     "src": ("import inner", {"src/inner.py": ""}, "src/inner.py"),
     "a script": ("call = ['python', 'scripts/run.py']", {"scripts/run.py": ""}, "scripts/run.py"),
+    "a script by parts of its path": ("call = ['scripts', 'run.py']", {"scripts/run.py": ""}, "scripts/run.py"),
     "a folder of scripts": ("where = 'scripts/plugins'", {"scripts/plugins/one.py": ""}, "scripts/plugins/one.py"),
     "a folder that the target puts on the path": (
         "import deep",
-        {"deep_folder/deep.py": "", "conftest.py": "import sys\nsys.path.insert(0, 'deep_folder')\n"},
+        {"deep_folder/deep.py": "", "conftest.py": "import sys\nsys.path.insert(0, 'deep' + '_folder')\n"},
         "deep_folder/deep.py",
     ),
 }
@@ -291,6 +293,35 @@ def test_what_git_ignores_cannot_be_seen_to_be_unchanged(repository: Project) ->
     result = repository.run(SELECT, "--evalcheck-since=v2", code=0)
     result.shows("2 cells: its file is not in the repository, or git ignores it")
     assert ran(result) == {"lazy"}
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ("conf/net.yaml", "net:\n  _target_: pkg.b.Net\n"),
+        ("conf/net.json", '{"call": "pkg.b:build"}'),
+        ("pkg/task.yml", "process: !function b.process\n"),
+        ("conf/plugins.ini", "[all]\nuse = pkg.b\n"),
+    ],
+)
+def test_a_module_that_a_file_of_settings_names_reaches_everything(
+    repository: Project, settings: str, text: str
+) -> None:
+    with_line(repository, "pass", {**PACKAGE, settings: text, "pkg/b.py": "import helper\n"})
+    write(repository, {"pkg/c.py": "# changed\n"})
+    assert ran(repository.run(SELECT, SINCE, code=0)) == set()
+    write(repository, {"helper.py": "# changed\n"})
+    assert ran(repository.run(SELECT, SINCE, code=0)) == {"mean", "lazy"}
+
+
+def test_a_report_of_nothing_can_be_written(repository: Project) -> None:
+    commit(repository, "v1")
+    paths = {name: f".evalcheck/report.{name}" for name in ("html", "github", "jsonl")}
+    reports = [f"--evalcheck-report={name}={path}" for name, path in paths.items()]
+    repository.run(SELECT, SINCE, *reports, f"--junit-xml={repository.path / 'junit.xml'}", code=0)
+    for name in ("html", "github"):
+        assert "nothing changed since v1, 2 cells left out" in (repository.path / paths[name]).read_text()
+    repository.run(SELECT, SINCE, f"--junit-xml={repository.path / 'junit.xml'}", code=0)
 
 
 def test_a_new_module_that_hides_another_runs_everything(repository: Project) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -191,7 +192,19 @@ def session(project: Project, way: Session, monkeypatch: pytest.MonkeyPatch) -> 
         project.pytester.makeini(f"[pytest]\n{way.ini}")
     if way.source:
         project.write(way.source)
-    for name, source in way.files.items():
+    write(project, way.files)
+    if way.later is not None:
+        for arguments in (("init", "-q"), ("add", "-A"), ("commit", "-q", "-m", "one"), ("tag", "v1")):
+            user = ("-c", "user.name=tester", "-c", "user.email=tester", "-c", "commit.gpgsign=false")
+            subprocess.run(["git", *user, *arguments], cwd=project.path, check=True)
+        write(project, way.later)
+    for name, text in way.environment.items():
+        monkeypatch.setenv(name, text)
+    return project.spawn("--evalcheck", *way.arguments) if way.spawn else project.run(*way.arguments)
+
+
+def write(project: Project, files: Mapping[str, str]) -> None:
+    for name, source in files.items():
         (project.path / name).parent.mkdir(exist_ok=True)
         if source == "gone":
             (project.path / name).unlink()
@@ -199,9 +212,6 @@ def session(project: Project, way: Session, monkeypatch: pytest.MonkeyPatch) -> 
             project.write(source, name=name, header=None if name.startswith("ev") and "/" not in name else "")
         else:
             (project.path / name).write_text(source)
-    for name, text in way.environment.items():
-        monkeypatch.setenv(name, text)
-    return project.spawn("--evalcheck", *way.arguments) if way.spawn else project.run(*way.arguments)
 
 
 @pytest.mark.parametrize("name", SESSIONS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,6 +28,7 @@ UNCHANGED = "unchanged"
 """What `Facts.left_out` has in place of a marker."""
 
 _SINCE = "evalcheck_since"
+_CONFTEST = "conftest.py"
 _LEFT_BY_RUNS = (
     "**/__pycache__/**",
     "**/*.pyc",
@@ -233,7 +235,7 @@ class ChangedSince:
         if len(known) < len(files):
             return "its file is not in the repository, or git ignores it"
         lookup = self._current
-        starts = (*known, *lookup.of_check(target.kind, check))
+        starts = (*known, *lookup.of_check(target.kind, check), *self._conftests(known))
         if starts not in lookup.why:
             lookup.why[starts] = self._reached(lookup, starts)
         return lookup.why[starts]
@@ -307,20 +309,34 @@ class ChangedSince:
         names = {type(plugin).__module__ for plugin in plugins}
         names |= {entry.value.partition(":")[0] for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)}
         of_plugins = modules_in(self._top, {str(id(plugin)): plugin for plugin in plugins})
+        loaded = {file for file in of_plugins if PurePosixPath(file).name != _CONFTEST}
         of_settings = (file for name in self.changes.settings for file in imports.named_in(name))
-        made.shared = tuple(sorted({*made.of_modules(names), *of_plugins, *self._conftests(), *of_settings}))
+        made.shared = tuple(sorted({*made.of_modules(names), *loaded, *of_settings}))
         return made
 
-    def _conftests(self) -> Iterator[str]:
-        """The files ``conftest.py`` that the run may load: their hooks see every item."""
+    def _conftests(self, files: Iterable[str]) -> Iterator[str]:
+        """The files ``conftest.py`` above some files, and others that the run may load and whose hooks see every item.
+
+        Fixtures are for the folder of their file alone.
+        """
+        for conftest, has_hooks in self._loadable.items():
+            folder = PurePosixPath(conftest).parent
+            if has_hooks or any(_is_below(file, folder) for file in files):
+                yield conftest
+
+    @cached_property
+    def _loadable(self) -> dict[str, bool]:
+        """The files ``conftest.py`` that the run may load, and whether there is a hook in them, or was one."""
         arguments = (argument.partition("::")[0] for argument in self.config.args)
         folders = [within(self._top, Path(self.config.invocation_params.dir) / path) for path in arguments]
+        found: dict[str, bool] = {}
         for file in (*self.changes.files, *self.changes.ignored):
             path = PurePosixPath(file)
-            if path.name == "conftest.py" and any(
+            if path.name == _CONFTEST and any(
                 folder is not None and (_is_below(folder, path.parent) or _is_below(file, folder)) for folder in folders
             ):
-                yield file
+                found[file] = file in self.changes.python or _has_hooks(self._top / file)
+        return found
 
     def _roots(self) -> set[str]:
         """Where absolute names are looked up: ``sys.path``, and what pytest puts there for a file that it imports."""
@@ -328,7 +344,7 @@ class ChangedSince:
         folders = [config.rootpath, config.rootpath / "src", Path(config.invocation_params.dir)]
         folders += [Path(path or ".") for path in sys.path]
         roots = {inside for folder in folders if (inside := within(self._top, folder)) is not None}
-        patterns = ("conftest.py", *config.getini("evalcheck_files"))
+        patterns = (_CONFTEST, *config.getini("evalcheck_files"))
         for file in self.changes.files:
             if any(PurePosixPath(file).match(pattern) for pattern in patterns):
                 folder = PurePosixPath(file).parent
@@ -346,7 +362,7 @@ class _Lookup:
     key: tuple[Any, ...]
     imports: Imports
     shared: tuple[str, ...] = ()
-    """What every cell depends on: plugins, files ``conftest.py``, and what other distributions register."""
+    """What every cell depends on: plugins, what other distributions register, and what settings name."""
     why: dict[tuple[str, ...], str] = field(default_factory=dict)
     _of_checks: dict[tuple[str, str, str], tuple[str, ...]] = field(default_factory=dict)
 
@@ -393,6 +409,14 @@ def tell_worker(node: Any, asked: ChangedSince | None) -> None:
     """Give a worker of xdist what changed, so that all of them leave out the same."""
     if asked is not None:
         node.workerinput[_SINCE] = json.dumps(vars(asked.changes))  # names of files may be no UTF-8
+
+
+def _has_hooks(path: Path) -> bool:
+    try:
+        text = path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return True
+    return re.search(r"\bpytest_(?!evalcheck\b)|\bimport\s*\(?\s*\*|\bglobals\b|\bsetattr\b", text) is not None
 
 
 def _is_below(path: str | PurePosixPath, folder: str | PurePosixPath) -> bool:

@@ -331,10 +331,13 @@ class Imports:
         source = self.sources[file]
         ours = path.resolve().is_relative_to(_OURS)
         if ours:
-            # What our own modules load is named in one of them, or by the caller: no name has to be guessed. The
-            # registry names every kind, check and adapter; a cell names those that it uses.
-            names = () if path.resolve() == _REGISTRY else filter(_DOTTED.fullmatch, source.strings)
-            source = Source(source.imports, frozenset(), frozenset(names), "", "")
+            # What our own modules load is named in one of them, or by the caller: no name has to be guessed, and no
+            # string of them is a module of somebody else. The registry names every kind, check and adapter; a cell
+            # names those that it uses.
+            names = () if path.resolve() == _REGISTRY else source.strings
+            meant = {each for text in names if _DOTTED.fullmatch(text) for each in self._meant(here, text)}
+            found.update(each for each in meant if (self.top / each).resolve().is_relative_to(_OURS))
+            source = Source(source.imports, frozenset(), frozenset(), "", "")
         for level, name in source.imports:
             found.update(self._from(here, level, name))
         for level, pattern in source.patterns:

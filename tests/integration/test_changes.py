@@ -148,7 +148,7 @@ REACHED = {
     "a folder of scripts": ("where = 'scripts/plugins'", {"scripts/plugins/one.py": ""}, "scripts/plugins/one.py"),
     "a folder that the target puts on the path": (
         "import deep",
-        {"deep_folder/deep.py": "", "conftest.py": "import sys\nsys.path.insert(0, 'deep' + '_folder')\n"},
+        {"deep_folder/deep.py": "", "conftest.py": "import sys\nsys.path.insert(0, 'de' + 'ep_folder')\n"},
         "deep_folder/deep.py",
     ),
 }
@@ -246,8 +246,19 @@ def test_a_file_that_is_new_and_imported_before_it_is_there(repository: Project)
 
 
 def test_a_conftest_reaches_all_that_it_may_be_loaded_with(repository: Project) -> None:
-    write(repository, {"conftest.py": "", "tests/conftest.py": "import deep\n", "deep.py": ""})
+    write(repository, {"conftest.py": "", "tests/conftest.py": "def pytest_configure(): import deep\n", "deep.py": ""})
+    write(repository, {"other/conftest.py": "def fixture(): import of_fixtures\n", "of_fixtures.py": ""})
     commit(repository, "v1")
+    write(repository, {"of_fixtures.py": "# changed\n"})
+    assert ran(repository.run(SELECT, SINCE, code=0)) == set()
+    (repository.path / "other" / "evalcheck_below.py").write_text((repository.path / PLAIN).read_text())
+    git(repository.path, "add", "--all")
+    git(repository.path, "commit", "--quiet", "-m", "before", "--", "other")
+    git(repository.path, "tag", "-f", "v1")
+    below = repository.run(SELECT, SINCE, code=0).shows("of_fixtures.py changed since v1", "2 left out")
+    assert {cell.target for cell in below.report.cells} == {"other/evalcheck_below.py::mean"}
+    commit(repository)
+    git(repository.path, "tag", "-f", "v1")
     write(repository, {"deep.py": "# changed\n"})
     assert ran(repository.run(SELECT, SINCE, code=0)) == {"mean"}
     assert ran(repository.run(SELECT, SINCE, PLAIN, code=0)) == set()

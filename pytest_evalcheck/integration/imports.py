@@ -28,7 +28,8 @@ _IMPORTERS = frozenset({"import_module", "__import__"})
 _BUILT_IN = frozenset({"exec", "eval"})
 _DOTTED = re.compile(r"(?!.*\.py$)\.*[^\W\d]\w*(\.[^\W\d]\w*)*(:[\w.]+)?")
 _PATH = re.compile(r"[\w./ -]{1,200}")
-_NAME = re.compile(r"[^\W\d]\w*(?:[.:][^\W\d]\w*)+")
+_NAME = re.compile(r"[^\W\d]\w*(?:[.:](?!py\b)[^\W\d]\w*)+")
+_FILE = re.compile(r"[\w./-]+\.py\b")
 _MOST_BYTES = 1_000_000
 """Of a file of settings; what is larger holds data."""
 _MUTATORS = frozenset({"append", "extend", "insert", "remove", "pop", "clear"})
@@ -302,13 +303,16 @@ class Imports:
         return list(self._from(PurePosixPath(), 0, name))
 
     def named_in(self, settings: str) -> set[str]:
-        """The files of modules that a file of settings names: ``pkg.module``, ``module:function``.
+        """The files of modules that a file of settings names: ``pkg.module``, ``module:function``, ``a/module.py``.
 
         Who reads it may import them, from where the file is, too.
         """
         here = PurePosixPath(settings).parent
         found: set[str] = set()
         for name in _names_in(self.top / settings):
+            if name.endswith(".py"):
+                found.update({_normal(here, name), _normal(PurePosixPath(), name)} & self.files)
+                continue
             first = name.partition(".")[0]
             if first in self._firsts:
                 found.update(self._from(here, 0, name))
@@ -432,7 +436,7 @@ _REGISTRY = _OURS / "kinds" / "registry.py"
 def _read_names(path: Path, *_: int) -> frozenset[str]:
     """The dotted names in a file; what follows the path is when it was changed, and its size."""
     text = path.read_text(encoding="utf-8", errors="replace")
-    return frozenset(name.replace(":", ".") for name in _NAME.findall(text))
+    return frozenset((*(name.replace(":", ".") for name in _NAME.findall(text)), *_FILE.findall(text)))
 
 
 def _names_in(path: Path) -> frozenset[str]:

@@ -59,6 +59,7 @@ def as_json(report: Report) -> dict[str, Any]:
             "problems": list(report.problems),
             "optional": list(report.optional),
             "narrowed": report.narrowed,
+            "unchanged": report.unchanged,
         },
         **({} if report.inferred is None else {"inferred": dict(report.inferred)}),
         "causes": [_cause(cause, indices) for cause in report.causes],
@@ -118,6 +119,7 @@ def load(path: Path) -> Report:
         narrowed=summary.get("narrowed") is True,
         inferred=data.get("inferred"),
         run=run,
+        unchanged=str(summary.get("unchanged", "")),
     )
 
 

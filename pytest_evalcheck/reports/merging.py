@@ -142,6 +142,7 @@ def _joined(reports: Sequence[Report], cells: Iterable[Cell], run: Run) -> Repor
         narrowed=any(report.narrowed for report in reports),
         inferred=next((report.inferred for report in reports if report.inferred is not None), None),
         run=run,
+        unchanged=next((report.unchanged for report in reports if report.unchanged), ""),
     )
 
 

@@ -78,6 +78,7 @@ def test_a_report_is_what_the_schema_says(tmp_path):
         "problems": [],
         "optional": [],
         "narrowed": False,
+        "unchanged": "",
     }
     leak, own = data["causes"]
     assert leak == {

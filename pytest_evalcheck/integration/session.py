@@ -351,6 +351,8 @@ class EvalcheckSession:
             capture.suspend_global_capture(in_=True)
         if reporter is not None:
             reporter.ensure_newline()
+            if reporter._tw.width_of_current_line:  # the reporter does not know of a line without the name of a file
+                reporter._tw.line()
             reporter.write_line(verdict.line, bold=True, **{"green" if verdict.ok else "red": True})
 
     def _write(self) -> None:

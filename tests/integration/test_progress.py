@@ -38,6 +38,7 @@ def slow(device):
 """
 NAMED = r"^evalcheck_example.py::slow::splitting_a_stream_does_not_change_the_value\[cpu\] has been running for {} s$"
 
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="cells run in forked processes on Linux alone")
 ways = pytest.mark.parametrize("way", WAYS, ids=lambda way: " ".join(way) or "supervised")
 
 
@@ -186,7 +187,7 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("soon")
-@pytest.mark.skipif(sys.platform != "linux", reason="cells run in forked processes on Linux alone")
+@on_linux
 @pytest.mark.parametrize("way", WAYS[:2], ids=lambda way: " ".join(way) or "supervised")
 def test_a_stalled_cell_is_named_once_at_each_time(project: Project, way: tuple[str, ...]) -> None:
     result = project.write(CORRECT, SLOW).run(ONE, *way, code=0)
@@ -203,6 +204,7 @@ progress.STALLED = (0.3, 60.0)
 """
 
 
+@on_linux
 def test_in_the_process_of_pytest_a_hang_that_holds_the_lock_of_python_is_named(project: Project) -> None:
     holds = """
     import ctypes, os, threading
@@ -225,6 +227,7 @@ def test_in_the_process_of_pytest_a_hang_that_holds_the_lock_of_python_is_named(
     result.lacks("for 60 s")
 
 
+@on_linux
 def test_the_process_that_names_a_cell_ends_with_pytest(tmp_path: Path) -> None:
     with (tmp_path / "out").open("w+") as terminal:
         watch = StallWatch(terminal)
@@ -274,7 +277,7 @@ def processes(*words: str) -> list[int]:
     return found
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="cells run in forked processes on Linux alone")
+@on_linux
 def test_a_terminal_that_keeps_pytest_waiting_takes_no_time_from_a_cell(project: Project) -> None:
     project.write(
         """

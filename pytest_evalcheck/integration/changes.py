@@ -37,7 +37,10 @@ _LEFT_BY_RUNS = (
     "**/.coverage",
     "**/.coverage.*",
 )
-_SETTINGS = tuple(f":(top,glob)**/*.{kind}" for kind in ("yaml", "yml", "toml", "json", "ini", "cfg"))
+_SETTINGS = tuple(
+    f":(top,glob)**/{name}" for name in ("*.yaml", "*.yml", "*.toml", "*.json", "*.ini", "*.cfg", "setup.py")
+)
+"""What may name modules for others to import."""
 _OF_INSTALLATIONS = ("setup.py", "sitecustomize.py", "usercustomize.py")
 """Python files that act on all others without being imported by them."""
 

@@ -18,13 +18,13 @@ _LOADERS = frozenset(
         *("spec_from_file_location", "spec_from_loader", "module_from_spec", "exec_module", "load_module"),
         *("SourceFileLoader", "SourcelessFileLoader", "ExtensionFileLoader", "FileFinder", "zipimporter"),
         *("walk_packages", "iter_modules", "extend_path", "addsitedir", "run_module", "run_path"),
-        *("meta_path", "path_hooks", "syspath_prepend", "LightningCLI"),
+        *("meta_path", "path_hooks", "syspath_prepend", "attach_stub", "LazyLoader", "LightningCLI"),
     }
 )
 """Names whose use says nothing about what is loaded."""
 _LIBRARIES = frozenset({"hydra", "imp", "jsonargparse", "runpy", "stevedore", "zipimport"})
 """Modules that load what data names."""
-_IMPORTERS = frozenset({"import_module", "__import__"})
+_IMPORTERS = frozenset({"import_module", "__import__", "importorskip"})
 _BUILT_IN = frozenset({"exec", "eval"})
 _DOTTED = re.compile(r"(?!.*\.py$)\.*[^\W\d]\w*(\.[^\W\d]\w*)*(:[\w.]+)?")
 _PATH = re.compile(r"[\w./ -]{1,200}")
@@ -32,6 +32,7 @@ _NAME = re.compile(r"[^\W\d]\w*(?:[.:](?!py\b)[^\W\d]\w*)+")
 _FILE = re.compile(r"[\w./-]+\.py\b")
 _MOST_BYTES = 1_000_000
 """Of a file of settings; what is larger holds data."""
+_IMPORT = re.compile(r"(?:\bfrom\s+([\w.]+)\s+)?\bimport\s+\(?([\w., \t]+)")
 _MUTATORS = frozenset({"append", "extend", "insert", "remove", "pop", "clear"})
 
 
@@ -127,7 +128,7 @@ class _Reader(ast.NodeVisitor):
     def _import_call(self, node: ast.Call, name: str) -> None:
         first, rest = node.args[0], [*node.args[1:], *(keyword.value for keyword in node.keywords)]
         text = _text(first)
-        if text is not None and name == "import_module":
+        if text is not None and name != "__import__":
             bare = text.lstrip(".")
             self.imports.add((len(text) - len(bare), bare))
             anchor = next(iter(rest), None)
@@ -181,8 +182,17 @@ class _Reader(ast.NodeVisitor):
 
     def visit_Constant(self, node: ast.Constant) -> None:
         text = node.value
-        if isinstance(text, str) and (_DOTTED.fullmatch(text) or _PATH.fullmatch(text)):
+        if not isinstance(text, str):
+            return
+        if _DOTTED.fullmatch(text) or _PATH.fullmatch(text):
             self.strings.add(text)
+        if "import" in text:  # it may be the source of a script
+            for of, names in _IMPORT.findall(text):
+                self.strings.update(".".join(filter(None, [of, name])) for name in re.findall(r"[\w.]+", names))
+
+    def visit_Expr(self, node: ast.Expr) -> None:
+        if _text(node.value) is None:  # a docstring runs nothing
+            self.generic_visit(node)
 
 
 def _last(node: ast.expr) -> str:

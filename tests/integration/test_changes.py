@@ -144,6 +144,8 @@ REACHED = {
     ),
     "src": ("import inner", {"src/inner.py": ""}, "src/inner.py"),
     "a script": ("call = ['python', 'scripts/run.py']", {"scripts/run.py": ""}, "scripts/run.py"),
+    "a script as a string": ("call = ['python', '-c', 'from pkg import b, c; b.f()']", {}, "pkg/c.py"),
+    "a module that may be missing": ("__import__('pytest').importorskip('pkg.b')", {}, "pkg/b.py"),
     "a script by parts of its path": ("call = ['scripts', 'run.py']", {"scripts/run.py": ""}, "scripts/run.py"),
     "a folder of scripts": ("where = 'scripts/plugins'", {"scripts/plugins/one.py": ""}, "scripts/plugins/one.py"),
     "a folder that the target puts on the path": (
@@ -179,6 +181,7 @@ UNKNOWN = {
     "passed on": "import importlib\nload = importlib.import_module\n",
     "by getattr": "import importlib\ngetattr(importlib, 'import_module')\n",
     "__import__": "def f(x):\n    return __import__(x)\n",
+    "a name that may be missing": "import pytest\ndef f(x):\n    return pytest.importorskip(x)\n",
     "exec": "exec(open('x').read()) if 0 else 0\n",
     "eval": "def f(x):\n    return eval(x)\n",
     "runpy": "import runpy\n",
@@ -313,6 +316,8 @@ def test_what_git_ignores_cannot_be_seen_to_be_unchanged(repository: Project) ->
         ("conf/net.json", '{"call": "pkg.b:build"}'),
         ("pkg/task.yml", "process: !function b.process\n"),
         ("conf/plugins.ini", "[all]\nuse = pkg.b\n"),
+        ("conf/tasks.toml", "script = 'pkg/b.py'\n"),
+        ("setup.py", "setup(entry_points={'x': ['y = pkg.b:f']})\n"),
     ],
 )
 def test_a_module_that_a_file_of_settings_names_reaches_everything(

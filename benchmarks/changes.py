@@ -1,6 +1,6 @@
 """How many cells of the main job `--evalcheck-since` leaves out, for a change of one file and for commits.
 
-    python benchmarks/changes.py [--commits 6] [--smoke]
+    python benchmarks/changes.py [--commits 6] [--until REV] [--smoke]
 
 The cells are collected in a clone, and not run. The files that a commit changed are changed there as they are now,
 since older commits have no such option. Printed are the cells that are to run, of all of them, and for which file.
@@ -83,6 +83,7 @@ def line(name: str, cells: tuple[int, int, str]) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--commits", type=int, default=6)
+    parser.add_argument("--until", default="HEAD", metavar="REV", help="the last of the commits")
     parser.add_argument("--smoke", action="store_true", help="two changes and one file of targets, in seconds")
     asked = parser.parse_args()
     files = ["fixtures/targets/evalcheck_torchmetrics_aggregation.py"] if asked.smoke else []
@@ -96,7 +97,7 @@ def main() -> None:
             changed.write_bytes(before + (b"\n# changed\n"))
             print(line(f"{what} ({Path(path).name})", collected(folder, "HEAD", files)), flush=True)
             changed.write_bytes(before)
-        commits = git(folder, "log", "--no-merges", f"-{asked.commits}", "--format=%h").split()
+        commits = git(folder, "log", "--no-merges", f"-{asked.commits}", "--format=%h", asked.until).split()
         for commit in [] if asked.smoke else commits:
             names = git(folder, "diff", "--name-only", f"{commit}~", commit).splitlines()
             there = {path: path.read_bytes() for each in names if (path := folder / each).exists()}

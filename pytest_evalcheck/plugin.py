@@ -65,6 +65,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="run cells in the process of pytest: a crash or a hang in compiled code then ends the session",
     )
+    group.addoption(
+        "--evalcheck-on",
+        default=None,
+        metavar="dask|ray[:ADDRESS]",
+        help="run cells as tasks of Dask or Ray: dask:tcp://host:8786, ray:auto; without an address a local cluster",
+    )
+    group.addoption(
+        "--evalcheck-workers",
+        default=None,
+        metavar="N",
+        help="of the local cluster of --evalcheck-on (as many as this process has processors)",
+    )
     group.addoption("--evalcheck-replay", default=None, metavar="BLOB", help="try only the case that a failure printed")
     group.addoption(
         "--evalcheck-resume",
@@ -170,14 +182,19 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Supervision(session), "pytest_evalcheck_supervision")
         if not session.works:
             config.pluginmanager.register(Progress(config, session.meanwhile), "pytest_evalcheck_progress")
-        for plugin in resuming.plugins(config, session):
+        resumed = resuming.plugins(config, session)
+        if config.getoption("evalcheck_on") or config.getoption("evalcheck_workers"):
+            from pytest_evalcheck.integration.clusters import Cluster
+
+            config.pluginmanager.register(Cluster.of(config, session, resumed), "pytest_evalcheck_cluster")
+        for plugin in resumed:
             config.pluginmanager.register(plugin)
         return
     given = [
         name
         for name in (
             *("select", "ignore", "replay", "report", "with_tests"),
-            *("isolate", "in_process", "resume", "optional", "shard", "since", "fresh"),
+            *("isolate", "in_process", "resume", "optional", "shard", "since", "fresh", "on", "workers"),
         )
         if config.getoption(f"evalcheck_{name}")
     ]

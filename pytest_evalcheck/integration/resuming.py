@@ -93,20 +93,23 @@ class Resuming:
         """A worker that starts later reads what the others have read, and not what was added since."""
         node.workerinput[_SIZE] = self.size
 
+    def has_result(self, item: pytest.Item) -> bool:
+        """Whether the cell of an item is taken from the file."""
+        line = self.cells.get(item.nodeid)
+        return line is not None and runner_of(item) is not None and not _why_again(line)
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Report the cell of the file."""
-        line = self.cells.get(item.nodeid)
-        if line is None or runner_of(item) is None:
+        if not self.has_result(item):
+            if item.nodeid in self.cells and runner_of(item) is not None:
+                self.again[_why_again(self.cells[item.nodeid])] += 1
             return None
-        why = _why_again(line)
-        if why:
-            self.again[why] += 1
-            return None
+        line = self.cells[item.nodeid]
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
         attach(item, line.cell)
         for when in ("setup", "call", "teardown"):
-            item.ihook.pytest_runtest_logreport(report=self._report(item, line.cell, when))
+            item.ihook.pytest_runtest_logreport(report=report_of_cell(self.session, item, line.cell, when))
         item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         # The item before this one left set up what this one would have needed.
         item.session._setupstate.teardown_exact(nextitem)
@@ -116,14 +119,6 @@ class Resuming:
         """Say what was run again."""
         for why, count in self.again.items():
             terminalreporter.write_line(f"resumed: {count} cells were run again, because {why}")
-
-    def _report(self, item: pytest.Item, cell: Cell, when: Any) -> pytest.TestReport:
-        call = pytest.CallInfo.from_call(lambda: self.session._conclude(cell) if when == "call" else None, when)
-        report = pytest.TestReport.from_item_and_call(item, call)
-        if call.excinfo is not None and isinstance(call.excinfo.value, pytest.xfail.Exception):
-            report.outcome, report.wasxfail = "skipped", str(call.excinfo.value.msg)
-        report.duration = cell.seconds if when == "call" else 0.0
-        return report
 
     def _require_the_same_run(self, head: Mapping[str, Any]) -> None:
         now = jsonl.header(self.session.options.effort_name, self.session.options.devices)
@@ -139,6 +134,16 @@ class Resuming:
                     f"{str(self.path)!r} was written with {name} {before.get(name)}, and this run has {version}; "
                     "start a new file"
                 )
+
+
+def report_of_cell(session: Any, item: pytest.Item, cell: Cell, when: Any) -> pytest.TestReport:
+    """What pytest reports of a phase of an item that was not run here; ``session`` is the `EvalcheckSession`."""
+    call = pytest.CallInfo.from_call(lambda: session._conclude(cell) if when == "call" else None, when)
+    report = pytest.TestReport.from_item_and_call(item, call)
+    if call.excinfo is not None and isinstance(call.excinfo.value, pytest.xfail.Exception):
+        report.outcome, report.wasxfail = "skipped", str(call.excinfo.value.msg)
+    report.duration = cell.seconds if when == "call" else 0.0
+    return report
 
 
 def _why_again(line: jsonl.Line) -> str:

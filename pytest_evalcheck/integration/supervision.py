@@ -168,7 +168,7 @@ class _Run:
             elif kind == "report":
                 self._report(content[0])
             elif kind == "warning":
-                _warn(self.item.config, content[0])
+                record_warning(self.item.config, content[0])
             elif kind == "left":
                 name, text, code = content
                 raise KeyboardInterrupt(text) if name == "KeyboardInterrupt" else pytest.exit.Exception(text, code)
@@ -182,13 +182,7 @@ class _Run:
                 self._report_failed_teardown(content[0])
 
     def _report(self, data: dict[str, Any]) -> None:
-        config = self.item.config
-        report = config.hook.pytest_report_from_serializable(config=config, data=data)
-        # JSON knows no tuples.
-        report.location, report.sections = tuple(report.location), [(name, text) for name, text in report.sections]
-        report.user_properties = [(name, value) for name, value in report.user_properties]
-        if isinstance(report.longrepr, list):  # of a skip: pytest folds tuples alone
-            report.longrepr = tuple(report.longrepr)
+        report = received_report(self.item.config, data)
         if report.nodeid == self.item.nodeid:
             self.seen.add(report.when)
             if self.attack and report.when == "teardown":
@@ -488,7 +482,19 @@ def _captured(config: pytest.Config) -> list[tuple[str, str]]:
         return []
 
 
-def _warn(config: pytest.Config, data: dict[str, Any]) -> None:
+def received_report(config: pytest.Config, data: dict[str, Any]) -> Any:
+    """The report that another process sent as JSON."""
+    report = config.hook.pytest_report_from_serializable(config=config, data=data)
+    # JSON knows no tuples.
+    report.location, report.sections = tuple(report.location), [(name, text) for name, text in report.sections]
+    report.user_properties = [(name, value) for name, value in report.user_properties]
+    if isinstance(report.longrepr, list):  # of a skip: pytest folds tuples alone
+        report.longrepr = tuple(report.longrepr)
+    return report
+
+
+def record_warning(config: pytest.Config, data: dict[str, Any]) -> None:
+    """Record the warning that another process sent as JSON."""
     try:
         category: Any = getattr(importlib.import_module(data["module"]), data["category"])
         message = category(data["message"])

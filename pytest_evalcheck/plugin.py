@@ -160,8 +160,9 @@ def pytest_evalcheck_main(config: pytest.Config) -> Generator[None, Any, Any]:
 
     try:
         code = yield
-    except BaseException:
-        conclude(config, pytest.ExitCode.INTERNAL_ERROR)
+    except BaseException as error:
+        usage = isinstance(error, pytest.UsageError)
+        conclude(config, pytest.ExitCode.USAGE_ERROR if usage else pytest.ExitCode.INTERNAL_ERROR)
         raise
     return conclude(config, code)
 

@@ -118,7 +118,7 @@ class Cluster:
             self._report_early(session)
             raise
         finally:
-            self._client.end()
+            self._client.leave()
         return result
 
     @pytest.hookimpl(tryfirst=True)
@@ -264,9 +264,13 @@ class _Client:
             code = self._process.returncode
             return "problem", "\n".join([f"the process of its client ended (exit code {code})", *last])
 
-    def end(self) -> None:
-        """End the process, its tasks, and the cluster that it has started."""
+    def leave(self) -> None:
+        """Let the process end its tasks, and the cluster that it has started, while the reports are written."""
         self._connection.close()
+
+    def end(self) -> None:
+        """Wait until the process has ended, and kill what is left of it."""
+        self.leave()
         try:
             self._process.wait(_FAREWELL)
         except subprocess.TimeoutExpired:

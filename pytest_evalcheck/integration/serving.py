@@ -232,7 +232,8 @@ def serve(connection: Connection) -> int:
 
         def _serve(self, items: dict[str, pytest.Item]) -> None:
             commands: queue.SimpleQueue[Any] = queue.SimpleQueue()
-            threading.Thread(target=_receive, args=(connection, commands), daemon=True).start()
+            runs = threading.Event()
+            threading.Thread(target=_receive, args=(connection, commands, runs), daemon=True).start()
             while True:
                 try:
                     command = commands.get(timeout=_IDLE)
@@ -242,6 +243,7 @@ def serve(connection: Connection) -> int:
                     return
                 nodeid, following = command
                 item = items[nodeid]
+                runs.set()
                 try:
                     item.session._setupstate.teardown_exact(item)  # where cells run in this process
                     item.config.hook.pytest_runtest_protocol(item=item, nextitem=items.get(following))
@@ -252,12 +254,13 @@ def serve(connection: Connection) -> int:
                     import traceback
 
                     self.connection.send("internal error", "".join(traceback.format_exception(error)))
+                runs.clear()
                 connection.send(("done",))
 
     return int(pytest.main(list(run["arguments"]), plugins=[Serving()]))
 
 
-def _receive(connection: Connection, commands: queue.SimpleQueue[Any]) -> None:
+def _receive(connection: Connection, commands: queue.SimpleQueue[Any], runs: threading.Event) -> None:
     # Signals are for the main thread, which looks at who sent them.
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
     while True:
@@ -266,7 +269,8 @@ def _receive(connection: Connection, commands: queue.SimpleQueue[Any]) -> None:
         except (EOFError, OSError):
             break
     commands.put(None)
-    os.kill(os.getpid(), signal.SIGINT)  # an item may run
+    if runs.is_set():
+        os.kill(os.getpid(), signal.SIGINT)
     threading.Event().wait(_FAREWELL / 2)
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -276,4 +280,6 @@ if __name__ == "__main__":
 
     inherited = int(sys.argv[1])
     os.set_inheritable(inherited, False)
-    sys.exit(serving.serve(Connection(inherited)))
+    code = serving.serve(Connection(inherited))
+    sys.stdout.flush()
+    os._exit(code)  # what libraries do at exit takes seconds, and there is nobody for whom

@@ -1,8 +1,8 @@
 """Cells over two local workers of Dask and of Ray, beside one process; and runs in which a worker is killed.
 
 ``python benchmarks/clusters.py`` prints how many times faster two workers are for cells of 100 ms and more (the whole
-run, and the run less its start: from the fifth report to the last), and of how many runs with a killed worker nothing was
-lost. ``--smoke`` runs a few cells once on Dask, and one run with a killed worker. ``--only`` and ``--on`` run a part.
+run, and the run less its start: from the fifth report to the last), and of how many runs with a killed worker nothing
+was lost. ``--smoke`` runs a few cells once on Dask, and one run with a killed worker. ``--only`` and ``--on`` run parts.
 """
 
 from __future__ import annotations
@@ -172,8 +172,7 @@ def kills(folder: Path, library: str, runs: int, targets: int) -> int:
         text, _ = process.communicate()
         lossless = bool(alive) and process.returncode == 0 and cells(report) == expected
         good += lossless
-        if not lossless:
-            print(text[-1500:])
+        print(f"  {library}, killed after {after} cells: {'nothing lost' if lossless else text[-1500:]}", flush=True)
     print(f"{library}: a worker killed in mid-run, nothing lost and the same cells: {good} of {runs}")
     return good
 

@@ -348,6 +348,9 @@ def main(connection: Connection) -> None:
     except ClusterError as error:
         with contextlib.suppress(OSError):
             connection.send(("problem", str(error)))
+    except Exception as error:  # what the libraries raise where a cluster is gone differs from release to release
+        with contextlib.suppress(OSError):
+            connection.send(("problem", f"the cluster failed: {type(error).__name__}: {error}"))
     finally:
         # What a library waits for while it is closed must not keep the run waiting.
         threading.Timer(_CONNECT, lambda: os._exit(1)).start()

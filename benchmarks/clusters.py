@@ -2,7 +2,7 @@
 
 ``python benchmarks/clusters.py`` prints how many times faster two workers are for cells of 100 ms and more (the whole
 run, and the run less its start: from the fifth report to the last), and of how many runs with a killed worker nothing
-was lost. ``--smoke`` runs a few cells once on Dask, and one run with a killed worker. ``--only`` and ``--on`` run parts.
+was lost. ``--smoke`` runs a few cells once on Dask, and one run with a killed worker. ``--only`` and ``--on``: parts.
 """
 
 from __future__ import annotations

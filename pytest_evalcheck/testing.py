@@ -9,6 +9,7 @@ fixture ``evalcheck_project``::
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import pkgutil
 import re
@@ -166,9 +167,12 @@ def _loaded_modules() -> None:
     """Load our modules and torch before pytester takes note of what is loaded.
 
     Pytester unloads what a run in this process imported first. A second import would create other classes, and torch
-    cannot be imported twice.
+    cannot be imported twice. Nor can importlib_metadata, which dask imports: it replaces the finder of distributions of
+    the standard library. Unloading it leaves neither finder, and no plugin is found any more.
     """
     importlib.import_module("torch.distributed")
+    with contextlib.suppress(ImportError):
+        importlib.import_module("importlib_metadata")
     for name in pytest_evalcheck.__all__:
         getattr(pytest_evalcheck, name)
     for package in (engine, integration, kinds, reports):

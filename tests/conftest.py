@@ -4,6 +4,7 @@ import importlib
 import os
 from collections.abc import Generator
 from functools import cache
+from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
@@ -68,7 +69,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def _process() -> tuple[Any, ...]:
     from torch.overrides import _get_current_function_mode_stack
 
-    return settings.default, _get_current_function_mode_stack(), os._exit
+    finds_plugins = hasattr(PathFinder, "find_distributions")  # see _loaded_modules in pytest_evalcheck.testing
+    return settings.default, _get_current_function_mode_stack(), os._exit, finds_plugins
 
 
 @pytest.fixture(autouse=True)

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import time
 import uuid
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from processes import interruptible
 from target_files import BROKEN, CORRECT
 
 from pytest_evalcheck.integration import cluster_tasks, clusters, serving
@@ -237,12 +237,12 @@ def test_an_interrupt_leaves_no_process(project: Project, environment: str) -> N
         BROKEN.replace("return", "pathlib.Path('on').touch(); time.sleep(50); return"),
     )
     command = [sys.executable, "-m", "pytest", "-p", "no:randomly", *on("dask"), "--evalcheck-report=json=report.json"]
-    run = subprocess.Popen(command, cwd=project.path, stdout=subprocess.PIPE, text=True)
-    until = time.monotonic() + 120
-    while not (project.path / "on").exists() and time.monotonic() < until:
-        time.sleep(0.1)
-    run.send_signal(signal.SIGINT)
-    text, _ = run.communicate(timeout=60)
+    with interruptible(command, project.path) as run:
+        until = time.monotonic() + 120
+        while not (project.path / "on").exists() and time.monotonic() < until:
+            time.sleep(0.1)
+        run.send_signal(signal.SIGINT)
+        text, _ = run.communicate(timeout=60)
     assert run.returncode == 2, text
     assert "the run was interrupted" in text
     kept = json.loads((project.path / "report.json").read_text())["cells"]

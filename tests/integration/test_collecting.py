@@ -165,3 +165,9 @@ def test_tests_can_be_run_again_and_spread_and_shuffled(project: Project) -> Non
         result.shows("2 targets, 6 cells: 5 kept, 1 broken")
     assert again.outcomes["failed"] == 1
     assert "passed" not in again.outcomes
+
+
+def test_a_run_in_this_process_leaves_the_finder_of_plugins(project: Project) -> None:
+    pytest.importorskip("importlib_metadata")
+    project.write("import importlib_metadata", CORRECT).run("--evalcheck-select=EC201", code=0)
+    project.run("--evalcheck-select=EC201", code=0)

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from processes import interruptible
 from target_files import BROKEN, CORRECT
 
 from fixtures.gallery.hostile_process import HOSTILE_PROCESS, session_source
@@ -237,12 +238,12 @@ def test_an_interrupt_ends_the_session_once_and_leaves_no_process(project: Proje
         """,
     )
     command = [sys.executable, "-m", "pytest", "-p", "no:randomly", "--evalcheck", "--evalcheck-select=EC201"]
-    run = subprocess.Popen(command, cwd=project.path, stdout=subprocess.PIPE, text=True)
-    noted, until = project.path / "process", time.monotonic() + 120
-    while time.monotonic() < until and not (noted.exists() and noted.read_text()):
-        time.sleep(0.05)
-    os.kill(run.pid, signal.SIGINT)
-    output, _ = run.communicate(timeout=60)
+    with interruptible(command, project.path) as run:
+        noted, until = project.path / "process", time.monotonic() + 120
+        while time.monotonic() < until and not (noted.exists() and noted.read_text()):
+            time.sleep(0.05)
+        run.send_signal(signal.SIGINT)
+        output, _ = run.communicate(timeout=60)
     assert run.returncode == pytest.ExitCode.INTERRUPTED
     assert "KeyboardInterrupt" in output
     assert not Path(f"/proc/{noted.read_text()}").exists()

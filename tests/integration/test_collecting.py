@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 from target_files import BROKEN, CORRECT
 
@@ -168,6 +170,7 @@ def test_tests_can_be_run_again_and_spread_and_shuffled(project: Project) -> Non
 
 
 def test_a_run_in_this_process_leaves_the_finder_of_plugins(project: Project) -> None:
-    pytest.importorskip("importlib_metadata")
+    if importlib.util.find_spec("importlib_metadata") is None:  # importing it here would hide what is looked for
+        pytest.skip("importlib_metadata is not installed")
     project.write("import importlib_metadata", CORRECT).run("--evalcheck-select=EC201", code=0)
     project.run("--evalcheck-select=EC201", code=0)

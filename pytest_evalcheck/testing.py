@@ -22,6 +22,7 @@ import pytest
 
 import pytest_evalcheck
 from pytest_evalcheck import engine, integration, kinds, reports
+from pytest_evalcheck.live_objects import all_objects
 from pytest_evalcheck.reports.json import load
 from pytest_evalcheck.reports.results import OUTCOMES, Cell, Report
 
@@ -52,7 +53,10 @@ class Project:
             AssertionError: when ``code`` is given and the exit code is another.
         """
         options = ["-p", "no:randomly", "-p", "no:cacheprovider", *(["--evalcheck", self._report] if evalcheck else [])]
-        return self._result(self.pytester.runpytest_inprocess(*options, *arguments), code)
+        try:
+            return self._result(self.pytester.runpytest_inprocess(*options, *arguments), code)
+        finally:
+            all_objects()
 
     def spawn(self, *arguments: str, code: int | None = None) -> Result:
         """Run pytest in a process of its own: for what changes the process, and for what registers something.

@@ -4,8 +4,9 @@ import gc
 import sys
 import threading
 import time
+import weakref
 
-from pytest_evalcheck.live_objects import all_objects, live_objects, new_objects_only
+from pytest_evalcheck.live_objects import all_objects, live_objects, made_to_stay, new_objects_only
 
 
 class Tracked:
@@ -65,3 +66,38 @@ def test_what_others_have_frozen_stays_frozen() -> None:
         assert gc.get_freeze_count()
     finally:
         gc.unfreeze()
+
+
+def test_what_is_made_to_stay_is_passed_over_and_its_garbage_is_not_kept() -> None:
+    with made_to_stay():
+        assert not gc.isenabled()
+        kept, garbage = Tracked(), Tracked()
+        garbage.itself = garbage  # type: ignore[attr-defined]
+        gone = weakref.ref(garbage)
+        del garbage
+    try:
+        assert gc.isenabled()
+        assert gone() is None
+        assert live_objects(lambda cls: cls is Tracked) == []
+        new = Tracked()
+        with new_objects_only():
+            newer = Tracked()
+            assert live_objects(lambda cls: cls is Tracked) == [newer]
+        assert set(live_objects(lambda cls: cls is Tracked)) == {kept, new, newer}, "a cell lets all be looked at"
+        with made_to_stay():
+            pass
+        assert live_objects(lambda cls: cls is Tracked) == []
+    finally:
+        all_objects()
+    assert not gc.get_freeze_count()
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    gc.disable()
+    try:
+        with made_to_stay():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+        all_objects()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -12,6 +13,8 @@ from pytest_evalcheck.kinds.common.calling import relative
 from pytest_evalcheck.targets.target import Target
 
 _DECORATORS = ("metric", "wrapper", "decoder", "scorer", "loop", "target")
+_DECORATED = re.compile(rf"^@.*\b({'|'.join(_DECORATORS)})\b", re.MULTILINE)
+"""What a file with a decorated function at its top level holds; most files do not, and need not be parsed."""
 _ONE = "a target is collected by its name at the top level of its file"
 
 
@@ -44,7 +47,7 @@ def defines_targets(path: Path) -> bool:
     """Whether a file, which is not imported, decorates a function at its top level with a decorator of this package."""
     try:
         text = path.read_text(encoding="utf-8")
-        if "pytest_evalcheck" not in text:
+        if "pytest_evalcheck" not in text or not _DECORATED.search(text):
             return False
         tree = ast.parse(text)
     except (OSError, SyntaxError, ValueError):

@@ -28,6 +28,7 @@ from pytest_evalcheck.integration.opt_in import MARKERS, Asked
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.kinds.common.calling import relative
 from pytest_evalcheck.kinds.registry import problems, shipped
+from pytest_evalcheck.live_objects import made_to_stay
 from pytest_evalcheck.reports.causes import repeats
 from pytest_evalcheck.reports.failure_text import format_failure, format_repeated
 from pytest_evalcheck.reports.json import versions
@@ -110,6 +111,12 @@ class EvalcheckSession:
         if source and defines_targets(collection_path):
             self.facts.unmatched[relative(str(collection_path))] = None
         return True
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection(self) -> Generator[None, Any, Any]:
+        """Keep the garbage collector from going through the items again and again."""
+        with made_to_stay():
+            return (yield)
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
         """Files of targets, unless pytest takes them anyway."""

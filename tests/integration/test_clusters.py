@@ -236,10 +236,13 @@ def test_an_interrupt_leaves_no_process(project: Project, environment: str) -> N
         "import time, pathlib\n",
         BROKEN.replace("return", "pathlib.Path('on').touch(); time.sleep(50); return"),
     )
-    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", *on("dask"), "--evalcheck-report=json=report.json"]
+    reports = ["--evalcheck-report=json=report.json", "--evalcheck-report=jsonl=cells.jsonl"]
+    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", *on("dask"), *reports]
     with interruptible(command, project.path) as run:
-        until = time.monotonic() + 120
-        while not (project.path / "on").exists() and time.monotonic() < until:
+        until, written = time.monotonic() + 120, project.path / "cells.jsonl"
+        while time.monotonic() < until and not (
+            (project.path / "on").exists() and written.exists() and written.read_text().count('"kept"') == 2
+        ):
             time.sleep(0.1)
         run.send_signal(signal.SIGINT)
         text, _ = run.communicate(timeout=60)

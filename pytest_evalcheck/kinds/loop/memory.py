@@ -124,7 +124,9 @@ class RetainedTensors:
 
         if count(False) and count(True):
             all_objects()
-            return count(True)
+            gc.collect()  # what is older and garbage may hold what is new; one look at all objects frees it
+            with new_objects_only():
+                return count(True)
         return []
 
     def _count(self, alive: Callable[[], int], allowed: int) -> int:

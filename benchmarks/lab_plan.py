@@ -3,9 +3,9 @@
     python benchmarks/lab_plan.py [--every 12] [--effort normal] [--cores 64] [--price 0.04] [--smoke]
 
 Measured are the CPU seconds of EC301 to EC314 for every n-th architecture of the sweep, with every cache, device and
-dtype; a combination that the architecture does not take costs nothing. All architectures are assumed to cost what these cost
-in the mean; the range is two standard errors of it. Devices are simulated. ``--price`` is that of an hour of one core.
-Every core also starts one process, which imports torch and transformers.
+dtype; a combination that the architecture does not take costs nothing. All architectures are assumed to cost what these
+cost in the mean; the range is two standard errors of it. Devices are simulated. ``--price`` is that of an hour of one
+core. Every core also starts one process, which imports torch and transformers.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from multiprocessing.connection import Pipe
 from pathlib import Path
@@ -53,6 +53,10 @@ class Cluster:
         self._results: dict[int, tuple[str, Any]] = {}
         """What was reported of items before it was their turn."""
         self._index: dict[pytest.Item, int] = {}
+        self._came_back = False
+        """Whether anything was reported of any item."""
+        self._started: pytest.Item | None = None
+        """The last item whose start was reported."""
 
     @classmethod
     def of(cls, config: pytest.Config, session: Any, plugins: Sequence[Any]) -> Cluster:
@@ -126,6 +130,9 @@ class Cluster:
         """Report what a worker reported of the item."""
         index = self._index[item]
         while index not in self._results:
+            # Before anything has come back, workers may still collect; then it runs, as all before it have ended.
+            if self._came_back and self._started is not item:
+                self._start(item)
             self._receive(item.session)
         self._report(item, *self._results.pop(index))
         return True
@@ -165,8 +172,9 @@ class Cluster:
     def _receive(self, session: pytest.Session) -> None:
         """Take one message of the client; a run without a cluster ends here, with what is known so far."""
         assert self._client is not None
-        kind, *content = self._client.message()
+        kind, *content = self._client.message(self.evalcheck.meanwhile)
         if kind in ("item", "died"):
+            self._came_back = True
             self._results[self._asked[content[0]]] = (kind, content[1])
             return
         text = _refusal(session, content[0]) if kind == "refused" else str(content[0])
@@ -182,9 +190,14 @@ class Cluster:
         for index in sorted(self._results):
             self._report(session.items[index], *self._results.pop(index))
 
+    def _start(self, item: pytest.Item) -> None:
+        self._started = item
+        item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+
     def _report(self, item: pytest.Item, kind: str, content: Any) -> None:
         hook = item.ihook
-        hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+        if self._started is not item:
+            self._start(item)
         if kind == "died":
             self._report_died(item, content)
         for text in content if kind == "item" else ():
@@ -250,10 +263,15 @@ class _Client:
         with suppress(OSError):
             self._connection.send(message)
 
-    def message(self) -> Any:
-        """The next message; a process that has ended says why as a problem."""
+    def message(self, meanwhile: Iterable[Callable[[], None]] = ()) -> Any:
+        """The next message; a process that has ended says why as a problem.
+
+        ``meanwhile`` is called while there is none.
+        """
         try:
             while not self._connection.poll(0.2):
+                for each in tuple(meanwhile):
+                    each()
                 if self._process.poll() is not None and not self._connection.poll(0):
                     raise EOFError
             return self._connection.recv()

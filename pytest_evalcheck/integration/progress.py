@@ -223,8 +223,10 @@ class Progress:
 
     def _watch_here(self, nodeid: str) -> None:
         """Let another process name the cell, where cells run in this one."""
-        supervision = self.config.pluginmanager.getplugin("pytest_evalcheck_supervision")
-        if not getattr(supervision, "obstacle", None) or self._debugs:
+        plugins = self.config.pluginmanager
+        supervision = plugins.getplugin("pytest_evalcheck_supervision")
+        elsewhere = plugins.hasplugin("pytest_evalcheck_cluster") or not getattr(supervision, "obstacle", None)
+        if elsewhere or self._debugs:
             return
         if self._watch is None:
             self._watch = StallWatch(self._reporter._tw._file)

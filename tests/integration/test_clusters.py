@@ -157,6 +157,18 @@ def test_a_cluster_at_an_address_is_left_as_it_was(scheduler: str, project: Proj
     none_left(environment)
 
 
+def test_a_stalled_cell_is_named(scheduler: str, project: Project) -> None:
+    project.write(
+        "from pytest_evalcheck.integration import progress; progress.STALLED = (1, 60)", name="conftest.py", header=""
+    )
+    project.write(
+        CORRECT, BROKEN.replace("return", "import time; time.sleep(0 if hasattr(ec, 'x') else 3); ec.x = 1; return")
+    )
+    result = project.spawn("--evalcheck", "--evalcheck-select=EC201", f"--evalcheck-on=dask:{scheduler}", code=1)
+    assert result.text.count("has been running for 1 s") == 1, result.text
+    result.shows("mean_of_means::splitting_a_stream_does_not_change_the_value[cpu] has been running for 1 s")
+
+
 def test_workers_with_other_versions_are_refused(
     scheduler: str, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

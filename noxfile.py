@@ -99,11 +99,15 @@ def libraries(session: nox.Session, library: str, release: str) -> None:
 
 @nox.session(venv_backend="none")
 def company(session: nox.Session) -> None:
-    """The suite beside other plugins: spread over workers, with plugin autoloading off, with real processes."""
+    """The suite beside other plugins: spread over workers, with plugin autoloading off, with real processes.
+
+    Those of one loop, or of every loop with ``-- every``.
+    """
     session.run("pytest", "--evalcheck", ONE_FILE, "-n", "2", "-q")
     alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     session.run("pytest", "-p", "pytest_evalcheck", "--evalcheck", ONE_FILE, "-q", env=alone)
-    loops = sorted(str(path) for path in Path("fixtures/targets").glob("evalcheck_loops_*.py"))
+    wanted = "*" if "every" in session.posargs else "transformers"
+    loops = sorted(str(path) for path in Path("fixtures/targets").glob(f"evalcheck_loops_{wanted}.py"))
     session.run("pytest", "--evalcheck", ONE_FILE, *loops, "-n", "2", "-m", "distributed", "-q")
 
 

@@ -89,6 +89,15 @@ class SampleStrategy:
     def __post_init__(self) -> None:
         if not isinstance(self.sample, st.SearchStrategy):
             raise TypeError(f"{self.name}: sample must be a Hypothesis strategy, got {self.sample!r}")
+        for name, expected in _FUNCTIONS.items():
+            value = getattr(self, name)
+            missing = value is None and name != "collate"
+            if not missing and (not callable(value) or isinstance(value, st.SearchStrategy)):
+                raise TypeError(f"{self.name}: {name} must be a function, {expected}, got {value!r}")
+        for name in ("ignored", "odd"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, st.SearchStrategy):
+                raise TypeError(f"{self.name}: {name} must be a Hypothesis strategy of one sample, got {value!r}")
         _check_containers(self.containers)
 
     def rows(self, *, min_size: int = 0, max_size: int = 6) -> st.SearchStrategy[list[Sample]]:
@@ -388,6 +397,16 @@ def samples(
     ([1.0, 2.0],)
     """
     return SampleStrategy(name=name, sample=sample, collate=collate, **more)
+
+
+_FUNCTIONS = {
+    "collate": "from a list of samples to a batch",
+    "distinct": "from a sample to what may not occur twice",
+    "right": "from a sample to the same one with a perfect prediction",
+    "wrong": "from a sample to the same one with the worst prediction",
+    "corrupted": "from a sample and a number to the same one with this number in it",
+    "bulk": "from a distribution to samples",
+}
 
 
 class _TooLarge(unittest.SkipTest):

@@ -218,3 +218,17 @@ def test_parameters_are_validated(make: Callable[[], Any], said: str) -> None:
 def test_samples_need_a_strategy() -> None:
     with pytest.raises(TypeError, match="must be a Hypothesis strategy"):
         es.samples([1, 2, 3], collate=tuple)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["collate", "distinct", "right", "wrong", "corrupted", "bulk"])
+@pytest.mark.parametrize("given", [st.integers(), 3], ids=["a strategy", "a number"])
+def test_what_must_be_a_function_is_refused_with_its_meaning(name: str, given: Any) -> None:
+    known: dict[str, Any] = {"collate": lambda rows: (rows,), name: given}
+    with pytest.raises(TypeError, match=f"mine: {name} must be a function, from a .*, got"):
+        es.samples(st.integers(), name="mine", **known)
+
+
+@pytest.mark.parametrize("name", ["ignored", "odd"])
+def test_what_must_be_a_strategy_is_refused_with_its_meaning(name: str) -> None:
+    with pytest.raises(TypeError, match=f"mine: {name} must be a Hypothesis strategy of one sample, got 3"):
+        es.samples(st.integers(), collate=lambda rows: (rows,), name="mine", **{name: 3})

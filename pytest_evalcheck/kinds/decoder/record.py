@@ -90,7 +90,8 @@ class Decoder:
     configuration: Callable[[], Any] | None = None
     """What decoding must not change; by default the ``config`` and ``generation_config`` of the model."""
     in_float32: Callable[[], Decoder] | None = None
-    """The same decoder with the same weights in float32, for what is NaN otherwise: softmax of a masked row."""
+    """The same decoder with the same weights in float32, for what is NaN otherwise (softmax of a masked row), or what
+    differs in half precision."""
 
     def __post_init__(self) -> None:
         for name, known in (("operations", OPERATIONS), ("refuses", REFUSALS), ("sides", SIDES)):

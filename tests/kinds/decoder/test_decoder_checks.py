@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import replace
 from typing import Any
 
@@ -258,3 +259,64 @@ def test_a_tolerance_is_the_targets_own() -> None:
 def test_chunks_are_cut_with_their_rows() -> None:
     assert even([[1, 2], [3]], 3) == [[1, 2, 1], [3, 3, 3]]
     assert ChunkedPrompts(samples=[[1] * 6], chunks=[3, 2, 1]).sizes(4) == [3, 1]
+
+
+class Halved(Growing):
+    """A decoder in bfloat16 that computes in float64 with a cache, and as it is without one: they are rounded apart."""
+
+    in_single = True
+    """Whether it can be had in float32."""
+
+    def __init__(self, dtype: torch.dtype = torch.bfloat16) -> None:
+        super().__init__()
+        self.exact, self.dtype = copy.deepcopy(self.model), dtype
+        self.model.to(dtype)
+
+    def step(self, ids: Tensor, cache: Any, mask: Tensor, positions: Tensor) -> Any:
+        model = self.model if cache is None else self.exact
+        return model(ids, mask, positions, cache).to(self.dtype)
+
+    def more(self) -> dict[str, Any]:
+        return {"in_float32": lambda: type(self)(torch.float32).record()} if self.in_single else {}
+
+
+class HalvedAlone(Halved):
+    in_single = False
+
+
+class HalvedAndCountsPadding(Halved):
+    """The same, and positions count the padding."""
+
+    def step(self, ids: Tensor, cache: Any, mask: Tensor, positions: Tensor) -> Any:
+        places = torch.arange(mask.shape[1] - ids.shape[1], mask.shape[1]).expand_as(ids)
+        return super().step(ids, cache, mask, places)
+
+
+class HalvedAloneAndCountsPadding(HalvedAndCountsPadding):
+    in_single = False
+
+
+CODES_OF_STEPS = ("EC301", "EC302", "EC304", "EC306", "EC307", "EC311", "EC312", "EC314")
+
+
+@pytest.mark.parametrize("code", CODES_OF_STEPS)
+@pytest.mark.parametrize("kind", [Halved, HalvedAlone])
+def test_rounding_in_half_precision_is_no_fault(kind: type[Halved], code: str) -> None:
+    cell = run(lambda: kind().record(), code)
+    assert cell.outcome == "kept", format_failure(cell)
+
+
+@pytest.mark.parametrize("kind", [HalvedAndCountsPadding, HalvedAloneAndCountsPadding])
+def test_more_than_rounding_in_half_precision_is_a_fault(kind: type[Halved]) -> None:
+    cell = run(lambda: kind().record(), "EC306")
+    assert (cell.outcome, cell.cause) == ("broken", ""), format_failure(cell)
+    assert "padding on the" in cell.reason
+
+
+def test_half_precision_differs_by_rounding_here() -> None:
+    """What the two tests above are about is there."""
+    made, ids = Halved(), torch.tensor([[3, 5, 7, 9]])
+    mask, positions = torch.ones_like(ids), torch.arange(4)[None]
+    with torch.no_grad():
+        off = made.step(ids, Grown(), mask, positions) - made.step(ids, None, mask, positions)
+    assert 1e-3 < float(off.abs().max()) < 0.3

@@ -184,6 +184,7 @@ def main() -> int:
     parser.add_argument("--only", choices=["times", "kills"])
     parser.add_argument("--on", choices=["dask", "ray"])
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--targets", type=int, default=30, help="five cells each; the start is shared by all")
     given = parser.parse_args()
     good = True
     for way in ("dask", "ray"):
@@ -191,7 +192,7 @@ def main() -> int:
             del WAYS[way]
     with tempfile.TemporaryDirectory() as name:
         if given.only != "kills":
-            rounds, targets = (1, 2) if given.smoke else (given.rounds, 30)
+            rounds, targets = (1, 2) if given.smoke else (given.rounds, given.targets)
             for busy in (False,) if given.smoke else (False, True):
                 good &= times(Path(name), rounds, targets, 0.0015, busy=busy)
         if given.only != "times":

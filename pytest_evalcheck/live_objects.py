@@ -73,9 +73,11 @@ def live_objects(wanted: Callable[[type], bool]) -> list[Any]:
     """The tracked objects whose type is ``wanted``; asking an object for its class could run code of its own.
 
     Other threads do not run meanwhile: the list of all objects also refers to a tuple that another thread is building,
-    and while something refers to it, that thread cannot resize it (CPython raises SystemError there).
+    and while something refers to it, that thread cannot resize it (CPython raises SystemError there). Nor does the
+    garbage collector: Python 3.11 waits for ever where it starts while threads are listed (python/cpython#106883).
     """
-    interval = sys.getswitchinterval()
+    interval, enabled = sys.getswitchinterval(), gc.isenabled()
+    gc.disable()
     sys.setswitchinterval(_INTERVAL)
     try:
         if len(sys._current_frames()) > 1:
@@ -84,3 +86,5 @@ def live_objects(wanted: Callable[[type], bool]) -> list[Any]:
         return [item for item in gc.get_objects() if wanted(type(item))]
     finally:
         sys.setswitchinterval(interval)
+        if enabled:
+            gc.enable()

@@ -6,6 +6,8 @@ import threading
 import time
 import weakref
 
+import pytest
+
 from pytest_evalcheck.live_objects import all_objects, live_objects, made_to_stay, new_objects_only
 
 
@@ -41,6 +43,15 @@ def test_threads_that_build_tuples_go_on() -> None:
         thread.join()
     assert not errors
     assert sys.getswitchinterval() == interval
+
+
+def test_the_collector_does_not_start_while_threads_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.11 waits for ever then: both need the lock of the list of threads."""
+    list_frames, seen = sys._current_frames, []
+    monkeypatch.setattr(sys, "_current_frames", lambda: (seen.append(gc.isenabled()), list_frames())[1])
+    live_objects(lambda cls: cls is Tracked)
+    assert seen == [False]
+    assert gc.isenabled()
 
 
 def test_the_collector_goes_through_new_objects_alone() -> None:

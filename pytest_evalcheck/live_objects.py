@@ -18,6 +18,9 @@ _frozen = False
 _kept = False
 """Whether it was `made_to_stay` that froze objects."""
 
+_MANY = 100_000
+"""Objects: about 600 collected cells are made of them, and a process that has imported torch has twice as many."""
+
 
 @contextmanager
 def made_to_stay() -> Iterator[None]:
@@ -25,6 +28,7 @@ def made_to_stay() -> Iterator[None]:
 
     Thousands of items of pytest stay until the session ends. Going through them while they are made, and freeing each
     where the process ends anyway, takes longer than making them. Code that goes on calls `all_objects`, or this again.
+    Where few were made, going once through all that the process has imported would be what takes long.
     """
     global _kept
     all_objects()  # those of the session before are free to go
@@ -33,9 +37,10 @@ def made_to_stay() -> Iterator[None]:
     try:
         yield
     finally:
+        made = gc.get_count()[0]
         if enabled:
             gc.enable()
-        if not gc.get_freeze_count():  # objects that other code has frozen are its own to unfreeze
+        if made >= _MANY and not gc.get_freeze_count():  # what other code has frozen is its own to unfreeze
             gc.collect()
             gc.freeze()
             _kept = True

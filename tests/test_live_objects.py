@@ -8,6 +8,7 @@ import weakref
 
 import pytest
 
+import pytest_evalcheck.live_objects as live_objects_module
 from pytest_evalcheck.live_objects import all_objects, live_objects, made_to_stay, new_objects_only
 
 
@@ -79,7 +80,24 @@ def test_what_others_have_frozen_stays_frozen() -> None:
         gc.unfreeze()
 
 
-def test_what_is_made_to_stay_is_passed_over_and_its_garbage_is_not_kept() -> None:
+def test_few_objects_that_are_made_to_stay_cost_no_look_at_all_others() -> None:
+    with made_to_stay():
+        _kept = [Tracked() for _ in range(1000)]
+    assert gc.isenabled()
+    assert not gc.get_freeze_count()
+
+
+def test_many_objects_that_are_made_to_stay_are_passed_over() -> None:
+    try:
+        with made_to_stay():
+            _kept = [Tracked() for _ in range(live_objects_module._MANY)]
+        assert gc.get_freeze_count()
+    finally:
+        all_objects()
+
+
+def test_what_is_made_to_stay_is_passed_over_and_its_garbage_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_objects_module, "_MANY", 0)
     with made_to_stay():
         assert not gc.isenabled()
         kept, garbage = Tracked(), Tracked()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -460,8 +461,15 @@ def _names_in(path: Path) -> frozenset[str]:
 def within(top: Path, path: Path) -> str | None:
     """A path relative to a folder, with slashes; None for one outside, and for one of an environment in it."""
     try:
-        inside = path.resolve().relative_to(top)
-    except (OSError, ValueError):
+        return _inside(top, path.resolve())
+    except OSError:
+        return None
+
+
+def _inside(top: Path, path: Path) -> str | None:
+    try:
+        inside = path.relative_to(top)
+    except ValueError:
         return None
     if {"site-packages", "dist-packages"} & set(inside.parts):
         return None
@@ -470,11 +478,19 @@ def within(top: Path, path: Path) -> str | None:
 
 def modules_in(top: Path, modules: Mapping[str, object]) -> Iterator[str]:
     """The files of loaded modules that are in a folder."""
+    prefix = os.path.join(top, "")
     for module in list(modules.values()):
         file = getattr(module, "__file__", None)
-        inside = within(top, Path(file)) if isinstance(file, str) else None
-        if inside is not None:
-            yield inside
+        if isinstance(file, str) and (path := _resolved(file)).startswith(prefix):
+            inside = _inside(top, Path(path))
+            if inside is not None:
+                yield inside
+
+
+@cache
+def _resolved(file: str) -> str:
+    """Once for each of the thousands of modules that a process has loaded, and not once for each that it loads."""
+    return os.path.realpath(file)
 
 
 def plain(path: PurePosixPath) -> str:

@@ -7,6 +7,7 @@ import math
 import platform
 import re
 from collections.abc import Mapping
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ def versions() -> dict[str, str | None]:
     return {"python": platform.python_version(), **{name: _version(name) for name in _REQUIRED}, **libraries}
 
 
+@cache  # a file is read for each, and a process makes a report, its header and its parts
 def _version(name: str) -> str | None:
     try:
         return metadata.version(name)

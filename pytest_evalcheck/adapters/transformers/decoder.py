@@ -59,7 +59,12 @@ def decoder(model: Any, cache: str = "dynamic", *, length: int = 64, generates: 
     Raises:
         ValueError: for a name that no cache has.
     """
-    return _completed(Decoder(model, **{"make_cache": cache_factory(model, cache, length), **fields}), generates)
+    # The cache may have the dtype of the model that it is made for.
+    known = {
+        "make_cache": cache_factory(model, cache, length),
+        "in_float32": lambda: decoder(float32_copy(model), cache, length=length, generates=generates, **fields),
+    }
+    return _completed(Decoder(model, **{**known, **fields}), generates)
 
 
 def _completed(record: Decoder, generates: bool = True) -> Decoder:

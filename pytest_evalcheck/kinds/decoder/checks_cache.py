@@ -135,7 +135,7 @@ def the_cache_is_used(subject: DecoderSubject, case: ChunkedPrompts) -> None:
         if "step" in decoder.methods:
             plain, corrupted = decode_last_token(decoder, rows), decode_last_token(decoder, rows, corrupted=True)
             about = "logits are the same when the memory of the cache is overwritten"
-            expect(plain).holds(isinstance(plain, list) and not decoder.agrees(corrupted, plain), about=about)
+            expect(plain).holds(isinstance(plain, list) and decoder.differ(corrupted, plain), about=about)
         if "generate" in decoder.methods:
             with watching_forwards(decoder.record.model) as forwards:
                 decoder.decode("generate", decoder.start(len(rows)), rows)
@@ -169,7 +169,7 @@ def other_prompts_get_other_logits(subject: DecoderSubject, case: SameBatchSize)
             continue
         first, second = ([row[-1] for row in rows] for rows in logits)
         about = "the logits after two different prompts are equal"
-        expect(first).holds(not decoder.agrees(first, second), about=about)
+        expect(first).holds(decoder.differ(first, second), about=about)
 
 
 def _longest_prompt(decoder: DecoderUnderTest, capacity: int) -> int:

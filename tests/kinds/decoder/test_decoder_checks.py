@@ -292,6 +292,19 @@ class HalvedAndCountsPadding(Halved):
         return super().step(ids, cache, mask, places)
 
 
+class HalvedWithItsCache(Halved):
+    """The same, and its caches are in bfloat16 whatever it computes in: a copy in float32 cannot use them."""
+
+    def step(self, ids: Tensor, cache: Any, mask: Tensor, positions: Tensor) -> Any:
+        if cache is not None and self.dtype == torch.float32:
+            raise RuntimeError("index_copy_(): self and source expected to have the same dtype")
+        return super().step(ids, cache, mask, positions)
+
+
+class HalvedWithItsCacheAndCountsPadding(HalvedAndCountsPadding, HalvedWithItsCache):
+    pass
+
+
 class HalvedAloneAndCountsPadding(HalvedAndCountsPadding):
     in_single = False
 
@@ -300,13 +313,15 @@ CODES_OF_STEPS = ("EC301", "EC302", "EC304", "EC306", "EC307", "EC311", "EC312",
 
 
 @pytest.mark.parametrize("code", CODES_OF_STEPS)
-@pytest.mark.parametrize("kind", [Halved, HalvedAlone])
+@pytest.mark.parametrize("kind", [Halved, HalvedAlone, HalvedWithItsCache])
 def test_rounding_in_half_precision_is_no_fault(kind: type[Halved], code: str) -> None:
     cell = run(lambda: kind().record(), code)
     assert cell.outcome == "kept", format_failure(cell)
 
 
-@pytest.mark.parametrize("kind", [HalvedAndCountsPadding, HalvedAloneAndCountsPadding])
+@pytest.mark.parametrize(
+    "kind", [HalvedAndCountsPadding, HalvedAloneAndCountsPadding, HalvedWithItsCacheAndCountsPadding]
+)
 def test_more_than_rounding_in_half_precision_is_a_fault(kind: type[Halved]) -> None:
     cell = run(lambda: kind().record(), "EC306")
     assert (cell.outcome, cell.cause) == ("broken", ""), format_failure(cell)

@@ -10,6 +10,7 @@ import pytest
 import pytest_evalcheck as ec
 from fixtures.gallery.table import CHECKS, SPECIMENS, Specimen
 from pytest_evalcheck.engine.effort import EFFORTS
+from pytest_evalcheck.engine.preflight import MISDESCRIBED
 from pytest_evalcheck.reports.failure_text import format_failure
 
 TWINS = {specimen.twin.name: specimen.twin for specimen in SPECIMENS}
@@ -48,6 +49,7 @@ def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
     cell = next((one for one in cells if one.outcome == "broken"), cells[0])
     assert cell.outcome == "broken", f"{cell.outcome} {cell.reason}"
     assert not cell.cause, f"the target could not be tried: {cell.reason}"
+    assert [one.reason for one in cells if one.cause == MISDESCRIBED] == []
     assert len(samples_of(cell)) <= 4, cell.failure
 
 

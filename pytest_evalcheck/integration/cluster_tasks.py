@@ -78,7 +78,11 @@ class DaskTasks:
         dask, distributed = _imported("dask", "dask"), _imported("distributed", "dask")
         # A worker that died costs one try: how many an item has is decided here.
         dask.config.set(
-            {"distributed.scheduler.allowed-failures": 0, "distributed.admin.large-graph-warning-threshold": "1GB"}
+            {
+                "distributed.scheduler.allowed-failures": 0,
+                "distributed.admin.large-graph-warning-threshold": "1GB",
+                "distributed.worker.profile.enabled": False,  # it samples the stack of a cell 100 times a second
+            }
         )
         self._cluster = None
         if not address:

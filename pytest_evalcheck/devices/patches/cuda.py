@@ -1,0 +1,116 @@
+"""What `torch.cuda` and `torch.backends.cudnn` return inside a simulation."""
+# ruff: noqa: ARG005  (the parameters are PyTorch's)
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from typing import Any
+
+import torch
+
+from pytest_evalcheck.devices.patches.device_functions import (
+    NAME,
+    device_for_kind,
+    functions_of_any_kind,
+    random_functions,
+    set_index,
+)
+from pytest_evalcheck.devices.patches.memory import TOTAL_BYTES, Memory
+from pytest_evalcheck.devices.patches.patches import Patches
+from pytest_evalcheck.devices.state import Simulation
+
+CAPABILITY = (8, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Properties:
+    """What `torch.cuda.get_device_properties` returns: an invented card of capability 8.0 with 16 GiB."""
+
+    name: str = NAME
+    major: int = CAPABILITY[0]
+    minor: int = CAPABILITY[1]
+    total_memory: int = TOTAL_BYTES
+    multi_processor_count: int = 1
+    warp_size: int = 32
+    max_threads_per_multi_processor: int = 2048
+    regs_per_multiprocessor: int = 65536
+    shared_memory_per_block: int = 49152
+    L2_cache_size: int = 4 * 2**20
+    is_integrated: int = 0
+    is_multi_gpu_board: int = 0
+    gcnArchName: str = "sm_80"  # noqa: N815  (PyTorch's name)
+
+
+def install(patches: Patches, simulation: Simulation) -> None:
+    """Patch these modules. Without a simulated CUDA there is none, even on a machine that has it."""
+    if "cuda" in simulation.kinds:
+        _cuda(patches, simulation)
+    else:
+        patches.set(torch.cuda, "is_available", lambda: False)
+        patches.set(torch.cuda, "device_count", lambda: 0)
+
+
+def _cuda(patches: Patches, simulation: Simulation) -> None:
+    device_for = device_for_kind(simulation, "cuda")
+    memory = Memory(simulation, device_for).functions()
+    count, generator = simulation.count("cuda"), torch.default_generator
+
+    def about_device(value: Any, without: Any = None) -> Any:
+        """A function of a device that returns `value`, or `without` for a negative index."""
+
+        def about(device: Any = None) -> Any:
+            if isinstance(device, int) and device < 0:
+                return without
+            device_for(device)  # raises for an unknown one
+            return value
+
+        return about
+
+    def exchange_device(index: int) -> int:
+        before = simulation.current["cuda"]
+        set_index(simulation, "cuda", index)
+        return before
+
+    def set_rng_state_all(new_states: Any) -> None:
+        for new_state in new_states:
+            generator.set_state(new_state)
+
+    patches.set_existing(
+        torch.cuda,
+        **functions_of_any_kind(simulation, device_for),
+        device_count=lambda: count,
+        is_initialized=lambda: True,
+        init=lambda: None,
+        _lazy_init=lambda: None,
+        _lazy_call=lambda function, **_: function(),
+        current_device=lambda: simulation.current["cuda"],
+        set_device=lambda device: set_index(simulation, "cuda", device),
+        _exchange_device=exchange_device,
+        _maybe_exchange_device=exchange_device,
+        stream=lambda stream: contextlib.nullcontext() if stream is None else stream,
+        is_current_stream_capturing=lambda: False,
+        get_device_name=about_device(NAME, ""),
+        get_device_properties=about_device(Properties()),
+        get_device_capability=about_device(CAPABILITY),
+        get_arch_list=lambda: ["sm_80"],
+        is_bf16_supported=lambda including_emulation=True: True,
+        is_tf32_supported=lambda: True,
+        can_device_access_peer=lambda device, peer: device_for(device) != device_for(peer),
+        ipc_collect=lambda: None,
+        utilization=lambda device=None: 0,
+    )
+    patches.set_existing(torch.backends.cudnn, is_acceptable=lambda tensor: False)
+    patches.set_existing(torch.cuda.graphs, is_current_stream_capturing=lambda: False)
+    for owner in (torch.cuda, torch.cuda.memory):
+        patches.set_existing(owner, **memory)
+    random = random_functions()
+    for owner in (torch.cuda, torch.cuda.random):
+        patches.set_existing(
+            owner,
+            **random,
+            manual_seed_all=random["manual_seed"],
+            seed_all=random["seed"],
+            get_rng_state_all=lambda: [generator.get_state() for _ in range(count)],
+            set_rng_state_all=set_rng_state_all,
+        )

@@ -1,0 +1,43 @@
+"""What `torch.mps` and `torch.backends.mps` return inside a simulation."""
+# ruff: noqa: ARG005  (the parameters are PyTorch's)
+
+from __future__ import annotations
+
+import platform
+
+import torch
+
+from pytest_evalcheck.devices.patches.device_functions import NAME, device_for_kind, random_functions
+from pytest_evalcheck.devices.patches.memory import TOTAL_BYTES, Memory
+from pytest_evalcheck.devices.patches.patches import Patches
+from pytest_evalcheck.devices.state import Simulation
+
+
+def install(patches: Patches, simulation: Simulation) -> None:
+    """Patch these modules. Without a simulated MPS there is none, even on a machine that has it."""
+    available = "mps" in simulation.kinds
+    patches.set_existing(
+        torch.backends.mps,
+        is_available=lambda: available,
+        is_built=lambda: available,
+        is_macos_or_newer=lambda major, minor: available,
+        is_macos13_or_newer=lambda minor=0: available,
+        get_name=lambda: NAME,
+        get_core_count=lambda: 1,
+    )
+    patches.set_existing(torch.mps, is_available=lambda: available, device_count=lambda: int(available))
+    if not available:
+        return
+    patches.set(platform, "processor", lambda: "arm")  # how libraries recognise Apple silicon
+    device_for = device_for_kind(simulation, "mps")
+    memory = Memory(simulation, device_for)
+    patches.set_existing(
+        torch.mps,
+        **random_functions(),
+        synchronize=lambda: simulation.ledger.record_sync(device_for(None), "synchronize"),
+        empty_cache=lambda: None,
+        set_per_process_memory_fraction=lambda fraction: None,
+        current_allocated_memory=memory.allocated,
+        driver_allocated_memory=memory.allocated,
+        recommended_max_memory=lambda: TOTAL_BYTES,
+    )

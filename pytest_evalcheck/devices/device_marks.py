@@ -40,7 +40,7 @@ class SimulatedDevice:
 
 def simulated_device_of(tensor: Tensor) -> SimulatedDevice | None:
     """The simulated device of a tensor, or None where it is on a real one."""
-    if _is_wrapper(tensor):
+    if is_wrapper(tensor):
         return simulated_device_of(_parts(tensor)[0])
     try:
         return getattr(tensor.untyped_storage(), MARK, None)
@@ -88,13 +88,14 @@ def mark_pinned(tensor: Tensor) -> Tensor:
     return tensor
 
 
-def _is_wrapper(tensor: Tensor) -> bool:
+def is_wrapper(tensor: Tensor) -> bool:
+    """Whether a tensor consists of others, which have the storages."""
     return type(tensor) not in PLAIN_TENSOR_TYPES and hasattr(tensor, "__tensor_flatten__")
 
 
 def _parts(tensor: Tensor) -> list[Tensor]:
     """The tensors that a tensor without a storage consists of. The first one determines the device."""
-    if _is_wrapper(tensor):
+    if is_wrapper(tensor):
         names, _ = tensor.__tensor_flatten__()
         return [getattr(tensor, name) for name in names]
     with torch._C.DisableTorchFunction():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class CannotSimulate(RuntimeError):
     """What was asked for exists on a real device but cannot be shown on a simulated one: not checkable here.
@@ -20,3 +22,21 @@ class CannotSimulate(RuntimeError):
 
 class SimulationError(ValueError):
     """A simulation that is not possible: of an unknown device, of one that the machine has, or inside of another."""
+
+
+class UnsynchronizedAccess(RuntimeError):
+    """Memory was used while the device could still be at work on it; on the device itself its values are undefined.
+
+    `race` has both places: the `Race` in the ledger.
+    """
+
+    def __init__(self, race: Any) -> None:
+        super().__init__(str(race))
+        self.race = race
+
+    def __reduce__(self) -> tuple[type[UnsynchronizedAccess], tuple[Any]]:
+        return type(self), (self.race,)
+
+
+class UnsynchronizedAccessWarning(UserWarning):
+    """The same as a warning: `simulate` warns unless it is asked for an error."""

@@ -8,7 +8,7 @@ import functools
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -51,12 +51,45 @@ class Sync:
         return f"{self.device} waited for by {self.call} at {self.file}:{self.line}"
 
 
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """A line of the user's code, and the function of PyTorch that it calls."""
+
+    call: str
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.call or 'code'} at {self.file}:{self.line}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Race:
+    """Memory that was used while other work on it could still be under way, as nothing waits for that work.
+
+    `kind` is `"read"`, `"overwritten"`, `"freed"`, or `"streams"` for work of two streams. `work` is where the work was
+    queued, such as the copy, and `use` where the memory was used. `text` says what happened and what to do.
+    """
+
+    kind: str
+    device: str
+    work: Site
+    use: Site
+    text: str
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class Ledger:
     """The transfers and host synchronisations of a simulation, in the order in which they happened."""
 
     def __init__(self) -> None:
         self.transfers: list[Transfer] = []
         self.syncs: list[Sync] = []
+        self.races: list[Race] = []
+        self.on_sync: Callable[[torch.device], Any] | None = None
+        """Called when the host waits for a device, also while nothing is recorded."""
         self._pauses = 0
         self._spans: list[Ledger] = []
 
@@ -88,6 +121,7 @@ class Ledger:
         return {
             "transfers": [{**dataclasses.asdict(item), "shape": list(item.shape)} for item in self.transfers],
             "syncs": [dataclasses.asdict(item) for item in self.syncs],
+            "races": [dataclasses.asdict(item) for item in self.races],
         }
 
     def summary(self) -> str:
@@ -98,6 +132,7 @@ class Ledger:
             for (source, target), number in sorted(directions.items())
         ]
         lines += [f"host synchronisations: {len(self.syncs)}"] if self.syncs else []
+        lines += [f"race: {race}" for race in dict.fromkeys(map(str, self.races))]
         groups: dict[tuple[str, int, str, str], list[int]] = {}
         for item in self.transfers:
             key = (item.file, item.line, item.call, f"{item.source} -> {item.target}")
@@ -125,9 +160,18 @@ class Ledger:
 
     def record_sync(self, device: torch.device, call: str = "") -> None:
         """Record that the host waited for `device`."""
+        if self.on_sync is not None:
+            self.on_sync(device)
         if not self._pauses:
             file, line, found = call_site()
             self._record(Sync(str(device), call or found, file, line))
+
+    def record_race(self, race: Race) -> None:
+        """Record that memory was used while work on it could still be under way."""
+        if not self._pauses:
+            self.races.append(race)
+            for span in self._spans:
+                span.record_race(race)
 
     def _record(self, entry: Transfer | Sync) -> None:
         if self._pauses or not entry.file:

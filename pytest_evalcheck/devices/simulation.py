@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import torch
 
+from pytest_evalcheck.devices.asynchrony import IN_FLIGHT
 from pytest_evalcheck.devices.errors import SimulationError
 from pytest_evalcheck.devices.handlers import attributes, autograd_callbacks, composites, creation, transfers
 from pytest_evalcheck.devices.ledger import Ledger
@@ -45,30 +46,42 @@ if hasattr(os, "register_at_fork"):
 
 @contextmanager
 def simulate(
-    *devices: str, compile: Literal["refuse", "eager"] = "refuse", even_if_real: bool = False
+    *devices: str,
+    compile: Literal["refuse", "eager"] = "refuse",
+    even_if_real: bool = False,
+    in_flight: Literal["warn", "error", "ignore"] = "warn",
+    poison: bool = False,
 ) -> Iterator[Ledger]:
     """Run real code, with real values, on simulated accelerators. Yields the `Ledger` of transfers and waits.
 
     `devices` are `"cuda"`, `"mps"`, or with an index: `"cuda:1"` gives a machine with `cuda:0` and `cuda:1`.
     `compile="eager"` runs what is given to `torch.compile` uncompiled, rather than refusing it.
     `even_if_real` simulates a device of which the machine has a real one, which is refused otherwise.
+    `in_flight` says what happens where memory is used before a non-blocking copy to or from it is complete: a warning,
+    an `UnsynchronizedAccess` error, or nothing but an entry in `ledger.races`.
+    With `poison` such memory holds garbage until the host has waited for the copy: NaN, odd numbers.
 
     Raises `SimulationError` where the devices are impossible, `CannotSimulate` inside, where only the device itself
     can answer, and PyTorch's own errors for everything that the device would refuse.
     """
     if compile not in ("refuse", "eager"):
         raise SimulationError(f"compile={compile!r}: expected 'refuse' or 'eager'")
+    if in_flight not in IN_FLIGHT:
+        raise SimulationError(f"in_flight={in_flight!r}: expected {', '.join(map(repr, IN_FLIGHT))}")
     wanted = _parse_devices(devices)
-    with _nested(wanted) if _OPEN else _opened(wanted, compile == "eager", even_if_real) as ledger:
+    options = {"in_flight": in_flight, "poison": poison}
+    with _nested(wanted) if _OPEN else _opened(wanted, compile == "eager", even_if_real, **options) as ledger:
         yield ledger
 
 
 @contextmanager
-def _opened(wanted: list[torch.device], compile_runs_eagerly: bool, even_if_real: bool) -> Iterator[Ledger]:
+def _opened(
+    wanted: list[torch.device], compile_runs_eagerly: bool, even_if_real: bool, **options: Any
+) -> Iterator[Ledger]:
     if not even_if_real:
         _refuse_real(wanted)
     persistent_marks.install()
-    simulation, patches = Simulation(wanted), Patches()
+    simulation, patches = Simulation(wanted, **options), Patches()
     default = dict(vars(torch._GLOBAL_DEVICE_CONTEXT))
     _OPEN.append(simulation)
     try:

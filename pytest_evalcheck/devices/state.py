@@ -10,9 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pytest_evalcheck.devices.asynchrony import Asynchrony
 from pytest_evalcheck.devices.device_marks import CPU, SimulatedDevice, simulated_device_of
 from pytest_evalcheck.devices.errors import CannotSimulate
 from pytest_evalcheck.devices.ledger import Ledger
+from pytest_evalcheck.devices.queues import Order
 from pytest_evalcheck.devices.rules.unsupported_dtypes import UNSUPPORTED_DTYPES
 
 KINDS = ("cuda", "mps")
@@ -29,8 +31,10 @@ class _CurrentIndices(threading.local):
 class Simulation:
     """The devices of one `with simulate(...)`, and the ledger of what happens on them."""
 
-    def __init__(self, devices: list[torch.device]) -> None:
+    def __init__(self, devices: list[torch.device], in_flight: str = "warn", *, poison: bool = False) -> None:
         self.ledger = Ledger()
+        self.order = Order(devices)
+        self.asynchrony = Asynchrony(self.ledger, self.order, in_flight, poison=poison)
         self.devices = {
             device: _DEVICES.setdefault(device, SimulatedDevice(device, UNSUPPORTED_DTYPES[device.type]))
             for device in devices
@@ -52,6 +56,7 @@ class Simulation:
 
     def close(self) -> None:
         """Make tensors recognisable as left over, and stop threads that still run inside."""
+        self.asynchrony.close()
         self.closed = True
         self.set_available(False)
 
@@ -122,6 +127,7 @@ class ThreadState:
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         self.ledger = simulation.ledger
+        self.asynchrony = simulation.asynchrony
         self.creating = False
         """Whether a factory runs that the user called: its result is marked when it returns."""
         self.target: Any = NO_TARGET
@@ -138,11 +144,26 @@ class ThreadState:
         if waits and tensor.numel():
             self.ledger.record_sync(source_device)
 
+    def record_upload(self, tensor: Tensor, device: SimulatedDevice) -> None:
+        """Write into the ledger that data of the host became a tensor on a device, by a blocking copy."""
+        self.asynchrony.copied(tensor, tensor, None, device, non_blocking=False)
+        self.record_transfer(tensor, None, device, waits=False)
+
     def record_read(self, tensor: Tensor) -> None:
-        """Write into the ledger that the host waited to read a tensor, if it is on a device."""
+        """Write into the ledger that the host waited to read a tensor, if it is on a device.
+
+        One in the memory of the host is read at once, and must be complete.
+        """
         device = simulated_device_of(tensor)
         if device is not None:
             self.ledger.record_sync(device.torch_device)
+        else:
+            self.record_read_of_host(tensor)
+
+    def record_read_of_host(self, tensor: Tensor) -> None:
+        """Report that a tensor in the memory of the host is read before a copy to it is complete."""
+        if self.asynchrony.pending:
+            self.asynchrony.host_uses(tensor)
 
 
 class _Active(threading.local):
@@ -156,8 +177,10 @@ Handler = Callable[[ThreadState, Any, Any, dict[str, Any]], Any]
 HANDLERS: dict[Any, Handler] = {}
 
 
-def handles(*functions: Any, only_on_device: bool = False) -> Callable[[Handler], Handler]:
+def handles(*functions: Any, only_on_device: bool = False, reads: bool = False) -> Callable[[Handler], Handler]:
     """Register a handler for PyTorch functions, or only for calls whose first argument is on a simulated device.
+
+    `reads` is for functions that read the values of a CPU tensor without an operator.
 
     A getter such as `Tensor.device.__get__` is a new object each time, but compares and hashes equal.
     """
@@ -165,6 +188,8 @@ def handles(*functions: Any, only_on_device: bool = False) -> Callable[[Handler]
     def register(handler: Handler) -> Handler:
         def handle_on_device(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
             if simulated_device_of(args[0]) is None:
+                if reads:
+                    state.record_read(args[0])
                 return func(*args, **kwargs)
             return handler(state, func, args, kwargs)
 

@@ -52,7 +52,8 @@ def test_there_is_no_circle() -> None:
 
 def test_handlers_and_patches_stand_on_the_shared_state() -> None:
     imports = imports_of_modules(PACKAGE / "devices", NAME)
-    below = {f"{NAME}.{module}" for module in ("state", "device_marks", "errors", "ledger", "rules.unsupported_dtypes")}
+    modules = ("state", "asynchrony", "queues", "memory_regions", "device_marks", "errors", "ledger")
+    below = {f"{NAME}.{module}" for module in (*modules, "rules.unsupported_dtypes")}
     for module in below:
         assert imports[module] <= below, module
 

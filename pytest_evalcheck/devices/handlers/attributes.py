@@ -38,7 +38,7 @@ for _kind in ("cpu", "cuda", "mps", "meta", "xpu", "hpu", "mtia", "xla"):
         _handle_is(_kind)
 
 
-@handles(Tensor.numpy, Tensor.__array__, only_on_device=True)
+@handles(Tensor.numpy, Tensor.__array__, only_on_device=True, reads=True)
 def numpy(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if func == Tensor.numpy and kwargs.get("force"):
         return func(transfer(state, args[0].detach(), None).resolve_conj().resolve_neg())
@@ -54,7 +54,7 @@ def tolist(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> 
     return func(*args, **kwargs)
 
 
-@handles(Tensor.__repr__, only_on_device=True)
+@handles(Tensor.__repr__, only_on_device=True, reads=True)
 def represent(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> str:
     """PyTorch's text, with the device where PyTorch has it: before the size, the dtype and the gradient."""
     text = str(func(*args, **kwargs))
@@ -64,17 +64,24 @@ def represent(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) 
     return f"{text[:cut]}, device='{device_of(args[0])}'{text[cut:]}"
 
 
-@handles(Tensor.apply_, Tensor.map_, Tensor.map2_, only_on_device=True)
+@handles(Tensor.apply_, Tensor.map_, Tensor.map2_, only_on_device=True, reads=True)
 def on_cpu_only(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     raise TypeError(f"{func.__name__} is only implemented on CPU tensors")
 
 
-@handles(Tensor.share_memory_, only_on_device=True)
+@handles(Tensor.__deepcopy__)
+def deep_copy(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    state.record_read_of_host(args[0])
+    return func(*args, **kwargs)
+
+
+@handles(Tensor.share_memory_, only_on_device=True, reads=True)
 def share_memory(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     return args[0]
 
 
-@handles(Tensor.__dlpack__, Tensor.__dlpack_device__, Tensor.__cuda_array_interface__.__get__, only_on_device=True)
+@handles(Tensor.__dlpack__, only_on_device=True, reads=True)
+@handles(Tensor.__dlpack_device__, Tensor.__cuda_array_interface__.__get__, only_on_device=True)
 def foreign(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     raise CannotSimulate(
         f"handing memory of {device_of(args[0])} to another library", "there is none; hand over .cpu() of the tensor."

@@ -81,7 +81,7 @@ def of_data(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) ->
         require_dtype(out.dtype, device)
         # The memory of as_tensor and asarray may be that of a NumPy array, which stays on the CPU.
         out = mark(out if func is torch.tensor else out.clone(), device)
-        state.record_transfer(out, None, device, waits=False)
+        state.record_upload(out, device)
     if requires_grad:
         out.requires_grad_()
     return mark_pinned(out) if pinned else out
@@ -120,5 +120,5 @@ def new_of(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> 
             require_dtype(out.dtype, device)
             mark(out, device)
             if func == Tensor.new_tensor:
-                state.record_transfer(out, None, device, waits=False)
+                state.record_upload(out, device)
     return out.requires_grad_() if requires_grad else out

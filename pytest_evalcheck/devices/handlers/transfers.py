@@ -13,6 +13,7 @@ from pytest_evalcheck.devices.device_marks import (
     PINNED,
     SimulatedDevice,
     device_of,
+    is_wrapper,
     mark_pinned,
     simulated_device_of,
 )
@@ -49,7 +50,12 @@ def transfer(
         state.target = before
     if moved.requires_grad and moved.grad_fn is not None:
         moved.grad_fn.register_prehook(_ReturnGradients(source))
-    state.record_transfer(moved, source, device, waits=device is None and not options.get("non_blocking"))
+    non_blocking = bool(options.get("non_blocking"))
+    from_cuda = device is None and source is not None and source.type == "cuda"
+    if non_blocking and from_cuda and moved.layout is torch.strided and not is_wrapper(moved):
+        mark_pinned(moved)  # aten/src/ATen/native/TensorConversions.cpp, pin_out
+    in_flight = state.asynchrony.copied(tensor, moved, source, device, non_blocking=non_blocking)
+    state.record_transfer(moved, source, device, waits=device is None and not in_flight)
     return moved
 
 

@@ -43,6 +43,8 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
                 return NotImplemented  # a wrapper calls this again with its parts
         state, kwargs = self.state, kwargs or {}
         plan = PLANS.get(func) or plan_for(func)
+        if state.asynchrony.pending:
+            state.asynchrony.before_operator(plan.special, state.target, func, args, kwargs)
         if plan.special:
             out = SPECIAL[plan.special](self, plan, func, args, kwargs)
             if type(out) is Tensor:
@@ -113,7 +115,10 @@ def _copy(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs
     for target, source in pairs:
         target_device, source_device = simulated_device_of(target), simulated_device_of(source)
         if target_device is not source_device:
-            waits = target_device is None and not non_blocking
+            in_flight = mode.state.asynchrony.copied(
+                source, target, source_device, target_device, non_blocking=non_blocking
+            )
+            waits = target_device is None and not in_flight
             mode.state.record_transfer(target, source_device, target_device, waits=waits)
     if not plan.aliases:
         for item, (target, _) in zip([out] if isinstance(out, Tensor) else out, pairs, strict=True):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -13,6 +11,7 @@ from torch import UntypedStorage as Storage
 
 from pytest_evalcheck.devices.device_marks import CPU, MARK, SimulatedDevice, device_of, simulated_device_of
 from pytest_evalcheck.devices.errors import CannotSimulate
+from pytest_evalcheck.devices.memory_regions import without_modes
 from pytest_evalcheck.devices.patches.patches import Patches
 from pytest_evalcheck.devices.state import ACTIVE
 
@@ -27,10 +26,22 @@ def install(patches: Patches) -> None:
     patches.set(Storage, "mps", lambda storage: _to(storage, device="mps"))
     patches.set(Storage, "cpu", lambda storage: _to(storage, device=CPU))
     patches.set(Storage, "clone", lambda storage: _copy(storage, getattr(storage, MARK, None)))
+    patches.set(torch.Tensor, "_reduce_ex_internal", _after_a_read(torch.Tensor._reduce_ex_internal))
     reducers = dict(vars(ForkingPickler)["_extra_reducers"])
     for kind in {torch.Tensor, torch.nn.Parameter} & reducers.keys():
         reducers[kind] = _refuse_on_device(reducers[kind])
     patches.set(ForkingPickler, "_extra_reducers", reducers)
+
+
+def _after_a_read(reduce: Any) -> Any:
+    """Pickling and saving read the memory of a tensor without an operator."""
+
+    def checked(tensor: torch.Tensor, *args: Any) -> Any:
+        if ACTIVE.state is not None:
+            ACTIVE.state.record_read_of_host(tensor)
+        return reduce(tensor, *args)
+
+    return checked
 
 
 def _device(storage: Storage) -> torch.device:
@@ -45,21 +56,11 @@ def _cuda(device: Any) -> torch.device:
 def _copy(storage: Storage, device: SimulatedDevice | None) -> Storage:
     if _REAL_DEVICE.__get__(storage).type != "cpu":
         return Storage(storage.nbytes(), device=_REAL_DEVICE.__get__(storage)).copy_(storage, False)
-    with _without_modes():  # the caller records whether this is a transfer
+    with without_modes():  # the caller records whether this is a transfer
         copy = Storage(storage.nbytes()).copy_(storage, False)
     if device is not None:
         setattr(copy, MARK, device)
     return copy
-
-
-@contextmanager
-def _without_modes() -> Iterator[None]:
-    guard = torch._C._DisableTorchDispatch()  # in effect for as long as the object exists
-    try:
-        with torch._C.DisableTorchFunction():
-            yield
-    finally:
-        del guard
 
 
 def _to(storage: Storage, *, device: Any, non_blocking: bool = False) -> Storage:
@@ -74,7 +75,7 @@ def _to(storage: Storage, *, device: Any, non_blocking: bool = False) -> Storage
         return storage
     copy = _copy(storage, target)
     if storage.nbytes():
-        with _without_modes():
+        with without_modes():
             sample = torch.empty(0, dtype=torch.uint8).set_(copy)
             state.record_transfer(sample, source, target, waits=target is None)
     return copy
@@ -87,6 +88,8 @@ def _refuse_on_device(reduce: Any) -> Any:
                 f"sending a tensor on {device_of(tensor)} to another process",
                 "the other process has no such device; send .cpu() of it.",
             )
+        if ACTIVE.state is not None:
+            ACTIVE.state.record_read_of_host(tensor)
         return reduce(tensor)
 
     return checked

@@ -90,6 +90,8 @@ class Ledger:
         self.races: list[Race] = []
         self.on_sync: Callable[[torch.device], Any] | None = None
         """Called when the host waits for a device, also while nothing is recorded."""
+        self.sync_debug: Callable[[torch.device, str, int], Any] | None = None
+        """Called with the user's line where the host waits, copies to a device included."""
         self._pauses = 0
         self._spans: list[Ledger] = []
 
@@ -165,6 +167,15 @@ class Ledger:
         if not self._pauses:
             file, line, found = call_site()
             self._record(Sync(str(device), call or found, file, line))
+            if self.sync_debug is not None and file and call != "synchronize":
+                self.sync_debug(device, file, line)
+
+    def report_blocking_copy(self, device: torch.device) -> None:
+        """Call `sync_debug` for a copy to `device` that the host waits for, which is no entry of `syncs`."""
+        if self.sync_debug is not None and not self._pauses:
+            file, line, _ = call_site()
+            if file:
+                self.sync_debug(device, file, line)
 
     def record_race(self, race: Race) -> None:
         """Record that memory was used while work on it could still be under way."""

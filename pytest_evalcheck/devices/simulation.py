@@ -12,7 +12,15 @@ import torch
 
 from pytest_evalcheck.devices.asynchrony import IN_FLIGHT
 from pytest_evalcheck.devices.errors import SimulationError
-from pytest_evalcheck.devices.handlers import attributes, autograd_callbacks, composites, creation, transfers
+from pytest_evalcheck.devices.handlers import (
+    attributes,
+    autograd_callbacks,
+    composites,
+    creation,
+    device_constructor,
+    plan_caches,
+    transfers,
+)
 from pytest_evalcheck.devices.ledger import Ledger
 from pytest_evalcheck.devices.modes.function_mode import enter_modes
 from pytest_evalcheck.devices.patches import (
@@ -29,7 +37,7 @@ from pytest_evalcheck.devices.patches.patches import Patches
 from pytest_evalcheck.devices.state import ACTIVE, KINDS, Simulation
 
 # Each registers its handlers when it is imported.
-HANDLER_MODULES = (attributes, autograd_callbacks, composites, creation, transfers)
+HANDLER_MODULES = (attributes, autograd_callbacks, composites, creation, device_constructor, plan_caches, transfers)
 _NICKNAMES = {"gpu": "cuda", "nvidia": "cuda", "metal": "mps", "apple": "mps", "rocm": "cuda", "hip": "cuda"}
 _OPEN: list[Simulation] = []  # at most one
 

@@ -136,13 +136,21 @@ class ThreadState:
         """Where the last operator ran, which is where autograd makes a tensor from nothing."""
 
     def record_transfer(
-        self, tensor: Tensor, source: SimulatedDevice | None, target: SimulatedDevice | None, *, waits: bool
+        self,
+        tensor: Tensor,
+        source: SimulatedDevice | None,
+        target: SimulatedDevice | None,
+        *,
+        waits: bool,
+        non_blocking: bool = False,
     ) -> None:
         """Write a transfer into the ledger, and that the host waited for it."""
         source_device = CPU if source is None else source.torch_device
         self.ledger.record_transfer(tensor, source_device, CPU if target is None else target.torch_device)
         if waits and tensor.numel():
             self.ledger.record_sync(source_device)
+        elif source is None and target is not None and not non_blocking:
+            self.ledger.report_blocking_copy(target.torch_device)
 
     def record_upload(self, tensor: Tensor, device: SimulatedDevice) -> None:
         """Write into the ledger that data of the host became a tensor on a device, by a blocking copy."""

@@ -55,7 +55,8 @@ def transfer(
     if non_blocking and from_cuda and moved.layout is torch.strided and not is_wrapper(moved):
         mark_pinned(moved)  # aten/src/ATen/native/TensorConversions.cpp, pin_out
     in_flight = state.asynchrony.copied(tensor, moved, source, device, non_blocking=non_blocking)
-    state.record_transfer(moved, source, device, waits=device is None and not in_flight)
+    waits = device is None and not in_flight
+    state.record_transfer(moved, source, device, waits=waits, non_blocking=non_blocking)
     return moved
 
 

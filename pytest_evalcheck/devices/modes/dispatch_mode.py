@@ -119,7 +119,7 @@ def _copy(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs
                 source, target, source_device, target_device, non_blocking=non_blocking
             )
             waits = target_device is None and not in_flight
-            mode.state.record_transfer(target, source_device, target_device, waits=waits)
+            mode.state.record_transfer(target, source_device, target_device, waits=waits, non_blocking=non_blocking)
     if not plan.aliases:
         for item, (target, _) in zip([out] if isinstance(out, Tensor) else out, pairs, strict=True):
             mark(item, simulated_device_of(target))

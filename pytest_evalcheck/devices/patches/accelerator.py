@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
+from pytest_evalcheck.devices.patches.bindings import refused_class
 from pytest_evalcheck.devices.patches.device_functions import device_for_kind, functions_of_any_kind, set_index
 from pytest_evalcheck.devices.patches.memory import Memory
 from pytest_evalcheck.devices.patches.patches import Patches
@@ -15,13 +18,46 @@ def install(patches: Patches, simulation: Simulation) -> None:
     """Patch this module, which newer releases have."""
     if not hasattr(torch, "accelerator"):
         return
+    for owner in (torch.accelerator, getattr(torch.accelerator, "graphs", torch.accelerator)):
+        patches.set_existing(owner, Graph=refused_class("torch.accelerator.Graph"))
     kind = simulation.kinds[0]
     device_for = device_for_kind(simulation, kind)
+    memory = Memory(simulation, device_for).functions()
+    for owner in (torch.accelerator, getattr(torch.accelerator, "memory", torch.accelerator)):
+        patches.set_existing(owner, **memory, get_memory_info=memory["mem_get_info"], empty_host_cache=lambda: None)
     patches.set_existing(
         torch.accelerator,
-        **{**Memory(simulation, device_for).functions(), **functions_of_any_kind(simulation, device_for)},
+        **functions_of_any_kind(simulation, device_for),
         device_count=lambda: simulation.count(kind),
         current_accelerator=lambda check_available=False: torch.device(kind),
         **dict.fromkeys(("current_device_index", "current_device_idx"), lambda: simulation.current[kind]),
         **dict.fromkeys(("set_device_index", "set_device_idx"), lambda device: set_index(simulation, kind, device)),
     )
+
+
+def functions_in_c(simulation: Simulation) -> dict[str, Any]:
+    """What the Python code of PyTorch calls in C, which is more than this module."""
+    kind = simulation.kinds[0]
+
+    def exchange(index: int) -> int:
+        before = simulation.current[kind]
+        set_index(simulation, kind, index)
+        return before
+
+    unsupported = next(iter(simulation.devices.values())).unsupported_dtypes
+    dtypes = {value for value in vars(torch).values() if isinstance(value, torch.dtype) and value not in unsupported}
+    found: dict[str, Any] = {
+        "_get_accelerator": lambda check=None: torch.device(kind),
+        "_accelerator_getAccelerator": lambda: torch.device(kind),
+        "_accelerator_getDeviceCapability": lambda index: {"supported_dtypes": set(dtypes)},
+        "_accelerator_isAllocatorInitialized": lambda: True,
+        "_accelerator_emptyCache": lambda: None,
+        "_accelerator_hooks_device_count": lambda: simulation.count(kind),
+    }
+    for functions, names in (
+        (exchange, "exchangeDevice maybeExchangeDevice hooks_exchange_device hooks_maybe_exchange_device"),
+        (lambda: simulation.current[kind], "getDeviceIndex hooks_get_current_device"),
+        (lambda index: set_index(simulation, kind, index), "setDeviceIndex hooks_set_current_device"),
+    ):
+        found |= {f"_accelerator_{name}": functions for name in names.split()}
+    return found

@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+from operator import attrgetter
 from typing import Any
 
 import torch
 
+from pytest_evalcheck.devices.patches import cuda_tools, sync_debug
+from pytest_evalcheck.devices.patches.bindings import refused, refused_class
 from pytest_evalcheck.devices.patches.device_functions import (
     NAME,
     device_for_kind,
@@ -16,11 +19,28 @@ from pytest_evalcheck.devices.patches.device_functions import (
     random_functions,
     set_index,
 )
+from pytest_evalcheck.devices.patches.generators import default_generators
 from pytest_evalcheck.devices.patches.memory import TOTAL_BYTES, Memory
 from pytest_evalcheck.devices.patches.patches import Patches
 from pytest_evalcheck.devices.state import Simulation
 
 CAPABILITY = (8, 0)
+_VERSION, _CUDNN_VERSION = "12.6", 90501
+_ALLOCATORS = (
+    "CUDAPluggableAllocator MemPool MemPoolContext caching_allocator_alloc caching_allocator_delete "
+    "change_current_allocator use_mem_pool"
+)
+_REFUSED = {
+    "cuda": f"{_ALLOCATORS} GreenContext",
+    "cuda.memory": _ALLOCATORS,
+    "cuda.graphs": "CUDAGraph graph graph_pool_handle make_graphed_callables",
+    "cuda.gds": "GdsFile",
+    "cuda.tunable": "mgpu_tune_gemm_in_file tune_gemm_in_file",
+    "cuda.comm": "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
+}
+"""What only the device or its allocator can do. `bindings` refuses functions in C behind other names."""
+_SENSORS = "the driver measures it; run this on the device itself."
+_OF_THE_DRIVER = "clock_rate device_memory_used list_gpu_processes memory_usage power_draw temperature"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +120,17 @@ def _cuda(patches: Patches, simulation: Simulation) -> None:
         ipc_collect=lambda: None,
         utilization=lambda device=None: 0,
     )
+    for path, names in _REFUSED.items():
+        owner = attrgetter(path)(torch)
+        patches.set_existing(owner, **{name: refused_class(f"torch.{path}.{name}") for name in names.split()})
+    for owner in (torch.cuda, torch.cuda.memory):
+        sensors = {name: refused(f"torch.cuda.{name}", _SENSORS) for name in _OF_THE_DRIVER.split()}
+        patches.set_existing(owner, **sensors)
+    patches.set(torch.cuda, "default_generators", default_generators(simulation, "cuda"))
+    patches.set(torch.version, "cuda", torch.version.cuda or _VERSION)
+    patches.set_existing(torch.backends.cudnn, is_available=lambda: True, version=lambda: _CUDNN_VERSION)
+    cuda_tools.install(patches, memory["mem_get_info"])
+    patches.set_existing(torch.backends.cuda, is_built=lambda: True)
     patches.set_existing(torch.backends.cudnn, is_acceptable=lambda tensor: False)
     patches.set_existing(torch.cuda.graphs, is_current_stream_capturing=lambda: False)
     for owner in (torch.cuda, torch.cuda.memory):
@@ -114,3 +145,14 @@ def _cuda(patches: Patches, simulation: Simulation) -> None:
             get_rng_state_all=lambda: [generator.get_state() for _ in range(count)],
             set_rng_state_all=set_rng_state_all,
         )
+
+
+def functions_in_c(simulation: Simulation) -> dict[str, Any]:
+    """What the Python code of `torch.cuda` calls in C."""
+    return {
+        **sync_debug.SyncDebugMode(simulation).functions(),
+        **cuda_tools.tunable(),
+        "_cuda_isCurrentStreamCapturing": lambda: False,
+        "_cuda_getAllocatorBackend": lambda: "native",
+        "_cuda_clearCublasWorkspaces": lambda: None,
+    }

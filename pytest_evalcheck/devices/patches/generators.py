@@ -8,7 +8,7 @@ import torch
 
 from pytest_evalcheck.devices.device_marks import CPU, SimulatedDevice
 from pytest_evalcheck.devices.patches.patches import Patches
-from pytest_evalcheck.devices.state import ACTIVE
+from pytest_evalcheck.devices.state import ACTIVE, Simulation
 
 _RealGenerator: Any = torch.Generator
 
@@ -42,6 +42,40 @@ class Generator(_RealGenerator, metaclass=_Meta):  # type: ignore[misc]
         clone = type(self)(self.device)
         clone.set_state(self.get_state())
         return clone
+
+
+class DefaultGenerator(Generator):
+    """One of `torch.cuda.default_generators`: its state is that of the CPU's generator, from which all devices draw."""
+
+    is_default = True
+
+    def get_state(self) -> Any:
+        return torch.default_generator.get_state()
+
+    def set_state(self, new_state: Any) -> Any:
+        torch.default_generator.set_state(new_state)
+        return self
+
+    def manual_seed(self, seed: int) -> Any:
+        torch.default_generator.manual_seed(seed)
+        return self
+
+    def seed(self) -> int:
+        return int(torch.default_generator.seed())
+
+    def initial_seed(self) -> int:
+        return int(torch.default_generator.initial_seed())
+
+
+def default_generators(simulation: Simulation, kind: str) -> tuple[Any, ...]:
+    """The generator of each device of a kind."""
+    generators = []
+    for device in simulation.devices.values():
+        if device.type == kind:
+            generator = _RealGenerator.__new__(DefaultGenerator)
+            generator._simulated = device
+            generators.append(generator)
+    return tuple(generators)
 
 
 def install(patches: Patches) -> None:

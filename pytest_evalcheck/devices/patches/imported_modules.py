@@ -12,7 +12,7 @@ from typing import Any
 from pytest_evalcheck.devices.patches.patches import Patches
 from pytest_evalcheck.live_objects import all_objects, live_objects
 
-_ABOUT_DEVICES = {"accelerator", "cuda", "device_count", "is_built", "mps"}
+_ABOUT_DEVICES = {"_get_accelerator", "accelerator", "cuda", "device_count", "is_built", "mps"}
 _COPIES_FUNCTIONS = "torch._dynamo"
 _number_of_modules = 0
 _caches: list[Any] = []

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import platform
+from typing import Any
 
 import torch
 
@@ -20,15 +21,18 @@ def install(patches: Patches, simulation: Simulation) -> None:
         torch.backends.mps,
         is_available=lambda: available,
         is_built=lambda: available,
-        is_macos_or_newer=lambda major, minor: available,
-        is_macos13_or_newer=lambda minor=0: available,
-        get_name=lambda: NAME,
-        get_core_count=lambda: 1,
     )
     patches.set_existing(torch.mps, is_available=lambda: available, device_count=lambda: int(available))
     if not available:
         return
     patches.set(platform, "processor", lambda: "arm")  # how libraries recognise Apple silicon
+    patches.set_existing(
+        torch.backends.mps,
+        is_macos_or_newer=lambda major, minor: True,
+        is_macos13_or_newer=lambda minor=0: True,
+        get_name=lambda: NAME,
+        get_core_count=lambda: 1,
+    )
     device_for = device_for_kind(simulation, "mps")
     memory = Memory(simulation, device_for)
     patches.set_existing(
@@ -41,3 +45,13 @@ def install(patches: Patches, simulation: Simulation) -> None:
         driver_allocated_memory=memory.allocated,
         recommended_max_memory=lambda: TOTAL_BYTES,
     )
+
+
+def functions_in_c() -> dict[str, Any]:
+    """What the Python code of PyTorch calls in C."""
+    return {
+        "_mps_is_available": lambda: True,
+        "_mps_is_in_bad_fork": lambda: False,
+        "_mps_is_on_macos_or_newer": lambda major, minor: True,
+        "_mps_get_default_generator": lambda: torch.default_generator,
+    }

@@ -27,6 +27,10 @@ def install(patches: Patches) -> None:
     patches.set(Storage, "cpu", lambda storage: _to(storage, device=CPU))
     patches.set(Storage, "clone", lambda storage: _copy(storage, getattr(storage, MARK, None)))
     patches.set(torch.Tensor, "_reduce_ex_internal", _after_a_read(torch.Tensor._reduce_ex_internal))
+    for owner in (torch, torch._C, torch.utils.dlpack):
+        for name in ("to_dlpack", "_to_dlpack", "_to_dlpack_versioned"):
+            if hasattr(owner, name):
+                patches.set(owner, name, _refuse_to_hand_over(getattr(owner, name)))
     reducers = dict(vars(ForkingPickler)["_extra_reducers"])
     for kind in {torch.Tensor, torch.nn.Parameter} & reducers.keys():
         reducers[kind] = _refuse_on_device(reducers[kind])
@@ -79,6 +83,18 @@ def _to(storage: Storage, *, device: Any, non_blocking: bool = False) -> Storage
             sample = torch.empty(0, dtype=torch.uint8).set_(copy)
             state.record_transfer(sample, source, target, waits=target is None)
     return copy
+
+
+def _refuse_to_hand_over(export: Any) -> Any:
+    def checked(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if simulated_device_of(tensor) is not None:
+            raise CannotSimulate(
+                f"handing memory of {device_of(tensor)} to another library",
+                "there is none; hand over .cpu() of the tensor.",
+            )
+        return export(tensor, *args, **kwargs)
+
+    return checked
 
 
 def _refuse_on_device(reduce: Any) -> Any:

@@ -15,6 +15,7 @@ from pytest_evalcheck.devices.state import ACTIVE, Simulation
 _STREAMS = "the simulated device does everything in order, at once; run this on the device itself."
 _REFUSED = {
     "cuda": "Stream ExternalStream CUDAGraph graph StreamContext graph_pool_handle make_graphed_callables",
+    "cuda.streams": "Stream ExternalStream",
     "mps": "compile_shader load_metallib",
     "nn.parallel.comm": "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
     "": "Stream",
@@ -86,7 +87,7 @@ class Event:
 
 def install(patches: Patches) -> None:
     """Replace the classes of events, and refuse what a device does out of order."""
-    for owner in (torch, torch.cuda, torch.mps, getattr(torch.mps, "event", torch.mps)):
+    for owner in (torch, torch.cuda, torch.cuda.streams, torch.mps, getattr(torch.mps, "event", torch.mps)):
         patches.set_existing(owner, Event=Event)
     for path, names in _REFUSED.items():
         owner = attrgetter(path)(torch) if path else torch

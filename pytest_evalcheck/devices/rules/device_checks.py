@@ -131,6 +131,8 @@ def _indexed(func: Any, arguments: list[_Argument]) -> SimulatedDevice | None:
 
 def require_generator(generator: Any, device: SimulatedDevice | Tensor | None) -> None:
     """Raise unless a generator is on the kind of device that it draws for. ATen/core/Generator.h, check_generator."""
+    if getattr(generator, "is_default", False):
+        raise CannotSimulate("generator= with a default generator", "leave it out: the same is drawn.")
     device = simulated_device_of(device) if isinstance(device, Tensor) else device
     expected = "cpu" if device is None else device.type
     if generator.device.type != expected:

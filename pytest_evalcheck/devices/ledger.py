@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import os
 import sys
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,10 +15,15 @@ from types import FrameType
 from typing import Any
 
 import torch
+import typing_extensions
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _DEVICES, _FIXES = os.path.dirname(__file__) + os.sep, _PACKAGE + "fixes" + os.sep
-_INSIDE = (os.path.dirname(torch.__file__) + os.sep, _PACKAGE, contextlib.__file__, "<frozen")
+_DECORATORS = (contextlib.__file__, typing_extensions.__file__, warnings.__file__)
+_INSIDE = (os.path.dirname(torch.__file__) + os.sep, _PACKAGE, *_DECORATORS, "<frozen")
+_DISTRIBUTED = tuple(
+    os.path.join("torch", *parts) for parts in (("distributed", "distributed_c10d.py"), ("nn", "parallel", "distributed.py"))
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -227,6 +233,8 @@ def call_site() -> tuple[str, int, str]:
             break
         if frame.f_code.co_name == "__torch_function__" and "func" in frame.f_locals:
             call = _function_name(frame.f_locals["func"])
+        elif frame.f_code.co_filename.endswith(_DISTRIBUTED):  # no function mode sees a collective
+            call = frame.f_code.co_name
     return frame.f_code.co_filename, frame.f_lineno, call
 
 

@@ -27,6 +27,7 @@ from pytest_evalcheck.devices.patches import (
     autocast,
     backends,
     compiled,
+    distributed,
     generators,
     imported_modules,
     persistent_marks,
@@ -100,6 +101,7 @@ def _opened(
         compiled.install(patches, compile_runs_eagerly=compile_runs_eagerly)
         autocast.install(patches, simulation)
         autograd_callbacks.install(patches)
+        distributed.install(patches, simulation)
         imported_modules.install(patches)
         imported_modules.reset_lru_caches()
         with enter_modes(simulation):

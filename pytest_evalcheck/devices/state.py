@@ -132,6 +132,8 @@ class ThreadState:
         """Whether a factory runs that the user called: its result is marked when it returns."""
         self.target: Any = NO_TARGET
         """Where the transfer that runs goes: a device, None for the CPU, or `NO_TARGET`."""
+        self.native_device: SimulatedDevice | None = None
+        """Where code in C++ that runs now creates what it wants on a device; None where no such code runs."""
         self.last_device: SimulatedDevice | None = None
         """Where the last operator ran, which is where autograd makes a tensor from nothing."""
 

@@ -445,3 +445,12 @@ def test_the_error_is_an_ordinary_one() -> None:
     error = pickle.loads(pickle.dumps(CannotSimulate("streams", "do this.")))
     assert (str(error), error.feature) == ("streams cannot be simulated: do this.", "streams")
     assert isinstance(error, RuntimeError)
+
+
+def test_a_sparse_tensor_that_is_written_stays_on_its_device() -> None:
+    with simulate("cuda"):
+        first, second = (torch.eye(3)[rows].to_sparse().to("cuda") for rows in ([0, 1, 1], [2, 1, 0]))
+        first.add_(second)
+        assert str(first.device) == str(first._values().device) == "cuda:0"
+        second.copy_(first)
+        assert str(second.device) == "cuda:0"

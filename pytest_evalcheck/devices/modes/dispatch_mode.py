@@ -18,6 +18,7 @@ from pytest_evalcheck.devices.device_marks import (
     simulated_device_of,
 )
 from pytest_evalcheck.devices.ledger import frames
+from pytest_evalcheck.devices.modes.collectives import collective
 from pytest_evalcheck.devices.rules.device_checks import common_device, missing_kernel, row_devices
 from pytest_evalcheck.devices.rules.op_plans import PLANS, Plan, plan_for
 from pytest_evalcheck.devices.rules.unsupported_dtypes import require_dtype
@@ -94,6 +95,8 @@ def _has_mask(indices: list[Any]) -> bool:
 def _mark_results(plan: Plan, out: Any, device: SimulatedDevice) -> Any:
     """Put the results of an operator on `device`. Raises TypeError for a dtype that it does not support."""
     if plan.aliases:
+        if plan.writes and type(out) is Tensor and not torch._C._has_storage(out):
+            mark(out, device)  # a sparse tensor that is written gets new parts
         return out
     for item in out if type(out) in (tuple, list) else (out,):
         if isinstance(item, Tensor):
@@ -110,19 +113,19 @@ def _is_elsewhere(kwargs: dict[str, Any]) -> bool:
 
 def _copy(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     pairs = [args[:2]] if isinstance(args[0], Tensor) else list(zip(args[0], args[1], strict=True))
+    devices = [(simulated_device_of(target), simulated_device_of(source)) for target, source in pairs]
     out = func(*args, **kwargs)
     non_blocking = bool(kwargs.get("non_blocking", args[2] if len(args) > 2 else False))
-    for target, source in pairs:
-        target_device, source_device = simulated_device_of(target), simulated_device_of(source)
+    for (target, source), (target_device, source_device) in zip(pairs, devices, strict=True):
         if target_device is not source_device:
             in_flight = mode.state.asynchrony.copied(
                 source, target, source_device, target_device, non_blocking=non_blocking
             )
             waits = target_device is None and not in_flight
             mode.state.record_transfer(target, source_device, target_device, waits=waits, non_blocking=non_blocking)
-    if not plan.aliases:
-        for item, (target, _) in zip([out] if isinstance(out, Tensor) else out, pairs, strict=True):
-            mark(item, simulated_device_of(target))
+    if not plan.aliases or (isinstance(out, Tensor) and not torch._C._has_storage(out)):
+        for item, (target_device, _) in zip([out] if isinstance(out, Tensor) else out, devices, strict=True):
+            mark(item, target_device)
     return out
 
 
@@ -141,7 +144,8 @@ def _create(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwar
     out = func(*args, **kwargs)
     if mode.state.creating or _is_elsewhere(kwargs) or simulated_device_of(out) is not None:
         return out
-    device = _surrounding_device(mode.state)
+    native = mode.state.native_device
+    device = _surrounding_device(mode.state) if native is None else native if kwargs.get("device") else None
     is_number = plan.is_host_number and out.dim() == 0
     if device is None or (is_number and out.dtype in device.unsupported_dtypes):
         return out
@@ -182,7 +186,12 @@ def _foreach(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwa
     return out
 
 
+def _collective(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    return collective(mode.state, func, args, kwargs)
+
+
 SPECIAL = {
+    "collective": _collective,
     "foreach": _foreach,
     "copy": _copy,
     "cast": _cast,

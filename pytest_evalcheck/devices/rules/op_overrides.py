@@ -37,6 +37,9 @@ SPECIAL = {
 # Lists are gone through one by one where they cannot be taken at once. aten/src/ATen/native/ForeachUtils.h
 FOREACH = "aten::_foreach_"
 
+# Operators among processes. rules/collectives.py
+COLLECTIVES = ("c10d::", "_c10d_functional::")
+
 # The host waits, as a value or a size is read. Which ones: the kernels that call item() or copy a count to the host.
 SYNCS = _aten(
     "_local_scalar_dense allclose equal masked_select nonzero _unique _unique2 unique_consecutive unique_dim "

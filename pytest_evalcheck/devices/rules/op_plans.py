@@ -16,6 +16,7 @@ class Plan:
 
     special: str  # the name of the treatment that it needs; empty for the general rule
     aliases: bool  # all results share memory with the arguments
+    writes: bool  # it writes to an argument that it returns
     checks_always: bool  # a look at the positional arguments does not determine the device
     indexed: bool  # the first tensor is indexed by others
     syncs: bool  # the host waits for the device
@@ -43,6 +44,7 @@ def plan_for(func: Any) -> Plan:
     plan = PLANS[func] = Plan(
         special=special,
         aliases=bool(func._schema.returns) and all(result.alias_info is not None for result in results),
+        writes=any(result.alias_info is not None and result.alias_info.is_write for result in func._schema.returns),
         checks_always=name in op_overrides.NO_KERNEL or any(argument.kwarg_only for argument in tensors),
         indexed=indexed,
         syncs=not op_overrides.SYNCS.isdisjoint((name, full)),
@@ -64,6 +66,8 @@ def _special(func: Any, name: str, takes_tensors: bool, gives_tensors: bool) -> 
             return special
     if name.startswith(op_overrides.FOREACH):
         return "foreach"
+    if name.startswith(op_overrides.COLLECTIVES):
+        return "collective"
     if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
         return "compose"
     return "create" if gives_tensors and not takes_tensors else ""

@@ -22,7 +22,8 @@ _DEVICES, _FIXES = os.path.dirname(__file__) + os.sep, _PACKAGE + "fixes" + os.s
 _DECORATORS = (contextlib.__file__, typing_extensions.__file__, warnings.__file__)
 _INSIDE = (os.path.dirname(torch.__file__) + os.sep, _PACKAGE, *_DECORATORS, "<frozen")
 _DISTRIBUTED = tuple(
-    os.path.join("torch", *parts) for parts in (("distributed", "distributed_c10d.py"), ("nn", "parallel", "distributed.py"))
+    os.path.join("torch", *parts)
+    for parts in (("distributed", "distributed_c10d.py"), ("nn", "parallel", "distributed.py"))
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 from collections.abc import Callable
@@ -21,6 +22,12 @@ from pytest_evalcheck.kinds.common.thread_ranks import AllGather, on_ranks
 
 # PyTorch's own: names of collectives that it renames, options that a small model does not need.
 pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def loaded_once() -> None:
+    """What `DistributedDataParallel` imports when it is first made, in each process otherwise."""
+    importlib.import_module("torch._dynamo")
 
 
 def on_two_ranks(work: Callable[[int], Any], world: int = 2) -> list[Any]:
@@ -165,8 +172,13 @@ def test_collectives_give_results_on_the_device() -> None:
             sparse = torch.sparse_coo_tensor([[rank]], [1.0], (2,), device="cuda", check_invariants=True)
             dist.all_reduce(sparse)
             found["sparse"] = sparse.to_dense()
-            devices = {str(each.device) for value in found.values() for each in (value if isinstance(value, list) else [value])}
-            lists = {name: [each.tolist() for each in value] if isinstance(value, list) else value.tolist() for name, value in found.items()}
+            devices = {
+                str(each.device) for value in found.values() for each in (value if isinstance(value, list) else [value])
+            }
+            lists = {
+                name: [each.tolist() for each in value] if isinstance(value, list) else value.tolist()
+                for name, value in found.items()
+            }
             return {**lists, "devices": devices}
 
     first, second = on_two_ranks(work)
@@ -174,7 +186,9 @@ def test_collectives_give_results_on_the_device() -> None:
     assert first["all_reduce"] == first["async"] == first["reduce"] == second["all_reduce"] == [3.0, 6.0]
     assert first["broadcast"] == second["broadcast"] == [2.0, 4.0]
     assert (first["scatter"], second["scatter"]) == ([1.0, 2.0], [6.0, 7.0])
-    assert first["gather"] == first["all_gather"] == second["all_gather"] == first["objects"] == [[1.0, 2.0], [2.0, 4.0]]
+    assert (
+        first["gather"] == first["all_gather"] == second["all_gather"] == first["objects"] == [[1.0, 2.0], [2.0, 4.0]]
+    )
     assert first["into"] == [1.0, 2.0, 2.0, 4.0]
     assert (first["part"], second["part"]) == ([3.0], [6.0])
     assert (first["exchanged"], second["exchanged"]) == ([1.0, 2.0], [2.0, 4.0])
@@ -182,7 +196,9 @@ def test_collectives_give_results_on_the_device() -> None:
 
 
 def told(ledger: Ledger) -> tuple[list[str], list[str]]:
-    return [f"{each.source} {each.target} {each.bytes} {each.call}" for each in ledger.transfers], [each.call for each in ledger.syncs]
+    return [f"{each.source} {each.target} {each.bytes} {each.call}" for each in ledger.transfers], [
+        each.call for each in ledger.syncs
+    ]
 
 
 def test_a_collective_of_gloo_copies_through_the_host() -> None:
@@ -239,7 +255,11 @@ def test_what_gloo_or_a_device_lacks_is_refused() -> None:
                 raised(lambda: dist.recv(there, 1 - rank)),
                 raised(lambda: dist.all_reduce(torch.zeros(2, device="mps"))),
                 raised(lambda: dist.new_group(backend="nccl")),
-                raised(lambda: DistributedDataParallel(nn.Sequential(nn.Linear(1, 1).to("cuda:0"), nn.Linear(1, 1).to("cuda:1")))),
+                raised(
+                    lambda: DistributedDataParallel(
+                        nn.Sequential(nn.Linear(1, 1).to("cuda:0"), nn.Linear(1, 1).to("cuda:1"))
+                    )
+                ),
             ]
 
     found = on_two_ranks(work)[0]
@@ -249,10 +269,14 @@ def test_what_gloo_or_a_device_lacks_is_refused() -> None:
     assert found[2].startswith(f"RuntimeError: ProcessGroupGloo::scatter: {of_type}")
     assert "writev: Bad address" in found[3]
     assert "Read error: Bad address" in found[4]
-    assert found[5].startswith("NotImplementedError: Could not run 'c10d::allreduce_' with arguments from the 'MPS' backend")
+    assert found[5].startswith(
+        "NotImplementedError: Could not run 'c10d::allreduce_' with arguments from the 'MPS' backend"
+    )
     assert found[6].startswith("CannotSimulate: a process group of NCCL")
     assert 'backend="gloo"' in found[6]
-    assert found[7].startswith("CannotSimulate: DistributedDataParallel of a module on several devices (cuda:0, cuda:1)")
+    assert found[7].startswith(
+        "CannotSimulate: DistributedDataParallel of a module on several devices (cuda:0, cuda:1)"
+    )
 
 
 def test_a_group_of_the_cpu_alone_has_no_backend_for_the_device() -> None:
@@ -279,7 +303,9 @@ def spawned(rank: int, rendezvous: str, pipe: Any) -> None:
     """A new process has to enter the simulation itself."""
     torch.set_num_threads(1)
     before = torch.cuda.is_available()
-    dist.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=2, timeout=timedelta(seconds=40))
+    dist.init_process_group(
+        "gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=2, timeout=timedelta(seconds=40)
+    )
     with simulate("cuda"):
         _, devices = trained("cuda", rank, seeded())
         rows = torch.ones(1, device="cuda")

@@ -124,9 +124,7 @@ def _chunks(tensors: list[Tensor], count: int) -> list[Tensor]:
     return [chunk for tensor in tensors for chunk in tensor.chunk(count)]
 
 
-def _record_result(
-    state: ThreadState, rule: HostCopies, arguments: dict[str, Any], device: SimulatedDevice
-) -> None:
+def _record_result(state: ThreadState, rule: HostCopies, arguments: dict[str, Any], device: SimulatedDevice) -> None:
     """A part of what was reduced is copied to the result, which may be on another device."""
     for tensor in _tensors(arguments.get(rule.result)):
         target = simulated_device_of(tensor)

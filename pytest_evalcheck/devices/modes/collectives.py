@@ -117,7 +117,7 @@ def _record(state: ThreadState, tensors: list[Tensor], *, to_host: bool) -> None
         parts = [tensor._indices(), tensor._values()] if tensor.layout is torch.sparse_coo else [tensor]
         for part in parts:
             source, target = (device, None) if to_host else (None, device)
-            state.record_transfer(part, source, target, waits=False)
+            state.record_transfer(part, source, target, waits=False, non_blocking=True)
 
 
 def _chunks(tensors: list[Tensor], count: int) -> list[Tensor]:

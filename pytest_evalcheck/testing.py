@@ -13,6 +13,7 @@ import contextlib
 import importlib
 import pkgutil
 import re
+import sys
 import textwrap
 from dataclasses import dataclass
 from functools import cached_property
@@ -188,5 +189,8 @@ def _loaded_modules() -> None:
 def evalcheck_project(_loaded_modules: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project in a folder of its own, whose runs draw the same cases every time."""
     monkeypatch.setenv("PYTEST_ADDOPTS", "--hypothesis-seed=1")
+    # A file that is written again within a second, as long as before, would be loaded as it was.
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.delenv("CI", raising=False)  # there pytest prints the first lines of failures twice
     return Project(pytester)

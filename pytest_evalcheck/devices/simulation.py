@@ -19,6 +19,7 @@ from pytest_evalcheck.devices.handlers import (
     creation,
     device_constructor,
     plan_caches,
+    recurrent,
     transfers,
 )
 from pytest_evalcheck.devices.ledger import Ledger
@@ -38,7 +39,16 @@ from pytest_evalcheck.devices.patches.patches import Patches
 from pytest_evalcheck.devices.state import ACTIVE, KINDS, Simulation
 
 # Each registers its handlers when it is imported.
-HANDLER_MODULES = (attributes, autograd_callbacks, composites, creation, device_constructor, plan_caches, transfers)
+HANDLER_MODULES = (
+    attributes,
+    autograd_callbacks,
+    composites,
+    creation,
+    device_constructor,
+    plan_caches,
+    recurrent,
+    transfers,
+)
 _NICKNAMES = {"gpu": "cuda", "nvidia": "cuda", "metal": "mps", "apple": "mps", "rocm": "cuda", "hip": "cuda"}
 _OPEN: list[Simulation] = []  # at most one
 

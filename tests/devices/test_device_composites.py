@@ -69,7 +69,7 @@ def _set(tensor: Tensor, index: Any, value: Tensor) -> Tensor:
             lambda x, h: torch.ops.aten._unsafe_masked_index(x, h > 1, [torch.tensor([0, 1, 2, 3])], 0),
             "expected self and mask to be on the same device, but got mask on cpu and self on cuda:0",
         ),
-        (lambda x, h: x.masked_fill(h[0] > 1, 0.0), "Expected all tensors to be on the same device"),
+        (lambda x, h: x.masked_fill(h[0] > 1, 0.0), "expected self and mask to be on the same device"),
         (lambda x, h: torch.addmm(h[0], x.view(2, 2), x.view(2, 2)), "Expected all tensors to be on the same device"),
     ],
 )

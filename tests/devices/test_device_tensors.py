@@ -147,7 +147,7 @@ def test_the_mark_is_on_the_memory(machine) -> None:
     host = torch.ones(4)
     host.data = x
     assert host.device == CUDA
-    other = torch.empty(0)
+    other = torch.empty(0, device="cuda")
     other.set_(x.untyped_storage(), 0, (4,), (1,))
     assert other.device == CUDA
 

@@ -57,7 +57,7 @@ def create(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> 
         return func(*args, **kwargs)
     pinned = kwargs.pop("pin_memory", False)
     if kwargs.get("generator") is not None:
-        require_generator(kwargs["generator"], device)
+        require_generator(kwargs["generator"], device, exact=func is torch.randperm)
     out = _call_factory(state, func, args, kwargs)
     if not isinstance(out, Tensor):
         return out

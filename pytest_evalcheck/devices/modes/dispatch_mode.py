@@ -19,7 +19,12 @@ from pytest_evalcheck.devices.device_marks import (
 )
 from pytest_evalcheck.devices.ledger import frames
 from pytest_evalcheck.devices.modes.collectives import collective
-from pytest_evalcheck.devices.rules.device_checks import common_device, missing_kernel, row_devices
+from pytest_evalcheck.devices.rules.device_checks import (
+    common_device,
+    missing_kernel,
+    require_same_memory,
+    row_devices,
+)
 from pytest_evalcheck.devices.rules.op_plans import PLANS, Plan, plan_for
 from pytest_evalcheck.devices.rules.unsupported_dtypes import require_dtype
 from pytest_evalcheck.devices.state import NO_TARGET, ThreadState
@@ -190,8 +195,16 @@ def _collective(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, 
     return collective(mode.state, func, args, kwargs)
 
 
+def _set(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """A tensor is given memory, which must be on its device."""
+    if len(args) > 1:
+        require_same_memory(args[0], args[1])
+    return func(*args, **kwargs)
+
+
 SPECIAL = {
     "collective": _collective,
+    "set": _set,
     "foreach": _foreach,
     "copy": _copy,
     "cast": _cast,

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from pytest_evalcheck.devices.patches.generators import require_host_state
 from pytest_evalcheck.devices.patches.streams import DefaultStream
 from pytest_evalcheck.devices.state import Simulation
 
@@ -55,6 +56,7 @@ def random_functions() -> dict[str, Any]:
     generator = torch.default_generator
 
     def set_rng_state(new_state: Any, device: Any = None) -> None:
+        require_host_state(new_state)
         generator.set_state(new_state)
 
     def manual_seed(seed: int) -> None:

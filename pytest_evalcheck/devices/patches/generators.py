@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from pytest_evalcheck.devices.device_marks import CPU, SimulatedDevice
+from pytest_evalcheck.devices.device_marks import CPU, SimulatedDevice, simulated_device_of
 from pytest_evalcheck.devices.patches.patches import Patches
 from pytest_evalcheck.devices.state import ACTIVE, Simulation
 
@@ -38,6 +38,10 @@ class Generator(_RealGenerator, metaclass=_Meta):  # type: ignore[misc]
     def device(self) -> torch.device:
         return self._simulated.torch_device
 
+    def set_state(self, new_state: Any) -> Any:
+        require_host_state(new_state)
+        return super().set_state(new_state)
+
     def clone_state(self) -> Any:
         clone = type(self)(self.device)
         clone.set_state(self.get_state())
@@ -53,6 +57,7 @@ class DefaultGenerator(Generator):
         return torch.default_generator.get_state()
 
     def set_state(self, new_state: Any) -> Any:
+        require_host_state(new_state)
         torch.default_generator.set_state(new_state)
         return self
 
@@ -78,6 +83,20 @@ def default_generators(simulation: Simulation, kind: str) -> tuple[Any, ...]:
     return tuple(generators)
 
 
+def require_host_state(state: Any) -> None:
+    """Raise unless a state is where every generator reads it. ATen/core/Generator.h, check_rng_state."""
+    if isinstance(state, torch.Tensor) and simulated_device_of(state) is not None:
+        raise TypeError("RNG state must be a torch.ByteTensor")
+
+
 def install(patches: Patches) -> None:
-    """Replace PyTorch's class."""
+    """Replace PyTorch's class, and the function for the CPU's generator."""
+    set_rng_state = torch.random.set_rng_state
+
+    def set_rng_state_checked(new_state: torch.Tensor) -> None:
+        require_host_state(new_state)
+        set_rng_state(new_state)
+
     patches.set(torch, "Generator", Generator)
+    patches.set(torch.random, "set_rng_state", set_rng_state_checked)
+    patches.set(torch, "set_rng_state", set_rng_state_checked)

@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
-import torch
 from torch import Tensor
 
 from pytest_evalcheck.devices.device_marks import (
+    CPU,
     SimulatedDevice,
     device_of,
     first_simulated_device,
     simulated_device_of,
 )
 from pytest_evalcheck.devices.errors import CannotSimulate
+from pytest_evalcheck.devices.rules.mismatch_texts import SAME, Argument, mismatch_text
 from pytest_evalcheck.devices.rules.op_plans import Plan
 from pytest_evalcheck.devices.state import Simulation
-
-_SAME = "Expected all tensors to be on the same device"
-_NAMES_ARGUMENT_FIRST = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 9)
-
-
-class _Argument(NamedTuple):
-    name: str
-    tensor: Tensor
-    written: bool
-    in_list: bool
 
 
 def common_device(
@@ -54,7 +45,7 @@ def row_devices(
     simulation: Simulation, plan: Plan, func: Any, args: Any, kwargs: dict[str, Any]
 ) -> list[SimulatedDevice | None]:
     """The device of each row of a call with lists: row 0 is the first tensor of all lists, and so on."""
-    lists: dict[str, list[_Argument]] = {}
+    lists: dict[str, list[Argument]] = {}
     single = []
     for argument in _tensor_arguments(simulation, func, args, kwargs):
         if argument.in_list:
@@ -64,7 +55,7 @@ def row_devices(
     return [_same_device(plan, func, [*row, *single]) for row in zip(*lists.values(), strict=False)]
 
 
-def _tensor_arguments(simulation: Simulation, func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[_Argument]:
+def _tensor_arguments(simulation: Simulation, func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[Argument]:
     for number, argument in enumerate(func._schema.arguments):
         value = args[number] if number < len(args) else kwargs.get(argument.name)
         written = argument.alias_info is not None and argument.alias_info.is_write
@@ -72,13 +63,13 @@ def _tensor_arguments(simulation: Simulation, func: Any, args: Any, kwargs: dict
         for item in (value,) if items is None else items:
             if isinstance(item, Tensor):
                 simulation.require_available(item)
-                yield _Argument(argument.name, item, written, items is not None)
+                yield Argument(argument.name, item, written, items is not None)
 
 
-def _same_device(plan: Plan, func: Any, arguments: list[_Argument]) -> SimulatedDevice | None:
+def _same_device(plan: Plan, func: Any, arguments: list[Argument]) -> SimulatedDevice | None:
     """The general rule: CPU tensors without dimensions go with any device, unless they are written."""
     common: SimulatedDevice | None = None
-    decisive: _Argument | None = None
+    decisive: Argument | None = None
     for argument in arguments:
         device = simulated_device_of(argument.tensor)
         if device is None and argument.tensor.dim() == 0 and not argument.written and not plan.strict:
@@ -86,24 +77,11 @@ def _same_device(plan: Plan, func: Any, arguments: list[_Argument]) -> Simulated
         if decisive is None:
             common, decisive = device, argument
         elif device is not common:
-            raise RuntimeError(_mismatch(plan, func, decisive, argument))
+            raise RuntimeError(mismatch_text(func, plan.pointwise, arguments, decisive, argument))
     return common
 
 
-def _mismatch(plan: Plan, func: Any, first: _Argument, other: _Argument) -> str:
-    """TensorIterator names both devices; CUDA's generated wrappers name the argument too, in words that changed."""
-    device, other_device = device_of(first.tensor), device_of(other.tensor)
-    text = f"{_SAME}, but found at least two devices, {device} and {other_device}!"
-    if plan.pointwise or "cuda" not in (device.type, other_device.type):
-        return text
-    method = func._schema.name.replace("aten::", "wrapper_CUDA_")
-    if _NAMES_ARGUMENT_FIRST:
-        got = f"but got {other.name} is on {other_device}, different from other tensors on {device}"
-        return f"{_SAME}, {got} (when checking argument in method {method})"
-    return f"{text} (when checking argument for argument {other.name} in method {method})"
-
-
-def _indexed(func: Any, arguments: list[_Argument]) -> SimulatedDevice | None:
+def _indexed(func: Any, arguments: list[Argument]) -> SimulatedDevice | None:
     """The indexed tensor decides. An index to read may be on the CPU too, an index to write on any device.
 
     Values and a mask are on the device of the indexed tensor; a value without dimensions may be on any.
@@ -125,18 +103,36 @@ def _indexed(func: Any, arguments: list[_Argument]) -> SimulatedDevice | None:
                 f"but got mask on {device_of(argument.tensor)} and self on {device}"
             )
         elif argument.tensor.dim():
-            raise RuntimeError(f"{_SAME}, but found at least two devices, {device} and {device_of(argument.tensor)}!")
+            raise RuntimeError(f"{SAME}, but found at least two devices, {device} and {device_of(argument.tensor)}!")
     return common
 
 
-def require_generator(generator: Any, device: SimulatedDevice | Tensor | None) -> None:
-    """Raise unless a generator is on the kind of device that it draws for. ATen/core/Generator.h, check_generator."""
+def require_generator(generator: Any, device: SimulatedDevice | Tensor | None, *, exact: bool = False) -> None:
+    """Raise unless a generator is on the kind of device that it draws for. ATen/core/Generator.h, check_generator.
+
+    `exact` demands the same index: aten/src/ATen/native/TensorFactories.cpp, randperm_out.
+    """
     if getattr(generator, "is_default", False):
         raise CannotSimulate("generator= with a default generator", "leave it out: the same is drawn.")
     device = simulated_device_of(device) if isinstance(device, Tensor) else device
-    expected = "cpu" if device is None else device.type
-    if generator.device.type != expected:
-        raise RuntimeError(f"Expected a '{expected}' device type for generator but found '{generator.device.type}'")
+    expected = CPU if device is None else device.torch_device
+    if exact and generator.device != expected:
+        raise RuntimeError(f"Expected a '{expected}' generator device but found '{generator.device}'")
+    if generator.device.type != expected.type:
+        raise RuntimeError(
+            f"Expected a '{expected.type}' device type for generator but found '{generator.device.type}'"
+        )
+
+
+def require_same_memory(tensor: Tensor, source: Any) -> None:
+    """Raise unless the memory that a tensor is given is on its device."""
+    device = device_of(tensor)
+    other = device_of(source) if isinstance(source, Tensor) else source.device
+    if other != device:
+        raise RuntimeError(
+            f'Attempted to set the storage of a tensor on device "{device}" to a storage on different '
+            f'device "{other}".  This is no longer allowed; the devices must match.'
+        )
 
 
 def missing_kernel(func: Any, error: Exception) -> CannotSimulate | None:

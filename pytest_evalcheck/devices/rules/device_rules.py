@@ -20,6 +20,8 @@ ITERATOR = "aten/src/ATen/TensorIterator.cpp, compute_types"
 WRAPPER = "aten/src/ATen/core/op_registration/adaption.h, check_and_update_common_device"
 SHAPE = "aten/src/ATen/native/TensorShape.cpp"
 INDEXING = "aten/src/ATen/native/TensorAdvancedIndexing.cpp"
+CONVOLUTION = "aten/src/ATen/native/Convolution.cpp, check_input_same_type_as_parameters"
+LINEAR_MPS = "aten/src/ATen/native/mps/operations/LinearAlgebra.mm, checkAllSameGPU"
 COPY = "aten/src/ATen/native/Copy.cpp"
 COPY_MPS = "aten/src/ATen/native/mps/operations/Copy.mm"
 PACKED = "aten/src/ATen/native/PackedSequence.cpp"
@@ -95,10 +97,83 @@ MIXED_DEVICES = (
     _refuses("a CPU tensor with dimensions may not come first", "h + x", ITERATOR, TWO.format("cpu", "{d}")),
     _refuses("a tensor that is written is on the device", "torch.tensor(1.0).add_(x[0])", ITERATOR),
     _refuses("out= is on the device", "torch.add(x, x, out=torch.empty(4))", ITERATOR),
-    _refuses("matrices are on one device", "torch.mm(x.view(2, 2), h.view(2, 2))", WRAPPER),
+    _refuses("matrices are on one device", "torch.mm(x.view(2, 2), h.view(2, 2))", WRAPPER, devices=CUDA),
+    _refuses(
+        "matrices are on one device, in the words of MPS",
+        "torch.mm(x.view(2, 2), h.view(2, 2))",
+        LINEAR_MPS,
+        "Tensor for argument #2 'mat2' is on CPU, but expected it to be on GPU (while checking arguments for mm)",
+        devices=MPS,
+    ),
     _refuses("weights and inputs are on one device", "torch.nn.functional.linear(h, x)", WRAPPER),
     _refuses("tensors that are joined are on one device", "torch.cat([x, h])", WRAPPER),
-    _refuses("ids of an embedding are with its table", "torch.nn.functional.embedding(i.cpu(), x.view(2, 2))", WRAPPER),
+    _refuses(
+        "ids of an embedding are with its table",
+        "torch.nn.functional.embedding(i.cpu(), x.view(2, 2))",
+        "aten/src/ATen/native/Embedding.cpp, embedding",
+        "in method wrapper_CUDA__index_select)",
+        devices=CUDA,
+    ),
+    _refuses(
+        "what MPS makes a graph of is on the device",
+        "torch.nn.functional.embedding(i.cpu(), x.view(2, 2))",
+        "aten/src/ATen/native/mps/OperationUtils.mm, Placeholder",
+        "Placeholder storage has not been allocated on MPS device!",
+        devices=MPS,
+    ),
+    _refuses(
+        "weights of a convolution are with its input",
+        "torch.nn.functional.conv1d(x.view(1, 1, 4), torch.ones(1, 1, 1))",
+        CONVOLUTION,
+        "Input type (torch.cuda.FloatTensor) and weight type (torch.FloatTensor) should be the same",
+        devices=CUDA,
+    ),
+    _refuses(
+        "weights of a convolution are with its input, in the words of MPS",
+        "torch.nn.functional.conv1d(x.view(1, 1, 4), torch.ones(1, 1, 1))",
+        CONVOLUTION,
+        "Input type (MPSFloatType) and weight type (torch.FloatTensor) should be the same",
+        devices=MPS,
+    ),
+    _refuses(
+        "the input of a convolution is with its weights",
+        "torch.nn.functional.conv1d(h.view(1, 1, 4), x.view(1, 1, 4))",
+        CONVOLUTION,
+        "Input type (torch.FloatTensor) and weight type (torch.cuda.FloatTensor) should be the same",
+        devices=CUDA,
+    ),
+    _refuses(
+        "the first state of a recurrent layer is with its input",
+        "torch.nn.GRU(1, 1).to(d)(x.view(4, 1, 1), torch.zeros(1, 1, 1))",
+        "aten/src/ATen/native/RNN.cpp, check_attributes",
+        "Input and hidden tensors are not at the same device, found input tensor at {d} and hidden tensor at cpu",
+    ),
+    _refuses(
+        "weights of a recurrent layer are with its input",
+        "torch.nn.GRU(1, 1)(x.view(4, 1, 1))",
+        "aten/src/ATen/native/RNN.cpp, check_attributes",
+        "Input and parameter tensors are not at the same device, found input tensor at {d} and parameter tensor at cpu",
+    ),
+    _refuses(
+        "a mask to fill is with what it fills",
+        "x.masked_fill_(h > 1, 0.0)",
+        "aten/src/ATen/native/cuda/IndexKernel.cpp and mps/operations/Indexing.mm, masked_fill_",
+        "expected self and mask to be on the same device, but got mask on cpu and self on {d}",
+    ),
+    _refuses(
+        "memory that a tensor is given is on its device",
+        "torch.empty(0).set_(x.untyped_storage())",
+        "aten/src/ATen/native/Resize.h, checkSetStorage",
+        'storage of a tensor on device "cpu" to a storage on different device "{d}".',
+    ),
+    _refuses(
+        "steps of a fused optimizer are on the device",
+        "torch._fused_adamw_([x], [x], [x], [x], [], [torch.tensor(1.0)], lr=0.1, beta1=0.9, beta2=0.9,"
+        " weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False)",
+        WRAPPER,
+        "in method wrapper_CUDA___fused_adamw_)",
+        devices=CUDA,
+    ),
     _refuses("gather takes no CPU index without dimensions", "torch.gather(x, 0, torch.tensor(0))", WRAPPER),
     _refuses("clamp takes no CPU bound without dimensions", "x.clamp(min=torch.tensor(0.0))", WRAPPER),
     _refuses(
@@ -178,6 +253,19 @@ CPU_ONLY = (
         GENERATOR,
         "Expected a 'cpu' device type for generator but found '{k}'",
     ),
+    _refuses(
+        "a permutation is drawn on the very device of its generator",
+        "torch.randperm(3, device=d, generator=torch.Generator())",
+        "aten/src/ATen/native/TensorFactories.cpp, randperm_out",
+        "Expected a '{d}' generator device but found 'cpu'",
+    ),
+    _refuses(
+        "the state of random numbers is on the CPU",
+        "torch.set_rng_state(torch.get_rng_state().to(d))",
+        "aten/src/ATen/core/Generator.h, check_rng_state",
+        "RNG state must be a torch.ByteTensor",
+        TypeError,
+    ),
     _refuses("no unknown index", "h.to('cuda:7')", DRIVER, "CUDA error: invalid device ordinal", devices=CUDA),
 )
 DTYPES = (
@@ -202,4 +290,13 @@ DTYPES = (
     _no_dtype("float8", "h.to(d, torch.float8_e4m3fn)", NOT_ON_MPS.format("Float8_e4m3fn"), DTYPES_MPS),
     _gives("CUDA has float64", "h.double().to(d)", "c10/core/ScalarType.h", devices=CUDA),
 )
-RULES = (*RESULTS, *MIXED_DEVICES, *INDICES, *TRANSFERS, *CPU_ONLY, *DTYPES)
+TABLES = {
+    "Where results are": RESULTS,
+    "Tensors on several devices": MIXED_DEVICES,
+    "Indices": INDICES,
+    "Transfers": TRANSFERS,
+    "What only the CPU does": CPU_ONLY,
+    "Dtypes": DTYPES,
+}
+"""The rules by their subject."""
+RULES = tuple(rule for rules in TABLES.values() for rule in rules)

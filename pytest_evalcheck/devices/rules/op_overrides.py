@@ -30,6 +30,8 @@ SPECIAL = {
     "copy": _aten("copy_ copy _foreach_copy_ _foreach_copy"),
     # The result is where the call says. aten/src/ATen/native/TensorConversions.cpp
     "cast": _aten("_to_copy"),
+    # The memory of another tensor, which is on the same device. aten/src/ATen/native/Resize.h, checkSetStorage
+    "set": _aten("set_"),
     # Data that becomes a tensor. Operators without tensors among their arguments are treated in this way too.
     "create": _aten("lift_fresh lift lift_fresh_copy"),
 }
@@ -58,7 +60,7 @@ STRICT = _aten(
     "logaddexp logaddexp2 masked_scatter_ masked_select multi_margin_loss nextafter nextafter_ "
     "nll_loss_forward polar put_ scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ "
     "searchsorted take addbmm addmm addmv addr baddbmm multilabel_margin_loss_forward _prelu_kernel _scaled_mm "
-    "normal.Tensor_Tensor native_dropout_backward "
+    "_fused_adam_ _fused_adamw_ _fused_sgd_ _fused_adagrad_ normal.Tensor_Tensor native_dropout_backward "
     # made of operators that are so, or with a TensorIterator that allows no CPU scalars
     "index_fill index_fill_ masked_fill.Scalar masked_fill.Tensor masked_fill_.Scalar "
     "masked_fill_.Tensor put binary_cross_entropy linalg_pinv.atol_rtol_tensor"
@@ -76,8 +78,5 @@ FREE = {
 }
 
 # These take tensors on several devices; the first marked one determines where the result is.
-# The state of an optimiser counts its steps on the CPU: aten/src/ATen/native/ForeachUtils.h, "except `step` tensors".
 # Lengths are read on the CPU: aten/src/ATen/native/PackedSequence.cpp.
-MIXED = _aten(
-    "_fused_adam_ _fused_adamw_ _fused_sgd_ _fused_adagrad_ _pack_padded_sequence _pack_padded_sequence_backward"
-)
+MIXED = _aten("_pack_padded_sequence _pack_padded_sequence_backward")

@@ -21,6 +21,7 @@ from pytest_evalcheck.devices.handlers import (
     plan_caches,
     recurrent,
     transfers,
+    views,
 )
 from pytest_evalcheck.devices.ledger import Ledger
 from pytest_evalcheck.devices.modes.function_mode import enter_modes
@@ -31,6 +32,7 @@ from pytest_evalcheck.devices.patches import (
     distributed,
     generators,
     imported_modules,
+    overrides,
     persistent_marks,
     storages,
     threads,
@@ -48,6 +50,7 @@ HANDLER_MODULES = (
     plan_caches,
     recurrent,
     transfers,
+    views,
 )
 _NICKNAMES = {"gpu": "cuda", "nvidia": "cuda", "metal": "mps", "apple": "mps", "rocm": "cuda", "hip": "cuda"}
 _OPEN: list[Simulation] = []  # at most one
@@ -112,6 +115,7 @@ def _opened(
         autocast.install(patches, simulation)
         autograd_callbacks.install(patches)
         distributed.install(patches, simulation)
+        overrides.install(patches)
         imported_modules.install(patches)
         imported_modules.reset_lru_caches()
         with enter_modes(simulation):

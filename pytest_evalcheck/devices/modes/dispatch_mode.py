@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pytest_evalcheck.devices.device_marks import (
@@ -30,6 +31,8 @@ from pytest_evalcheck.devices.rules.unsupported_dtypes import require_dtype
 from pytest_evalcheck.devices.state import NO_TARGET, ThreadState
 
 _MIXED: Any = object()
+_NONE_YET: Any = object()
+_function_mode_is_on = torch._C._is_torch_function_mode_enabled
 
 
 class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
@@ -47,8 +50,11 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
         for kind in types:
             if kind not in PLAIN_TENSOR_TYPES and hasattr(kind, "__tensor_flatten__"):
                 return NotImplemented  # a wrapper calls this again with its parts
+        if _function_mode_is_on():  # in a backward pass, for callbacks of the user; here it would see every look
+            with torch._C.DisableTorchFunction():
+                return self.__torch_dispatch__(func, types, args, kwargs)
         state, kwargs = self.state, kwargs or {}
-        plan = PLANS.get(func) or plan_for(func)
+        plan = PLANS.get(id(func)) or plan_for(func)
         if state.asynchrony.pending:
             state.asynchrony.before_operator(plan.special, state.target, func, args, kwargs)
         if plan.special:
@@ -56,11 +62,12 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
             if type(out) is Tensor:
                 state.last_device = simulated_device_of(out)
             return out
-        device = _MIXED if plan.checks_always else _device_of_plain(args)
-        if device is _MIXED or (device is not None and not device.available):
+        device = _MIXED if plan.checks_always else _device_of_plain(plan, args)
+        is_usual = device is not _MIXED
+        if not is_usual or (device is not None and not device.available):
             device = common_device(state.simulation, plan, func, args, kwargs)
         try:
-            out = func(*args, **kwargs)
+            out = plan.call(*args, **kwargs) if kwargs else plan.call(*args)
         except RuntimeError as error:
             missing = None if device is None else missing_kernel(func, error)
             if missing is None:
@@ -71,38 +78,51 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
             return out
         if plan.syncs or (plan.syncs_on_mask and _has_mask(args[1])):
             state.ledger.record_sync(device.torch_device)
-        return _mark_results(plan, out, device)
+        if plan.aliases and is_usual:
+            return out
+        if type(out) is Tensor and not device.unsupported_dtypes:
+            mark(out, device)
+            return out
+        return _mark_results(out, device)
 
 
-def _device_of_plain(args: Any) -> Any:
-    """The device of all tensors in positional arguments, `_MIXED` where it takes `common_device` to find it."""
-    devices: list[SimulatedDevice | None] = []
+def _device_of_plain(plan: Plan, args: Any) -> Any:
+    """The device of all tensors in positional arguments, `_MIXED` where it takes `common_device` to find it.
+
+    Numbers arrive as CPU tensors without dimensions. They may follow the first tensor of a call by the general rule.
+    """
+    device: Any = _NONE_YET
     try:
         for arg in args:
             kind = type(arg)
-            if kind is Tensor or kind is torch.nn.Parameter:
-                devices.append(getattr(arg.untyped_storage(), MARK, None))
+            if kind is Tensor or kind is Parameter:
+                found = getattr(arg.untyped_storage(), MARK, None)
+                if found is not device:
+                    if device is _NONE_YET:
+                        device = found
+                    elif found is not None or not plan.takes_numbers or arg.dim():
+                        return _MIXED
             elif kind is list:
-                devices += [simulated_device_of(item) for item in arg if isinstance(item, Tensor)]
+                for item in arg:
+                    if isinstance(item, Tensor):
+                        found = simulated_device_of(item)
+                        if device is _NONE_YET:
+                            device = found
+                        elif found is not device:
+                            return _MIXED
             elif isinstance(arg, Tensor):
                 return _MIXED
     except (RuntimeError, NotImplementedError):  # no storage: sparse
         return _MIXED
-    if not devices:
-        return None
-    return devices[0] if devices.count(devices[0]) == len(devices) else _MIXED
+    return None if device is _NONE_YET else device
 
 
 def _has_mask(indices: list[Any]) -> bool:
     return any(isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8) for index in indices)
 
 
-def _mark_results(plan: Plan, out: Any, device: SimulatedDevice) -> Any:
+def _mark_results(out: Any, device: SimulatedDevice) -> Any:
     """Put the results of an operator on `device`. Raises TypeError for a dtype that it does not support."""
-    if plan.aliases:
-        if plan.writes and type(out) is Tensor and not torch._C._has_storage(out):
-            mark(out, device)  # a sparse tensor that is written gets new parts
-        return out
     for item in out if type(out) in (tuple, list) else (out,):
         if isinstance(item, Tensor):
             require_dtype(item.dtype, device)
@@ -186,8 +206,8 @@ def _foreach(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwa
     out = func(*args, **kwargs)
     if isinstance(out, (list, tuple)):
         for item, device in zip(out, devices, strict=False):
-            if device is not None:
-                _mark_results(plan, item, device)
+            if device is not None and not plan.aliases:
+                _mark_results(item, device)
     return out
 
 

@@ -14,9 +14,10 @@ from pytest_evalcheck.devices.rules import op_overrides
 class Plan:
     """How the dispatch mode treats one operator."""
 
+    func: Any  # the operator; while the plan refers to it, its id is not used again
+    call: Any  # what calls it with the least Python
     special: str  # the name of the treatment that it needs; empty for the general rule
     aliases: bool  # all results share memory with the arguments
-    writes: bool  # it writes to an argument that it returns
     checks_always: bool  # a look at the positional arguments does not determine the device
     indexed: bool  # the first tensor is indexed by others
     syncs: bool  # the host waits for the device
@@ -28,9 +29,11 @@ class Plan:
     has_device_argument: bool
     free: frozenset[str]  # arguments that may be on any device
     no_kernel: frozenset[str]  # kinds of device without a kernel
+    takes_numbers: bool  # CPU tensors without dimensions may follow the first tensor
 
 
-PLANS: dict[Any, Plan] = {}
+PLANS: dict[int, Plan] = {}
+"""By the id of an operator: its hash is computed in Python."""
 
 
 def plan_for(func: Any) -> Plan:
@@ -41,21 +44,26 @@ def plan_for(func: Any) -> Plan:
     results = [result for result in func._schema.returns if "Tensor" in str(result.type)]
     indexed = name in op_overrides.INDEXED
     special = "" if indexed else _special(func, name, bool(tensors), bool(results))
-    plan = PLANS[func] = Plan(
+    strict = not op_overrides.STRICT.isdisjoint((name, full))
+    free = op_overrides.FREE.get(full) or op_overrides.FREE.get(name) or ""
+    plan = PLANS[id(func)] = Plan(
+        func=func,
+        call=func._op if type(func) is torch._ops.OpOverload else func,
         special=special,
         aliases=bool(func._schema.returns) and all(result.alias_info is not None for result in results),
-        writes=any(result.alias_info is not None and result.alias_info.is_write for result in func._schema.returns),
         checks_always=name in op_overrides.NO_KERNEL or any(argument.kwarg_only for argument in tensors),
         indexed=indexed,
         syncs=not op_overrides.SYNCS.isdisjoint((name, full)),
         syncs_on_mask=name in op_overrides.SYNCS_ON_MASK,
-        strict=not op_overrides.STRICT.isdisjoint((name, full)),
+        strict=strict,
         mixed=name in op_overrides.MIXED,
         pointwise=torch.Tag.pointwise in func.tags or special == "foreach",
         is_host_number=name == "aten::scalar_tensor" or name in op_overrides.SPECIAL["create"],
         has_device_argument=any(argument.name == "device" for argument in arguments),
-        free=frozenset((op_overrides.FREE.get(full) or op_overrides.FREE.get(name) or "").split()),
+        free=frozenset(free.split()),
         no_kernel=op_overrides.NO_KERNEL.get(name, frozenset()),
+        takes_numbers=not (strict or free or indexed or name in op_overrides.MIXED)
+        and not any(argument.alias_info is not None and argument.alias_info.is_write for argument in arguments[1:]),
     )
     return plan
 

@@ -11,8 +11,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pytest_evalcheck.devices.device_memory import DeviceMemory
+
 CPU = torch.device("cpu")
-MARK, PINNED = "_evalcheck_device", "_evalcheck_pinned"
+MARK, PINNED, ALLOCATION = "_evalcheck_device", "_evalcheck_pinned", "_evalcheck_allocation"
 PLAIN_TENSOR_TYPES = (Tensor, torch.nn.Parameter, *((torch.nn.Buffer,) if hasattr(torch.nn, "Buffer") else ()))
 
 
@@ -22,12 +24,13 @@ class SimulatedDevice:
     A tensor that outlives its simulation is on the device again in a later one that has it.
     """
 
-    __slots__ = ("available", "torch_device", "type", "unsupported_dtypes")
+    __slots__ = ("available", "memory", "torch_device", "type", "unsupported_dtypes")
 
     def __init__(self, torch_device: torch.device, unsupported_dtypes: dict[torch.dtype, str]) -> None:
         self.torch_device = torch_device
         self.type: str = torch_device.type
         self.unsupported_dtypes = unsupported_dtypes
+        self.memory = DeviceMemory(torch_device)
         self.available = False
         """Whether the open simulation has it."""
 
@@ -69,17 +72,34 @@ def first_simulated_device(value: Any) -> SimulatedDevice | None:
 
 
 def mark(tensor: Tensor, device: SimulatedDevice | None) -> Tensor:
-    """Put a tensor that owns its memory on a device, or on the CPU (None). Returns the tensor."""
+    """Put a tensor that owns its memory on a device, or on the CPU (None). Returns the tensor.
+
+    Raises the device's error where the memory does not fit; the tensor is not on the device then.
+    """
     try:
         storage = tensor.untyped_storage()
     except (RuntimeError, NotImplementedError):
         storage = None
     if storage is not None and (type(tensor) in PLAIN_TENSOR_TYPES or not _parts(tensor)):
-        setattr(storage, MARK, device)
+        if getattr(storage, MARK, None) is not device:
+            mark_storage(storage, device)
     else:
         for part in _parts(tensor):
             mark(part, device)
     return tensor
+
+
+def mark_storage(storage: Any, device: SimulatedDevice | None) -> None:
+    """Put memory on a device, or on the CPU (None). Raises the device's error where it does not fit."""
+    setattr(storage, ALLOCATION, None if device is None else device.memory.allocate(storage.nbytes()))
+    setattr(storage, MARK, device)
+
+
+def recount(storage: Any) -> None:
+    """Count the memory of a storage again, whose size has changed. The device has both for a moment."""
+    device, before = getattr(storage, MARK, None), getattr(storage, ALLOCATION, None)
+    if device is not None and (before is None or before.size != storage.nbytes()):
+        setattr(storage, ALLOCATION, device.memory.allocate(storage.nbytes()))
 
 
 def mark_pinned(tensor: Tensor) -> Tensor:

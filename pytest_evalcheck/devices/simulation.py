@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 
 from pytest_evalcheck.devices.asynchrony import IN_FLIGHT
+from pytest_evalcheck.devices.device_memory import parse_size
 from pytest_evalcheck.devices.errors import SimulationError
 from pytest_evalcheck.devices.handlers import (
     attributes,
@@ -73,6 +74,7 @@ def simulate(
     even_if_real: bool = False,
     in_flight: Literal["warn", "error", "ignore"] = "warn",
     poison: bool = False,
+    memory: int | str | None = None,
 ) -> Iterator[Ledger]:
     """Run real code, with real values, on simulated accelerators. Yields the `Ledger` of transfers and waits.
 
@@ -82,6 +84,8 @@ def simulate(
     `in_flight` says what happens where memory is used before a non-blocking copy to or from it is complete: a warning,
     an `UnsynchronizedAccess` error, or nothing but an entry in `ledger.races`.
     With `poison` such memory holds garbage until the host has waited for the copy: NaN, odd numbers.
+    `memory` is how much each device has: bytes, or a text such as `"80MB"` or `"2GiB"`. What does not fit raises the
+    device's out-of-memory error. None is 16 GiB that never run out.
 
     Raises `SimulationError` where the devices are impossible, `CannotSimulate` inside, where only the device itself
     can answer, and PyTorch's own errors for everything that the device would refuse.
@@ -90,20 +94,23 @@ def simulate(
         raise SimulationError(f"compile={compile!r}: expected 'refuse' or 'eager'")
     if in_flight not in IN_FLIGHT:
         raise SimulationError(f"in_flight={in_flight!r}: expected {', '.join(map(repr, IN_FLIGHT))}")
-    wanted = _parse_devices(devices)
+    wanted, size = _parse_devices(devices), None if memory is None else parse_size(memory)
     options = {"in_flight": in_flight, "poison": poison}
-    with _nested(wanted) if _OPEN else _opened(wanted, compile == "eager", even_if_real, **options) as ledger:
+    opened = _nested(wanted, size) if _OPEN else _opened(wanted, compile == "eager", even_if_real, size, **options)
+    with opened as ledger:
         yield ledger
 
 
 @contextmanager
 def _opened(
-    wanted: list[torch.device], compile_runs_eagerly: bool, even_if_real: bool, **options: Any
+    wanted: list[torch.device], compile_runs_eagerly: bool, even_if_real: bool, memory: int | None, **options: Any
 ) -> Iterator[Ledger]:
     if not even_if_real:
         _refuse_real(wanted)
-    persistent_marks.install()
     simulation, patches = Simulation(wanted, **options), Patches()
+    persistent_marks.install(device.memory for device in simulation.devices.values())
+    for device in simulation.devices.values():
+        device.memory.begin(memory)
     default = dict(vars(torch._GLOBAL_DEVICE_CONTEXT))
     _OPEN.append(simulation)
     try:
@@ -125,6 +132,8 @@ def _opened(
                 _restore_default_device(default)
     finally:
         simulation.close()
+        for device in simulation.devices.values():
+            device.memory.begin(None)
         _OPEN.remove(simulation)
         patches.undo()
         imported_modules.reset_lru_caches()
@@ -140,7 +149,7 @@ def _restore_default_device(before: dict[str, Any]) -> None:
 
 
 @contextmanager
-def _nested(wanted: list[torch.device]) -> Iterator[Ledger]:
+def _nested(wanted: list[torch.device], memory: int | None) -> Iterator[Ledger]:
     """The same devices once more: one simulation, and a ledger of the inner block."""
     outer = _OPEN[0]
     if ACTIVE.state is None:
@@ -152,6 +161,12 @@ def _nested(wanted: list[torch.device]) -> Iterator[Ledger]:
         raise SimulationError(
             f"simulate inside simulate: the outer one has {outer.names()}, the inner one wants {inner}; "
             "leave the outer one first, or name all devices in it"
+        )
+    there = next(iter(outer.devices.values())).memory
+    if memory is not None and not (there.is_limited and there.total == memory):
+        raise SimulationError(
+            f"simulate inside simulate: the inner one wants {memory} bytes, the outer one has "
+            f"{there.total if there.is_limited else 'no limit'}; give memory= to the outer one"
         )
     with outer.ledger.span() as ledger:
         yield ledger

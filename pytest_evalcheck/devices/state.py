@@ -12,6 +12,7 @@ from torch import Tensor
 
 from pytest_evalcheck.devices.asynchrony import Asynchrony
 from pytest_evalcheck.devices.device_marks import CPU, SimulatedDevice, simulated_device_of
+from pytest_evalcheck.devices.device_memory import UNLIMITED
 from pytest_evalcheck.devices.errors import CannotSimulate
 from pytest_evalcheck.devices.ledger import Ledger
 from pytest_evalcheck.devices.queues import Order
@@ -53,6 +54,14 @@ class Simulation:
         """Record whether this simulation is open."""
         for device in self.devices.values():
             device.available = available
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether a device may run out of memory."""
+        for device in self.devices.values():  # noqa: SIM110  (any() takes three times as long)
+            if device.memory.limit < UNLIMITED:
+                return True
+        return False
 
     def close(self) -> None:
         """Make tensors recognisable as left over, and stop threads that still run inside."""
@@ -134,6 +143,8 @@ class ThreadState:
         """Where the transfer that runs goes: a device, None for the CPU, or `NO_TARGET`."""
         self.native_device: SimulatedDevice | None = None
         """Where code in C++ that runs now creates what it wants on a device; None where no such code runs."""
+        self.undoes = False
+        """Whether an operator runs whose effects are undone where memory runs out."""
         self.last_device: SimulatedDevice | None = None
         """Where the last operator ran, which is where autograd makes a tensor from nothing."""
 

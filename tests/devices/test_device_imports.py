@@ -12,6 +12,7 @@ import pytest_evalcheck
 
 PACKAGE = Path(pytest_evalcheck.__file__).parent
 NAME = "pytest_evalcheck.devices"
+_BELOW = "state asynchrony queues memory_regions device_marks device_memory errors ledger rules.unsupported_dtypes"
 
 
 def imports_of_modules(folder: Path, name: str) -> dict[str, set[str]]:
@@ -52,8 +53,7 @@ def test_there_is_no_circle() -> None:
 
 def test_handlers_and_patches_stand_on_the_shared_state() -> None:
     imports = imports_of_modules(PACKAGE / "devices", NAME)
-    modules = ("state", "asynchrony", "queues", "memory_regions", "device_marks", "errors", "ledger")
-    below = {f"{NAME}.{module}" for module in (*modules, "rules.unsupported_dtypes")}
+    below = {f"{NAME}.{module}" for module in _BELOW.split()}
     for module in below:
         assert imports[module] <= below, module
 

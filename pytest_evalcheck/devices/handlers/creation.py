@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils import _device
 
 from pytest_evalcheck.devices.device_marks import CPU, SimulatedDevice, mark, mark_pinned, simulated_device_of
+from pytest_evalcheck.devices.device_memory import is_out_of_memory
 from pytest_evalcheck.devices.handlers.transfers import transfer
 from pytest_evalcheck.devices.rules.device_checks import require_generator
 from pytest_evalcheck.devices.rules.unsupported_dtypes import require_dtype
@@ -58,6 +59,20 @@ def create(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> 
     pinned = kwargs.pop("pin_memory", False)
     if kwargs.get("generator") is not None:
         require_generator(kwargs["generator"], device, exact=func is torch.randperm)
+    if not state.simulation.is_limited:
+        return _created(state, func, args, kwargs, device, pinned)
+    before = torch.default_generator.get_state()
+    try:
+        return _created(state, func, args, kwargs, device, pinned)
+    except RuntimeError as error:
+        if is_out_of_memory(error):  # a device allocates before it draws
+            torch.default_generator.set_state(before)
+        raise
+
+
+def _created(
+    state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any], device: SimulatedDevice | None, pinned: bool
+) -> Any:
     out = _call_factory(state, func, args, kwargs)
     if not isinstance(out, Tensor):
         return out

@@ -20,6 +20,7 @@ from pytest_evalcheck.devices.device_marks import (
 )
 from pytest_evalcheck.devices.ledger import frames
 from pytest_evalcheck.devices.modes.collectives import collective
+from pytest_evalcheck.devices.modes.out_of_memory import effects_undone, recount_written
 from pytest_evalcheck.devices.rules.device_checks import (
     common_device,
     missing_kernel,
@@ -55,6 +56,13 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
                 return self.__torch_dispatch__(func, types, args, kwargs)
         state, kwargs = self.state, kwargs or {}
         plan = PLANS.get(id(func)) or plan_for(func)
+        if plan.has_effects and not state.undoes and state.simulation.is_limited:
+            state.undoes = True
+            try:
+                with effects_undone(func, args, kwargs):
+                    return self.__torch_dispatch__(func, types, args, kwargs)
+            finally:
+                state.undoes = False
         if state.asynchrony.pending:
             state.asynchrony.before_operator(plan.special, state.target, func, args, kwargs)
         if plan.special:
@@ -78,6 +86,8 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
             return out
         if plan.syncs or (plan.syncs_on_mask and _has_mask(args[1])):
             state.ledger.record_sync(device.torch_device)
+        if plan.resizes:
+            recount_written(func, args, kwargs)
         if plan.aliases and is_usual:
             return out
         if type(out) is Tensor and not device.unsupported_dtypes:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from pytest_evalcheck.devices.device_memory import is_out_of_memory
 from pytest_evalcheck.devices.errors import CannotSimulate
 from pytest_evalcheck.devices.modes.dispatch_mode import SimulationDispatchMode
 from pytest_evalcheck.devices.rules.device_checks import require_generator
@@ -27,16 +28,22 @@ class SimulationFunctionMode(TorchFunctionMode):  # type: ignore[misc]
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.state.simulation.closed:
             raise CannotSimulate("a thread that outlives its simulation", "join it inside the with block.")
-        handler = HANDLERS.get(func)
-        if handler is not None:
-            return handler(self.state, func, args, dict(kwargs) if kwargs else {})
-        if kwargs:
-            if kwargs.get("device") is not None or kwargs.get("pin_memory"):
-                return HANDLERS[torch.empty](self.state, func, args, dict(kwargs))
-            if kwargs.get("generator") is not None and args and isinstance(args[0], Tensor):
-                require_generator(kwargs["generator"], args[0])
-            return func(*args, **kwargs)
-        return func(*args)
+        try:
+            handler = HANDLERS.get(func)
+            if handler is not None:
+                return handler(self.state, func, args, dict(kwargs) if kwargs else {})
+            if kwargs:
+                if kwargs.get("device") is not None or kwargs.get("pin_memory"):
+                    return HANDLERS[torch.empty](self.state, func, args, dict(kwargs))
+                if kwargs.get("generator") is not None and args and isinstance(args[0], Tensor):
+                    require_generator(kwargs["generator"], args[0])
+                return func(*args, **kwargs)
+            return func(*args)
+        except RuntimeError as error:
+            if is_out_of_memory(error):  # the frames below hold tensors that a device would free by now
+                args = kwargs = None
+                error = error.with_traceback(None)
+            raise
 
 
 @contextmanager

@@ -24,7 +24,7 @@ def install(patches: Patches, simulation: Simulation) -> None:
     device_for = device_for_kind(simulation, kind)
     memory = Memory(simulation, device_for).functions()
     for owner in (torch.accelerator, getattr(torch.accelerator, "memory", torch.accelerator)):
-        patches.set_existing(owner, **memory, get_memory_info=memory["mem_get_info"], empty_host_cache=lambda: None)
+        patches.set_existing(owner, **memory, empty_host_cache=lambda: None)
     patches.set_existing(
         torch.accelerator,
         **functions_of_any_kind(simulation, device_for),

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from pytest_evalcheck.devices.device_memory import TOTAL_BYTES
 from pytest_evalcheck.devices.patches import cuda_tools, sync_debug
 from pytest_evalcheck.devices.patches.bindings import refused, refused_class
 from pytest_evalcheck.devices.patches.device_functions import (
@@ -20,7 +21,7 @@ from pytest_evalcheck.devices.patches.device_functions import (
     set_index,
 )
 from pytest_evalcheck.devices.patches.generators import default_generators
-from pytest_evalcheck.devices.patches.memory import TOTAL_BYTES, Memory
+from pytest_evalcheck.devices.patches.memory import Memory
 from pytest_evalcheck.devices.patches.patches import Patches
 from pytest_evalcheck.devices.state import Simulation
 
@@ -45,7 +46,7 @@ _OF_THE_DRIVER = "clock_rate device_memory_used list_gpu_processes memory_usage 
 
 @dataclasses.dataclass(frozen=True)
 class Properties:
-    """What `torch.cuda.get_device_properties` returns: an invented card of capability 8.0 with 16 GiB."""
+    """What `torch.cuda.get_device_properties` returns: an invented card of capability 8.0."""
 
     name: str = NAME
     major: int = CAPABILITY[0]
@@ -73,7 +74,7 @@ def install(patches: Patches, simulation: Simulation) -> None:
 
 def _cuda(patches: Patches, simulation: Simulation) -> None:
     device_for = device_for_kind(simulation, "cuda")
-    memory = Memory(simulation, device_for).functions()
+    memory = Memory(simulation, device_for)
     count, generator = simulation.count("cuda"), torch.default_generator
 
     def about_device(value: Any, without: Any = None) -> Any:
@@ -111,7 +112,7 @@ def _cuda(patches: Patches, simulation: Simulation) -> None:
         stream=lambda stream: contextlib.nullcontext() if stream is None else stream,
         is_current_stream_capturing=lambda: False,
         get_device_name=about_device(NAME, ""),
-        get_device_properties=about_device(Properties()),
+        get_device_properties=about_device(Properties(total_memory=memory.of().total)),
         get_device_capability=about_device(CAPABILITY),
         get_arch_list=lambda: ["sm_80"],
         is_bf16_supported=lambda including_emulation=True: True,
@@ -129,12 +130,12 @@ def _cuda(patches: Patches, simulation: Simulation) -> None:
     patches.set(torch.cuda, "default_generators", default_generators(simulation, "cuda"))
     patches.set(torch.version, "cuda", torch.version.cuda or _VERSION)
     patches.set_existing(torch.backends.cudnn, is_available=lambda: True, version=lambda: _CUDNN_VERSION)
-    cuda_tools.install(patches, memory["mem_get_info"])
+    cuda_tools.install(patches, memory.info)
     patches.set_existing(torch.backends.cuda, is_built=lambda: True)
     patches.set_existing(torch.backends.cudnn, is_acceptable=lambda tensor: False)
     patches.set_existing(torch.cuda.graphs, is_current_stream_capturing=lambda: False)
     for owner in (torch.cuda, torch.cuda.memory):
-        patches.set_existing(owner, **memory)
+        patches.set_existing(owner, **memory.functions())
     random = random_functions()
     for owner in (torch.cuda, torch.cuda.random):
         patches.set_existing(

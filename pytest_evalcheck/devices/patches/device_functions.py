@@ -47,7 +47,6 @@ def functions_of_any_kind(simulation: Simulation, device_for: DeviceFor) -> dict
         "current_stream": stream,
         "default_stream": stream,
         "set_stream": lambda stream: None,
-        "empty_cache": lambda: None,
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from pytest_evalcheck.devices.patches.device_functions import NAME, device_for_kind, random_functions
-from pytest_evalcheck.devices.patches.memory import TOTAL_BYTES, Memory
+from pytest_evalcheck.devices.patches.memory import Memory
 from pytest_evalcheck.devices.patches.patches import Patches
 from pytest_evalcheck.devices.state import Simulation
 
@@ -39,11 +39,11 @@ def install(patches: Patches, simulation: Simulation) -> None:
         torch.mps,
         **random_functions(),
         synchronize=lambda: simulation.ledger.record_sync(device_for(None), "synchronize"),
-        empty_cache=lambda: None,
-        set_per_process_memory_fraction=lambda fraction: None,
-        current_allocated_memory=memory.allocated,
-        driver_allocated_memory=memory.allocated,
-        recommended_max_memory=lambda: TOTAL_BYTES,
+        empty_cache=memory.empty_cache,
+        set_per_process_memory_fraction=lambda fraction: memory.set_fraction(fraction, most=2),
+        current_allocated_memory=lambda: memory.of().used,
+        driver_allocated_memory=lambda: memory.of().reserved,
+        recommended_max_memory=lambda: memory.of().total,
     )
 
 

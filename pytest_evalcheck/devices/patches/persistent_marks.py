@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import functools
 import gc
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from pytest_evalcheck.devices.device_marks import MARK, PINNED
+from pytest_evalcheck.devices.device_marks import ALLOCATION, MARK, PINNED
+from pytest_evalcheck.devices.device_memory import DeviceMemory
 
 
 class _TableAttribute:
@@ -32,8 +34,12 @@ class _TableAttribute:
     def __set__(self, storage: Any, value: Any) -> None:
         self.table[storage._cdata] = StorageWeakRef(storage), value
         if len(self.table) > self.limit:
-            self.table = {key: entry for key, entry in self.table.items() if not entry[0].expired()}
-            self.limit = 1000 + 2 * len(self.table)
+            self.collect()
+
+    def collect(self) -> None:
+        """Drop the values of storages that are gone."""
+        self.table = {key: entry for key, entry in self.table.items() if not entry[0].expired()}
+        self.limit = 1000 + 2 * len(self.table)
 
 
 @functools.cache
@@ -49,8 +55,15 @@ def attributes_persist() -> bool:
     return hasattr(tensor.untyped_storage(), "_evalcheck_probe")
 
 
-def install() -> None:
-    """Once, for the whole process: tensors keep their marks after a simulation."""
+def install(memories: Iterable[DeviceMemory]) -> None:
+    """Once, for the whole process: tensors keep their marks after a simulation.
+
+    What storages that are gone had in memory is noticed when the table is gone through: before a new peak, too.
+    """
     if not isinstance(vars(torch.UntypedStorage).get(MARK), _TableAttribute) and not attributes_persist():
-        setattr(torch.UntypedStorage, MARK, _TableAttribute())
-        setattr(torch.UntypedStorage, PINNED, _TableAttribute())
+        for name in (MARK, PINNED, ALLOCATION):
+            setattr(torch.UntypedStorage, name, _TableAttribute())
+    allocations = vars(torch.UntypedStorage).get(ALLOCATION)
+    if isinstance(allocations, _TableAttribute):
+        for memory in memories:
+            memory.collect = allocations.collect

@@ -9,13 +9,22 @@ import torch
 import torch.multiprocessing  # registers how tensors are sent
 from torch import UntypedStorage as Storage
 
-from pytest_evalcheck.devices.device_marks import CPU, MARK, SimulatedDevice, device_of, simulated_device_of
+from pytest_evalcheck.devices.device_marks import (
+    CPU,
+    MARK,
+    SimulatedDevice,
+    device_of,
+    mark_storage,
+    recount,
+    simulated_device_of,
+)
 from pytest_evalcheck.devices.errors import CannotSimulate
 from pytest_evalcheck.devices.memory_regions import without_modes
 from pytest_evalcheck.devices.patches.patches import Patches
 from pytest_evalcheck.devices.state import ACTIVE
 
 _REAL_DEVICE = torch._C.StorageBase.device
+_REAL_RESIZE = torch._C.StorageBase.resize_
 
 
 def install(patches: Patches) -> None:
@@ -25,6 +34,7 @@ def install(patches: Patches) -> None:
     patches.set(Storage, "cuda", lambda storage, device=None, non_blocking=False: _to(storage, device=_cuda(device)))  # noqa: ARG005  (PyTorch's)
     patches.set(Storage, "mps", lambda storage: _to(storage, device="mps"))
     patches.set(Storage, "cpu", lambda storage: _to(storage, device=CPU))
+    patches.set(Storage, "resize_", _resize)
     patches.set(Storage, "clone", lambda storage: _copy(storage, getattr(storage, MARK, None)))
     patches.set(torch.Tensor, "_reduce_ex_internal", _after_a_read(torch.Tensor._reduce_ex_internal))
     for owner in (torch, torch._C, torch.utils.dlpack):
@@ -53,6 +63,17 @@ def _device(storage: Storage) -> torch.device:
     return _REAL_DEVICE.__get__(storage) if device is None else device.torch_device
 
 
+def _resize(storage: Storage, size: int) -> Storage:
+    before = storage.nbytes()
+    _REAL_RESIZE(storage, size)
+    try:
+        recount(storage)
+    except RuntimeError:
+        _REAL_RESIZE(storage, before)
+        raise
+    return storage
+
+
 def _cuda(device: Any) -> torch.device:
     return torch.device("cuda", device) if device is None or isinstance(device, int) else torch.device(device)
 
@@ -63,7 +84,7 @@ def _copy(storage: Storage, device: SimulatedDevice | None) -> Storage:
     with without_modes():  # the caller records whether this is a transfer
         copy = Storage(storage.nbytes()).copy_(storage, False)
     if device is not None:
-        setattr(copy, MARK, device)
+        mark_storage(copy, device)
     return copy
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from pytest_evalcheck.devices.rules import op_overrides
+from pytest_evalcheck.devices.rules.op_effects import has_effects, resizes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Plan:
     has_device_argument: bool
     free: frozenset[str]  # arguments that may be on any device
     no_kernel: frozenset[str]  # kinds of device without a kernel
+    resizes: bool  # an argument may have more memory afterwards
+    has_effects: bool  # it writes or draws, and allocates
     takes_numbers: bool  # CPU tensors without dimensions may follow the first tensor
 
 
@@ -62,6 +65,8 @@ def plan_for(func: Any) -> Plan:
         has_device_argument=any(argument.name == "device" for argument in arguments),
         free=frozenset(free.split()),
         no_kernel=op_overrides.NO_KERNEL.get(name, frozenset()),
+        resizes=resizes(func._schema),
+        has_effects=has_effects(func),
         takes_numbers=not (strict or free or indexed or name in op_overrides.MIXED)
         and not any(argument.alias_info is not None and argument.alias_info.is_write for argument in arguments[1:]),
     )

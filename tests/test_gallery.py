@@ -45,7 +45,7 @@ def test_every_shipped_check_has_a_bug_that_it_alone_catches() -> None:
 @each([s for s in SPECIMENS if not s.apart])
 def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
     # What is about accelerators is tried on simulated ones, and may be wrong with one kind of them alone.
-    cells = ec.run(specimen.bug, "auto", select=specimen.code, timeout=500).cells
+    cells = ec.run(specimen.bug, specimen.device, select=specimen.code, timeout=500).cells
     cell = next((one for one in cells if one.outcome == "broken"), cells[0])
     assert cell.outcome == "broken", f"{cell.outcome} {cell.reason}"
     assert not cell.cause, f"the target could not be tried: {cell.reason}"

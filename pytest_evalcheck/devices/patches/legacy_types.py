@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, UntypedStorage
 
-from pytest_evalcheck.devices.device_marks import MARK, device_of, mark
+from pytest_evalcheck.devices.device_marks import device_of, mark, mark_storage
 from pytest_evalcheck.devices.errors import CannotSimulate
 from pytest_evalcheck.devices.patches.bindings import refused
 from pytest_evalcheck.devices.patches.patches import Patches
@@ -62,7 +62,7 @@ def _untyped_storage(new: Any) -> Any:
             return new(cls, *args, device=device, **kwargs)
         storage = new(cls, *args, **kwargs)
         if found is not None:
-            setattr(storage, MARK, found)
+            mark_storage(storage, found)
         return storage
 
     return new_on_device

@@ -12,7 +12,7 @@ from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
 from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.loop.cases import Evaluation, OutOfMemory, ProcessRanks, Ranks
-from pytest_evalcheck.kinds.loop.memory import OutOfMemoryInjector
+from pytest_evalcheck.kinds.loop.memory import LimitedMemory, OutOfMemoryInjector, simulated_cuda_memory
 from pytest_evalcheck.kinds.loop.record import Evaluated
 from pytest_evalcheck.kinds.loop.subject import (
     LoopSubject,
@@ -120,7 +120,7 @@ def a_retried_batch_counts_once(loop: LoopSubject, case: OutOfMemory) -> None:
     """
     if not loop.record.retries:
         raise NotApplicable("the loop does not retry a batch: ec.Loop(..., retries=True)")
-    run, injector, topic = loop.fresh(), OutOfMemoryInjector(), "after a forward pass ran out of memory"
+    run, injector = loop.fresh(), OutOfMemoryInjector()
     with injector.watch(run.model):
         expected = run.evaluate(loop.data(case.samples), batch_size=case.batch_size)
     if not injector.passes or isinstance(expected, Raised):
@@ -131,10 +131,32 @@ def a_retried_batch_counts_once(loop: LoopSubject, case: OutOfMemory) -> None:
         with failing.watch(run.model):
             result = run.evaluate(loop.data(case.samples), batch_size=case.batch_size)
         when = f"after forward pass {index} ran out of memory{' twice in a row' * (failing.failed > 1)}"
-        if isinstance(result, Evaluated) and result.records is not None:
-            about = f"{len(case.samples)} samples {when}"
-            _expect_each_once(ids_of(result.records), len(case.samples), about, f"samples {topic}")
-        expect(comparable(result)).equals(comparable(expected), about=f"the result {when}", topic=f"the result {topic}")
+        _expect_all_counted(result, expected, len(case.samples), when)
+    memory = simulated_cuda_memory(loop.device)
+    if memory is not None:
+        _expect_recovery_on_device(loop, case, expected, memory)
+
+
+def _expect_recovery_on_device(loop: LoopSubject, case: OutOfMemory, expected: Any, memory: Any) -> None:
+    """The same with a device that is too small for one batch, or for its halves too."""
+    run, measured = loop.fresh(), LimitedMemory(memory)
+    with measured.watch(run.model):
+        run.evaluate(loop.data(case.samples), batch_size=case.batch_size)
+    for index, need in enumerate(measured.needs):
+        run = loop.fresh()
+        limited = LimitedMemory(memory, measured.needs, index, 1.0 if case.times == 1 else 0.4)
+        with limited.watch(run.model):
+            result = run.evaluate(loop.data(case.samples), batch_size=case.batch_size)
+        if limited.failed:  # a model that is not on the device needs nothing there
+            when = f"after forward pass {index} needed {need} bytes of the device, and had {limited.given}"
+            _expect_all_counted(result, expected, len(case.samples), when)
+
+
+def _expect_all_counted(result: Any, expected: Any, count: int, when: str) -> None:
+    topic = "after a forward pass ran out of memory"
+    if isinstance(result, Evaluated) and result.records is not None:
+        _expect_each_once(ids_of(result.records), count, f"{count} samples {when}", f"samples {topic}")
+    expect(comparable(result)).equals(comparable(expected), about=f"the result {when}", topic=f"the result {topic}")
 
 
 def _expect_each_once(ids: list[int], count: int, about: str, topic: str = "") -> None:

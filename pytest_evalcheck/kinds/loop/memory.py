@@ -1,4 +1,4 @@
-"""Memory of an evaluation: an injected out-of-memory error, and the tensors that are retained afterwards."""
+"""Memory of an evaluation: out-of-memory errors, injected or of a device, and tensors that are retained afterwards."""
 
 from __future__ import annotations
 
@@ -50,6 +50,73 @@ class OutOfMemoryInjector:
         if self.at is not None and index >= self.at and self.failed < self.times:
             self.failed += 1
             raise torch.OutOfMemoryError(MESSAGE)
+
+
+class LimitedMemory:
+    """A true out-of-memory error of a simulated device: a forward pass that needs one byte more than there is.
+
+    A first evaluation measures what every forward pass of several rows takes on top of what is in use when it starts.
+    A second one limits the device to less for one pass, and for the passes that evaluate its rows again. So a smaller
+    part fits, unless what the failed pass left is still held.
+
+    Args:
+        memory: the memory of the device.
+        needs: what the passes of several rows take, in bytes; None to measure it.
+        at: the index of the pass to limit.
+        share: how much of what it needs the pass gets. Passes of one row are limited only where it gets nearly all.
+    """
+
+    def __init__(self, memory: Any, needs: list[int] | None = None, at: int = 0, share: float = 1.0) -> None:
+        self.memory, self.at, self.share = memory, at, share
+        self.needs = [] if needs is None else needs
+        self.failed = 0
+        """The number of times that a pass did not fit."""
+        self._measures = needs is None
+        self._passes = self._rows = self._left = self._start = self._limit = self._ooms = 0
+
+    @contextmanager
+    def watch(self, model: Any) -> Iterator[None]:
+        """Watch, or limit, the forward passes of this model."""
+        limit, peak = self.memory.limit, self.memory.peak
+        handles = [
+            model.register_forward_pre_hook(self._before, with_kwargs=True),
+            model.register_forward_hook(lambda *_: self._after(limit), always_call=True),
+        ]
+        try:
+            yield
+        finally:
+            self.memory.set_limit(limit)
+            self.memory.peak = max(peak, self.memory.peak)
+            for handle in handles:
+                handle.remove()
+
+    @property
+    def given(self) -> int:
+        """What the limited pass gets, in bytes."""
+        return int(self.needs[self.at] * self.share) - 1
+
+    def _before(self, model: Any, args: Any, kwargs: Any) -> None:
+        del model
+        self._rows, self._start, self._ooms = _rows((args, kwargs)), self.memory.used, self.memory.ooms
+        if self._measures:
+            self.memory.reset_peaks()
+            return
+        if self._rows > 1 and self._passes == self.at and not self._left and not self.failed:
+            self._left = self._rows
+            self._limit = self._start + self.given
+        if self._left and (self._rows > 1 or self.share == 1):
+            self.memory.set_limit(self._limit)
+
+    def _after(self, limit: int) -> None:
+        self.memory.set_limit(limit)
+        if self._measures:
+            if self._rows > 1:
+                self.needs.append(self.memory.peak - self._start)
+        elif self.memory.ooms > self._ooms:
+            self.failed += 1
+        else:
+            self._left = max(0, self._left - self._rows)
+            self._passes += self._rows > 1
 
 
 class RetainedTensors:
@@ -159,6 +226,22 @@ class _Saved:
 
     def __init__(self, tensor: Any) -> None:
         self.tensor = tensor
+
+
+def simulated_cuda_memory(device: str) -> Any:
+    """The memory of a simulated CUDA device that is there; None for other devices.
+
+    On MPS the error has no type of its own, so that a loop which retries need not know it.
+    """
+    import torch
+
+    from pytest_evalcheck.devices.state import ACTIVE
+
+    state = ACTIVE.state
+    if state is None or torch.device(device).type != "cuda":
+        return None
+    found, _ = state.simulation.find(device)
+    return None if found is None else found.memory
 
 
 def _rows(inputs: Any) -> int:

@@ -143,6 +143,13 @@ MIXED_DEVICES = (
         devices=CUDA,
     ),
     _refuses(
+        "the input of a convolution is with its weights, in the words of MPS",
+        "torch.nn.functional.conv2d(h.view(1, 1, 2, 2), x.view(1, 1, 2, 2))",
+        "aten/src/ATen/native/mps/operations/Convolution.mm, slow_conv2d_forward_mps",
+        "slow_conv2d_forward_mps: input(device='cpu') and weight(device={d}') must be on the same device",
+        devices=MPS,
+    ),
+    _refuses(
         "the first state of a recurrent layer is with its input",
         "torch.nn.GRU(1, 1).to(d)(x.view(4, 1, 1), torch.zeros(1, 1, 1))",
         "aten/src/ATen/native/RNN.cpp, check_attributes",

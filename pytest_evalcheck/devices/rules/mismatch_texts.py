@@ -84,7 +84,7 @@ def _text_of_convolution(given: Tensor, other: Argument) -> str:
         return text
     if device_of(other.tensor).type == "mps":  # mps/operations/Convolution.mm
         devices = f"input(device='cpu') and {other.name}(device={device_of(other.tensor)}')"
-        return f"slow_conv2d_forward_mps: {devices}  must be on the same device"
+        return f"slow_conv2d_forward_mps: {devices} must be on the same device"
     return f"{text} or input should be a MKLDNN tensor and {other.name} is a dense tensor"
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -15,7 +16,7 @@ sys.path.insert(0, str(ROOT))
 
 from fixtures.device_history import table  # noqa: E402
 from fixtures.device_history.specimen import Specimen  # noqa: E402
-from pytest_evalcheck.devices.rules import device_rules  # noqa: E402
+from pytest_evalcheck.devices.rules import device_rules, op_overrides  # noqa: E402
 from pytest_evalcheck.devices.rules.device_rules import Rule  # noqa: E402
 
 COMMAND = "Written by `python docs/make_devices.py`"
@@ -77,12 +78,46 @@ def rules() -> str:
     for title, members in device_rules.TABLES.items():
         lines += [f"## {title}", "", "| rule | example | on the device | where | source in PyTorch |"]
         lines += ["| --- | --- | --- | --- | --- |", *(_rule(each) for each in members), ""]
+    lines += ["## Operators that differ from the general rule", "", "By name, as in `torch.ops`.", ""]
+    lines += ["| what is different | operators | source in PyTorch |", "| --- | --- | --- |"]
+    lines += [f"| {what} | {_names(names)} | {_source(source)} |" for what, names, source in OPERATORS]
+    lines.append("")
     return "\n".join(lines)
 
 
 INTRODUCTION = """\
 Every rule is a test, with an example that runs: `x` is four floats on the device `d`, `i` two indices on it, `h` four
 floats on the CPU. The source is the place in PyTorch that decides."""
+
+
+OPERATORS = (
+    (
+        "the first tensor decides; the others are indices, on its device or on the CPU",
+        op_overrides.INDEXED,
+        device_rules.INDEXING,
+    ),
+    ("the host waits, as a value or a size is read", op_overrides.SYNCS, "aten/src/ATen/native/cuda"),
+    ("the host waits where an index is a mask", op_overrides.SYNCS_ON_MASK, device_rules.INDEXING),
+    (
+        "a CPU tensor without dimensions is refused too",
+        op_overrides.STRICT,
+        "aten/src/ATen/native/native_functions.yaml, those without `device_check: NoCheck`",
+    ),
+    *(
+        (
+            f"{' and '.join(f'`{each}`' for each in arguments.split())} may be on any device",
+            [name for name, free in op_overrides.FREE.items() if free == arguments],
+            "aten/src/ATen/native: TensorShape.cpp, Resize.cpp, RangeFactories.cpp, Fill.cpp, cuda/Indexing.cu",
+        )
+        for arguments in sorted(set(op_overrides.FREE.values()))
+    ),
+    ("tensors on several devices are taken", op_overrides.MIXED, device_rules.PACKED),
+)
+"""What is different, the operators, and the source."""
+
+
+def _names(names: Iterable[str]) -> str:
+    return " ".join(f"`{name.removeprefix('aten::')}`" for name in sorted(names))
 
 
 def _rule(rule: Rule) -> str:

@@ -129,6 +129,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
+    """Say which plugin has ``--simulate``, where it is not loaded."""
+    given = next((argument for argument in args if argument.partition("=")[0] == "--simulate"), None)
+    if given is not None and not hasattr(early_config.known_args_namespace, "simulate"):
+        raise pytest.UsageError(f"{given} needs its plugin: pytest -p pytest_evalcheck.devices {given}")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
     """Answer ``--evalcheck-explain`` instead of running tests."""
     if config.getoption("evalcheck") and getattr(config.option, "maxworkerrestart", "") is None:

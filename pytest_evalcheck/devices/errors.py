@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 
@@ -15,9 +16,15 @@ class CannotSimulate(RuntimeError):
         super().__init__(f"{feature} cannot be simulated: {advice}")
         self.feature = feature
         self.advice = advice
+        for listener in LISTENERS:
+            listener(self)
 
     def __reduce__(self) -> tuple[type[CannotSimulate], tuple[str, str]]:
         return type(self), (self.feature, self.advice)
+
+
+LISTENERS: list[Callable[[CannotSimulate], Any]] = []
+"""Each is called with every new `CannotSimulate`: code under test may catch it as the `RuntimeError` that it is."""
 
 
 class SimulationError(ValueError):

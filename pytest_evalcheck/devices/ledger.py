@@ -21,6 +21,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 _DEVICES, _FIXES = os.path.dirname(__file__) + os.sep, _PACKAGE + "fixes" + os.sep
 _DECORATORS = (contextlib.__file__, typing_extensions.__file__, warnings.__file__)
 _INSIDE = (os.path.dirname(torch.__file__) + os.sep, _PACKAGE, *_DECORATORS, "<frozen")
+_TEST_RUNNER = f"{os.sep}_pytest{os.sep}"  # which reads values to show them
 _DISTRIBUTED = tuple(
     os.path.join("torch", *parts)
     for parts in (("distributed", "distributed_c10d.py"), ("nn", "parallel", "distributed.py"))
@@ -243,7 +244,7 @@ def call_site() -> tuple[str, int, str]:
 def _owner(file: str) -> str:
     """Whose code a file holds: the user's, the suite's, or that of PyTorch, the simulation and the reference fixes."""
     if not file.startswith(_INSIDE):
-        return "user"
+        return "suite" if _TEST_RUNNER in file else "user"
     return "suite" if file.startswith(_PACKAGE) and not file.startswith((_DEVICES, _FIXES)) else "inner"
 
 

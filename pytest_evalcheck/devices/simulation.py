@@ -119,13 +119,14 @@ def _opened(
         threads.install(patches)
         generators.install(patches)
         compiled.install(patches, compile_runs_eagerly=compile_runs_eagerly)
-        autocast.install(patches, simulation)
+        autocast.install(patches)
         autograd_callbacks.install(patches)
         distributed.install(patches, simulation)
         overrides.install(patches)
         imported_modules.install(patches)
         imported_modules.reset_lru_caches()
         with enter_modes(simulation):
+            autocast.refresh(ACTIVE.state)  # it may be on around the simulation
             try:
                 yield simulation.ledger
             finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -130,7 +129,7 @@ class Simulation:
 class ThreadState:
     """What the two modes of one thread and the handlers share."""
 
-    function_mode: AbstractContextManager[Any]
+    function_mode: Any
     """The mode itself: a handler enters it again for Python code that PyTorch calls back."""
 
     def __init__(self, simulation: Simulation) -> None:
@@ -145,6 +144,10 @@ class ThreadState:
         """Where code in C++ that runs now creates what it wants on a device; None where no such code runs."""
         self.undoes = False
         """Whether an operator runs whose effects are undone where memory runs out."""
+        self.autocast: Any = None
+        """What casts arguments where autocast is enabled: it holds the weights that were cast."""
+        self.open_regions: list[Any] = []
+        """Each `with torch.autocast(...)` that is open."""
         self.last_device: SimulatedDevice | None = None
         """Where the last operator ran, which is where autograd makes a tensor from nothing."""
 
@@ -185,6 +188,11 @@ class ThreadState:
         """Report that a tensor in the memory of the host is read before a copy to it is complete."""
         if self.asynchrony.pending:
             self.asynchrony.host_uses(tensor)
+
+    def close(self) -> None:
+        """Close what the thread leaves open, before its modes end."""
+        while self.open_regions:
+            self.open_regions.pop().close()
 
 
 class _Active(threading.local):

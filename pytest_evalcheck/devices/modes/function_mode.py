@@ -23,11 +23,15 @@ class SimulationFunctionMode(TorchFunctionMode):  # type: ignore[misc]
     def __init__(self, state: ThreadState) -> None:
         super().__init__()
         self.state = state
+        self.autocast: Any = None
+        """What casts arguments, while autocast is enabled."""
         state.function_mode = self
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if self.state.simulation.closed:
             raise CannotSimulate("a thread that outlives its simulation", "join it inside the with block.")
+        if self.autocast is not None:
+            return self.autocast.call(func, types, args, kwargs)
         try:
             handler = HANDLERS.get(func)
             if handler is not None:
@@ -53,6 +57,9 @@ def enter_modes(simulation: Simulation) -> Iterator[None]:
     before, ACTIVE.state = ACTIVE.state, state
     try:
         with SimulationFunctionMode(state), SimulationDispatchMode(state):
-            yield
+            try:
+                yield
+            finally:
+                state.close()
     finally:
         ACTIVE.state = before

@@ -43,7 +43,7 @@ def failure(made: Check) -> str:
     assert cell.outcome == "broken", f"{made.code} does not catch {specimen.bug.name}: {cell.reason}"
     # Where the bug stands and how it is replayed is of no use to a reader of the page.
     lines = (line for line in format_failure(cell).splitlines() if not re.match(r"(target|reproduce) ", line))
-    return "\n".join(re.sub(r"\.py:\d+:", ".py:", line) for line in lines)
+    return "\n".join(re.sub(r"\.py:\d+", ".py", line) for line in lines)
 
 
 def page(made: Check) -> str:

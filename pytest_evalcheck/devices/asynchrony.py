@@ -60,6 +60,7 @@ class Asynchrony:
         self._accesses: dict[Any, frozenset[str] | None] = {}
         self._limit = 1000
         order.on_wait = self.complete
+        ledger.copies_in_flight = self.copies_to
         ledger.on_sync = self._host_waits_for_current
 
     def _host_waits_for_current(self, device: torch.device) -> None:
@@ -157,6 +158,10 @@ class Asynchrony:
             for item in value if isinstance(value, (list, tuple)) else (value,):
                 if isinstance(item, Tensor):
                     self.host_uses(item, writes=argument.name in written)
+
+    def copies_to(self, tensor: Tensor) -> list[Copy]:
+        """The copies in flight to memory that a tensor uses."""
+        return [copy for copy in self._copies_at(tensor) if copy.to_host]
 
     def _before_copy(self, target: Tensor, source: Tensor) -> None:
         target_device, source_device = simulated_device_of(target), simulated_device_of(source)

@@ -9,7 +9,7 @@ import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -68,7 +68,7 @@ class Site:
     line: int
 
     def __str__(self) -> str:
-        return f"{self.call or 'code'} at {self.file}:{self.line}"
+        return f"{self.call or 'code'} at {_short_path(self.file)}:{self.line}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,6 +100,8 @@ class Ledger:
         """Called when the host waits for a device, also while nothing is recorded."""
         self.sync_debug: Callable[[torch.device, str, int], Any] | None = None
         """Called with the user's line where the host waits, copies to a device included."""
+        self.copies_in_flight: Callable[[torch.Tensor], Sequence[Any]] = lambda _: ()
+        """The copies in flight to memory that a tensor uses."""
         self._pauses = 0
         self._spans: list[Ledger] = []
 
@@ -107,10 +109,15 @@ class Ledger:
         """Bytes that went from `source` to `target`; None is any. `"cuda"` covers all its indices, `"cuda:1"` one."""
         return sum(item.bytes for item in self.transfers if _is(item.source, source) and _is(item.target, target))
 
+    def is_in_flight(self, tensor: torch.Tensor) -> bool:
+        """Whether a copy to the memory of a CPU tensor is in flight: reading it now is a race."""
+        return bool(self.copies_in_flight(tensor))
+
     @contextmanager
     def span(self) -> Iterator[Ledger]:
         """A ledger of what happens inside the `with` only. The whole one counts it too."""
         inner = Ledger()
+        inner.copies_in_flight = self.copies_in_flight
         self._spans.append(inner)
         try:
             yield inner
@@ -142,7 +149,8 @@ class Ledger:
             for (source, target), number in sorted(directions.items())
         ]
         lines += [f"host synchronisations: {len(self.syncs)}"] if self.syncs else []
-        lines += [f"race: {race}" for race in dict.fromkeys(map(str, self.races))]
+        races = dict.fromkeys(f"race ({race.kind}): {race.use}, under way: {race.work}" for race in self.races)
+        lines += list(races)
         groups: dict[tuple[str, int, str, str], list[int]] = {}
         for item in self.transfers:
             key = (item.file, item.line, item.call, f"{item.source} -> {item.target}")

@@ -111,13 +111,20 @@ def test_both_places_are_named(device: str) -> None:
         number = line()
         x = there.to("cpu", non_blocking=True)
         x.mean()
+        assert ledger.is_in_flight(x)
+        assert not ledger.is_in_flight(there)
     (race,) = ledger.races
     assert (race.kind, race.device) == ("read", f"{device}:0")
     assert (race.work.call, race.work.file, race.work.line) == ("to", HERE, number + 1)
     assert (race.use.call, race.use.file, race.use.line) == ("mean", HERE, number + 2)
-    for part in (f"{HERE}:{number + 1}", f"{HERE}:{number + 2}", f"torch.{device}.synchronize()", "float32[3]"):
+    for part in (
+        f"in_flight.py:{number + 1}",
+        f"in_flight.py:{number + 2}",
+        f"torch.{device}.synchronize()",
+        "float32[3]",
+    ):
         assert part in str(race)
-    assert str(race) in ledger.summary()
+    assert f"race (read): {race.use}, under way: {race.work}" in ledger.summary()
     assert ledger.as_dict()["races"][0]["use"]["line"] == number + 2
 
 

@@ -1,4 +1,4 @@
-"""EC601 to EC607: scoring on an accelerator gives the result of the CPU, within a declared cost."""
+"""EC601 to EC608: scoring on an accelerator gives the result of the CPU, within a declared cost."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from pytest_evalcheck.kinds.device.cpu_reference import (
     lacks_dtype,
     mentions_device,
 )
+from pytest_evalcheck.kinds.device.flight import races
 from pytest_evalcheck.kinds.device.placement import placements
 from pytest_evalcheck.kinds.device.relocation import movable, move_error, with_index
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
@@ -140,7 +141,7 @@ def the_value_matches_the_cpu(subject: MetricSubject | WrapperSubject, case: Bat
     """The value on the device is the value on the CPU: within rounding on a simulated one, the tolerance on a real one.
 
     Why: a score must not depend on where it was computed.
-    Usual cause: a branch for one kind of device, or a copy to the CPU that is read before it is complete.
+    Usual cause: a branch for one kind of device; on a real one also a copy that is read too early, see EC608.
     Fix: take one path for all devices.
     """
     reference = CpuReference(subject, case.samples)
@@ -174,3 +175,26 @@ def scoring_makes_no_transfers_or_syncs(subject: MetricSubject | WrapperSubject,
         for name, count in counts.items():
             allowed = subject.budget.get(name, 0)
             expect(count).holds(count <= allowed, about=f"{count} {name} in {part}, {allowed} are allowed")
+
+
+@check("EC608", regimes=("several rows",), examples=_FEW, accelerators=1, after=("EC603",))
+def copies_are_complete_before_they_are_read(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
+    """An evaluation never reads what is still in flight: it waits for a non-blocking copy before it uses the memory.
+
+    Batches are on the device, and in pinned memory of the host. Values are in flight as long as the host has not waited
+    for the device; memory that is overwritten while it is copied to the device, and a value that `compute` returns too
+    early, count too.
+
+    Why: memory has its old values until the copy is complete: the score is wrong now and then, without an error.
+    Usual cause: `.to("cpu", non_blocking=True)` without a synchronisation, or a buffer that is filled again too early.
+    Fix: leave out `non_blocking` for copies to the host; before a buffer is filled again, wait for an event.
+    """
+    reference = CpuReference(subject, case.samples)
+    if subject.ledger is None:
+        raise NotApplicable("copies in flight can be seen on simulated devices only")
+    if reference.cannot_be_built:
+        inconclusive("the device lacks a dtype: EC604")
+        return
+    for part, found in races(subject, reference.rows):
+        detail = "\n".join(found[:3])
+        expect(part).holds(not found, about=f"memory is used while a copy is in flight: {part}", detail=detail)

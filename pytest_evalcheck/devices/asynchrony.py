@@ -7,19 +7,18 @@ has waited for the copy.
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from pytest_evalcheck.devices.device_marks import PINNED, SimulatedDevice, is_wrapper, simulated_device_of
-from pytest_evalcheck.devices.errors import UnsynchronizedAccess, UnsynchronizedAccessWarning
 from pytest_evalcheck.devices.ledger import Ledger, Race, Site, call_site
 from pytest_evalcheck.devices.memory_regions import Region, alias_of, fill_with_garbage, without_modes
 from pytest_evalcheck.devices.queues import Moment, Order
+from pytest_evalcheck.devices.race_reports import RaceReports
+from pytest_evalcheck.devices.stream_races import StreamRaces, tensor_arguments
 
-IN_FLIGHT = ("warn", "error", "ignore")
 # https://github.com/pytorch/pytorch/pull/181017 retains the memory of the host until a copy to or from MPS is complete.
 MEMORY_IS_RETAINED = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
 
@@ -51,11 +50,16 @@ class Copy:
 
 
 class Asynchrony:
-    """The copies in flight of a simulation. Nothing else has to be looked at while `pending` is false."""
+    """The copies in flight of a simulation, and the races between its streams.
 
-    def __init__(self, ledger: Ledger, order: Order, in_flight: str, *, poison: bool) -> None:
-        self.pending = False
-        self.ledger, self.order, self.in_flight, self.poison = ledger, order, in_flight, poison
+    Nothing has to be looked at while `pending` is false.
+    """
+
+    def __init__(self, ledger: Ledger, order: Order, in_flight: str, *, poison: bool, check_streams: bool) -> None:
+        self.order, self.poison = order, poison
+        self.reports = RaceReports(ledger, in_flight)
+        self.stream_races = StreamRaces(order, self.reports) if check_streams else None
+        self.pending = check_streams
         self._copies: dict[int, list[Copy]] = {}  # by the address of the storage
         self._accesses: dict[Any, frozenset[str] | None] = {}
         self._limit = 1000
@@ -78,7 +82,10 @@ class Asynchrony:
     ) -> bool:
         """Take note of a copy between devices that was made. Returns whether it is in flight."""
         device = target_device if source_device is None else source_device
-        if device is None or not target.numel() or (source_device is not None and target_device is not None):
+        if device is None or not target.numel():
+            return False
+        if source_device is not None and target_device is not None:
+            self._barrier(source_device, target_device)
             return False
         to_host = target_device is None
         memory, other = (target, source) if to_host else (source, target)
@@ -117,6 +124,12 @@ class Asynchrony:
         self._copies.setdefault(copy.memory.address, []).append(copy)
         self.pending = True
 
+    def _barrier(self, source: SimulatedDevice, target: SimulatedDevice) -> None:
+        """A copy between two devices waits for both streams, and they for it: aten/src/ATen/native/cuda/Copy.cu."""
+        queues = [self.order.current(device.torch_device) for device in (source, target)]
+        for queue, other in (queues, queues[::-1]):
+            self.order.wait(queue, other.everything())
+
     def complete(self) -> None:
         """Drop the copies that the host has waited for, after their values have arrived."""
         if not self.pending:
@@ -128,6 +141,7 @@ class Asynchrony:
 
     def close(self) -> None:
         """The simulation ends: all values arrive."""
+        self.pending = False
         for copies in list(self._copies.values()):
             for copy in list(copies):
                 self._drop(copy)
@@ -137,10 +151,17 @@ class Asynchrony:
 
         `special` and `target` are those of its plan and of its thread: a copy between devices waits in its queue.
         """
-        if self.poison:
-            self._let_overwritten_values_arrive()
         if special == "compose":  # its parts come here too
             return
+        written = self._accesses.get(func, _MISSING)
+        if written is _MISSING:
+            written = self._accesses[func] = _written_arguments(func)
+        if self.stream_races is not None and written is not None:
+            self.stream_races.before_operator(func, args, kwargs, written)
+        if not self._copies:
+            return
+        if self.poison:
+            self._let_overwritten_values_arrive()
         if special == "copy":
             for pair in [args[:2]] if isinstance(args[0], Tensor) else zip(args[0], args[1], strict=True):
                 self._before_copy(*pair)
@@ -148,16 +169,9 @@ class Asynchrony:
         if special == "cast" and isinstance(target, SimulatedDevice) and simulated_device_of(args[0]) is None:
             self._device_uses(args[0], target.torch_device)
             return
-        written = self._accesses.get(func, _MISSING)
-        if written is _MISSING:
-            written = self._accesses[func] = _written_arguments(func)
-        if written is None:
-            return
-        for number, argument in enumerate(func._schema.arguments):
-            value = args[number] if number < len(args) else kwargs.get(argument.name)
-            for item in value if isinstance(value, (list, tuple)) else (value,):
-                if isinstance(item, Tensor):
-                    self.host_uses(item, writes=argument.name in written)
+        if written is not None:
+            for tensor, writes in tensor_arguments(func, args, kwargs, written):
+                self.host_uses(tensor, writes=writes)
 
     def copies_to(self, tensor: Tensor) -> list[Copy]:
         """The copies in flight to memory that a tensor uses."""
@@ -172,6 +186,8 @@ class Asynchrony:
             self._device_uses(target, source_device.torch_device)
         elif source_device is None and target_device is not None:
             self._device_uses(source, target_device.torch_device)
+        elif source_device is not target_device and source_device is not None and target_device is not None:
+            self._barrier(source_device, target_device)
 
     def host_uses(self, tensor: Tensor, *, writes: bool = False) -> None:
         """Report that the host reads or writes memory before a copy to or from it is complete."""
@@ -185,6 +201,8 @@ class Asynchrony:
         for copy in self._copies_at(tensor):
             if not self.order.is_before(copy.work, self.order.current(device)):
                 self._report(copy, "read" if copy.to_host else "overwritten")
+            elif copy.truth is not None:
+                self._let_values_arrive(copy)
 
     def _copies_at(self, tensor: Tensor) -> list[Copy]:
         try:
@@ -202,16 +220,11 @@ class Asynchrony:
         file, line, call = call_site()
         if not file:  # the suite: it waits before it reads
             self.order.host_waits({copy.work[0]: copy.work[1]})
-        elif not copy.reported or self.in_flight == "error":
+        else:
             use = Site(call, file, line)
             race = Race(kind, str(copy.device), copy.site, use, _text(copy, kind, use))
-            if not copy.reported:
-                self.ledger.record_race(race)
-            copy.reported = True
-            if self.in_flight == "error":
-                raise UnsynchronizedAccess(race)
-            if self.in_flight == "warn":
-                warnings.warn_explicit(str(race), UnsynchronizedAccessWarning, file, line)
+            again, copy.reported = copy.reported, True
+            self.reports.report(race, again=again)
 
     def _report_freed(self, copies: list[Copy]) -> None:
         """A copy from the host to MPS reads memory that is used for something else by now, before PyTorch 2.13."""
@@ -226,17 +239,20 @@ class Asynchrony:
                 if copy.overwritten:
                     _copy_again(copy)
 
+    def _let_values_arrive(self, copy: Copy) -> None:
+        view = copy.memory.view()
+        if copy.truth is not None and view is not None:
+            with without_modes():
+                view.copy_(copy.truth)
+        copy.truth = None
+
     def _drop(self, copy: Copy) -> None:
         copies = self._copies[copy.memory.address]
         copies.remove(copy)
         if not copies:
             del self._copies[copy.memory.address]
-        self.pending = bool(self._copies)
-        if copy.truth is not None:
-            view = copy.memory.view()
-            if view is not None:
-                with without_modes():
-                    view.copy_(copy.truth)
+        self.pending = bool(self._copies) or self.stream_races is not None
+        self._let_values_arrive(copy)
         if copy.overwritten:
             _copy_again(copy)
 

@@ -6,6 +6,7 @@ storage of its own (sparse, functorch, wrapper subclasses) is where its parts ar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -24,7 +25,7 @@ class SimulatedDevice:
     A tensor that outlives its simulation is on the device again in a later one that has it.
     """
 
-    __slots__ = ("available", "memory", "torch_device", "type", "unsupported_dtypes")
+    __slots__ = ("available", "memory", "on_mark", "torch_device", "type", "unsupported_dtypes")
 
     def __init__(self, torch_device: torch.device, unsupported_dtypes: dict[torch.dtype, str]) -> None:
         self.torch_device = torch_device
@@ -33,6 +34,8 @@ class SimulatedDevice:
         self.memory = DeviceMemory(torch_device)
         self.available = False
         """Whether the open simulation has it."""
+        self.on_mark: Callable[[Tensor], Any] | None = None
+        """Called with each tensor that is put on the device."""
 
     def __repr__(self) -> str:
         return str(self.torch_device)
@@ -83,6 +86,8 @@ def mark(tensor: Tensor, device: SimulatedDevice | None) -> Tensor:
     if storage is not None and (type(tensor) in PLAIN_TENSOR_TYPES or not _parts(tensor)):
         if getattr(storage, MARK, None) is not device:
             mark_storage(storage, device)
+        if device is not None and device.on_mark is not None:
+            device.on_mark(tensor)
     else:
         for part in _parts(tensor):
             mark(part, device)

@@ -177,9 +177,13 @@ class Ledger:
             self._record(Transfer(size, str(source), str(target), dtype, tuple(tensor.shape), call, file, line))
 
     def record_sync(self, device: torch.device, call: str = "") -> None:
-        """Record that the host waited for `device`."""
+        """Record that the host waited for the current stream of `device`."""
         if self.on_sync is not None:
             self.on_sync(device)
+        self.record_wait(device, call)
+
+    def record_wait(self, device: torch.device, call: str = "") -> None:
+        """Record that the host waited, where what it waited for is known already."""
         if not self._pauses:
             file, line, found = call_site()
             self._record(Sync(str(device), call or found, file, line))

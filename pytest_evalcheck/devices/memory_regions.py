@@ -31,23 +31,23 @@ class Region:
         storage = tensor.untyped_storage()
         self.address: int = storage._cdata
         self.storage = StorageWeakRef(storage)
-        self.dtype = tensor.dtype
+        self.dtype, self.itemsize = tensor.dtype, tensor.element_size()
         self.offset, self.size, self.stride = tensor.storage_offset(), tuple(tensor.shape), tensor.stride()
-        item = tensor.element_size()
+        item = self.itemsize
         reach = sum((size - 1) * stride for size, stride in zip(self.size, self.stride, strict=True))
         self.numel = tensor.numel()
-        self.start = self.offset * item
-        self.end = self.start + ((reach + 1) * item if self.numel else 0)
-        self.is_dense = self.numel * item == self.end - self.start
+        self.start: int = self.offset * item
+        self.end: int = self.start + ((reach + 1) * item if self.numel else 0)
+        self.is_dense: bool = self.numel * item == self.end - self.start
 
     def overlaps(self, other: Region) -> bool:
         """Whether both use a byte that is the same."""
         if self.address != other.address or self.end <= other.start or other.end <= self.start:
             return False
-        if self.dtype.itemsize != other.dtype.itemsize or (self.is_dense and other.is_dense):
+        if self.itemsize != other.itemsize or (self.is_dense and other.is_dense):
             return True
         first = min(self.offset, other.offset)
-        item = self.dtype.itemsize
+        item = self.itemsize
         length = max(self.end, other.end) // item - first
         if length > _EXACT:
             return True

@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 import torch
 
-from pytest_evalcheck.devices.asynchrony import IN_FLIGHT
 from pytest_evalcheck.devices.device_memory import parse_size
 from pytest_evalcheck.devices.errors import SimulationError
 from pytest_evalcheck.devices.handlers import (
@@ -39,6 +38,7 @@ from pytest_evalcheck.devices.patches import (
     threads,
 )
 from pytest_evalcheck.devices.patches.patches import Patches
+from pytest_evalcheck.devices.race_reports import IN_FLIGHT
 from pytest_evalcheck.devices.state import ACTIVE, KINDS, Simulation
 
 # Each registers its handlers when it is imported.
@@ -75,6 +75,7 @@ def simulate(
     in_flight: Literal["warn", "error", "ignore"] = "warn",
     poison: bool = False,
     memory: int | str | None = None,
+    streams: Literal["trust", "check"] = "trust",
 ) -> Iterator[Ledger]:
     """Run real code, with real values, on simulated accelerators. Yields the `Ledger` of transfers and waits.
 
@@ -83,6 +84,7 @@ def simulate(
     `even_if_real` simulates a device of which the machine has a real one, which is refused otherwise.
     `in_flight` says what happens where memory is used before a non-blocking copy to or from it is complete: a warning,
     an `UnsynchronizedAccess` error, or nothing but an entry in `ledger.races`.
+    `streams="check"` finds missing waits between streams, which are reported likewise. It takes several times longer.
     With `poison` such memory holds garbage until the host has waited for the copy: NaN, odd numbers.
     `memory` is how much each device has: bytes, or a text such as `"80MB"` or `"2GiB"`. What does not fit raises the
     device's out-of-memory error. None is 16 GiB that never run out.
@@ -94,8 +96,10 @@ def simulate(
         raise SimulationError(f"compile={compile!r}: expected 'refuse' or 'eager'")
     if in_flight not in IN_FLIGHT:
         raise SimulationError(f"in_flight={in_flight!r}: expected {', '.join(map(repr, IN_FLIGHT))}")
+    if streams not in ("trust", "check"):
+        raise SimulationError(f"streams={streams!r}: expected 'trust' or 'check'")
     wanted, size = _parse_devices(devices), None if memory is None else parse_size(memory)
-    options = {"in_flight": in_flight, "poison": poison}
+    options = {"in_flight": in_flight, "poison": poison, "check_streams": streams == "check"}
     opened = _nested(wanted, size) if _OPEN else _opened(wanted, compile == "eager", even_if_real, size, **options)
     with opened as ledger:
         yield ledger

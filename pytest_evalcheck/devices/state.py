@@ -31,10 +31,17 @@ class _CurrentIndices(threading.local):
 class Simulation:
     """The devices of one `with simulate(...)`, and the ledger of what happens on them."""
 
-    def __init__(self, devices: list[torch.device], in_flight: str = "warn", *, poison: bool = False) -> None:
+    def __init__(
+        self,
+        devices: list[torch.device],
+        in_flight: str = "warn",
+        *,
+        poison: bool = False,
+        check_streams: bool = False,
+    ) -> None:
         self.ledger = Ledger()
         self.order = Order(devices)
-        self.asynchrony = Asynchrony(self.ledger, self.order, in_flight, poison=poison)
+        self.asynchrony = Asynchrony(self.ledger, self.order, in_flight, poison=poison, check_streams=check_streams)
         self.devices = {
             device: _DEVICES.setdefault(device, SimulatedDevice(device, UNSUPPORTED_DTYPES[device.type]))
             for device in devices
@@ -51,8 +58,10 @@ class Simulation:
 
     def set_available(self, available: bool) -> None:
         """Record whether this simulation is open."""
+        races = self.asynchrony.stream_races if available else None
         for device in self.devices.values():
             device.available = available
+            device.on_mark = None if races is None else races.created
 
     @property
     def is_limited(self) -> bool:

@@ -12,7 +12,10 @@ import pytest_evalcheck
 
 PACKAGE = Path(pytest_evalcheck.__file__).parent
 NAME = "pytest_evalcheck.devices"
-_BELOW = "state asynchrony queues memory_regions device_marks device_memory errors ledger rules.unsupported_dtypes"
+_BELOW = (
+    "state asynchrony stream_races race_reports queues memory_regions device_marks device_memory errors ledger "
+    "rules.unsupported_dtypes"
+)
 
 
 def imports_of_modules(folder: Path, name: str) -> dict[str, set[str]]:

@@ -301,15 +301,20 @@ def test_replicas_are_refused() -> None:
             model(torch.ones(2, 2, device="cuda"))
 
 
+def timed_event() -> torch.cuda.Event:
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
 @pytest.mark.parametrize(
     ("feature", "what"),
     [
         ("torch.compile", lambda: torch.compile(torch.nn.Linear(1, 1))),
         ("torch.jit.trace", lambda: torch.jit.trace(torch.nn.Linear(1, 1), torch.ones(1))),
-        ("torch.cuda.Stream", lambda: torch.cuda.Stream()),
+        ("torch.cuda.ExternalStream", lambda: torch.cuda.ExternalStream(0)),
         ("torch.cuda.CUDAGraph", lambda: torch.cuda.CUDAGraph()),
-        ("the time between events", lambda: torch.cuda.Event(enable_timing=True).elapsed_time(torch.cuda.Event())),
-        ("torch.Tensor.record_stream", lambda: torch.ones(1, device="cuda").record_stream(torch.cuda.current_stream())),
+        ("the time between events", lambda: timed_event().elapsed_time(timed_event())),
         ("handing memory of cuda:0 to another library", lambda: torch.ones(1, device="cuda").__dlpack__()),
     ],
 )

@@ -27,7 +27,7 @@ def install(patches: Patches, simulation: Simulation) -> None:
         patches.set_existing(owner, **memory, empty_host_cache=lambda: None)
     patches.set_existing(
         torch.accelerator,
-        **functions_of_any_kind(simulation, device_for),
+        **functions_of_any_kind(simulation, device_for, ""),
         device_count=lambda: simulation.count(kind),
         current_accelerator=lambda check_available=False: torch.device(kind),
         **dict.fromkeys(("current_device_index", "current_device_idx"), lambda: simulation.current[kind]),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from operator import attrgetter
 from typing import Any
@@ -99,7 +98,7 @@ def _cuda(patches: Patches, simulation: Simulation) -> None:
 
     patches.set_existing(
         torch.cuda,
-        **functions_of_any_kind(simulation, device_for),
+        **functions_of_any_kind(simulation, device_for, "cuda"),
         device_count=lambda: count,
         is_initialized=lambda: True,
         init=lambda: None,
@@ -109,7 +108,6 @@ def _cuda(patches: Patches, simulation: Simulation) -> None:
         set_device=lambda device: set_index(simulation, "cuda", device),
         _exchange_device=exchange_device,
         _maybe_exchange_device=exchange_device,
-        stream=lambda stream: contextlib.nullcontext() if stream is None else stream,
         is_current_stream_capturing=lambda: False,
         get_device_name=about_device(NAME, ""),
         get_device_properties=about_device(Properties(total_memory=memory.of().total)),

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from pytest_evalcheck.devices.patches.generators import require_host_state
-from pytest_evalcheck.devices.patches.streams import DefaultStream
+from pytest_evalcheck.devices.patches.streams import stream_functions
 from pytest_evalcheck.devices.state import Simulation
 
 NAME = "simulated by pytest-evalcheck"
@@ -35,18 +35,11 @@ def set_index(simulation: Simulation, kind: str, device: Any) -> None:
         simulation.current[kind] = int(device_for_kind(simulation, kind)(device).index)
 
 
-def functions_of_any_kind(simulation: Simulation, device_for: DeviceFor) -> dict[str, Any]:
+def functions_of_any_kind(simulation: Simulation, device_for: DeviceFor, kind: str) -> dict[str, Any]:
     """The functions that `torch.cuda` and `torch.accelerator` both have."""
-
-    def stream(device: Any = None) -> DefaultStream:
-        return DefaultStream(simulation, device_for(device))
-
     return {
         "is_available": lambda: True,
-        "synchronize": lambda device=None: stream(device).synchronize(),
-        "current_stream": stream,
-        "default_stream": stream,
-        "set_stream": lambda stream: None,
+        **stream_functions(simulation, device_for, kind),
     }
 
 

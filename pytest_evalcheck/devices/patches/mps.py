@@ -11,6 +11,7 @@ import torch
 from pytest_evalcheck.devices.patches.device_functions import NAME, device_for_kind, random_functions
 from pytest_evalcheck.devices.patches.memory import Memory
 from pytest_evalcheck.devices.patches.patches import Patches
+from pytest_evalcheck.devices.patches.streams import stream_functions
 from pytest_evalcheck.devices.state import Simulation
 
 
@@ -38,7 +39,7 @@ def install(patches: Patches, simulation: Simulation) -> None:
     patches.set_existing(
         torch.mps,
         **random_functions(),
-        synchronize=lambda: simulation.ledger.record_sync(device_for(None), "synchronize"),
+        synchronize=stream_functions(simulation, device_for, "mps")["synchronize"],
         empty_cache=memory.empty_cache,
         set_per_process_memory_fraction=lambda fraction: memory.set_fraction(fraction, most=2),
         current_allocated_memory=lambda: memory.of().used,

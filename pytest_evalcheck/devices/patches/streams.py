@@ -1,95 +1,103 @@
-"""Streams and events of a simulated device: one stream, on which all work is done at once."""
+"""The functions about streams, and what a device does out of order."""
 
 from __future__ import annotations
 
-import dataclasses
 from operator import attrgetter
 from typing import Any
 
 import torch
 
+from pytest_evalcheck.devices.device_marks import simulated_device_of
 from pytest_evalcheck.devices.errors import CannotSimulate
 from pytest_evalcheck.devices.patches.patches import Patches
-from pytest_evalcheck.devices.state import ACTIVE, Simulation
+from pytest_evalcheck.devices.patches.stream_classes import (
+    CudaEvent,
+    CudaStream,
+    Event,
+    MpsEvent,
+    Stream,
+    queue_of,
+    set_current,
+    simulation,
+)
+from pytest_evalcheck.devices.state import Simulation
 
-_STREAMS = "the simulated device does everything in order, at once; run this on the device itself."
+_IN_ORDER = "the simulated device does everything in order, at once; run this on the device itself."
+_EXTERNAL = "there is no stream of another library; make a torch.cuda.Stream()."
 _REFUSED = {
-    "cuda": "Stream ExternalStream CUDAGraph graph StreamContext graph_pool_handle make_graphed_callables",
-    "cuda.streams": "Stream ExternalStream",
+    "cuda": "CUDAGraph graph graph_pool_handle make_graphed_callables",
     "mps": "compile_shader load_metallib",
     "nn.parallel.comm": "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
-    "": "Stream",
-    "Tensor": "record_stream",
 }
 
 
-def _refused(feature: str) -> Any:
+def _refused(feature: str, advice: str) -> Any:
     """A class that raises when it is called: a class, as code may ask `isinstance` of it."""
 
     def refuse(*_: Any, **__: Any) -> Any:
-        raise CannotSimulate(feature, _STREAMS)
+        raise CannotSimulate(feature, advice)
 
     return type(feature.rpartition(".")[2], (), {"__new__": refuse, "__init__": refuse})
 
 
-@dataclasses.dataclass(frozen=True)
-class DefaultStream:
-    """The one stream of a simulated device. All work on it is done at once."""
+def _new(simulated: Any) -> Any:
+    """`__new__` of PyTorch's class, for code that has imported it before: it gives an object of ours."""
 
-    simulation: Simulation
-    device: torch.device
-    cuda_stream: int = 0
-    stream_id: int = 0
+    def create(cls: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: ARG001
+        return simulated(*args, **kwargs)
 
-    def __enter__(self) -> DefaultStream:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def synchronize(self) -> None:
-        self.simulation.ledger.record_sync(self.device, "synchronize")
-
-    def query(self) -> bool:
-        return True
-
-    def is_capturing(self) -> bool:
-        return False
-
-    def wait_stream(self, stream: DefaultStream) -> None:
-        pass
-
-
-class Event:
-    """An event on the one stream: it has happened as soon as it is recorded. Time is not simulated."""
-
-    def __init__(self, *_: Any, **__: Any) -> None:
-        self._simulation = None if ACTIVE.state is None else ACTIVE.state.simulation
-
-    def record(self, stream: Any = None) -> None:
-        pass
-
-    def wait(self, stream: Any = None) -> None:
-        pass
-
-    def query(self) -> bool:
-        return True
-
-    def synchronize(self) -> None:
-        if self._simulation is not None:
-            self._simulation.ledger.record_sync(next(iter(self._simulation.devices)), "synchronize")
-
-    def elapsed_time(self, end_event: Any) -> float:  # noqa: ARG002
-        raise CannotSimulate(
-            "the time between events", "a simulated device has no speed; measure on the device itself."
-        )
+    return create
 
 
 def install(patches: Patches) -> None:
-    """Replace the classes of events, and refuse what a device does out of order."""
-    for owner in (torch, torch.cuda, torch.cuda.streams, torch.mps, getattr(torch.mps, "event", torch.mps)):
-        patches.set_existing(owner, Event=Event)
+    """Replace the classes of streams and events, and refuse what a device does out of order."""
+    events = getattr(torch.mps, "event", torch.mps)
+    _replace(patches, CudaStream, torch.cuda, torch.cuda.streams, name="Stream")
+    _replace(patches, CudaEvent, torch.cuda, torch.cuda.streams, name="Event")
+    _replace(patches, MpsEvent, torch.mps, events, name="Event")
+    patches.set_existing(torch, Stream=Stream, Event=Event)
+    for owner in (torch.cuda, torch.cuda.streams):
+        patches.set_existing(owner, ExternalStream=_refused("torch.cuda.ExternalStream", _EXTERNAL))
+    patches.set_existing(torch.cuda, get_stream_from_external=_refused("torch.cuda.ExternalStream", _EXTERNAL))
+    patches.set(torch.Tensor, "record_stream", record_stream)
     for path, names in _REFUSED.items():
-        owner = attrgetter(path)(torch) if path else torch
-        full = f"torch.{path}" if path else "torch"
-        patches.set_existing(owner, **{name: _refused(f"{full}.{name}") for name in names.split()})
+        owner = attrgetter(path)(torch)
+        patches.set_existing(owner, **{name: _refused(f"torch.{path}.{name}", _IN_ORDER) for name in names.split()})
+
+
+def _replace(patches: Patches, simulated: Any, *owners: Any, name: str) -> None:
+    real = getattr(owners[0], name)
+    if isinstance(real, type):
+        patches.set(real, "__new__", _new(simulated))
+    for owner in owners:
+        patches.set_existing(owner, **{name: simulated})
+
+
+def record_stream(tensor: torch.Tensor, s: Any) -> None:
+    """`Tensor.record_stream`, whose parser takes no stream of ours."""
+    if simulated_device_of(tensor) is None:
+        raise NotImplementedError("Could not run 'aten::record_stream' with arguments from the 'CPU' backend.")
+    queue, races = queue_of(s), simulation().asynchrony.stream_races
+    if races is not None:
+        races.record_stream(tensor, queue)
+
+
+def stream_functions(simulation: Simulation, device_for: Any, kind: str) -> dict[str, Any]:
+    """The functions about streams that `torch.cuda` and `torch.accelerator` both have, by name."""
+    make: Any = CudaStream if kind == "cuda" else Stream
+
+    def synchronize(device: Any = None) -> None:
+        found = device_for(device)
+        simulation.order.host_waits_for_device(found)
+        simulation.ledger.record_wait(found, "synchronize")
+
+    def set_stream(stream: Any) -> None:
+        if stream is not None:
+            set_current(stream)
+
+    return {
+        "synchronize": synchronize,
+        "current_stream": lambda device=None: make._of(simulation.order.current(device_for(device))),
+        "default_stream": lambda device=None: make._of(simulation.order.defaults[device_for(device)]),
+        "set_stream": set_stream,
+    }

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from pytest_evalcheck.devices.device_asserts import DeviceAsserts
 from pytest_evalcheck.devices.device_marks import PINNED, SimulatedDevice, is_wrapper, simulated_device_of
 from pytest_evalcheck.devices.ledger import Ledger, Race, Site, call_site
 from pytest_evalcheck.devices.memory_regions import Region, alias_of, fill_with_garbage, without_modes
@@ -55,10 +56,13 @@ class Asynchrony:
     Nothing has to be looked at while `pending` is false.
     """
 
-    def __init__(self, ledger: Ledger, order: Order, in_flight: str, *, poison: bool, check_streams: bool) -> None:
+    def __init__(
+        self, ledger: Ledger, order: Order, in_flight: str, *, poison: bool, check_streams: bool, defer_asserts: bool
+    ) -> None:
         self.order, self.poison = order, poison
         self.reports = RaceReports(ledger, in_flight)
         self.stream_races = StreamRaces(order, self.reports) if check_streams else None
+        self.asserts = DeviceAsserts(order, deferred=defer_asserts)
         self.pending = check_streams
         self._copies: dict[int, list[Copy]] = {}  # by the address of the storage
         self._accesses: dict[Any, frozenset[str] | None] = {}
@@ -137,7 +141,13 @@ class Asynchrony:
         arrived = [copy for copies in self._copies.values() for copy in copies if self.order.is_complete(copy.work)]
         for copy in arrived:
             self._drop(copy)
+        self.asserts.raise_if_seen()
         self._report_freed(arrived)
+
+    def kernel_fails(self, device: SimulatedDevice, assertion: str) -> None:
+        """An assert of a kernel fails; see `DeviceAsserts`."""
+        self.pending = True
+        self.asserts.fail(device, assertion)
 
     def close(self) -> None:
         """The simulation ends: all values arrive."""
@@ -153,6 +163,8 @@ class Asynchrony:
         """
         if special == "compose":  # its parts come here too
             return
+        if self.asserts.failures:
+            self.asserts.raise_if_used(args, kwargs)
         written = self._accesses.get(func, _MISSING)
         if written is _MISSING:
             written = self._accesses[func] = _written_arguments(func)
@@ -251,7 +263,7 @@ class Asynchrony:
         copies.remove(copy)
         if not copies:
             del self._copies[copy.memory.address]
-        self.pending = bool(self._copies) or self.stream_races is not None
+        self.pending = bool(self._copies or self.asserts.failures) or self.stream_races is not None
         self._let_values_arrive(copy)
         if copy.overwritten:
             _copy_again(copy)

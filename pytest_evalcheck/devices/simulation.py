@@ -76,6 +76,7 @@ def simulate(
     poison: bool = False,
     memory: int | str | None = None,
     streams: Literal["trust", "check"] = "trust",
+    asserts: Literal["deferred", "at once"] = "deferred",
 ) -> Iterator[Ledger]:
     """Run real code, with real values, on simulated accelerators. Yields the `Ledger` of transfers and waits.
 
@@ -85,6 +86,8 @@ def simulate(
     `in_flight` says what happens where memory is used before a non-blocking copy to or from it is complete: a warning,
     an `UnsynchronizedAccess` error, or nothing but an entry in `ledger.races`.
     `streams="check"` finds missing waits between streams, which are reported likewise. It takes several times longer.
+    `asserts` says when a kernel of CUDA complains of an index or a label out of range: when the host waits for it, as
+    on the device, after which the device is of no use; or at once, with the error of the CPU.
     With `poison` such memory holds garbage until the host has waited for the copy: NaN, odd numbers.
     `memory` is how much each device has: bytes, or a text such as `"80MB"` or `"2GiB"`. What does not fit raises the
     device's out-of-memory error. None is 16 GiB that never run out.
@@ -98,8 +101,11 @@ def simulate(
         raise SimulationError(f"in_flight={in_flight!r}: expected {', '.join(map(repr, IN_FLIGHT))}")
     if streams not in ("trust", "check"):
         raise SimulationError(f"streams={streams!r}: expected 'trust' or 'check'")
+    if asserts not in ("deferred", "at once"):
+        raise SimulationError(f"asserts={asserts!r}: expected 'deferred' or 'at once'")
     wanted, size = _parse_devices(devices), None if memory is None else parse_size(memory)
     options = {"in_flight": in_flight, "poison": poison, "check_streams": streams == "check"}
+    options["defer_asserts"] = asserts == "deferred"
     opened = _nested(wanted, size) if _OPEN else _opened(wanted, compile == "eager", even_if_real, size, **options)
     with opened as ledger:
         yield ledger

@@ -38,10 +38,18 @@ class Simulation:
         *,
         poison: bool = False,
         check_streams: bool = False,
+        defer_asserts: bool = True,
     ) -> None:
         self.ledger = Ledger()
         self.order = Order(devices)
-        self.asynchrony = Asynchrony(self.ledger, self.order, in_flight, poison=poison, check_streams=check_streams)
+        self.asynchrony = Asynchrony(
+            self.ledger,
+            self.order,
+            in_flight,
+            poison=poison,
+            check_streams=check_streams,
+            defer_asserts=defer_asserts,
+        )
         self.devices = {
             device: _DEVICES.setdefault(device, SimulatedDevice(device, UNSUPPORTED_DTYPES[device.type]))
             for device in devices

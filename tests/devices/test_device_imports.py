@@ -13,8 +13,8 @@ import pytest_evalcheck
 PACKAGE = Path(pytest_evalcheck.__file__).parent
 NAME = "pytest_evalcheck.devices"
 _BELOW = (
-    "state asynchrony stream_races race_reports queues memory_regions device_marks device_memory errors ledger "
-    "rules.unsupported_dtypes"
+    "state asynchrony device_asserts stream_races race_reports queues memory_regions device_marks device_memory errors "
+    "ledger rules.unsupported_dtypes"
 )
 
 

@@ -82,3 +82,17 @@ def pack_padded_sequence(state: ThreadState, func: Any, args: Any, kwargs: dict[
 def pad_packed_sequence(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     data, lengths = func(*args, **kwargs)
     return data, mark(lengths, None)
+
+
+@handles(torch.nn.functional.one_hot)
+def one_hot(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Only the CPU reads the classes to validate them: aten/src/ATen/native/Onehot.cpp."""
+    given: dict[str, Any] = {**dict(zip(("tensor", "num_classes"), args, strict=False)), **kwargs}
+    tensor, count = given["tensor"], given.get("num_classes", -1)
+    if simulated_device_of(tensor) is None or not tensor.numel() or tensor.dtype != torch.int64:
+        return func(*args, **kwargs)
+    if count == -1:
+        count = int(tensor.max().item()) + 1
+    elif count < 1:
+        raise RuntimeError("num_classes should be positive")
+    return tensor.new_zeros((*tensor.shape, count)).scatter_(-1, tensor.unsqueeze(-1), 1)

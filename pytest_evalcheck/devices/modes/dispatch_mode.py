@@ -20,10 +20,10 @@ from pytest_evalcheck.devices.device_marks import (
 )
 from pytest_evalcheck.devices.ledger import frames
 from pytest_evalcheck.devices.modes.collectives import collective
+from pytest_evalcheck.devices.modes.kernel_errors import after_error, has_mask
 from pytest_evalcheck.devices.modes.out_of_memory import effects_undone, recount_written
 from pytest_evalcheck.devices.rules.device_checks import (
     common_device,
-    missing_kernel,
     require_same_memory,
     row_devices,
 )
@@ -76,15 +76,12 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
             device = common_device(state.simulation, plan, func, args, kwargs)
         try:
             out = plan.call(*args, **kwargs) if kwargs else plan.call(*args)
-        except RuntimeError as error:
-            missing = None if device is None else missing_kernel(func, error)
-            if missing is None:
-                raise
-            raise missing from error
+        except (RuntimeError, IndexError) as error:
+            return after_error(state, plan, device, func, args, kwargs, error)
         state.last_device = device
         if device is None or (plan.has_device_argument and _is_elsewhere(kwargs)):
             return out
-        if plan.syncs or (plan.syncs_on_mask and _has_mask(args[1])):
+        if plan.syncs or (plan.syncs_on_mask and has_mask(args[1])):
             state.ledger.record_sync(device.torch_device)
         if plan.resizes:
             recount_written(func, args, kwargs)
@@ -125,10 +122,6 @@ def _device_of_plain(plan: Plan, args: Any) -> Any:
     except (RuntimeError, NotImplementedError):  # no storage: sparse
         return _MIXED
     return None if device is _NONE_YET else device
-
-
-def _has_mask(indices: list[Any]) -> bool:
-    return any(isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8) for index in indices)
 
 
 def _mark_results(out: Any, device: SimulatedDevice) -> Any:

@@ -1,0 +1,49 @@
+"""An error of a CPU kernel: what the device raises for it, or the result of a kernel whose assert fails later."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pytest_evalcheck.devices.device_marks import SimulatedDevice, mark
+from pytest_evalcheck.devices.rules.device_asserts import valid_arguments
+from pytest_evalcheck.devices.rules.device_checks import missing_kernel
+from pytest_evalcheck.devices.rules.op_plans import Plan
+from pytest_evalcheck.devices.state import ThreadState
+
+
+def after_error(
+    state: ThreadState, plan: Plan, device: SimulatedDevice | None, func: Any, args: Any, kwargs: Any, error: Exception
+) -> Any:
+    """The result of an operator whose kernel on `device` would fail an assert, computed with valid values.
+
+    Raises what the device raises for any other error.
+    """
+    if device is None:
+        raise error
+    missing = missing_kernel(func, error)
+    if missing is not None:
+        raise missing from error
+    found = None
+    if device.type == "cuda" and state.asynchrony.asserts.deferred:
+        found = valid_arguments(func, args, kwargs)
+    if found is None:
+        raise error
+    args, kwargs, assertion = found
+    out = func(*args, **kwargs)
+    if not plan.aliases:
+        for item in out if isinstance(out, (list, tuple)) else (out,):
+            if isinstance(item, Tensor):
+                mark(item, device)
+    state.last_device = device
+    if plan.syncs_on_mask and has_mask(args[1]):  # before the kernel
+        state.ledger.record_sync(device.torch_device)
+    state.asynchrony.kernel_fails(device, assertion)
+    return out
+
+
+def has_mask(indices: list[Any]) -> bool:
+    """Whether a tensor is indexed by a mask, whose hits are counted on the host."""
+    return any(isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8) for index in indices)

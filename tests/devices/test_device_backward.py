@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from pytest_evalcheck.devices import simulate
 
@@ -24,6 +25,12 @@ FORMULAS: dict[str, Callable[[Tensor], Tensor]] = {
     "trace": lambda x: x.trace(),
     "vander": lambda x: torch.linalg.vander(x[0]),
 }
+
+
+@pytest.fixture
+def card() -> Iterator[None]:
+    with simulate("cuda"):
+        yield
 
 
 @pytest.mark.parametrize("device", ["cuda", "mps"])
@@ -48,3 +55,38 @@ def test_a_part_on_the_cpu_keeps_its_gradient_there() -> None:
         assert here.grad is not None
         assert there.grad is not None
         assert (here.grad.device.type, there.grad.device.type) == ("cuda", "cpu")
+
+
+@pytest.mark.usefixtures("card")
+def test_a_batch_of_gradients_returns_to_the_device_of_the_tensor() -> None:
+    for here, there in (("cpu", "cuda"), ("cuda", "cpu")):
+        x = torch.ones(2, device=here, requires_grad=True)
+        batch = torch.eye(2, device=there)
+        (found,) = torch.autograd.grad(x.to(there) * 3, x, batch, is_grads_batched=True)
+        assert found.device.type == here
+        assert found.tolist() == [[3.0, 0.0], [0.0, 3.0]]
+
+
+@pytest.mark.usefixtures("card")
+def test_a_tangent_is_moved_with_its_tensor() -> None:
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(torch.ones(2, device="cuda"), torch.full((2,), 5.0, device="cuda"))
+        for moved in (dual.cpu(), torch.zeros(2).copy_(dual)):
+            primal, tangent = forward_ad.unpack_dual(moved)
+            assert primal.device.type == tangent.device.type == "cpu"
+            assert tangent.tolist() == [5.0, 5.0]
+
+
+@pytest.mark.parametrize("kind", ["ASGD", "Rprop", "Adam", "SGD", "Adadelta"])
+@pytest.mark.usefixtures("card")
+def test_an_optimiser_over_lists_steps_as_one_tensor_by_tensor(kind: str) -> None:
+    found = []
+    for foreach in (True, False):
+        weight = torch.nn.Parameter(torch.tensor([1.0, -2.0], device="cuda"))
+        optimiser = getattr(torch.optim, kind)([weight], lr=0.1, foreach=foreach)
+        for _ in range(2):
+            weight.grad = weight.detach() * 2
+            optimiser.step()
+        assert weight.device.type == "cuda"
+        found.append(weight.tolist())
+    assert found[0] == pytest.approx(found[1])

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from pytest_evalcheck.devices.device_marks import (
     CPU,
@@ -145,9 +146,15 @@ def type_as(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) ->
 
 @handles(Tensor.copy_)
 def copy_(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Copies between devices. A source with a gradient is transferred first, so that its gradient is moved back."""
+    """Copies between devices.
+
+    A source with a gradient is transferred first, so that its gradient is moved back; one with a tangent, so that the
+    tangent is moved too.
+    """
     target, source, *rest = args if len(args) > 1 else (args[0], kwargs.pop("src", kwargs.pop("other", None)))
-    if isinstance(source, Tensor) and source.requires_grad and torch.is_grad_enabled():
+    if isinstance(source, Tensor) and (
+        (source.requires_grad and torch.is_grad_enabled()) or forward_ad._current_level >= 0
+    ):
         device = simulated_device_of(target)
         supported = device is None or source.dtype not in device.unsupported_dtypes
         if simulated_device_of(source) is not device and supported:

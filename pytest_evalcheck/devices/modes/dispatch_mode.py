@@ -14,6 +14,7 @@ from pytest_evalcheck.devices.device_marks import (
     MARK,
     PLAIN_TENSOR_TYPES,
     SimulatedDevice,
+    device_of,
     first_simulated_device,
     mark,
     simulated_device_of,
@@ -141,7 +142,10 @@ def _is_elsewhere(kwargs: dict[str, Any]) -> bool:
 
 def _copy(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     pairs = [args[:2]] if isinstance(args[0], Tensor) else list(zip(args[0], args[1], strict=True))
-    devices = [(simulated_device_of(target), simulated_device_of(source)) for target, source in pairs]
+    devices = [  # a number is where it is copied to
+        (simulated_device_of(target), simulated_device_of(source if isinstance(source, Tensor) else target))
+        for target, source in pairs
+    ]
     out = func(*args, **kwargs)
     non_blocking = bool(kwargs.get("non_blocking", args[2] if len(args) > 2 else False))
     for (target, source), (target_device, source_device) in zip(pairs, devices, strict=True):
@@ -151,7 +155,7 @@ def _copy(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs
             )
             waits = target_device is None and not in_flight
             mode.state.record_transfer(target, source_device, target_device, waits=waits, non_blocking=non_blocking)
-    if not plan.aliases or (isinstance(out, Tensor) and not torch._C._has_storage(out)):
+    if out is not None and (not plan.aliases or (isinstance(out, Tensor) and not torch._C._has_storage(out))):
         for item, (target_device, _) in zip([out] if isinstance(out, Tensor) else out, devices, strict=True):
             mark(item, target_device)
     return out
@@ -203,6 +207,18 @@ def _compose(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwa
         return func.decompose(*args, **kwargs)
 
 
+def _set_storage(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
+    """The new storage is on the device of the tensor: aten/src/ATen/native/Resize.h, checkSetStorage."""
+    common_device(mode.state.simulation, plan, func, args, kwargs)
+    source = args[1] if len(args) > 1 else kwargs.get("source")
+    if torch.is_storage(source) and source.device != device_of(args[0]):
+        raise RuntimeError(
+            f'Attempted to set the storage of a tensor on device "{device_of(args[0])}" to a storage on different '
+            f'device "{source.device}".  This is no longer allowed; the devices must match.'
+        )
+    return func(*args, **kwargs)
+
+
 def _foreach(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     """A call with lists: each result is on the device of its row."""
     devices = row_devices(mode.state.simulation, plan, func, args, kwargs)
@@ -233,4 +249,5 @@ SPECIAL = {
     "cast": _cast,
     "create": _create,
     "compose": _compose,
+    "set": _set_storage,
 }

@@ -93,6 +93,8 @@ def _to(storage: Storage, *, device: Any, non_blocking: bool = False) -> Storage
     if state is None:
         raise CannotSimulate("a move in this thread", "it does not belong to the simulation that is open.")
     target, ours = state.simulation.find(device)
+    if _REAL_DEVICE.__get__(storage).type != "cpu":
+        return Storage(storage.nbytes()).copy_(storage, non_blocking)  # raises for one without memory
     if not ours:
         return torch._utils._to(storage, torch.device(device), non_blocking)
     source = getattr(storage, MARK, None)

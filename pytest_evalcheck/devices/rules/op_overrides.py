@@ -34,6 +34,8 @@ SPECIAL = {
     "set": _aten("set_"),
     # Data that becomes a tensor. Operators without tensors among their arguments are treated in this way too.
     "create": _aten("lift_fresh lift lift_fresh_copy"),
+    # A tensor gets the memory of another tensor or of a storage. aten/src/ATen/native/Resize.h
+    "set": _aten("set_"),
 }
 
 # Lists are gone through one by one where they cannot be taken at once. aten/src/ATen/native/ForeachUtils.h
@@ -72,6 +74,7 @@ STRICT = _aten(
 FREE = {
     **dict.fromkeys(_aten("slice_scatter diagonal_scatter select_scatter as_strided_scatter"), "src"),
     **dict.fromkeys(_aten("resize_as_"), "the_template"),
+    **dict.fromkeys(_aten("is_same_size"), "self other"),
     **dict.fromkeys(_aten("linspace logspace"), "start end"),
     **dict.fromkeys(_aten("fill.Tensor fill_.Tensor masked_fill.Tensor masked_fill_.Tensor"), "value"),
     **dict.fromkeys(_aten("index_fill.int_Tensor index_fill_.int_Tensor"), "value"),

@@ -132,4 +132,14 @@ def _parts(tensor: Tensor) -> list[Tensor]:
             return [tensor.values(), tensor.ccol_indices(), tensor.row_indices()]
         if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             return [torch._C._functorch.get_unwrapped(tensor)]
+        if torch._C._functorch.is_legacy_batchedtensor(tensor):
+            return [_without_batch(tensor)]
     return []
+
+
+def _without_batch(tensor: Tensor) -> Tensor:
+    """What the older `vmap` wrapped, which autograd has for `is_grads_batched`."""
+    level = torch._C._vmapmode_increment_nesting() - 1
+    torch._C._vmapmode_decrement_nesting()
+    unwrapped: Tensor = torch._remove_batch_dim(tensor, level, 1, 0)
+    return unwrapped

@@ -84,7 +84,7 @@ def test_the_storage_of_a_tensor_is_on_its_device() -> None:
             x.set_(storage)
         with pytest.raises(RuntimeError, match=text):
             x.set_(storage, 0, (2,), (1,))
-    with pytest.raises(RuntimeError, match="same device"):
+    with pytest.raises(RuntimeError, match="devices must match"):
         x.set_(other)
     assert x.device == torch.device("cuda:0")
     assert x.set_(torch.zeros(1, device="cuda").untyped_storage()).device == torch.device("cuda:0")

@@ -67,6 +67,7 @@ def test_a_batch_of_gradients_returns_to_the_device_of_the_tensor() -> None:
         assert found.tolist() == [[3.0, 0.0], [0.0, 3.0]]
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")  # PyTorch's own, once in a process
 @pytest.mark.usefixtures("card")
 def test_a_tangent_is_moved_with_its_tensor() -> None:
     with forward_ad.dual_level():

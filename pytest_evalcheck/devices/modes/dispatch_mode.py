@@ -14,7 +14,6 @@ from pytest_evalcheck.devices.device_marks import (
     MARK,
     PLAIN_TENSOR_TYPES,
     SimulatedDevice,
-    device_of,
     first_simulated_device,
     mark,
     simulated_device_of,
@@ -207,18 +206,6 @@ def _compose(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwa
         return func.decompose(*args, **kwargs)
 
 
-def _set_storage(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    """The new storage is on the device of the tensor: aten/src/ATen/native/Resize.h, checkSetStorage."""
-    common_device(mode.state.simulation, plan, func, args, kwargs)
-    source = args[1] if len(args) > 1 else kwargs.get("source")
-    if torch.is_storage(source) and source.device != device_of(args[0]):
-        raise RuntimeError(
-            f'Attempted to set the storage of a tensor on device "{device_of(args[0])}" to a storage on different '
-            f'device "{source.device}".  This is no longer allowed; the devices must match.'
-        )
-    return func(*args, **kwargs)
-
-
 def _foreach(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     """A call with lists: each result is on the device of its row."""
     devices = row_devices(mode.state.simulation, plan, func, args, kwargs)
@@ -249,5 +236,4 @@ SPECIAL = {
     "cast": _cast,
     "create": _create,
     "compose": _compose,
-    "set": _set_storage,
 }

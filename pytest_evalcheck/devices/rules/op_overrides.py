@@ -34,8 +34,6 @@ SPECIAL = {
     "set": _aten("set_"),
     # Data that becomes a tensor. Operators without tensors among their arguments are treated in this way too.
     "create": _aten("lift_fresh lift lift_fresh_copy"),
-    # A tensor gets the memory of another tensor or of a storage. aten/src/ATen/native/Resize.h
-    "set": _aten("set_"),
 }
 
 # Lists are gone through one by one where they cannot be taken at once. aten/src/ATen/native/ForeachUtils.h

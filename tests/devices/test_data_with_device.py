@@ -54,6 +54,8 @@ def test_the_parts_of_a_sparse_tensor_are_moved_and_the_originals_stay(ledger: L
     assert (indices.device.type, values.device.type) == ("cpu", "cpu")
     assert seen.bytes("cpu", "cuda") == 2 * 8 + 2 * 4
     assert found.to_dense().tolist() == [1.0, 0.0, 2.0]
+    alike = torch.sparse_coo_tensor(indices.cuda(), found._values(), (3,))
+    assert alike.device == found._values().device == torch.device("cuda:0")
     mixed = torch.sparse_coo_tensor(indices.cuda(), values=values, size=(3,), device="cuda")
     assert mixed.device.type == "cuda"
     rows = torch.sparse_csr_tensor(torch.tensor([0, 1, 2]), torch.tensor([0, 1]), values, (2, 2), device="cuda:1")

@@ -75,9 +75,11 @@ _SPARSE = {
 
 @handles(*(getattr(torch, name) for name in _SPARSE if hasattr(torch, name)))
 def sparse(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """With `device=` the parts are moved there: torch/csrc/utils/tensor_new.cpp, sparse_coo_tensor_ctor."""
+    """With `device=` the parts are moved there, else they decide: tensor_new.cpp, sparse_coo_tensor_ctor."""
     wanted = kwargs.get("device") or default_device()
-    device, ours = (None, False) if wanted is None else state.simulation.find(wanted)
+    if wanted is None:
+        return func(*args, **kwargs)
+    device, ours = state.simulation.find(wanted)
     if not ours:
         return create(state, func, args, kwargs)
     names = _SPARSE[func.__name__]

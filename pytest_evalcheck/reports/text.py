@@ -34,7 +34,8 @@ def _printed(char: str, unicode: bool) -> bool:
 
 def line(text: str, *, unicode: bool = True) -> str:
     """``text`` as one line, each run of white space as one space."""
-    return " ".join(plain(text, unicode=unicode).split())
+    words = " ".join(plain(text).split())  # white space that is not ASCII is none once it is an escape
+    return words if unicode else plain(words, unicode=False)
 
 
 def body(text: str, limit: int) -> str:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from report_samples import cell, texts
 
@@ -31,6 +31,12 @@ def test_what_does_not_print_is_spelt_out(text, shown):
 
 def test_without_unicode_all_is_ascii():
     assert plain("née 表", unicode=False) == r"n\xe9e \u8868"
+
+
+@given(text=texts, unicode=st.booleans())
+@example(text="a\xa0b\u3000c", unicode=False)
+def test_a_line_stays_as_it_is(text, unicode):
+    assert line(line(text), unicode=unicode) == line(text, unicode=unicode)
 
 
 @given(text=texts, unicode=st.booleans())

@@ -104,7 +104,7 @@ def restored_settings(*, seeds: bool = True) -> Iterator[list[str]]:
     import torch
 
     before, seed = _settings(), torch.initial_seed()
-    environment, folder, modules = dict(os.environ), os.getcwd(), len(sys.modules)
+    environment, folder, modules = _environment(), os.getcwd(), len(sys.modules)
     left: list[str] = []
     try:
         yield left
@@ -114,9 +114,8 @@ def restored_settings(*, seeds: bool = True) -> Iterator[list[str]]:
         # A library sets variables when it is first imported, which a factory may do late: that is no leak. What
         # the target sets itself it sets in the next example again, and there it is reported.
         imported = len(sys.modules) > modules
-        variables = dict(os.environ)
-        changed = variables != environment
-        left += _environment_changes(environment, variables) if changed and not imported else []
+        changed = _environment() != environment
+        left += _environment_changes(environment) if changed and not imported else []
         if seeds and torch.initial_seed() != seed:
             left.append(f"the torch seed: set to {torch.initial_seed()}")
         if _folder() != folder:
@@ -125,7 +124,7 @@ def restored_settings(*, seeds: bool = True) -> Iterator[list[str]]:
         _restore(before)
         if changed:
             os.environ.clear()
-            os.environ.update(environment)
+            os.environ.update(_decoded(environment))
 
 
 def _settings() -> dict[str, Any]:
@@ -157,7 +156,17 @@ def _restore(kept: dict[str, Any]) -> None:
         torch.set_num_threads(kept["the number of threads"])
 
 
-def _environment_changes(before: dict[str, str], now: dict[str, str]) -> list[str]:
+def _environment() -> dict[Any, Any]:
+    """The environment as it is stored, where that can be read: decoding it took longer than all else here."""
+    return dict(getattr(os.environ, "_data", os.environ))
+
+
+def _decoded(environment: dict[Any, Any]) -> dict[str, str]:
+    return {os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()}
+
+
+def _environment_changes(earlier: dict[Any, Any]) -> list[str]:
+    before, now = _decoded(earlier), dict(os.environ)
     names = sorted(set(before) | set(now))
     changed = [name for name in names if before.get(name) != now.get(name) and name != "PYTEST_CURRENT_TEST"]
     return [f"the environment variable {name}: {before.get(name)!r} became {now.get(name)!r}" for name in changed]

@@ -100,4 +100,11 @@ def _equal(now: Any, before: Any) -> bool:
 def _same(before: Any, after: Any) -> bool:
     if before is None or after is None:  # numpy may have been imported in between
         return True
-    return bool(before.equal(after)) if hasattr(before, "equal") else str(before) == str(after)
+    return bool(before.equal(after)) if hasattr(before, "equal") else _without_arrays(before) == _without_arrays(after)
+
+
+def _without_arrays(state: Any) -> Any:
+    """The state of numpy's generator so that it can be compared; that of Python's as it is."""
+    if any(hasattr(part, "tobytes") for part in state):
+        return tuple(part.tobytes() if hasattr(part, "tobytes") else part for part in state)
+    return state

@@ -11,6 +11,7 @@ from torch import nn
 from wrapper_subjects import IMAGES, subject
 
 from fixtures.gallery.wrappers_correct import EvaluatesByItself, ScoresLabels
+from pytest_evalcheck.kinds.common.process_state import same_random_numbers
 from pytest_evalcheck.kinds.wrapper.malformed import malformed_batches, without_field
 from pytest_evalcheck.kinds.wrapper.model_state import (
     ALL_EVALUATE,
@@ -71,6 +72,15 @@ def test_every_difference_is_named(line: str, change: Any) -> None:
     assert before.differences() == []
     change(model)
     assert before.differences() == [line]
+
+
+def test_a_seed_is_seen_though_nothing_was_drawn() -> None:
+    with same_random_numbers():
+        np.random.seed(3)
+        before = ModelStateSnapshot(nn.Linear(2, 2))
+        assert before.differences() == []
+        np.random.seed(4)
+        assert before.differences() == ["numpy's random numbers were drawn"]
 
 
 def test_changes_of_layers_in_training_mode_are_not_reported() -> None:

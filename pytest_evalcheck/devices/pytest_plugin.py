@@ -120,7 +120,12 @@ class SimulatedRun:
         compiled: Any = options.simulate_compile or "refuse"
         try:
             return self.cleanup.enter_context(
-                simulate(*devices, compile=compiled, even_if_real=options.simulate_even_if_real)
+                simulate(
+                    *devices,
+                    compile=compiled,
+                    even_if_real=options.simulate_even_if_real,
+                    asserts="at once",  # one session is one simulation: a failed assert would end all later tests
+                )
             )
         except SimulationError as error:
             text = str(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -18,6 +19,9 @@ from pytest_evalcheck.devices.queues import Order
 from pytest_evalcheck.devices.rules.unsupported_dtypes import UNSUPPORTED_DTYPES
 
 KINDS = ("cuda", "mps")
+MPS_FALLS_BACK = os.environ.get("PYTORCH_ENABLE_MPS_FALLBACK", "0") != "0"
+"""Whether MPS runs on the CPU what it lacks. PyTorch too reads it once, when it is imported: accelerate sets it later,
+which has no effect on the process. aten/src/ATen/mps/MPSFallback.mm"""
 NO_TARGET: Any = object()
 """The target of a thread in which no transfer runs."""
 _DEVICES: dict[torch.device, SimulatedDevice] = {}  # all that were ever simulated
@@ -56,6 +60,8 @@ class Simulation:
         }
         self.kinds = tuple(dict.fromkeys(device.type for device in devices))
         self.forked = self.closed = False
+        self.falls_back = MPS_FALLS_BACK
+        self.warned_of_fallback = False
         self._current = _CurrentIndices()
         self.set_available(True)
 

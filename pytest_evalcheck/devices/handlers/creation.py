@@ -29,7 +29,7 @@ def default_device() -> torch.device | None:
     return None
 
 
-def _requested(state: ThreadState, kwargs: dict[str, Any]) -> tuple[SimulatedDevice | None, bool]:
+def requested_device(state: ThreadState, kwargs: dict[str, Any]) -> tuple[SimulatedDevice | None, bool]:
     """What `Simulation.find` returns for the `device=` of a call. Replaces a simulated one in `kwargs` by the CPU."""
     device = kwargs.get("device")
     if device is None:
@@ -53,7 +53,7 @@ def _call_factory(state: ThreadState, func: Any, args: Any, kwargs: dict[str, An
 @handles(*FACTORIES)
 def create(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """A new tensor. Also any other function with `device=` or `pin_memory=`."""
-    device, ours = _requested(state, kwargs)
+    device, ours = requested_device(state, kwargs)
     if not ours:
         return func(*args, **kwargs)
     pinned = kwargs.pop("pin_memory", False)
@@ -87,7 +87,7 @@ def of_data(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) ->
     data = args[0] if args else kwargs.get("data", kwargs.get("obj"))
     if isinstance(data, Tensor):
         return _of_tensor(state, func, data, args, kwargs)
-    device, ours = _requested(state, kwargs)
+    device, ours = requested_device(state, kwargs)
     if not ours:
         return func(*args, **kwargs)
     pinned, requires_grad = kwargs.pop("pin_memory", False), kwargs.pop("requires_grad", False)

@@ -21,8 +21,11 @@ from pytest_evalcheck.devices.device_marks import (
 from pytest_evalcheck.devices.ledger import frames
 from pytest_evalcheck.devices.modes.collectives import collective
 from pytest_evalcheck.devices.modes.kernel_errors import after_error, has_mask
+from pytest_evalcheck.devices.modes.lacking import NOT_SPECIAL, run_lacking
 from pytest_evalcheck.devices.modes.out_of_memory import effects_undone, recount_written
+from pytest_evalcheck.devices.rules.deterministic import require_deterministic
 from pytest_evalcheck.devices.rules.device_checks import (
+    BY_PARTS,
     common_device,
     require_same_memory,
     row_devices,
@@ -69,11 +72,16 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
             out = SPECIAL[plan.special](self, plan, func, args, kwargs)
             if type(out) is Tensor:
                 state.last_device = simulated_device_of(out)
-            return out
+            if out is not NOT_SPECIAL:
+                return out
         device = _MIXED if plan.checks_always else _device_of_plain(plan, args)
         is_usual = device is not _MIXED
         if not is_usual or (device is not None and not device.available):
             device = common_device(state.simulation, plan, func, args, kwargs)
+            if device is BY_PARTS:
+                return _run_by_parts(self, func, args, kwargs)
+        if plan.alert is not None and device is not None and device.type == "cuda":
+            require_deterministic(plan.alert, func, args, kwargs)
         try:
             out = plan.call(*args, **kwargs) if kwargs else plan.call(*args)
         except (RuntimeError, IndexError) as error:
@@ -206,6 +214,12 @@ def _compose(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwa
         return func.decompose(*args, **kwargs)
 
 
+def _run_by_parts(mode: SimulationDispatchMode, func: Any, args: Any, kwargs: Any) -> Any:
+    """Run PyTorch's own code of a composite operator, whose parts arrive here."""
+    with mode:
+        return func._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
+
+
 def _foreach(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     """A call with lists: each result is on the device of its row."""
     devices = row_devices(mode.state.simulation, plan, func, args, kwargs)
@@ -229,6 +243,7 @@ def _set(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs:
 
 
 SPECIAL = {
+    "lacking": run_lacking,
     "collective": _collective,
     "set": _set,
     "foreach": _foreach,

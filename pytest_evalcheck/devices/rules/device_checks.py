@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
@@ -17,8 +17,12 @@ from pytest_evalcheck.devices.device_marks import (
 )
 from pytest_evalcheck.devices.errors import CannotSimulate
 from pytest_evalcheck.devices.rules.mismatch_texts import SAME, Argument, mismatch_text
+from pytest_evalcheck.devices.rules.missing_kernels import dispatch_key, missing_kernel_error
 from pytest_evalcheck.devices.rules.op_plans import Plan
 from pytest_evalcheck.devices.state import Simulation
+
+BY_PARTS: Any = object()
+"""What `common_device` returns where the operators that a composite is made of decide."""
 
 
 def common_device(
@@ -28,14 +32,13 @@ def common_device(
     found = list(_tensor_arguments(simulation, func, args, kwargs))
     if plan.indexed:
         return _indexed(func, found)
-    if plan.no_kernel:
-        device = first_simulated_device([argument.tensor for argument in found])
-        if device is not None and device.type in plan.no_kernel:
-            raise NotImplementedError(
-                f"Could not run '{func.name()}' with arguments from the '{device.type.upper()}' backend. "
-                "This could be because the operator doesn't exist for this backend."
-            )
+    if plan.lacks:
+        key = dispatch_key(argument.tensor for argument in found)
+        if "Sparse" in key and key in plan.lacks:
+            raise missing_kernel_error(plan.lacks[key], key)
     found = [argument for argument in found if argument.name not in plan.free]
+    if plan.by_parts and len({simulated_device_of(argument.tensor) for argument in found}) > 1:
+        return cast(None, BY_PARTS)
     if plan.mixed:
         return first_simulated_device([argument.tensor for argument in found])
     return _same_device(plan, func, found)

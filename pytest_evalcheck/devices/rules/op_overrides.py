@@ -11,12 +11,6 @@ def _aten(names: str) -> frozenset[str]:
     return frozenset(f"aten::{name}" for name in names.split())
 
 
-# Kinds of device that have no kernel. torchgen/packaged/ATen/native/native_functions.yaml
-NO_KERNEL = dict.fromkeys(
-    _aten("histogram _histogramdd_bin_edges _histogramdd_from_bin_cts _histogramdd_from_bin_tensors"),
-    frozenset({"cuda"}),
-)
-
 # The first tensor decides, the others are indices: on the same device or on the CPU.
 # aten/src/ATen/native/TensorAdvancedIndexing.cpp, index(): "indices should be either on ..."
 INDEXED = _aten(
@@ -51,20 +45,15 @@ SYNCS = _aten(
 # The host waits where an index is a mask, as the number of hits is a size.
 SYNCS_ON_MASK = _aten("index _unsafe_index")
 
-# A CPU tensor without dimensions is refused too: the check is of the generated wrapper, not of TensorIterator.
-# native_functions.yaml: those without `device_check: NoCheck` that can be given such a tensor
-STRICT = _aten(
-    "bucketize.Tensor clamp.Tensor clamp_.Tensor clamp_max.Tensor clamp_max_.Tensor clamp_min.Tensor "
-    "clamp_min_.Tensor complex embedding equal gather gcd gcd_ huber_loss igamma igamma_ igammac igammac_ "
-    "index_add index_add_ index_copy index_copy_ index_reduce index_reduce_ index_select isin lcm lcm_ "
-    "logaddexp logaddexp2 masked_scatter_ masked_select multi_margin_loss nextafter nextafter_ "
-    "nll_loss_forward polar put_ scatter scatter_ scatter_add scatter_add_ scatter_reduce scatter_reduce_ "
-    "searchsorted take addbmm addmm addmv addr baddbmm multilabel_margin_loss_forward _prelu_kernel _scaled_mm "
-    "_fused_adam_ _fused_adamw_ _fused_sgd_ _fused_adagrad_ normal.Tensor_Tensor native_dropout_backward "
-    # made of operators that are so, or with a TensorIterator that allows no CPU scalars
-    "index_fill index_fill_ masked_fill.Scalar masked_fill.Tensor masked_fill_.Scalar "
-    "masked_fill_.Tensor put binary_cross_entropy linalg_pinv.atol_rtol_tensor"
-)
+# A CPU tensor without dimensions is refused too, which the generated check of a kernel does (`native_functions.py`).
+# These have no such check. A TensorIterator that allows no CPU scalars: aten/src/ATen/native/cuda/Loss.cu,
+# binary_cross_entropy; TensorAdvancedIndexing.cpp, index_fill_; cuda/Indexing.cu, masked_fill_. A tolerance that is
+# given a dimension first: LinearAlgebra.cpp, linalg_pinv.
+STRICT = _aten("binary_cross_entropy index_fill_ masked_fill_.Scalar masked_fill_.Tensor linalg_pinv.atol_rtol_tensor")
+
+# Composites that call other kernels where their tensors are on the CPU, so that their parts here decide nothing.
+# aten/src/ATen/native/Convolution.cpp, _select_conv_backend
+SELECTS_BY_DEVICE = _aten("convolution convolution_backward _convolution")
 
 # Arguments that may be on any device, as only their values, or their shape, are read.
 # aten/src/ATen/native: TensorShape.cpp, whose *_scatter copy into a view; Resize.cpp; RangeFactories.cpp;

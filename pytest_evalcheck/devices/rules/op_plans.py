@@ -8,6 +8,9 @@ from typing import Any
 import torch
 
 from pytest_evalcheck.devices.rules import op_overrides
+from pytest_evalcheck.devices.rules.deterministic import Alert, alert_for
+from pytest_evalcheck.devices.rules.missing_kernels import missing_for
+from pytest_evalcheck.devices.rules.native_functions import entry
 from pytest_evalcheck.devices.rules.op_effects import has_effects, resizes
 
 
@@ -29,7 +32,9 @@ class Plan:
     is_host_number: bool  # a result without dimensions is a number of the host
     has_device_argument: bool
     free: frozenset[str]  # arguments that may be on any device
-    no_kernel: frozenset[str]  # kinds of device without a kernel
+    by_parts: bool  # made of other operators, which decide about tensors on several devices
+    alert: tuple[Alert, str] | None  # CUDA has no deterministic kernel
+    lacks: dict[str, str]  # dispatch keys without a kernel, and the operator whose kernel that is
     resizes: bool  # an argument may have more memory afterwards
     has_effects: bool  # it writes or draws, and allocates
     takes_numbers: bool  # CPU tensors without dimensions may follow the first tensor
@@ -46,28 +51,34 @@ def plan_for(func: Any) -> Plan:
     tensors = [argument for argument in arguments if "Tensor" in str(argument.type)]
     results = [result for result in func._schema.returns if "Tensor" in str(result.type)]
     indexed = name in op_overrides.INDEXED
+    lacks = missing_for(func) if tensors else {}
     special = "" if indexed else _special(func, name, bool(tensors), bool(results))
-    strict = not op_overrides.STRICT.isdisjoint((name, full))
+    if not special and not {"CUDA", "MPS"}.isdisjoint(lacks):
+        special = "lacking"
+    strict, mixed = _is_strict(func, name, full), name in op_overrides.MIXED
+    by_parts = special in ("", "lacking") and not (indexed or mixed) and bool(tensors) and _is_composite(func, name)
     free = op_overrides.FREE.get(full) or op_overrides.FREE.get(name) or ""
     plan = PLANS[id(func)] = Plan(
         func=func,
         call=func._op if type(func) is torch._ops.OpOverload else func,
         special=special,
         aliases=bool(func._schema.returns) and all(result.alias_info is not None for result in results),
-        checks_always=name in op_overrides.NO_KERNEL or any(argument.kwarg_only for argument in tensors),
+        checks_always=any(argument.kwarg_only for argument in tensors),
         indexed=indexed,
         syncs=not op_overrides.SYNCS.isdisjoint((name, full)),
         syncs_on_mask=name in op_overrides.SYNCS_ON_MASK,
         strict=strict,
-        mixed=name in op_overrides.MIXED,
+        mixed=mixed,
         pointwise=torch.Tag.pointwise in func.tags or special == "foreach",
         is_host_number=name == "aten::scalar_tensor" or name in op_overrides.SPECIAL["create"],
         has_device_argument=any(argument.name == "device" for argument in arguments),
         free=frozenset(free.split()),
-        no_kernel=op_overrides.NO_KERNEL.get(name, frozenset()),
+        by_parts=by_parts,
+        alert=alert_for(func),
+        lacks=lacks,
         resizes=resizes(func._schema),
         has_effects=has_effects(func),
-        takes_numbers=not (strict or free or indexed or name in op_overrides.MIXED)
+        takes_numbers=not (strict or free or indexed or mixed or by_parts)
         and not any(argument.alias_info is not None and argument.alias_info.is_write for argument in arguments[1:]),
     )
     return plan
@@ -84,3 +95,18 @@ def _special(func: Any, name: str, takes_tensors: bool, gives_tensors: bool) -> 
     if torch._C._dispatch_has_kernel_for_dispatch_key(func.name(), "CompositeImplicitAutograd"):
         return "compose"
     return "create" if gives_tensors and not takes_tensors else ""
+
+
+def _is_strict(func: Any, name: str, full: str) -> bool:
+    listed = entry(func.name().removeprefix("aten::")) if name.startswith("aten::") else None
+    return (listed is not None and listed.checked) or not op_overrides.STRICT.isdisjoint((name, full))
+
+
+def _is_composite(func: Any, name: str) -> bool:
+    """Whether its only kernel is one that calls other operators."""
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    return (
+        name not in op_overrides.SELECTS_BY_DEVICE
+        and has_kernel(func.name(), "CompositeExplicitAutograd")
+        and not has_kernel(func.name(), "CPU")
+    )

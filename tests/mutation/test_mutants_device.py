@@ -15,7 +15,7 @@ from fixtures.gallery.table import SPECIMENS
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance
 from pytest_evalcheck.kinds.device import placement, relocation
 from pytest_evalcheck.kinds.device.cost import _repeated
-from pytest_evalcheck.kinds.device.cpu_reference import ROUNDING, device_tolerance, lacks_dtype, mentions_device
+from pytest_evalcheck.kinds.device.cpu_reference import ROUNDING, device_tolerance, lacking, mentions_device
 from pytest_evalcheck.kinds.device.placement import _without_outputs, move_to
 from pytest_evalcheck.kinds.device.relocation import Movable, move_error, with_index
 from pytest_evalcheck.kinds.registry import shipped
@@ -67,23 +67,31 @@ class TestMoveTo:
 
 class TestErrors:
     @pytest.mark.parametrize(
-        ("text", "dtype", "device"),
+        ("text", "lacks", "device"),
         [
-            ("Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64.", True, True),
-            ("complex128 is not supported by MPS", True, True),
-            ("float8_e4m3fn: this device does not support it", True, True),
-            ("expected all tensors to be on the same device, cuda:0 and cpu", False, True),
-            ("it is on cuda:1", False, True),
-            ("devices differ", False, True),
-            ("the shapes differ", False, False),
-            ("deviceless", False, False),
+            (
+                "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64.",
+                "dtype",
+                True,
+            ),
+            ("complex128 is not supported by MPS", "dtype", True),
+            ("float8_e4m3fn: this device does not support it", "dtype", True),
+            ("expected all tensors to be on the same device, cuda:0 and cpu", "", True),
+            ("it is on cuda:1", "", True),
+            ("devices differ", "", True),
+            ("The operator 'aten::mode' is not currently implemented for the MPS device. If", "operator", True),
+            ("Could not run 'aten::histogram' with arguments from the 'CUDA' backend. This", "operator", True),
+            ("Could not run 'aten::mm' with arguments from the 'SparseCsrMPS' backend. This", "operator", False),
+            ("Could not run 'aten::mm' with arguments from the 'SparseCPU' backend.", "", False),
+            ("the shapes differ", "", False),
+            ("deviceless", "", False),
         ],
     )
-    def test_are_told_apart_by_their_text(self, text: str, dtype: bool, device: bool) -> None:
-        assert (lacks_dtype(raised(text)), mentions_device(raised(text))) == (dtype, device)
+    def test_are_told_apart_by_their_text(self, text: str, lacks: str, device: bool) -> None:
+        assert (lacking(raised(text)), mentions_device(raised(text))) == (lacks, device)
 
     def test_a_value_is_no_error(self) -> None:
-        assert not lacks_dtype("float64 MPS")
+        assert not lacking("float64 MPS")
         assert not mentions_device("cuda")
 
 

@@ -12,7 +12,7 @@ from pytest_evalcheck.kinds.device.cpu_reference import (
     ROUNDING,
     CpuReference,
     device_tolerance,
-    lacks_dtype,
+    lacking,
     mentions_device,
 )
 from pytest_evalcheck.kinds.device.flight import races
@@ -38,11 +38,11 @@ def mixed_device_inputs_are_handled(subject: MetricSubject | WrapperSubject, cas
     """
     reference = CpuReference(subject, case.samples)
     if isinstance(reference.expected, Raised) or reference.cannot_be_built:
-        inconclusive("the device lacks a dtype: EC604" if reference.cannot_be_built else "the CPU refuses it too")
+        inconclusive("the device lacks what it needs: EC604" if reference.cannot_be_built else "the CPU refuses it too")
         return
     for where, expected, score in placements(reference):
         actual = score()
-        if mentions_device(actual) or lacks_dtype(actual):
+        if mentions_device(actual) or lacking(actual):
             refused(actual)
             expect(actual).holds(True, about=where)
         elif difference(actual, expected, ROUNDING) is None or reference.same_when_rebuilt:
@@ -83,29 +83,30 @@ def no_device_is_hard_coded(subject: MetricSubject | WrapperSubject, case: Batch
     """
     reference = CpuReference(subject, case.samples)
     runs = not isinstance(reference.actual, Raised)
-    if not runs and (lacks_dtype(reference.actual) or isinstance(reference.expected, Raised)):
-        unsupported = lacks_dtype(reference.actual)
-        inconclusive("the device lacks a dtype: EC604" if unsupported else "the CPU refuses it too")
+    if not runs and (lacking(reference.actual) or isinstance(reference.expected, Raised)):
+        lacks = lacking(reference.actual)
+        inconclusive("the device lacks what it needs: EC604" if lacks else "the CPU refuses it too")
         return
     about = f"it runs on the CPU and not on {subject.device}"
     expect(reference.actual).holds(runs, about=about, detail=str(reference.actual))
 
 
 @check("EC604", regimes=("several rows",), examples=_FEW, accelerators=1)
-def only_supported_dtypes_are_requested(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
-    """No dtype is requested that the device does not support, such as float64 on MPS.
+def only_what_the_device_has_is_requested(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
+    """No dtype and no operator is requested that the device does not have, such as float64 or `mode` on MPS.
 
-    Why: everything that accumulates in double precision on the CPU fails on Apple silicon.
-    Usual cause: `.double()`, `torch.float64`, or Python floats and NumPy arrays that become float64.
-    Fix: pytest_evalcheck.fixes.devices
+    Why: everything that accumulates in double precision on the CPU fails on Apple silicon, and so does an operator
+    that PyTorch has for the CPU and CUDA alone.
+    Usual cause: `.double()`, `torch.float64`, Python floats and NumPy arrays that become float64; eigenvalues, `mode`.
+    Fix: pytest_evalcheck.fixes.devices; compute what the device lacks on the CPU.
     """
     reference = CpuReference(subject, case.samples)
     if isinstance(reference.actual, Raised) and isinstance(reference.expected, Raised):
         inconclusive("the CPU refuses it too")
         return
-    supported = not lacks_dtype(reference.actual)
-    about = f"{subject.device} has no such dtype"
-    expect(reference.actual).holds(supported, about=about, detail=str(reference.actual))
+    lacks = lacking(reference.actual)
+    about = f"{subject.device} has no such {lacks or 'dtype'}"
+    expect(reference.actual).holds(not lacks, about=about, detail=str(reference.actual))
 
 
 @check("EC605", regimes=("several rows",), examples=_FEW, accelerators=2, after=("EC603",))
@@ -169,7 +170,7 @@ def scoring_makes_no_transfers_or_syncs(subject: MetricSubject | WrapperSubject,
     if subject.budget is None:
         raise NotApplicable("the target has no limit of transfers and syncs (budget=None)")
     if reference.cannot_be_built:
-        inconclusive("the device lacks a dtype: EC604")
+        inconclusive("the device lacks what it needs: EC604")
         return
     for part, counts in measured_costs(subject, reference.rows):
         for name, count in counts.items():

@@ -22,6 +22,9 @@ ROUNDING = Tolerance(rtol=1e-5, atol=1e-6)
 _DTYPE = re.compile(
     r"MPS framework doesn't support|(float64|complex128|double|float8\w*)\b.*(MPS|not support)", re.I | re.S
 )
+_OPERATOR = re.compile(
+    r"not currently implemented for the MPS device|Could not run '.*' with arguments from the '\w*(CUDA|MPS)' backend"
+)
 _DEVICE = re.compile(r"\bdevices?\b|\b(cuda|mps)(:\d+)?\b", re.I)
 
 
@@ -52,11 +55,11 @@ class CpuReference:
 
     @cached_property
     def cannot_be_built(self) -> bool:
-        """Whether the factory asks for a dtype which the device lacks."""
+        """Whether the factory asks for a dtype or an operator which the device lacks."""
         try:
             _ = self.subject.fresh() if isinstance(self.subject, MetricSubject) else self.subject.record
         except TargetError as error:
-            if _asks_for_dtype(error) is None:
+            if _asks_for_what_is_lacking(error) is None:
                 raise
             return True
         return False
@@ -70,9 +73,12 @@ class CpuReference:
         return equal and not isinstance(expected, Raised)
 
 
-def lacks_dtype(result: Any) -> bool:
-    """Whether this is an error that says that the device does not support a dtype."""
-    return isinstance(result, Raised) and bool(_DTYPE.search(str(result.error)))
+def lacking(result: Any) -> str:
+    """What the device does not have, as this error says: `dtype` or `operator`. Empty for anything else."""
+    if not isinstance(result, Raised):
+        return ""
+    text = str(result.error)
+    return "operator" if _OPERATOR.search(text) else "dtype" if _DTYPE.search(text) else ""
 
 
 def mentions_device(result: Any) -> bool:
@@ -113,21 +119,21 @@ def with_perfect_predictions(subject: Subject, rows: Rows) -> Rows:
 def score(subject: Subject, rows: Rows) -> Any:
     """The scores of one batch with everything on the device of the subject; or the first error.
 
-    The error of a factory that asks for a dtype which the device lacks is one of them.
+    The error of a factory that asks for a dtype or an operator which the device lacks is one of them.
     """
     try:
         return _score(subject, rows)
     except TargetError as error:
-        refused = _asks_for_dtype(error)
+        refused = _asks_for_what_is_lacking(error)
         if refused is None:
             raise
         return refused
 
 
-def _asks_for_dtype(error: TargetError) -> Raised | None:
-    """What a factory raised, where that is about a dtype which the device lacks."""
+def _asks_for_what_is_lacking(error: TargetError) -> Raised | None:
+    """What a factory raised, where that is about a dtype or an operator which the device lacks."""
     raised = Raised(error.__cause__, "the factory") if isinstance(error.__cause__, Exception) else None
-    return raised if lacks_dtype(raised) else None
+    return raised if lacking(raised) else None
 
 
 def _score(subject: Subject, rows: Rows) -> Any:

@@ -11,6 +11,7 @@ is one call in one placement. Printed are how many there are, how many FakeTenso
 * as a real CUDA device says, with `--real`, where there is one and it was asked;
 * else as `fidelity_table.md` says, which has a reason for every group of differences;
 * else refused, where an operator of the call has a check of devices that PyTorch generates (`fidelity_checks.py`);
+* else as the source of a composite says: its C++ is run operator by operator, with these checks, over FakeTensor;
 * else as FakeTensor says; what depends on values it cannot decide;
 * else accepted, where all tensors are on the device and PyTorch tests that operator there with that dtype.
 
@@ -35,7 +36,7 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import torch
 from fidelity_real import RealDevice
-from fidelity_references import Verdict, faked, simulated
+from fidelity_references import UNDECIDED, Verdict, faked, simulated, sourced
 from fidelity_samples import KINDS, Call, Placement, operators, placements
 from fidelity_table import Row, find, rows
 from fidelity_values import Tally, float64, gradients, values
@@ -57,6 +58,7 @@ class Decision:
     fake: Verdict
     real: Verdict | None
     row: Row | None
+    source: Verdict = UNDECIDED
 
     @property
     def right(self) -> str:
@@ -67,6 +69,8 @@ class Decision:
             return self.row.right
         if self.ours.checked:
             return "refused"
+        if self.source.kind in DECIDED:
+            return self.source.kind
         if self.fake.kind in DECIDED:
             return self.fake.kind
         return "accepted" if not self.placement.argument and self.call.on_cuda else ""
@@ -81,7 +85,7 @@ class Decision:
 
     @property
     def unexplained(self) -> bool:
-        return self.differs and self.row is None and not self.ours.checked
+        return self.differs and self.row is None and not self.ours.checked and self.source.kind != self.ours.kind
 
     def __str__(self) -> str:
         return (
@@ -101,12 +105,14 @@ def decided(asked: list[tuple[Call, Placement]], table: list[Row], device: RealD
         ours = [ask(*each) for each in asked]
     with faked() as ask:
         fakes = [ask(*each) for each in asked]
+    with sourced() as ask:
+        sources = [ask(*each) for each in asked]
     reals: list[Verdict | None] = [None] * len(asked)
     if device is not None and asked:
         reals = list(device.answers(asked[0][0].family, len(asked)))
     return [
-        Decision(call, placement, our, fake, fact, find(table, call.op, placement, our, fake))
-        for (call, placement), our, fake, fact in zip(asked, ours, fakes, reals, strict=True)
+        Decision(call, placement, our, fake, fact, find(table, call.op, placement, our, fake), source)
+        for (call, placement), our, fake, fact, source in zip(asked, ours, fakes, reals, sources, strict=True)
     ]
 
 
@@ -123,6 +129,15 @@ def told(found: list[Decision]) -> dict[str, int]:
         "right after adjudication": sum(not each.wrong for each in known),
         "wrong refusals": sum(each.wrong and each.ours.kind == "refused" for each in known),
         "wrong acceptances": sum(each.wrong and each.ours.kind == "accepted" for each in known),
+        "composites whose source decided": sum(each.source.kind in DECIDED for each in found),
+        "of them FakeTensor differs from the source": sum(
+            each.source.kind in DECIDED and each.fake.kind in DECIDED and each.source.kind != each.fake.kind
+            for each in found
+        ),
+        "of them the simulation differs from the source": sum(
+            each.source.kind in DECIDED and each.ours.kind in DECIDED and each.source.kind != each.ours.kind
+            for each in found
+        ),
         "ambiguous": sum(each.right == "ambiguous" for each in found),
         "nobody to compare with": sum(not each.right for each in found),
         "declared not checkable by the simulation": sum(each.ours.kind == "undecided" for each in found),

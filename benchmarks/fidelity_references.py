@@ -25,6 +25,8 @@ ABOUT_DEVICES = re.compile(r"\bdevices?\b|\bcuda\b|\bcpu\b|\bmps\b|\bCUDA", re.I
 # On a build for CPUs a few bindings look for the driver before they ask FakeTensor.
 NO_DRIVER = ("not linked with support for", "not compiled with CUDA enabled")
 NO_KERNEL = "from the 'CUDA' backend"
+# What these call depends on the device: aten/src/ATen/native/Convolution.cpp
+SELECTS_BACKEND = ("aten::convolution", "aten::convolution_backward", "aten::_convolution")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +38,9 @@ class Verdict:
     at: str = ""  # the operator of the dispatcher that ran last
     checked: str = ""  # the first operator that PyTorch's generated check of devices refuses
     devices: tuple[str, ...] = ()  # where the results are
+
+
+UNDECIDED = Verdict("undecided")
 
 
 class Trail(TorchDispatchMode):  # type: ignore[misc]
@@ -76,6 +81,54 @@ def faked() -> Iterator[Ask]:
             found = _asked(call, placement, lambda tensor, device: mode.from_tensor(tensor).to(device), _Last())
         asked_the_build = NO_KERNEL in found.text
         return dataclasses.replace(found, kind="undecided") if found.kind == "crashed" or asked_the_build else found
+
+    yield ask
+
+
+class Parts(TorchDispatchMode):  # type: ignore[misc]
+    """Runs the C++ of composites operator by operator, and stops where the check that PyTorch generates refuses one.
+
+    FakeTensor looks at a composite as a whole, and takes a CPU tensor without dimensions for every operator. Here a
+    composite does what its own source does with the devices of its tensors.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = ""
+        self.composites = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        self.last = str(func)
+        tensors = list(tensors_in((args, kwargs)))
+        if checked(func) and len({each.device for each in tensors}) > 1:
+            raise RuntimeError(f"Expected all tensors to be on the same device (generated check of {func})")
+        if len(tensors) > 1 and composite(func):
+            self.composites += 1
+            with self:
+                return func._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)
+        return func(*args, **kwargs)
+
+
+def composite(func: Any) -> bool:
+    """Whether the only kernel of an operator is made of other operators, whatever the device."""
+    has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
+    explicit = has_kernel(func.name(), "CompositeExplicitAutograd") and not has_kernel(func.name(), "CPU")
+    return explicit and func._schema.name not in SELECTS_BACKEND
+
+
+@contextlib.contextmanager
+def sourced() -> Iterator[Ask]:
+    """Ask PyTorch's own code of composites, over FakeTensor. What has no composite in it is undecided."""
+    logging.getLogger("torch.__trace").handlers.clear()
+    mode = FakeTensorMode(shape_env=ShapeEnv(), static_shapes=True)
+
+    def ask(call: Call, placement: Placement) -> Verdict:
+        trail = Parts()
+        with mode:
+            found = _asked(call, placement, lambda tensor, device: mode.from_tensor(tensor).to(device), trail)
+        decided = trail.composites and found.kind in ("accepted", "refused") and NO_KERNEL not in found.text
+        return found if decided else dataclasses.replace(found, kind="undecided")
 
     yield ask
 

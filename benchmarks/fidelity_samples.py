@@ -33,6 +33,7 @@ class Call:
     differentiable: bool
     on_cuda: bool = True  # PyTorch tests it there, with this dtype
     family: str = ""  # the name in op_db, with its variant
+    reduced: str = ""  # the argument that was given no dimensions, `*` for all; only these are put on the CPU
 
     def leaves(self) -> list[tuple[str, Tensor]]:
         """The tensors, each with the name of its argument: `input`, `arg1`, `arg1.0` in a list, `weight`."""
@@ -75,8 +76,14 @@ class Placement:
 
 
 def placements(call: Call) -> list[Placement]:
-    """All on the device first, then each tensor on the CPU and on a second device, where there are two to part."""
+    """All on the device first, then each tensor on the CPU and on a second device, where there are two to part.
+
+    A tensor that was given no dimensions is only put on the CPU: the others are known from the original call.
+    """
     leaves = call.leaves()
+    if call.reduced:
+        moved = [name for name, _ in leaves[:LEAVES] if call.reduced in (name, "*")]
+        return [Placement(name, "cpu", scalar=True) for name in moved]
     found = [Placement()]
     if len(leaves) > 1:
         for name, tensor in leaves[:LEAVES]:
@@ -162,12 +169,33 @@ def calls(op: Any, kinds: int = KINDS, seed: int = 0) -> list[Call]:
     chosen, forms = _chosen(op, kinds), [(name, op, bool(op.supports_autograd))]
     if op.inplace_variant is not None:
         forms.append((f"{name}_", op.inplace_variant, False))
-    return [
+    found = [
         call
         for form, function, grad in forms
         for number, sample in enumerate(chosen)
         if _runs(call := Call(form, number, function, _arguments(sample), grad, there, name))
     ]
+    return found + [other for call in found if call.op == name for other in _without_dimensions(call)]
+
+
+def _without_dimensions(call: Call) -> Iterator[Call]:
+    """The same call with one tensor that has no dimensions, each in turn, and with all; as far as they mean something.
+
+    Most operators take such a tensor on the CPU beside a device tensor, and those that do not are the hard ones.
+    """
+    leaves = [(name, tensor) for name, tensor in call.leaves() if tensor.layout is torch.strided]
+    large = [name for name, tensor in leaves[:LEAVES] if tensor.dim() and tensor.numel()]
+    if len(leaves) < 2:
+        return
+    for reduced in (*large, *(["*"] if len(large) > 1 else [])):
+        names = {name for name in large if reduced in (name, "*")}
+        arguments = call.with_leaves(
+            lambda name, tensor, names=names: tensor.reshape(-1)[0].clone() if name in names else tensor,
+            lambda device: device,
+        )
+        other = dataclasses.replace(call, arguments=arguments, reduced=reduced, differentiable=False)
+        if _runs(other):
+            yield other
 
 
 def _arguments(sample: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

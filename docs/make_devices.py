@@ -99,9 +99,9 @@ OPERATORS = (
     ("the host waits, as a value or a size is read", op_overrides.SYNCS, "aten/src/ATen/native/cuda"),
     ("the host waits where an index is a mask", op_overrides.SYNCS_ON_MASK, device_rules.INDEXING),
     (
-        "a CPU tensor without dimensions is refused too",
+        "a CPU tensor without dimensions is refused too, as by all whose kernel for CUDA has a generated check",
         op_overrides.STRICT,
-        "aten/src/ATen/native/native_functions.yaml, those without `device_check: NoCheck`",
+        "aten/src/ATen/native/native_functions.yaml: a generated check is where there is no `device_check: NoCheck`",
     ),
     *(
         (

@@ -1,6 +1,7 @@
 """Other projects' own device tests on a simulated device, and what each result says about the simulation.
 
-    python benchmarks/peers.py --checkout PATH [--device cuda] [--files GLOB ...] [--stride N] [--records DIR] [--real]
+    python benchmarks/peers.py --checkout PATH [--device cuda] [--files GLOB ...] [--stride N] [--records DIR]
+                               [--real] [--again]
     python benchmarks/peers.py --table [--records DIR]
     python benchmarks/peers.py --smoke
 
@@ -18,7 +19,7 @@ Every result is one of these. `peers_causes.py` names the causes that were looke
 | documented limit | `CannotSimulate`, or a sentence under "What is not simulated" in docs/devices.md |
 | false refusal | an error that the device does not raise, or another value |
 | wrong acceptance | the test expects an error of the device, and there is none |
-| not counted | skipped by the test, needs what is not installed, or fails without a simulation too |
+| not counted | skipped by the test, needs what is not installed, fails without a simulation too, or was stopped |
 
 `--table` writes `peers.md`. `--smoke` runs some tests that are generated from PyTorch's own samples of operators and
 modules, in seconds and without a checkout.
@@ -57,6 +58,12 @@ class Records:
             return {}
         found = (json.loads(line) for line in self.path.read_text().splitlines())
         return {line["test"]: line for line in found}
+
+    def forget(self, tests: list[str]) -> None:
+        """Remove the results of tests."""
+        if self.path.exists():
+            lines = self.path.read_text().splitlines(keepends=True)
+            self.path.write_text("".join(line for line in lines if json.loads(line)["test"] not in tests))
 
 
 def run(
@@ -143,6 +150,7 @@ def main() -> None:
     parser.add_argument("--stride", type=int, default=0)
     parser.add_argument("--records", type=Path, default=Path("peers-records"))
     parser.add_argument("--real", action="store_true")
+    parser.add_argument("--again", action="store_true", help="first forget what failed before, so that it is run again")
     parser.add_argument("--table", action="store_true")
     parser.add_argument("--smoke", action="store_true")
     asked = parser.parse_args()
@@ -153,6 +161,8 @@ def main() -> None:
     for checkout in asked.checkout:
         suite = find_suite(checkout)
         simulated = Records(asked.records, suite.name, "simulated")
+        if asked.again:
+            simulated.forget(failures(simulated))
         for file, stride in suite.chosen(checkout / suite.folder, asked.files):
             last = run(suite, checkout, file, simulated, asked.device or suite.device, stride=asked.stride or stride)
             print(f"{suite.name} {file}: {last}", flush=True)

@@ -8,7 +8,8 @@ from typing import Any
 
 DEVICE, LIMIT, REFUSAL, ACCEPTANCE = "as the device", "documented limit", "false refusal", "wrong acceptance"
 SKIPPED, MISSING, PLAIN = "skipped by the test", "needs what is not installed", "fails without a simulation too"
-COUNTED, NOT_COUNTED = (DEVICE, LIMIT, REFUSAL, ACCEPTANCE), (SKIPPED, MISSING, PLAIN)
+STOPPED = "stopped at the limit of time"
+COUNTED, NOT_COUNTED = (DEVICE, LIMIT, REFUSAL, ACCEPTANCE), (SKIPPED, MISSING, PLAIN, STOPPED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,11 +38,26 @@ class Judged:
     error: str = ""
 
 
-_NUMERICS = "the device's own numerics: every value is the CPU's"
-_SCIPY = "the installed SciPy or NumPy refuses what the test gives to it"
+_RELEASE = "a test of another release of PyTorch, NumPy or SciPy: it uses what the installed one does not have"
+_NUMERICS = "numerics: every value is the CPU's, where the test expects that half precision on the device differs"
+_KERNEL = "dtypes: the device's kernel does not have one that the CPU's has"
+_KEYS = "dispatch keys: a kernel that the test registers for CUDA's own key does not run"
+_THREAD = "threads of autograd: the device has one of its own"
+_WRAPPER = "subclasses: one without `__tensor_flatten__` hides on which device its parts are"
+_WARNING = "warnings of C++ code name a line of the simulation"
+_PROCESS = "a subprocess is not simulated"
 
 CAUSES: tuple[Cause, ...] = (
-    Cause(PLAIN, _SCIPY, error=r"Parameter Nx=0|'tuple' object does not support item assignment"),
+    Cause(PLAIN, _RELEASE, error=r"Parameter Nx=0|has no attribute '(msort|read_vitals)'|KeyError: 'maximize"),
+    Cause(PLAIN, _RELEASE, error=r"^TypeError: 'tuple' object does not support item assignment"),
+    Cause(LIMIT, _NUMERICS, test=r"test_grad_scaling_autocast", error=r"^AssertionError: AssertionError not raised"),
+    Cause(LIMIT, _KERNEL, test=r"test_scatter_reduce_multiply_unsupported_dtypes"),
+    Cause(LIMIT, _KEYS, test=r"TestAutogradMultipleDispatch"),
+    Cause(LIMIT, _KEYS, test=r"test_autograd_(composite_implicit|multiple_dispatch)"),
+    Cause(LIMIT, _THREAD, test=r"test_backward_single_threaded|test_reentrant_parent_error_on_cpu"),
+    Cause(LIMIT, _WRAPPER, test=r"_logging_tensor$", error=r"Object comparison failed: device"),
+    Cause(LIMIT, _WARNING, test=r"test_cpp_warnings_have_python_context"),
+    Cause(LIMIT, _PROCESS, error=r"Subprocess exception while attempting to run"),
 )
 _MISSING = r"ModuleNotFoundError|ImportError|offline mode|LocalEntryNotFoundError|OfflineModeIsEnabled|Couldn't connect"
 _NOT_RAISED = r"not raised|DID NOT RAISE|UnexpectedSuccess"
@@ -56,6 +72,8 @@ def judge(line: dict[str, Any], plain: dict[str, Any] | None) -> Judged:
         return Judged(suite, test, SKIPPED)
     if outcome == "begun":
         return Judged(suite, test, REFUSAL, error="the process died")
+    if line["type"] == "TooLong":
+        return Judged(suite, test, STOPPED)
     error = f"{line['type']}: {line['text']}".split("\n")[0][:150]
     limits = line["limits"] or line.get("refused")
     if limits:

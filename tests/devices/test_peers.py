@@ -41,6 +41,7 @@ def _line(outcome: str = "failed", kind: str = "RuntimeError", text: str = "a te
         (_line("skipped"), None, "skipped by the test"),
         (_line("begun"), None, "false refusal"),
         (_line(), None, "false refusal"),
+        (_line(kind="TooLong", text=""), None, "stopped at the limit of time"),
         (_line(), _line("passed"), "false refusal"),
         (_line(), _line(), "fails without a simulation too"),
         (_line(limits=["CUDA graphs"]), None, "documented limit"),
@@ -74,5 +75,5 @@ def test_the_table_counts_every_result_once(causes: ModuleType) -> None:
 
     lines = [_line("passed"), _line("skipped"), _line(limits=["CUDA graphs"]), _line()]
     text = written([causes.judge(line, None) for line in lines])
-    assert "| pytorch | 3 | 1 | 1 | 1 | 0 | 66.67% | 1 | 0 | 0 |" in text
+    assert "| pytorch | 3 | 1 | 1 | 1 | 0 | 66.67% | 1 | 0 | 0 | 0 |" in text
     assert "not looked into: RuntimeError: a text" in text

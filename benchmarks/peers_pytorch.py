@@ -6,6 +6,8 @@ import contextlib
 import importlib
 from typing import Any
 
+import torch
+
 
 def same(test: Any = None, *_: Any, **__: Any) -> Any:
     """A decorator that changes nothing, with or without arguments."""
@@ -20,6 +22,23 @@ DROPPED: dict[str, dict[str, Any]] = {
 }
 
 
+class OwnStreams:
+    """Runs a test on a stream of its own on every device, as PyTorch does, but by public functions."""
+
+    def __enter__(self) -> None:
+        self.current = torch.cuda.current_device()
+        self.before = [torch.cuda.current_stream(device) for device in range(torch.cuda.device_count())]
+        for device in range(len(self.before)):
+            torch.cuda.set_stream(torch.cuda.Stream(device))
+        torch.cuda.set_device(self.current)
+
+    def __exit__(self, *_: object) -> None:
+        current = torch.cuda.current_device()
+        for stream in self.before:
+            torch.cuda.set_stream(stream)
+        torch.cuda.set_device(current)
+
+
 def prepare() -> None:
     """Add the names that are missing, for this process."""
     for name, values in DROPPED.items():
@@ -27,9 +46,7 @@ def prepare() -> None:
         for key, value in values.items():
             if not hasattr(module, key):
                 setattr(module, key, value)
-    # Every test on CUDA would run on a stream of its own.
-    devices = importlib.import_module("torch.testing._internal.common_device_type")
-    devices.CUDATestBase._do_cuda_non_default_stream = False
+    importlib.import_module("torch.testing._internal.common_utils").CudaNonDefaultStream = OwnStreams
     methods = importlib.import_module("torch.testing._internal.common_methods_invocations")
     if not hasattr(methods, "binary_ufuncs_and_refs"):
         references = [op for op in methods.python_ref_db if isinstance(op, methods.ElementwiseBinaryPythonRefInfo)]

@@ -38,6 +38,7 @@ from pytest_evalcheck.devices.patches import (
     overrides,
     persistent_marks,
     storages,
+    tensor_groups,
     threads,
 )
 from pytest_evalcheck.devices.patches.patches import Patches
@@ -133,6 +134,7 @@ def _opened(
         backends.install(patches, simulation)
         storages.install(patches)
         threads.install(patches)
+        tensor_groups.install(patches)
         generators.install(patches)
         compiled.install(patches, compile_runs_eagerly=compile_runs_eagerly)
         autocast.install(patches)

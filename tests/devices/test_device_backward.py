@@ -95,3 +95,30 @@ def test_an_optimiser_over_lists_steps_as_one_tensor_by_tensor(kind: str) -> Non
         assert weight.device.type == "cuda"
         found.append(weight.tolist())
     assert found[0] == pytest.approx(found[1])
+
+
+def test_a_fused_optimiser_takes_the_scale_of_its_device() -> None:
+    """GradScaler hands the scale and the infinities that it found to a fused optimizer, once for each device."""
+    with simulate("cuda:1"):
+        weights = [torch.nn.Parameter(torch.ones(2, device=device)) for device in ("cuda:0", "cuda:1")]
+        optimiser = torch.optim.Adam(weights, lr=0.1, fused=True)
+        scaler = torch.amp.GradScaler("cuda", init_scale=8.0)
+        for factor, wanted in ((1.0, 0.9), (float("inf"), 0.9)):
+            loss = (weights[0] * factor).sum() + weights[1].sum().to("cuda:0")
+            optimiser.zero_grad()
+            scaler.scale(loss).backward()
+            scaler.step(optimiser)
+            scaler.update()
+            assert [weight.tolist() for weight in weights] == [pytest.approx([wanted] * 2)] * 2
+        assert scaler.get_scale() == 4.0
+
+
+def test_tensors_are_grouped_by_simulated_device() -> None:
+    with simulate("cuda:1"):
+        first, other = torch.ones(2, device="cuda:0"), torch.ones(2, device="cuda:1")
+        steps = [torch.tensor(1.0), torch.tensor(2.0)]
+        groups = torch.utils._foreach_utils._group_tensors_by_device_and_dtype([[other, first], [], steps], True)
+        assert list(groups) == [(torch.device("cuda:1"), torch.float32), (torch.device("cuda:0"), torch.float32)]
+        assert groups[torch.device("cuda:0"), torch.float32] == ([[first], [], [steps[1]]], [1])
+        with pytest.raises(RuntimeError, match="must be on the same device"):
+            torch.utils._foreach_utils._group_tensors_by_device_and_dtype([[first], [other]])

@@ -13,7 +13,7 @@ import contextlib
 import importlib
 import pkgutil
 import re
-import sys
+import shutil
 import textwrap
 from dataclasses import dataclass
 from functools import cached_property
@@ -53,6 +53,7 @@ class Project:
         Raises:
             AssertionError: when ``code`` is given and the exit code is another.
         """
+        self._forget_bytecode()
         options = ["-p", "no:randomly", "-p", "no:cacheprovider", *(["--evalcheck", self._report] if evalcheck else [])]
         try:
             return self._result(self.pytester.runpytest_inprocess(*options, *arguments), code)
@@ -65,8 +66,14 @@ class Project:
         Raises:
             AssertionError: when ``code`` is given and the exit code is another.
         """
+        self._forget_bytecode()
         options = ["-p", "no:randomly", *([self._report] if "--evalcheck" in arguments else [])]
         return self._result(self.pytester.runpytest_subprocess(*options, *arguments), code)
+
+    def _forget_bytecode(self) -> None:
+        """A file that was written again within a second, as long as before, would be loaded as it was."""
+        for folder in list(self.path.rglob("__pycache__")):
+            shutil.rmtree(folder)
 
     @property
     def _report(self) -> str:
@@ -189,8 +196,5 @@ def _loaded_modules() -> None:
 def evalcheck_project(_loaded_modules: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project in a folder of its own, whose runs draw the same cases every time."""
     monkeypatch.setenv("PYTEST_ADDOPTS", "--hypothesis-seed=1")
-    # A file that is written again within a second, as long as before, would be loaded as it was.
-    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
     monkeypatch.delenv("CI", raising=False)  # there pytest prints the first lines of failures twice
     return Project(pytester)

@@ -31,7 +31,7 @@ def loaded_once() -> None:
 
 
 def on_two_ranks(work: Callable[[int], Any], world: int = 2) -> list[Any]:
-    return on_processes([lambda rank=rank: work(rank) for rank in range(world)])
+    return on_processes([lambda rank=rank: work(rank) for rank in range(world)], seconds=60)
 
 
 def raised(call: Callable[[], Any]) -> str:
@@ -350,3 +350,77 @@ def test_a_backend_that_is_not_named_means_nccl_on_cuda(tmp_path: Path) -> None:
     with simulate("cuda"), pytest.raises(CannotSimulate, match="a process group of NCCL"):
         dist.init_process_group(init_method=f"file://{tmp_path / 'rendezvous'}", rank=0, world_size=1)
     assert not dist.is_initialized()
+
+
+def two_layers(device: str) -> nn.Sequential:
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 4)).to(device)
+
+
+def rows_of(rank: int, device: str) -> Tensor:
+    return torch.randn(4, 4, generator=torch.Generator().manual_seed(rank)).to(device)
+
+
+def stepped(model: nn.Module, rows: Tensor) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        model(rows).square().sum().backward()
+        optimizer.step()
+
+
+def fully_sharded(device: str, rank: int) -> tuple[list[Tensor], str]:
+    from torch.distributed.device_mesh import init_device_mesh
+
+    fully_shard = importlib.import_module("torch.distributed._composable.fsdp").fully_shard
+    mesh, model = init_device_mesh(device, (2,)), two_layers(device)
+    for each in (model[0], model[2], model):
+        fully_shard(each, mesh=mesh)
+    stepped(model, rows_of(rank, device))
+    return [each.full_tensor().detach().cpu() for each in model.parameters()], str(model[0].weight.device)
+
+
+def sharded_by_the_older_class(device: str, rank: int) -> tuple[list[Tensor], str]:
+    from torch.distributed.fsdp import FullyShardedDataParallel
+
+    model = FullyShardedDataParallel(two_layers(device), device_id=torch.device(device, 0))
+    stepped(model, rows_of(rank, device))
+    with FullyShardedDataParallel.summon_full_params(model):
+        return [each.detach().cpu().clone() for each in model.parameters()], str(next(model.parameters()).device)
+
+
+def tensor_parallel(device: str, rank: int) -> tuple[list[Tensor], str]:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    plan = {"0": ColwiseParallel(), "2": RowwiseParallel()}
+    model = parallelize_module(two_layers(device), init_device_mesh(device, (2,)), plan)
+    out = model(rows_of(5, device))
+    out.square().sum().backward()
+    return [out.detach().cpu(), *(each.grad.full_tensor().cpu() for each in model.parameters())], str(out.device)
+
+
+def test_parameters_that_are_sharded_are_those_of_data_parallel() -> None:
+    """Reduced in another order, so that the last digits may differ."""
+    for name in ("torch.distributed.fsdp", "torch.distributed._composable.fsdp", "torch.distributed.tensor.parallel"):
+        pytest.importorskip(name)
+
+    def work(rank: int) -> tuple[list[bool], list[str]]:
+        plain = DistributedDataParallel(two_layers("cpu"))
+        stepped(plain, rows_of(rank, "cpu"))
+        trained = [each.detach() for each in plain.parameters()]
+        alone = two_layers("cpu")
+        out = alone(rows_of(5, "cpu"))
+        out.square().sum().backward()
+        expected = {fully_sharded: trained, sharded_by_the_older_class: trained}
+        expected[tensor_parallel] = [out.detach(), *(each.grad for each in alone.parameters())]
+        same, devices = [], []
+        with simulate("cuda"):
+            for function, values in expected.items():
+                found, device = function("cuda", rank)
+                flat = torch.cat([each.flatten() for each in values])
+                same.append(bool(torch.allclose(torch.cat([each.flatten() for each in found]), flat, atol=1e-6)))
+                devices.append(device)
+        return same, devices
+
+    assert on_two_ranks(work) == [([True] * 3, ["cuda:0"] * 3)] * 2

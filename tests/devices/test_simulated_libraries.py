@@ -260,3 +260,44 @@ def test_validate_of_lightning(kind: str):
         return trainer.validate(Model(), tabular(batches), verbose=False)
 
     assert priced(kind, run) == Price(2, TABULAR, 0, 0, kind == "cuda")
+
+
+def test_trainer_of_transformers_over_two_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    pytest.importorskip("accelerate")
+    from transformers import Trainer, TrainingArguments
+
+    from pytest_evalcheck.kinds.common.process_ranks import on_processes
+
+    rows = [{"input_ids": torch.arange(3, 3 + TOKENS) + i, "labels": torch.tensor(i % CLASSES)} for i in range(9)]
+
+    def evaluated(rank: int, *, use_cpu: bool) -> Any:
+        for name in ("RANK", "LOCAL_RANK"):
+            monkeypatch.setenv(name, str(rank))
+        for name, value in (("WORLD_SIZE", "2"), ("MASTER_ADDR", "127.0.0.1"), ("MASTER_PORT", "1")):
+            monkeypatch.setenv(name, value)  # accelerate asks for them; the group is there already
+        arguments = TrainingArguments(
+            str(tmp_path / str(rank)), per_device_train_batch_size=2, per_device_eval_batch_size=2, max_steps=2,
+            ddp_backend="gloo", report_to=[], use_cpu=use_cpu, disable_tqdm=True, save_strategy="no", logging_strategy="no",
+        )  # fmt: skip
+
+        def accuracy(predicted: Any) -> dict[str, float]:
+            right = (predicted.predictions.argmax(-1) == predicted.label_ids).mean()
+            return {"accuracy": float(right), "rows": len(predicted.label_ids)}
+
+        trainer = Trainer(classifier(), args=arguments, train_dataset=rows, eval_dataset=rows, compute_metrics=accuracy)
+        trainer.train()
+        found = trainer.evaluate()
+        return str(arguments.device), {name: found[f"eval_{name}"] for name in ("loss", "accuracy", "rows")}
+
+    def on_rank(rank: int) -> Any:
+        from accelerate.state import AcceleratorState, GradientState, PartialState
+
+        _, expected = evaluated(rank, use_cpu=True)
+        for state in (AcceleratorState, PartialState, GradientState):
+            state._reset_state()
+        with simulate("cuda:1"):
+            device, found = evaluated(rank, use_cpu=False)
+        return device, found == expected, found["rows"]
+
+    ranks = [lambda: on_rank(0), lambda: on_rank(1)]
+    assert on_processes(ranks, seconds=180) == [("cuda:0", True, 9), ("cuda:1", True, 9)]

@@ -86,6 +86,7 @@ def test_the_readme_counts_checks_and_findings() -> None:
         ("docs/extending.md", True, 2),
         ("docs/running.md", False, 1),
         ("docs/records.md", False, 1),
+        ("docs/simulate.md", False, 1),
     ],
 )
 def test_a_page_runs(evalcheck_project: Project, document: str, keep: bool, commands: int) -> None:

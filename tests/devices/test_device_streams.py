@@ -116,6 +116,15 @@ def test_mps_has_one_stream() -> None:
     assert [sync.call for sync in ledger.syncs] == ["synchronize"]
 
 
+def test_the_classes_of_pytorch_are_as_before_when_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = {cls: dict(vars(cls)) for cls in (torch.cuda.Stream, torch.cuda.Event, torch.mps.event.Event)}
+    with simulate("cuda", "mps"):
+        torch.cuda.Event()
+    assert {cls: dict(vars(cls)) for cls in before} == before
+    monkeypatch.setattr(torch._C, "_mps_acquireEvent", lambda timed: -timed, raising=False)
+    assert isinstance(torch.mps.event.Event(enable_timing=True), torch.mps.event.Event)
+
+
 def in_flight_on(stream: Any) -> torch.Tensor:
     with torch.cuda.stream(stream):
         return torch.ones(3, device="cuda").to("cpu", non_blocking=True)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from pytest_evalcheck.devices import Ledger, simulate
+from pytest_evalcheck.devices import CannotSimulate, Ledger, simulate
 
 
 @pytest.fixture
@@ -108,3 +108,7 @@ def test_a_storage_without_memory_cannot_be_moved() -> None:
     for move in (storage.cuda, storage.cpu):
         with pytest.raises(NotImplementedError, match="Cannot copy out"):
             move()
+    with pytest.raises(RuntimeError, match="only available on CUDA"):
+        storage._share_cuda_()
+    with pytest.raises(CannotSimulate, match="another process"):
+        torch.ones(2, device="cuda").untyped_storage()._share_cuda_()

@@ -35,6 +35,7 @@ def install(patches: Patches) -> None:
     patches.set(Storage, "mps", lambda storage: _to(storage, device="mps"))
     patches.set(Storage, "cpu", lambda storage: _to(storage, device=CPU))
     patches.set(Storage, "resize_", _resize)
+    patches.set(Storage, "_share_cuda_", _share_cuda)
     patches.set(Storage, "clone", lambda storage: _copy(storage, getattr(storage, MARK, None)))
     patches.set(torch.Tensor, "_reduce_ex_internal", _after_a_read(torch.Tensor._reduce_ex_internal))
     for owner in (torch, torch._C, torch.utils.dlpack):
@@ -72,6 +73,15 @@ def _resize(storage: Storage, size: int) -> Storage:
         _REAL_RESIZE(storage, before)
         raise
     return storage
+
+
+def _share_cuda(storage: Storage, *_: Any, **__: Any) -> Any:
+    """A handle for another process: torch/csrc/StorageSharing.cpp."""
+    if _device(storage).type != "cuda":
+        raise RuntimeError("_share_cuda_: only available on CUDA")
+    raise CannotSimulate(
+        "sending memory of a device to another process", "it has no such device; send a copy on the CPU."
+    )
 
 
 def _cuda(device: Any) -> torch.device:

@@ -112,3 +112,15 @@ def test_a_storage_without_memory_cannot_be_moved() -> None:
         storage._share_cuda_()
     with pytest.raises(CannotSimulate, match="another process"):
         torch.ones(2, device="cuda").untyped_storage()._share_cuda_()
+
+
+def test_memory_is_copied_between_storages(ledger: Ledger) -> None:
+    x, host = torch.zeros(3, device="cuda"), torch.arange(3.0)
+    with ledger.span() as seen:
+        x.untyped_storage().copy_(host.untyped_storage())
+        x.untyped_storage().copy_(torch.ones(3, device="cuda").untyped_storage())
+        host.untyped_storage().copy_(x.untyped_storage())
+    assert (x.tolist(), host.tolist()) == ([1.0] * 3, [1.0] * 3)
+    assert (seen.bytes("cpu", "cuda"), seen.bytes("cuda", "cpu")) == (12, 12)
+    with pytest.raises(NotImplementedError, match="Cannot copy out"):
+        x.untyped_storage().copy_(torch.ones(3, device="meta").untyped_storage())

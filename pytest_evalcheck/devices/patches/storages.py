@@ -23,7 +23,7 @@ from pytest_evalcheck.devices.memory_regions import without_modes
 from pytest_evalcheck.devices.patches.patches import Patches
 from pytest_evalcheck.devices.state import ACTIVE
 
-_REAL_DEVICE = torch._C.StorageBase.device
+_REAL_DEVICE, _REAL_COPY = torch._C.StorageBase.device, torch._C.StorageBase.copy_
 _REAL_RESIZE = torch._C.StorageBase.resize_
 
 
@@ -36,6 +36,7 @@ def install(patches: Patches) -> None:
     patches.set(Storage, "cpu", lambda storage: _to(storage, device=CPU))
     patches.set(Storage, "resize_", _resize)
     patches.set(Storage, "_share_cuda_", _share_cuda)
+    patches.set(Storage, "copy_", _copy_into)
     patches.set(Storage, "clone", lambda storage: _copy(storage, getattr(storage, MARK, None)))
     patches.set(torch.Tensor, "_reduce_ex_internal", _after_a_read(torch.Tensor._reduce_ex_internal))
     for owner in (torch, torch._C, torch.utils.dlpack):
@@ -96,6 +97,17 @@ def _copy(storage: Storage, device: SimulatedDevice | None) -> Storage:
     if device is not None:
         mark_storage(copy, device)
     return copy
+
+
+def _copy_into(storage: Storage, source: Storage, non_blocking: bool = False) -> Storage:
+    with without_modes():
+        _REAL_COPY(storage, source, non_blocking)
+        sample = torch.empty(0, dtype=torch.uint8).set_(storage)
+    state = ACTIVE.state
+    target_device, source_device = getattr(storage, MARK, None), getattr(source, MARK, None)
+    if state is not None and target_device is not source_device:
+        state.record_transfer(sample, source_device, target_device, waits=target_device is None and not non_blocking)
+    return storage
 
 
 def _to(storage: Storage, *, device: Any, non_blocking: bool = False) -> Storage:

@@ -55,6 +55,8 @@ def machine(specimen: Specimen, **options: Any) -> Iterator[None]:
 
 @specimens
 def test_the_bug_is_shown_as_on_the_device(specimen: Specimen) -> None:
+    if specimen.still is not None and not specimen.still():
+        pytest.skip("this PyTorch has it by now")
     with machine(specimen, in_flight="error"), pytest.raises(specimen.error) as raised:
         specimen.bug(specimen.device)
     assert type(raised.value) is specimen.error
@@ -92,7 +94,11 @@ def test_the_message_is_that_of_the_report(specimen: Specimen) -> None:
     assert re.fullmatch(r"https://github\.com/[\w.-]+/[\w.-]+/(issues|pull)/\d+", specimen.issue)
 
 
-SAMPLE = {(each.bug.__module__, each.found_by): each for each in SPECIMENS if each.found_by}
+SAMPLE = {
+    (each.bug.__module__, each.found_by): each
+    for each in SPECIMENS
+    if each.found_by and (each.still is None or each.still())
+}
 
 
 @pytest.mark.parametrize("specimen", SAMPLE.values(), ids=lambda each: each.name)

@@ -253,7 +253,7 @@ def test_with_a_fallback_it_runs_and_the_result_is_on_the_device(name: str) -> N
         many = isinstance(found, tuple)
         for one, other in zip(found if many else [found], expected if many else [expected], strict=True):
             assert one.device.type == "mps"
-            assert torch.equal(one.cpu(), other)
+            torch.testing.assert_close(one.cpu(), other)  # LAPACK rounds by where a matrix is in memory
 
 
 @pytest.mark.usefixtures("falls_back")

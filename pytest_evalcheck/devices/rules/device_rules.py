@@ -107,6 +107,20 @@ MIXED_DEVICES = (
     ),
     _refuses("weights and inputs are on one device", "torch.nn.functional.linear(h, x)", WRAPPER),
     _refuses("tensors that are joined are on one device", "torch.cat([x, h])", WRAPPER),
+    _refuses("numbers that are stacked are on one device", "torch.stack([x[0], h[0]])", SHAPE + ", stack"),
+    _refuses(
+        "blocks of a diagonal are on one device",
+        "torch.block_diag(x, h)",
+        SHAPE + ", block_diag",
+        "must all be on the same device. Input 0 is on device {d} and input 1 is on device cpu",
+    ),
+    _refuses(
+        "which quantile is with the values",
+        "torch.quantile(x, torch.tensor(0.5))",
+        "aten/src/ATen/native/Sorting.cpp, quantile_checks",
+        "quantile() q tensor must be on the same device as the input tensor",
+    ),
+    _gives("a composite takes what its parts take", "torch.dist(x, torch.tensor(1.0))", ITERATOR),
     _refuses(
         "ids of an embedding are with its table",
         "torch.nn.functional.embedding(i.cpu(), x.view(2, 2))",

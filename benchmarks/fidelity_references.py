@@ -100,10 +100,10 @@ class Parts(TorchDispatchMode):  # type: ignore[misc]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         self.last = str(func)
-        tensors = list(tensors_in((args, kwargs)))
-        if checked(func) and len({each.device for each in tensors}) > 1:
+        apart = len({each.device for each in tensors_in((args, kwargs))}) > 1
+        if apart and checked(func):
             raise RuntimeError(f"Expected all tensors to be on the same device (generated check of {func})")
-        if len(tensors) > 1 and composite(func):
+        if apart and composite(func):
             self.composites += 1
             with self:
                 return func._op_dk(torch._C.DispatchKey.CompositeExplicitAutograd, *args, **kwargs)

@@ -45,7 +45,7 @@ DECIDED = ("accepted", "refused")
 SMOKE = "add,addmm,cat,gather,where,zeros"
 SHARES = {"FakeTensor agrees": "FakeTensor decided too", "right after adjudication": "known after adjudication"}
 # Where the simulation is known to be wrong, as patterns of decisions: the test that holds the rest looks away here.
-SHORT_OF: tuple[str, ...] = ("nn.functional.soft_margin_loss *, input on cpu 0-dim: *",)
+SHORT_OF: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

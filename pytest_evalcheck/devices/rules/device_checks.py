@@ -37,6 +37,8 @@ def common_device(
         if "Sparse" in key and key in plan.lacks:
             raise missing_kernel_error(plan.lacks[key], key)
     found = [argument for argument in found if argument.name not in plan.free]
+    if plan.first_decides and simulated_device_of(found[0].tensor) is None:
+        return _same_device(plan, func, [found[0]._replace(written=True), *found[1:]])
     if plan.by_parts and len({simulated_device_of(argument.tensor) for argument in found}) > 1:
         return cast(None, BY_PARTS)
     if plan.mixed:

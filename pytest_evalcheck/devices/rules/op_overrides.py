@@ -51,6 +51,10 @@ SYNCS_ON_MASK = _aten("index _unsafe_index")
 # given a dimension first: LinearAlgebra.cpp, linalg_pinv.
 STRICT = _aten("binary_cross_entropy index_fill_ masked_fill_.Scalar masked_fill_.Tensor linalg_pinv.atol_rtol_tensor")
 
+# The result is made beside the first tensor and given to a TensorIterator, which takes none on the CPU: a CPU tensor
+# without dimensions may not come first. aten/src/ATen/native: BinaryOps.cpp, comparison_op; Loss.cpp, soft_margin_loss
+FIRST_DECIDES = _aten("logical_and logical_or logical_xor soft_margin_loss")
+
 # Composites that call other kernels where their tensors are on the CPU, so that their parts here decide nothing.
 # aten/src/ATen/native/Convolution.cpp, _select_conv_backend
 SELECTS_BY_DEVICE = _aten("convolution convolution_backward _convolution")

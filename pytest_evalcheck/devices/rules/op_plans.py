@@ -32,6 +32,7 @@ class Plan:
     is_host_number: bool  # a result without dimensions is a number of the host
     has_device_argument: bool
     free: frozenset[str]  # arguments that may be on any device
+    first_decides: bool  # a CPU tensor without dimensions may not come first
     by_parts: bool  # made of other operators, which decide about tensors on several devices
     alert: tuple[Alert, str] | None  # CUDA has no deterministic kernel
     lacks: dict[str, str]  # dispatch keys without a kernel, and the operator whose kernel that is
@@ -73,6 +74,7 @@ def plan_for(func: Any) -> Plan:
         is_host_number=name == "aten::scalar_tensor" or name in op_overrides.SPECIAL["create"],
         has_device_argument=any(argument.name == "device" for argument in arguments),
         free=frozenset(free.split()),
+        first_decides=name in op_overrides.FIRST_DECIDES,
         by_parts=by_parts,
         alert=alert_for(func),
         lacks=lacks,

@@ -103,7 +103,7 @@ def mark_storage(storage: Any, device: SimulatedDevice | None) -> None:
 def recount(storage: Any) -> None:
     """Count the memory of a storage again, whose size has changed. The device has both for a moment."""
     device, before = getattr(storage, MARK, None), getattr(storage, ALLOCATION, None)
-    if device is not None and (before is None or before.size != storage.nbytes()):
+    if device is not None and (before is None or before != storage.nbytes()):
         setattr(storage, ALLOCATION, device.memory.allocate(storage.nbytes()))
 
 

@@ -77,6 +77,11 @@ class _ReturnGradients:
 @handles(Tensor.to)
 def to(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     tensor, *rest = args
+    if len(rest) == 1 and not kwargs and type(rest[0]) in (str, torch.device):  # most calls, often with nothing to do
+        device, ours = state.simulation.find(rest[0])
+        if not ours or device is None:
+            return func(*args) if not ours or simulated_device_of(tensor) is None else transfer(state, tensor, None)
+        return transfer(state, tensor, device)
     names = ["device", "dtype", "non_blocking", "copy"]
     if rest and isinstance(rest[0], Tensor):
         names = ["other", "non_blocking", "copy"]

@@ -16,6 +16,7 @@ from pytest_evalcheck.devices.device_marks import (
     SimulatedDevice,
     first_simulated_device,
     mark,
+    mark_storage,
     simulated_device_of,
 )
 from pytest_evalcheck.devices.ledger import frames
@@ -36,6 +37,7 @@ from pytest_evalcheck.devices.state import NO_TARGET, ThreadState
 
 _MIXED: Any = object()
 _NONE_YET: Any = object()
+_has_storage = torch._C._has_storage
 _function_mode_is_on = torch._C._is_torch_function_mode_enabled
 
 
@@ -95,8 +97,12 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
             recount_written(func, args, kwargs)
         if plan.aliases and is_usual:
             return out
-        if type(out) is Tensor and not device.unsupported_dtypes:
-            mark(out, device)
+        if type(out) is not Tensor or not is_usual or device.on_mark is not None or not _has_storage(out):
+            return _mark_results(out, device)
+        if out.dtype not in device.unsupported_dtypes:
+            storage = out.untyped_storage()
+            if getattr(storage, MARK, None) is not device:
+                mark_storage(storage, device)
             return out
         return _mark_results(out, device)
 
@@ -119,12 +125,15 @@ def _device_of_plain(plan: Plan, args: Any) -> Any:
                         return _MIXED
             elif kind is list:
                 for item in arg:
-                    if isinstance(item, Tensor):
-                        found = simulated_device_of(item)
+                    kind = type(item)
+                    if kind is Tensor or kind is Parameter:
+                        found = getattr(item.untyped_storage(), MARK, None)
                         if device is _NONE_YET:
                             device = found
                         elif found is not device:
                             return _MIXED
+                    elif isinstance(item, Tensor):
+                        return _MIXED
             elif isinstance(arg, Tensor):
                 return _MIXED
     except (RuntimeError, NotImplementedError):  # no storage: sparse
@@ -222,8 +231,12 @@ def _run_by_parts(mode: SimulationDispatchMode, func: Any, args: Any, kwargs: An
 
 def _foreach(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     """A call with lists: each result is on the device of its row."""
+    common = _MIXED if plan.checks_always else _device_of_plain(plan, args)
+    if common is None or (common is not _MIXED and common.available):
+        out = plan.call(*args, **kwargs)
+        return out if common is None or plan.aliases or out is None else _mark_results(out, common)
     devices = row_devices(mode.state.simulation, plan, func, args, kwargs)
-    out = func(*args, **kwargs)
+    out = plan.call(*args, **kwargs)
     if isinstance(out, (list, tuple)):
         for item, device in zip(out, devices, strict=False):
             if device is not None and not plan.aliases:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import torch
 
 from pytest_evalcheck.devices.device_memory import parse_size
+from pytest_evalcheck.devices.ending import ended_with_the_interpreter
 from pytest_evalcheck.devices.errors import SimulationError
 from pytest_evalcheck.devices.handlers import (
     attributes,
@@ -37,6 +38,7 @@ from pytest_evalcheck.devices.patches import (
     imported_modules,
     overrides,
     persistent_marks,
+    processes,
     storages,
     tensor_groups,
     threads,
@@ -87,7 +89,8 @@ def simulate(
 ) -> Iterator[Ledger]:
     """Run real code, with real values, on simulated accelerators. Yields the `Ledger` of transfers and waits.
 
-    `devices` are `"cuda"`, `"mps"`, or with an index: `"cuda:1"` gives a machine with `cuda:0` and `cuda:1`.
+    `devices` are `"cuda"`, `"mps"`, or with an index: `"cuda:1"` gives a machine with `cuda:0` and `cuda:1`. Where none
+    is given, they are those of the environment variable `EVALCHECK_SIMULATE`, separated by commas.
     `compile="eager"` runs what is given to `torch.compile` uncompiled, rather than refusing it.
     `even_if_real` simulates a device of which the machine has a real one, which is refused otherwise.
     `in_flight` says what happens where memory is used before a non-blocking copy to or from it is complete: a warning,
@@ -110,20 +113,29 @@ def simulate(
         raise SimulationError(f"streams={streams!r}: expected 'trust' or 'check'")
     if asserts not in ("deferred", "at once"):
         raise SimulationError(f"asserts={asserts!r}: expected 'deferred' or 'at once'")
-    wanted, size = _parse_devices(devices), None if memory is None else parse_size(memory)
+    wanted, size = (
+        _parse_devices(devices or processes.named_in_the_environment()),
+        None if memory is None else parse_size(memory),
+    )
     options = {"in_flight": in_flight, "poison": poison, "check_streams": streams == "check"}
     options["defer_asserts"] = asserts == "deferred"
-    opened = _nested(wanted, size) if _OPEN else _opened(wanted, compile == "eager", even_if_real, size, **options)
+    given: dict[str, Any] = {"compile": compile, "even_if_real": even_if_real, "in_flight": in_flight, "poison": poison}
+    given |= {"streams": streams, "asserts": asserts, "memory": memory}
+    opened = _nested(wanted, size) if _OPEN else _opened(wanted, given, size, **options)
     with opened as ledger:
         yield ledger
 
 
 @contextmanager
-def _opened(
-    wanted: list[torch.device], compile_runs_eagerly: bool, even_if_real: bool, memory: int | None, **options: Any
-) -> Iterator[Ledger]:
-    if not even_if_real:
+def _opened(wanted: list[torch.device], given: dict[str, Any], memory: int | None, **options: Any) -> Iterator[Ledger]:
+    if not given["even_if_real"]:
         _refuse_real(wanted)
+    with ended_with_the_interpreter(_running(wanted, given, memory, **options)) as ledger:
+        yield ledger
+
+
+@contextmanager
+def _running(wanted: list[torch.device], given: dict[str, Any], memory: int | None, **options: Any) -> Iterator[Ledger]:
     simulation, patches = Simulation(wanted, **options), Patches()
     persistent_marks.install(device.memory for device in simulation.devices.values())
     for device in simulation.devices.values():
@@ -135,8 +147,9 @@ def _opened(
         storages.install(patches)
         threads.install(patches)
         tensor_groups.install(patches)
+        processes.install(patches, simulation, simulate, given)
         generators.install(patches)
-        compiled.install(patches, compile_runs_eagerly=compile_runs_eagerly)
+        compiled.install(patches, compile_runs_eagerly=given["compile"] == "eager")
         autocast.install(patches)
         autograd_callbacks.install(patches)
         distributed.install(patches, simulation)
@@ -193,7 +206,10 @@ def _nested(wanted: list[torch.device], memory: int | None) -> Iterator[Ledger]:
 
 def _parse_devices(names: tuple[str, ...]) -> list[torch.device]:
     if not names:
-        raise SimulationError('simulate() needs a device: simulate("cuda"), simulate("mps"), simulate("cuda", "mps")')
+        raise SimulationError(
+            'simulate() needs a device: simulate("cuda"), simulate("mps"), simulate("cuda", "mps"); '
+            f"or name it in the environment, {processes.VARIABLE}=cuda"
+        )
     devices: dict[torch.device, None] = {}
     for name in names:
         kind, _, index = str(name).partition(":")

@@ -18,6 +18,7 @@ nox.options.error_on_missing_interpreters = True
 ONE_FILE = "fixtures/targets/evalcheck_torchmetrics_aggregation.py"
 # The tests of what is done with pytest and Hypothesis; the others are run once, in the environment of the README.
 ABOUT_THEM = ("engine", "integration", "kinds/test_hostile.py", "kinds/test_registry.py", "reports", "strategies")
+OLDEST_TORCH = "2.4"
 RELEASES = {
     # The oldest that pyproject.toml admits, and the newest there are.
     "oldest": ("pytest==8.0.*", "hypothesis==6.115.*"),
@@ -130,6 +131,22 @@ def _is_kept(cell: dict[str, Any]) -> bool:
 def _is_untried(cell: dict[str, Any]) -> bool:
     """Whether a check could not be tried for what the target is, which is no fault of a library."""
     return cell["outcome"] in ("broken", "not run") and bool(cell.get("cause"))
+
+
+@nox.session(default=False)
+@nox.parametrize("release", ["oldest", "newest"])
+def devices(session: nox.Session, release: str) -> None:
+    """Simulated devices with the oldest torch that pyproject.toml admits, and with the newest that can be installed.
+
+    Alone: an environment with a second torch beside that of the README takes as much room, and mixes them.
+    """
+    torch = f"torch=={OLDEST_TORCH}.*" if release == "oldest" else "torch"
+    session.install("--upgrade", torch, "numpy<2.3", "pytest-randomly", "pytest-xdist", "expecttest", "-e", ".")
+    find = "import torch; print(torch.__version__)"
+    got = str(session.run("python", "-c", find, silent=True)).strip().partition("+")[0]
+    if find_spec("torch") is not None and got == version("torch").partition("+")[0]:
+        session.skip(f"torch {got} is what the README's commands install: all tests ran with it")
+    session.run("python", "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "tests/devices")
 
 
 @nox.session(venv_backend="none")

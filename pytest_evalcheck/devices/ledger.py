@@ -190,8 +190,8 @@ class Ledger:
             if self.sync_debug is not None and file and call != "synchronize":
                 self.sync_debug(device, file, line)
 
-    def report_blocking_copy(self, device: torch.device) -> None:
-        """Call `sync_debug` for a copy to `device` that the host waits for, which is no entry of `syncs`."""
+    def report_to_sync_debug(self, device: torch.device) -> None:
+        """Report a wait that `record_wait` does not: a blocking copy to `device`, or `synchronize` of one stream."""
         if self.sync_debug is not None and not self._pauses:
             file, line, _ = call_site()
             if file:

@@ -189,7 +189,7 @@ class ThreadState:
         if waits and tensor.numel():
             self.ledger.record_sync(source_device)
         elif source is None and target is not None and not non_blocking:
-            self.ledger.report_blocking_copy(target.torch_device)
+            self.ledger.report_to_sync_debug(target.torch_device)
 
     def record_upload(self, tensor: Tensor, device: SimulatedDevice) -> None:
         """Write into the ledger that data of the host became a tensor on a device, by a blocking copy."""

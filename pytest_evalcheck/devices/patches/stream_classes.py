@@ -119,6 +119,7 @@ class Stream:
         simulated = simulation()
         simulated.order.host_waits(self._queue.everything())
         simulated.ledger.record_wait(self._queue.device, "synchronize")
+        simulated.ledger.report_to_sync_debug(self._queue.device)
 
     def is_capturing(self) -> bool:
         return False

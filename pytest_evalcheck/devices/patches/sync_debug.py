@@ -1,7 +1,7 @@
 """`torch.cuda.set_sync_debug_mode`: what the ledger records is warned of, or is an error.
 
-c10/cuda/CUDAFunctions.cpp, warn_or_error_on_sync: its callers are copies that are waited for, in both directions, and
-reads of values and sizes. `torch.cuda.synchronize` and `Event.synchronize` are not among them.
+c10/cuda/CUDAFunctions.cpp, warn_or_error_on_sync: its callers are copies that are waited for, in both directions, reads
+of values and sizes, and `Stream.synchronize`. `torch.cuda.synchronize` and `Event.synchronize` are not among them.
 """
 
 from __future__ import annotations

@@ -48,6 +48,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(tmp_path)  # traces and snapshots
     state = torch.random.get_rng_state()
     yield
+    torch.storage._reset_warn_typed_storage_removal()  # PyTorch warns once, which other tests look for
     torch.random.set_rng_state(state)
 
 

@@ -55,6 +55,7 @@ PARAMETERS = {
     "fname": "'trace.gputrace'",
     "num_gpus": "1",
     "obj": "x",
+    "output_file": "'profile.txt'",
     "outputs": "[x]",
     "path": "'library.metallib'",
     "path_to_so_file": "'allocator.so'",

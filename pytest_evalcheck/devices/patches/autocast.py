@@ -86,7 +86,8 @@ class Autocast:
     """The casts of one thread, which its function mode asks for while a switch is on."""
 
     def __init__(self, mode: SimulationFunctionMode) -> None:
-        self._kinds = mode.state.simulation.kinds
+        # Older releases have no autocast for MPS.
+        self._kinds = tuple(kind for kind in mode.state.simulation.kinds if torch.amp.is_autocast_available(kind))
         self._without = copy.copy(mode)
         self._without.autocast = None
         self._kept: dict[int, tuple[Tensor, Tensor]] = {}

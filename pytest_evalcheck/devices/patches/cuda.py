@@ -120,7 +120,8 @@ def _cuda(patches: Patches, simulation: Simulation) -> None:
         utilization=lambda device=None: 0,
     )
     for path, names in _REFUSED.items():
-        owner = attrgetter(path)(torch)
+        package, _, module = path.rpartition(".")
+        owner = getattr(attrgetter(package)(torch) if package else torch, module, None)  # an older release lacks some
         patches.set_existing(owner, **{name: refused_class(f"torch.{path}.{name}") for name in names.split()})
     for owner in (torch.cuda, torch.cuda.memory):
         sensors = {name: refused(f"torch.cuda.{name}", _SENSORS) for name in _OF_THE_DRIVER.split()}

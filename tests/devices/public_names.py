@@ -16,6 +16,7 @@ _NOT_IMPORTED = ("torch.backends.xeon",)  # a script
 
 # What a parameter of this name is given. `kind` is the type of the device, `d` the device, `x` a matrix on it.
 PARAMETERS = {
+    "_enabled": "True",
     "alloc_fn_name": "'allocate'",
     "allocator": "None",
     "autocast_instance": "torch.autocast(kind)",
@@ -141,7 +142,6 @@ EXPRESSIONS = (
     "torch.nn.DataParallel(torch.nn.Linear(2, 2).to(d))(x)",
 )
 OF_CUDA = (
-    "torch.set_default_tensor_type(torch.cuda.FloatTensor)",
     "x.record_stream(torch.get_device_module(d).current_stream())",
     "torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]).__enter__()",
     "torch.backends.cuda.cufft_plan_cache.max_size",

@@ -141,7 +141,9 @@ def devices(session: nox.Session, release: str) -> None:
     Alone: an environment with a second torch beside that of the README takes as much room, and mixes them.
     """
     torch = f"torch=={OLDEST_TORCH}.*" if release == "oldest" else "torch"
-    session.install("--upgrade", torch, "numpy<2.3", "pytest-randomly", "pytest-xdist", "expecttest", "-e", ".")
+    session.install(
+        "--upgrade", torch, "pytest-randomly", "pytest-xdist", "expecttest", "jsonschema", "torchmetrics", "-e", "."
+    )
     find = "import torch; print(torch.__version__)"
     got = str(session.run("python", "-c", find, silent=True)).strip().partition("+")[0]
     if find_spec("torch") is not None and got == version("torch").partition("+")[0]:

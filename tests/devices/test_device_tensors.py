@@ -454,3 +454,11 @@ def test_a_sparse_tensor_that_is_written_stays_on_its_device() -> None:
         assert str(first.device) == str(first._values().device) == "cuda:0"
         second.copy_(first)
         assert str(second.device) == "cuda:0"
+
+
+def test_an_index_of_0_is_a_device_for_data_of_any_kind() -> None:
+    storage = torch.ones(2).untyped_storage()
+    with simulate("cuda"):
+        for data in (storage, [1, 2], torch.ones(2)):
+            assert str(torch.asarray(data, dtype=torch.uint8, device=0).device) == "cuda:0"
+        assert str(torch.tensor(storage, dtype=torch.uint8, device=0).device) == "cuda:0"

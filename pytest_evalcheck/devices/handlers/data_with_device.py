@@ -16,7 +16,9 @@ from pytest_evalcheck.devices.state import ThreadState, handles
 @handles(torch.asarray)
 def asarray(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """An alias where the device and the dtype are right, else a copy: torch/csrc/utils/tensor_new.cpp, asarray."""
-    wanted = kwargs.pop("device", None) or default_device()
+    wanted = kwargs.pop("device", None)
+    if wanted is None:  # an index of 0 is a device
+        wanted = default_device()
     data = args[0] if args else kwargs.pop("obj")
     if wanted is None:
         return func(data, **kwargs)
@@ -46,7 +48,10 @@ def of_storage(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any])
     data = args[0] if args else kwargs.get("data")
     if not torch.is_storage(data):
         return of_data(state, func, args, kwargs)
-    device, ours = state.simulation.find(kwargs.pop("device", None) or default_device() or CPU)
+    wanted = kwargs.pop("device", None)
+    if wanted is None:
+        wanted = default_device() or CPU
+    device, ours = state.simulation.find(wanted)
     if not ours:
         return of_data(state, func, args, kwargs)
     requires_grad = kwargs.pop("requires_grad", False)

@@ -93,7 +93,8 @@ def _copy(storage: Storage, device: SimulatedDevice | None) -> Storage:
     if _REAL_DEVICE.__get__(storage).type != "cpu":
         return Storage(storage.nbytes(), device=_REAL_DEVICE.__get__(storage)).copy_(storage, False)
     with without_modes():  # the caller records whether this is a transfer
-        copy = Storage(storage.nbytes()).copy_(storage, False)
+        copy = Storage(storage.nbytes())
+        _REAL_COPY(copy, storage, False)
     if device is not None:
         mark_storage(copy, device)
     return copy
@@ -102,10 +103,11 @@ def _copy(storage: Storage, device: SimulatedDevice | None) -> Storage:
 def _copy_into(storage: Storage, source: Storage, non_blocking: bool = False) -> Storage:
     with without_modes():
         _REAL_COPY(storage, source, non_blocking)
-        sample = torch.empty(0, dtype=torch.uint8).set_(storage)
     state = ACTIVE.state
     target_device, source_device = getattr(storage, MARK, None), getattr(source, MARK, None)
     if state is not None and target_device is not source_device:
+        with without_modes():
+            sample = torch.empty(0, dtype=torch.uint8).set_(storage)
         state.record_transfer(sample, source_device, target_device, waits=target_device is None and not non_blocking)
     return storage
 

@@ -33,6 +33,7 @@ from pytest_evalcheck.devices.patches import (
     autocast,
     backends,
     compiled,
+    default_device,
     distributed,
     generators,
     imported_modules,
@@ -151,6 +152,7 @@ def _running(wanted: list[torch.device], given: dict[str, Any], memory: int | No
         generators.install(patches)
         compiled.install(patches, compile_runs_eagerly=given["compile"] == "eager")
         autocast.install(patches)
+        default_device.install(patches)
         autograd_callbacks.install(patches)
         distributed.install(patches, simulation)
         overrides.install(patches)

@@ -314,6 +314,8 @@ def test_autocast_casts_on_its_device_only(machine) -> None:
         y.float().sum().backward()
     assert layer(x).dtype is torch.float32
     assert layer.weight.grad.dtype is torch.float32
+    if not torch.amp.is_autocast_available("mps"):
+        return  # an older release
     with torch.autocast("mps", dtype=torch.bfloat16):
         assert torch.nn.Linear(2, 2).to("mps")(torch.ones(2, device="mps")).dtype is torch.bfloat16
         assert layer(x).dtype is torch.float32

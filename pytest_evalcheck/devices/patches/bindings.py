@@ -80,8 +80,7 @@ def _names() -> frozenset[str]:
     """Every name of `torch._C` with those prefixes: what there is, and what the Python code of the modules names."""
     global _used
     if _used[0] != len(sys.modules):
-        modules = set(_modules())
-        names = {name for module in modules for code in _codes(vars(module).values()) for name in _names_in(code)}
+        names = {name for module in _MODULES for code in _codes(vars(module).values()) for name in _names_in(code)}
         _used = len(sys.modules), frozenset(names | set(dir(torch._C)))
     prefixes = tuple(prefix for each in _PREFIXES.values() for prefix in each)
     return frozenset(name for name in _used[1] if name.startswith(prefixes))
@@ -95,6 +94,10 @@ def _modules() -> Iterator[Any]:
             for each in pkgutil.iter_modules(getattr(package, "__path__", ()), f"{name}."):
                 if not each.name.rpartition(".")[2].startswith("_"):
                     yield importlib.import_module(each.name)
+
+
+# Now: one that is imported inside a simulation would keep what it takes from others.
+_MODULES = tuple(dict.fromkeys(_modules()))
 
 
 def _codes(values: Any) -> Iterator[CodeType]:

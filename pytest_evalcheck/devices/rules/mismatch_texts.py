@@ -127,7 +127,7 @@ def _type_of(tensor: Tensor) -> str:
 
 @functools.cache
 def _native_functions() -> str:
-    import torchgen  # type: ignore[import-untyped]
+    import torchgen
 
     path = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native" / "native_functions.yaml"
     return path.read_text(encoding="utf-8") if path.exists() else ""

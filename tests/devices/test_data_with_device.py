@@ -24,6 +24,8 @@ def test_asarray_aliases_a_tensor_where_nothing_changes() -> None:
     for options in ({}, {"copy": False}, {"device": "cuda:0"}, {"device": "cuda", "dtype": torch.float32}):
         assert torch.asarray(x, **options).data_ptr() == x.data_ptr(), options
     assert torch.asarray(x, copy=True).data_ptr() != x.data_ptr()
+    assert torch.asarray([1.0], device=0).device == torch.asarray(torch.ones(1), device=0).device == x.device
+    assert torch.tensor(torch.ones(1).untyped_storage(), dtype=torch.float32, device=0).device == x.device
     made = (x.requires_grad_() * 2).clone()
     assert not torch.asarray(made, requires_grad=False).requires_grad
     assert torch.asarray(made, device="cuda", requires_grad=True).grad_fn is made.grad_fn

@@ -13,12 +13,17 @@ from pytest_evalcheck.devices.handlers.transfers import transfer
 from pytest_evalcheck.devices.state import ThreadState, handles
 
 
+def _requested(kwargs: dict[str, Any]) -> Any:
+    """The `device=` of a call, which may be 0, or the default device, or None."""
+    wanted = kwargs.get("device")
+    return default_device() if wanted is None else wanted
+
+
 @handles(torch.asarray)
 def asarray(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """An alias where the device and the dtype are right, else a copy: torch/csrc/utils/tensor_new.cpp, asarray."""
-    wanted = kwargs.pop("device", None)
-    if wanted is None:  # an index of 0 is a device
-        wanted = default_device()
+    wanted = _requested(kwargs)
+    kwargs.pop("device", None)
     data = args[0] if args else kwargs.pop("obj")
     if wanted is None:
         return func(data, **kwargs)
@@ -48,12 +53,11 @@ def of_storage(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any])
     data = args[0] if args else kwargs.get("data")
     if not torch.is_storage(data):
         return of_data(state, func, args, kwargs)
-    wanted = kwargs.pop("device", None)
-    if wanted is None:
-        wanted = default_device() or CPU
-    device, ours = state.simulation.find(wanted)
+    wanted = _requested(kwargs)
+    device, ours = state.simulation.find(CPU if wanted is None else wanted)
     if not ours:
         return of_data(state, func, args, kwargs)
+    kwargs.pop("device", None)
     requires_grad = kwargs.pop("requires_grad", False)
     storage = getattr(data, "_untyped_storage", data)
     source = getattr(storage, MARK, None)
@@ -81,7 +85,7 @@ _SPARSE = {
 @handles(*(getattr(torch, name) for name in _SPARSE if hasattr(torch, name)))
 def sparse(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """With `device=` the parts are moved there, else they decide: tensor_new.cpp, sparse_coo_tensor_ctor."""
-    wanted = kwargs.get("device") or default_device()
+    wanted = _requested(kwargs)
     if wanted is None:
         return func(*args, **kwargs)
     device, ours = state.simulation.find(wanted)

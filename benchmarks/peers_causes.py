@@ -105,5 +105,5 @@ def judge(line: dict[str, Any], plain: dict[str, Any] | None) -> Judged:
         same = (plain.get("type"), plain.get("text")) == (line.get("type"), line.get("text"))
         return Judged(suite, test, PLAIN, "" if same else "with another error", error)
     if re.search(_MISSING, " ".join([error, *line.get("caused", ())])):
-        return Judged(suite, test, MISSING, error=error)
+        return Judged(suite, test, MISSING, "a package, or the network", error)
     return Judged(suite, test, ACCEPTANCE if re.search(_NOT_RAISED, error) else REFUSAL, error=error)

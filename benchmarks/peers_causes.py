@@ -49,6 +49,8 @@ _DETERMINISTIC = "`put` with `accumulate` is not refused by use_deterministic_al
 _COMPOSITE = "the text of an operator that checks devices itself is that of the general rule: the type is the device's"
 _SYNC = "`repeat_interleave` with `output_size` counts as a wait"
 _LEGACY = "torch.cuda.FloatTensor(...) does not warn that it is old"
+_ALLOCATOR = "memory: the counts of an allocator's blocks and segments"
+_RANDOM = "random numbers: all devices draw from the CPU's generator, which has no offset"
 _PROCESS = "a subprocess is not simulated"
 
 CAUSES: tuple[Cause, ...] = (
@@ -70,6 +72,8 @@ CAUSES: tuple[Cause, ...] = (
     Cause(REFUSAL, _COMPOSITE, test=r"take_along_dim_cross_device|test_block_diag_"),
     Cause(REFUSAL, _SYNC, test=r"test_sync_warning_cuda"),
     Cause(ACCEPTANCE, _LEGACY, test=r"test_dtypetensor_warnings_cuda"),
+    Cause(LIMIT, _ALLOCATOR, test=r"test_memory_stats"),
+    Cause(LIMIT, _RANDOM, error=r"CPU Generator does not use offset"),
     Cause(LIMIT, _NUMERICS, test=r"test_grad_scaling_autocast", error=r"^AssertionError: AssertionError not raised"),
     Cause(LIMIT, _KERNEL, test=r"test_scatter_reduce_multiply_unsupported_dtypes"),
     Cause(LIMIT, _KEYS, test=r"TestAutogradMultipleDispatch"),

@@ -126,3 +126,13 @@ def test_memory_is_copied_between_storages(ledger: Ledger) -> None:
     assert (seen.bytes("cpu", "cuda"), seen.bytes("cuda", "cpu")) == (12, 12)
     with pytest.raises(NotImplementedError, match="Cannot copy out"):
         x.untyped_storage().copy_(torch.ones(3, device="meta").untyped_storage())
+
+
+@pytest.mark.usefixtures("ledger")
+def test_old_constructors_and_functions_of_memory_take_a_device() -> None:
+    """torch/csrc/utils/tensor_new.cpp, check_legacy_ctor_device; torch/cuda/_utils.py, _get_device_index."""
+    made = torch.cuda.FloatTensor(2, 3, device=1)
+    assert (made.device, made.shape) == (torch.device("cuda:1"), (2, 3))
+    with pytest.raises(RuntimeError, match="expects device type: cuda but device type: cpu was passed"):
+        torch.cuda.FloatTensor(2, device="cpu")
+    assert torch.cuda.memory_allocated(torch.cuda.device(1)) >= 24

@@ -20,6 +20,8 @@ def device_for_kind(simulation: Simulation, kind: str) -> DeviceFor:
     """What PyTorch's functions take for a device, of one kind: an index, a name, or None for the current one."""
 
     def device_for(device: Any = None) -> torch.device:
+        if isinstance(device, torch.cuda.device):
+            device = device.idx
         by_index = device is None or isinstance(device, int)
         found = torch.device(kind, device) if by_index else torch.device(device)
         if found.type != kind:

@@ -24,7 +24,10 @@ class _LegacyType(type):
         state = ACTIVE.state
         if state is None:
             raise TypeError(f"type torch.cuda.{cls.__name__} not available. Torch not compiled with CUDA enabled.")
-        device: Any = state.simulation.find("cuda")[0]
+        device: Any = state.simulation.find(kwargs.pop("device", "cuda"))[0]
+        if device is None or device.type != "cuda":
+            other = "cpu" if device is None else device.type
+            raise RuntimeError(f"legacy constructor expects device type: cuda but device type: {other} was passed")
         with torch._C.DisableTorchFunction():
             made = mark(cls.constructor(*args, **kwargs), device)
         if args and not all(isinstance(each, int) for each in args) and not isinstance(args[0], torch.Size):

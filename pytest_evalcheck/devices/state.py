@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -61,9 +62,15 @@ class Simulation:
         self.kinds = tuple(dict.fromkeys(device.type for device in devices))
         self.forked = self.closed = False
         self.falls_back = MPS_FALLS_BACK
-        self.warned_of_fallback = False
+        self._warned: set[str] = set()
         self._current = _CurrentIndices()
         self.set_available(True)
+
+    def warn_once(self, key: str, text: str) -> None:
+        """Warn at the caller's line, once in a simulation: TORCH_WARN_ONCE."""
+        if key not in self._warned:
+            self._warned.add(key)
+            warnings.warn(text, UserWarning, stacklevel=3)
 
     @property
     def current(self) -> dict[str, int]:

@@ -159,6 +159,15 @@ def test_what_will_throw_throws(name: str, caller: str) -> None:
         _run(name, caller, "cuda")
 
 
+@pytest.mark.usefixtures("strictly")
+@pytest.mark.parametrize("accumulate", [True, False])
+def test_what_is_made_of_it_throws_too(accumulate: bool) -> None:
+    with simulate("cuda"):
+        x, index = torch.zeros(3, device="cuda"), torch.tensor([0], device="cuda")
+        with pytest.raises(RuntimeError, match=r"^put_ does not have a deterministic implementation"):
+            torch.put(x, index, x[:1], accumulate=accumulate)
+
+
 @pytest.mark.parametrize(("name", "caller"), ASKED)
 def test_it_warns_with_warn_only(name: str, caller: str) -> None:
     torch.use_deterministic_algorithms(True, warn_only=True)

@@ -69,6 +69,17 @@ def test_bytes_are_asked_by_way_and_a_kind_covers_its_indices() -> None:
     assert ledger.bytes() == 24
 
 
+def test_a_size_that_is_given_is_not_read() -> None:
+    """aten/src/ATen/native/cuda/Repeat.cu."""
+    with simulate("cuda") as ledger:
+        counts = torch.tensor([1, 2], device="cuda")
+        for options, waits in (({}, 1), ({"output_size": 3}, 0)):
+            with ledger.span() as seen:
+                assert torch.repeat_interleave(counts, **options).shape == (3,)
+                torch.repeat_interleave(counts, counts, **options)
+            assert len(seen.syncs) == 2 * waits
+
+
 @pytest.mark.parametrize(
     ("call", "wait"),
     [

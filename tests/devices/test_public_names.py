@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -128,7 +129,8 @@ VALUES_OF_NEWER_RELEASES: dict[str, Any] = {
 
 
 def value(expression: str) -> Any:
-    with simulate("cuda:1", "mps"):
+    with simulate("cuda:1", "mps"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The torch.cuda.*DtypeTensor constructors are no longer")
         return eval(expression, {"torch": torch})
 
 

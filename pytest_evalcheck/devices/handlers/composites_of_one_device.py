@@ -37,6 +37,18 @@ def block_diag(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any])
     return func(*args, **kwargs)
 
 
+@handles(torch.take_along_dim, Tensor.take_along_dim)
+def take_along_dim(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """aten/src/ATen/native/TensorAdvancedIndexing.cpp, _take_along_dim_helper."""
+    tensor, indices = _argument(args, kwargs, 0, "input"), _argument(args, kwargs, 1, "indices")
+    if isinstance(indices, Tensor) and device_of(indices) != device_of(tensor):
+        raise RuntimeError(
+            f"Expected tensor to have {device_of(tensor)} Device, but got tensor with {device_of(indices)} Device "
+            "(while checking arguments for torch.take_along_dim():)"
+        )
+    return func(*args, **kwargs)
+
+
 @handles(torch.gradient)
 def gradient(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """aten/src/ATen/native/ReduceOps.cpp, pre_check_gradient."""

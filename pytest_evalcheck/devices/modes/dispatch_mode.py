@@ -91,7 +91,7 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
         state.last_device = device
         if device is None or (plan.has_device_argument and _is_elsewhere(kwargs)):
             return out
-        if plan.syncs or (plan.syncs_on_mask and has_mask(args[1])):
+        if (plan.syncs and kwargs.get(plan.syncs_without) is None) or (plan.syncs_on_mask and has_mask(args[1])):
             state.ledger.record_sync(device.torch_device)
         if plan.resizes:
             recount_written(func, args, kwargs)

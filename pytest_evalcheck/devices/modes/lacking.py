@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -47,9 +46,7 @@ def require_fallback(state: ThreadState, missing: str, key: str) -> str:
     registered = runs_on_cpu_always(missing, call_site()[2])
     if key != "MPS" or not (registered or state.simulation.falls_back):
         raise missing_kernel_error(missing, key)
-    if not state.simulation.warned_of_fallback:  # TORCH_WARN_ONCE
-        state.simulation.warned_of_fallback = True
-        warnings.warn(FALLS_BACK.format(name=registered or missing), UserWarning, stacklevel=2)
+    state.simulation.warn_once("fallback", FALLS_BACK.format(name=registered or missing))
     return registered
 
 

@@ -13,6 +13,12 @@ from pytest_evalcheck.devices.patches.bindings import refused
 from pytest_evalcheck.devices.patches.patches import Patches
 from pytest_evalcheck.devices.state import ACTIVE, Simulation
 
+# torch/csrc/tensor/python_tensor.cpp, Tensor_new
+_OLD = (
+    "The torch.cuda.*DtypeTensor constructors are no longer recommended. It's best to use methods such as "
+    "torch.tensor(data, dtype=*, device='cuda') to create tensors."
+)
+
 
 class _LegacyType(type):
     """The type of `torch.cuda.FloatTensor`: it is called like a class, and `isinstance` compares dtype and device."""
@@ -28,6 +34,7 @@ class _LegacyType(type):
         if device is None or device.type != "cuda":
             other = "cpu" if device is None else device.type
             raise RuntimeError(f"legacy constructor expects device type: cuda but device type: {other} was passed")
+        state.simulation.warn_once("old constructor", _OLD)
         with torch._C.DisableTorchFunction():
             made = mark(cls.constructor(*args, **kwargs), device)
         if args and not all(isinstance(each, int) for each in args) and not isinstance(args[0], torch.Size):

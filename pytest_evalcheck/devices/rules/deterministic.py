@@ -73,7 +73,8 @@ _ALERTS: dict[str, dict[str, Alert]] = {
         Alert("embedding_bag_backward_cuda_max", lambda arguments: bool(arguments["mode"] == 2)),
     ),
     # Without accumulating, the kernel of the CPU raises too: TensorAdvancedIndexing.cpp, put_
-    "torch.Tensor.put_": {"put_": Alert("put_", lambda arguments: bool(arguments["accumulate"]))},
+    # `put` is `put_` on a copy, below the dispatcher.
+    "torch.Tensor.put_": dict.fromkeys(("put_", "put"), Alert("put_", lambda arguments: bool(arguments["accumulate"]))),
     "torch.histc": {
         "histc": Alert("_histc_cuda with floating point input", _of_float)
         if _RELEASE >= (2, 8)

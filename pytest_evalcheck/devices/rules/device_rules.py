@@ -115,6 +115,13 @@ MIXED_DEVICES = (
         "must all be on the same device. Input 0 is on device {d} and input 1 is on device cpu",
     ),
     _refuses(
+        "indices to take along a dimension are with the tensor",
+        "torch.take_along_dim(x, i.cpu(), 0)",
+        INDEXING + ", take_along_dim",
+        "Expected tensor to have {d} Device, but got tensor with cpu Device (while checking arguments for "
+        "torch.take_along_dim():)",
+    ),
+    _refuses(
         "which quantile is with the values",
         "torch.quantile(x, torch.tensor(0.5))",
         "aten/src/ATen/native/Sorting.cpp, quantile_checks",

@@ -7,8 +7,6 @@ MPS it generates no such check (torchgen/gen.py, `device_guard`), so that the ke
 from __future__ import annotations
 
 import functools
-import re
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -16,6 +14,7 @@ from torch import Tensor
 
 from pytest_evalcheck.devices.device_marks import device_of
 from pytest_evalcheck.devices.ledger import frames
+from pytest_evalcheck.devices.rules.native_functions import entry
 
 SAME = "Expected all tensors to be on the same device"
 _RELEASE = tuple(int(part) for part in torch.__version__.split(".")[:2])
@@ -126,26 +125,14 @@ def _type_of(tensor: Tensor) -> str:
 
 
 @functools.cache
-def _native_functions() -> str:
-    import torchgen
-
-    path = Path(torchgen.__file__).parent / "packaged" / "ATen" / "native" / "native_functions.yaml"
-    return path.read_text(encoding="utf-8") if path.exists() else ""
-
-
-@functools.cache
 def _cuda_wrapper(name: str, overload: str) -> str | None:
     """The name of the wrapper that checks devices for CUDA, or None where there is none.
 
     torchgen/dest/register_dispatch_key.py: structured kernels, and others, are named in two ways.
     """
-    full = f"{name}.{overload}" if overload else name
-    found = re.search(rf"^- func: {re.escape(full)}\(.*?(?=^- func: |\Z)", _native_functions(), re.M | re.S)
-    entry = found.group() if found else ""
-    if "device_check: NoCheck" in entry:
+    found = entry(f"{name}.{overload}" if overload else name)
+    if found is not None and not found.checked:
         return None
-    if "structured" in entry:
+    if found is not None and found.structured:
         return f"wrapper_CUDA_{name}" + (f"_{overload}" if overload else "")
-    if found and not re.search(r"^    [^:#]*\bCUDA\b[^:#]*:", entry, re.M):
-        return None
     return f"wrapper_CUDA_{overload}_{name}"

@@ -36,6 +36,8 @@ class Entry:
     """The operator that this one, which torchgen adds, is made of, or an empty string."""
     checked: bool
     """Whether torchgen writes a check of devices in front of the kernel for CUDA, which takes no CPU scalars."""
+    structured: bool = False
+    """Whether torchgen writes the kernel from a structured one."""
 
 
 def file() -> Path | None:
@@ -77,7 +79,7 @@ def entry(name: str) -> Entry | None:
     delegate = _DELEGATE.search(block)
     # torchgen/dest/register_dispatch_key.py, gen_device_check
     checked = ("CUDA" in keys or delegate is not None) and "\n  device_check: NoCheck" not in block
-    return Entry(frozenset(keys), delegate.group(1) if delegate else "", "", checked)
+    return Entry(frozenset(keys), delegate.group(1) if delegate else "", "", checked, "structured" in block)
 
 
 def operators() -> list[str]:

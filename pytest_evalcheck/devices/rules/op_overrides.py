@@ -42,6 +42,9 @@ SYNCS = _aten(
     "unique_dim_consecutive bincount repeat_interleave.Tensor"
 )
 
+# No size is read where the caller gives it: aten/src/ATen/native/cuda/Repeat.cu
+SYNCS_WITHOUT = {"aten::repeat_interleave.Tensor": "output_size"}
+
 # The host waits where an index is a mask, as the number of hits is a size.
 SYNCS_ON_MASK = _aten("index _unsafe_index")
 

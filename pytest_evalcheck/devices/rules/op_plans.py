@@ -25,6 +25,7 @@ class Plan:
     checks_always: bool  # a look at the positional arguments does not determine the device
     indexed: bool  # the first tensor is indexed by others
     syncs: bool  # the host waits for the device
+    syncs_without: str  # an argument; the host does not wait where it is given
     syncs_on_mask: bool  # the host waits where an index is a mask
     strict: bool  # CPU tensors without dimensions are refused too
     mixed: bool  # tensors on several devices are accepted
@@ -67,6 +68,7 @@ def plan_for(func: Any) -> Plan:
         checks_always=any(argument.kwarg_only for argument in tensors),
         indexed=indexed,
         syncs=not op_overrides.SYNCS.isdisjoint((name, full)),
+        syncs_without=op_overrides.SYNCS_WITHOUT.get(full, ""),
         syncs_on_mask=name in op_overrides.SYNCS_ON_MASK,
         strict=strict,
         mixed=mixed,

@@ -45,12 +45,11 @@ _KEYS = "dispatch keys: a kernel that the test registers for CUDA's own key does
 _THREAD = "threads of autograd: the device has one of its own"
 _WRAPPER = "subclasses: one without `__tensor_flatten__` hides on which device its parts are"
 _WARNING = "warnings of C++ code name a line of the simulation"
-_DETERMINISTIC = "`put` with `accumulate` is not refused by use_deterministic_algorithms(True), as `put_` is"
-_COMPOSITE = "the text of an operator that checks devices itself is that of the general rule: the type is the device's"
-_SYNC = "`repeat_interleave` with `output_size` counts as a wait"
-_LEGACY = "torch.cuda.FloatTensor(...) does not warn that it is old"
+_SYNC = "the ledger: writing through a mask, and an index on the CPU, count as no wait"
 _ALLOCATOR = "memory: the counts of an allocator's blocks and segments"
-_RANDOM = "random numbers: all devices draw from the CPU's generator, which has no offset"
+_NO_LIMIT = "memory never runs out unless `memory=` says how much there is"
+_STREAMS = "a backward pass runs on the current stream of its thread"
+_BINDINGS = "the bindings of a PyTorch that is built with CUDA"
 _PROCESS = "a subprocess is not simulated"
 
 CAUSES: tuple[Cause, ...] = (
@@ -61,19 +60,21 @@ CAUSES: tuple[Cause, ...] = (
     Cause(PLAIN, _RELEASE, error=r"Muon only supports 2D parameters"),
     Cause(PLAIN, _RELEASE, test=r"test_rot90_", error=r"^IndexError: Dimension out of range"),
     Cause(PLAIN, _RELEASE, test=r"test_gradient_all_", error=r"length of the sequences mismatch"),
-    Cause(MISSING, "the bindings of a PyTorch that is built with CUDA", error=r"_cuda_CUDAAllocator_AllocatorState"),
+    Cause(MISSING, _BINDINGS, error=r"_cuda_CUDAAllocator_AllocatorState"),
     Cause(
         PLAIN,
         _RELEASE,
         test=r"nondeterministic_alert_(cumsum|ReplicationPad|MaxPool3d|interpolate|kthvalue|histc)",
         error=r"expected a non-deterministic error|with floating point input",
     ),
-    Cause(ACCEPTANCE, _DETERMINISTIC, error=r"expected a non-deterministic error"),
-    Cause(REFUSAL, _COMPOSITE, test=r"take_along_dim_cross_device|test_block_diag_"),
-    Cause(REFUSAL, _SYNC, test=r"test_sync_warning_cuda"),
-    Cause(ACCEPTANCE, _LEGACY, test=r"test_dtypetensor_warnings_cuda"),
+    Cause(LIMIT, _SYNC, test=r"test_sync_warning_cuda"),
     Cause(LIMIT, _ALLOCATOR, test=r"test_memory_stats"),
-    Cause(LIMIT, _RANDOM, error=r"CPU Generator does not use offset"),
+    Cause(LIMIT, _ALLOCATOR, test=r"test_set_per_process_memory_fraction", error=r"negative dimension"),
+    Cause(LIMIT, _NO_LIMIT, test=r"test_out_of_memory_retry|max_split_size_mb_setting_False"),
+    Cause(LIMIT, _STREAMS, test=r"test_streaming_backwards_(callback|multiple_streams)"),
+    Cause(MISSING, _BINDINGS, error=r"_cuda_attach_out_of_memory_observer|undefined symbol: _ZN5torch4cuda"),
+    Cause(PLAIN, _RELEASE, test=r"allow_(bf16|fp16)_reduced_precision_reduction_get_set"),
+    Cause(LIMIT, _PROCESS, test=r"test_graph_error$"),
     Cause(LIMIT, _NUMERICS, test=r"test_grad_scaling_autocast", error=r"^AssertionError: AssertionError not raised"),
     Cause(LIMIT, _KERNEL, test=r"test_scatter_reduce_multiply_unsupported_dtypes"),
     Cause(LIMIT, _KEYS, test=r"TestAutogradMultipleDispatch"),

@@ -171,6 +171,12 @@ def out_of_memory(memory: DeviceMemory, size: int) -> RuntimeError:
     return RuntimeError(message) if memory.device.type == "mps" else OutOfMemoryError(message)
 
 
+def does_not_fit(memory: DeviceMemory, error: BaseException) -> RuntimeError | None:
+    """The device's error where the machine itself lacks the memory for a tensor on it; None for any other error."""
+    found = re.search(r"DefaultCPUAllocator: .* you tried to allocate (\d+) bytes", str(error))
+    return None if found is None else out_of_memory(memory, int(found.group(1)))
+
+
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether an error is one of `out_of_memory`: that of MPS has no type of its own."""
     return isinstance(error, OutOfMemoryError) or str(error).startswith("MPS backend out of memory (")

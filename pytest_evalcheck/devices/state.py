@@ -68,7 +68,7 @@ class Simulation:
 
     def warn_once(self, key: str, text: str) -> None:
         """Warn at the caller's line, once in a simulation: TORCH_WARN_ONCE."""
-        if key not in self._warned:
+        if key not in self._warned or torch.is_warn_always_enabled():
             self._warned.add(key)
             warnings.warn(text, UserWarning, stacklevel=3)
 

@@ -133,7 +133,7 @@ def test_old_constructors_and_functions_of_memory_take_a_device() -> None:
     """torch/csrc/utils/tensor_new.cpp, check_legacy_ctor_device; torch/cuda/_utils.py, _get_device_index."""
     with pytest.warns(UserWarning, match=r"DtypeTensor constructors are no longer recommended") as caught:
         made = torch.cuda.FloatTensor(2, 3, device=1)
-    torch.cuda.LongTensor(2)  # once in a simulation
+    assert torch.cuda.LongTensor(2, device=None).device == torch.device("cuda:0")  # warned of once in a simulation
     assert [each.filename for each in caught] == [__file__]
     assert (made.device, made.shape) == (torch.device("cuda:1"), (2, 3))
     with pytest.raises(RuntimeError, match="expects device type: cuda but device type: cpu was passed"):

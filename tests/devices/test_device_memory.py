@@ -272,6 +272,18 @@ def test_an_error_holds_no_memory() -> None:
         assert x.exp().sum().item() > 2718
 
 
+@pytest.mark.parametrize("kind", ["cuda", "mps"])
+def test_what_the_machine_itself_does_not_have_is_out_of_memory_too(kind: str) -> None:
+    with simulate(kind):
+        x = torch.ones(1, device=kind)
+        for call in (lambda: torch.empty(2**60, device=kind), lambda: x.expand(2**57).clone()):
+            with pytest.raises(RuntimeError, match=r"out of memory.* Tried to allocate \d{9,}\.00 GiB") as raised:
+                call()
+            assert isinstance(raised.value, OutOfMemoryError) is (kind == "cuda")
+        with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
+            torch.empty(2**60)
+
+
 def test_what_failed_has_not_written_or_drawn() -> None:
     with with_free(10_000, "cuda"):
         norm = torch.nn.BatchNorm1d(500).cuda()

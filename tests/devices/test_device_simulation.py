@@ -317,6 +317,12 @@ def timed_event() -> torch.cuda.Event:
         ("torch.cuda.ExternalStream", lambda: torch.cuda.ExternalStream(0)),
         ("torch.cuda.CUDAGraph", lambda: torch.cuda.CUDAGraph()),
         ("the time between events", lambda: timed_event().elapsed_time(timed_event())),
+        ("the offset of random numbers", lambda: torch.Generator("cuda").get_offset()),
+        ("the offset of random numbers", lambda: torch.cuda._set_rng_state_offset(0)),
+        (
+            "the state of random numbers of a CUDA graph",
+            lambda: torch.cuda.default_generators[0].graphsafe_get_state(),
+        ),
         ("handing memory of cuda:0 to another library", lambda: torch.ones(1, device="cuda").__dlpack__()),
     ],
 )

@@ -117,6 +117,7 @@ VALUES: dict[str, Any] = {
     "torch.UntypedStorage(8, device='cuda:1').device": torch.device("cuda:1"),
     "torch.cuda.default_generators[1].device": torch.device("cuda:1"),
     "torch.cuda.tunable.is_enabled()": False,
+    "torch.cuda.cudart().cudaGetErrorString(2)": "out of memory",
     "torch.profiler.supported_activities() == {torch.profiler.ProfilerActivity.CPU}": True,
 }
 VALUES_OF_NEWER_RELEASES: dict[str, Any] = {

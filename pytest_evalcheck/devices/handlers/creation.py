@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.utils import _device
 
 from pytest_evalcheck.devices.device_marks import CPU, SimulatedDevice, mark, mark_pinned, simulated_device_of
-from pytest_evalcheck.devices.device_memory import is_out_of_memory
+from pytest_evalcheck.devices.device_memory import does_not_fit, is_out_of_memory
 from pytest_evalcheck.devices.handlers.transfers import transfer
 from pytest_evalcheck.devices.rules.device_checks import require_generator
 from pytest_evalcheck.devices.rules.unsupported_dtypes import require_dtype
@@ -73,7 +73,13 @@ def create(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> 
 def _created(
     state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any], device: SimulatedDevice | None, pinned: bool
 ) -> Any:
-    out = _call_factory(state, func, args, kwargs)
+    try:
+        out = _call_factory(state, func, args, kwargs)
+    except RuntimeError as error:
+        full = None if device is None else does_not_fit(device.memory, error)
+        if full is None:
+            raise
+        raise full from None
     if not isinstance(out, Tensor):
         return out
     require_dtype(out.dtype, device)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from pytest_evalcheck.devices.device_marks import SimulatedDevice, mark
+from pytest_evalcheck.devices.device_memory import does_not_fit
 from pytest_evalcheck.devices.rules.device_asserts import valid_arguments
 from pytest_evalcheck.devices.rules.device_checks import missing_kernel
 from pytest_evalcheck.devices.rules.op_plans import Plan
@@ -23,7 +24,7 @@ def after_error(
     """
     if device is None:
         raise error
-    missing = missing_kernel(func, error)
+    missing = missing_kernel(func, error) or does_not_fit(device.memory, error)
     if missing is not None:
         raise missing from error
     found = None

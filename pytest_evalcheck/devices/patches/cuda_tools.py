@@ -61,6 +61,20 @@ class Error(int):
 Error.success = Error(0)
 
 
+# CUDA Runtime API, cudaGetErrorString
+_ERRORS = {
+    0: "no error",
+    1: "invalid argument",
+    2: "out of memory",
+    3: "initialization error",
+    100: "no CUDA-capable device is detected",
+    101: "invalid device ordinal",
+    700: "an illegal memory access was encountered",
+    710: "device-side assert triggered",
+    999: "unknown error",
+}
+
+
 class Runtime:
     """What `torch.cuda.cudart()` returns. No profiler is attached. torch/csrc/cuda/shared/cudart.cpp."""
 
@@ -70,7 +84,7 @@ class Runtime:
         self.cudaMemGetInfo = memory_info
 
     def cudaGetErrorString(self, error: int) -> str:
-        return "no error" if error == 0 else "unrecognized error code"
+        return _ERRORS.get(error, "unrecognized error code")
 
     def cudaProfilerStart(self) -> Error:
         return Error.success

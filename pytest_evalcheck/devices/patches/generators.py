@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from pytest_evalcheck.devices.device_marks import CPU, SimulatedDevice, simulated_device_of
+from pytest_evalcheck.devices.errors import CannotSimulate
 from pytest_evalcheck.devices.patches.patches import Patches
 from pytest_evalcheck.devices.state import ACTIVE, Simulation
 
@@ -16,6 +17,10 @@ _RealGenerator: Any = torch.Generator
 class _Meta(type(_RealGenerator)):  # type: ignore[misc]
     def __instancecheck__(cls, instance: Any) -> bool:
         return issubclass(type(instance), _RealGenerator)
+
+
+_NO_OFFSET = "all devices draw from the CPU's generator, which has none; save and restore the whole state."
+_NO_GRAPHS = "there are no graphs; use get_state and set_state."
 
 
 class Generator(_RealGenerator, metaclass=_Meta):  # type: ignore[misc]
@@ -41,6 +46,18 @@ class Generator(_RealGenerator, metaclass=_Meta):  # type: ignore[misc]
     def set_state(self, new_state: Any) -> Any:
         require_host_state(new_state)
         return super().set_state(new_state)
+
+    def get_offset(self) -> int:
+        raise CannotSimulate("the offset of random numbers", _NO_OFFSET)
+
+    def set_offset(self, offset: int) -> None:  # noqa: ARG002  (PyTorch's)
+        raise CannotSimulate("the offset of random numbers", _NO_OFFSET)
+
+    def graphsafe_get_state(self) -> Any:
+        raise CannotSimulate("the state of random numbers of a CUDA graph", _NO_GRAPHS)
+
+    def graphsafe_set_state(self, state: Any) -> None:  # noqa: ARG002  (PyTorch's)
+        raise CannotSimulate("the state of random numbers of a CUDA graph", _NO_GRAPHS)
 
     def clone_state(self) -> Any:
         clone = type(self)(self.device)

@@ -30,7 +30,8 @@ class _LegacyType(type):
         state = ACTIVE.state
         if state is None:
             raise TypeError(f"type torch.cuda.{cls.__name__} not available. Torch not compiled with CUDA enabled.")
-        device: Any = state.simulation.find(kwargs.pop("device", "cuda"))[0]
+        wanted = kwargs.pop("device", None)
+        device: Any = state.simulation.find("cuda" if wanted is None else wanted)[0]
         if device is None or device.type != "cuda":
             other = "cpu" if device is None else device.type
             raise RuntimeError(f"legacy constructor expects device type: cuda but device type: {other} was passed")

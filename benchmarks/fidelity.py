@@ -41,6 +41,9 @@ from fidelity_samples import KINDS, Call, Placement, operators, placements
 from fidelity_table import Row, find, rows
 from fidelity_values import Tally, float64, gradients, values
 
+from pytest_evalcheck.devices.rules.native_functions import lacking
+from pytest_evalcheck.devices.rules.native_functions import operators as operators_of_the_file
+
 DECIDED = ("accepted", "refused")
 SMOKE = "add,addmm,cat,gather,where,zeros"
 SHARES = {"FakeTensor agrees": "FakeTensor decided too", "right after adjudication": "known after adjudication"}
@@ -231,6 +234,9 @@ def main() -> None:
                 print(f"{len(tally.rounded)} differ in the last bits, {len(tally.different)} otherwise")
                 for each in tally.different:
                     print(f"  {each}")
+            names = {missing for name in operators_of_the_file() if (missing := lacking(name, device.upper()))}
+            print(f"\n{len(names)} kernels of the CPU are missing on {device}, by the installed native_functions.yaml;")
+            print("tests/devices/test_missing_kernels.py calls them: each is refused")
     print(f"\n{time.perf_counter() - started:.0f} s")
 
 

@@ -156,6 +156,8 @@ def out_of_memory(memory: DeviceMemory, size: int) -> RuntimeError:
     """The error for so many bytes that do not fit."""
     text = _MPS if memory.device.type == "mps" else _CUDA
     allowed = "" if memory.limit == memory.total else f"{format_size(memory.limit)} allowed; "
+    if size >= 2**60 and memory.device.type == "cuda":  # c10/cuda/CUDACachingAllocator.cpp, allocate
+        return OutOfMemoryError("CUDA out of memory. Tried to allocate more than 1EB memory.")
     message = text.format(
         size=format_size(size),
         index=memory.device.index,

@@ -276,12 +276,17 @@ def test_an_error_holds_no_memory() -> None:
 def test_what_the_machine_itself_does_not_have_is_out_of_memory_too(kind: str) -> None:
     with simulate(kind):
         x = torch.ones(1, device=kind)
-        for call in (lambda: torch.empty(2**60, device=kind), lambda: x.expand(2**57).clone()):
+        for call in (lambda: torch.empty(2**57, device=kind), lambda: x.expand(2**57).clone()):
             with pytest.raises(RuntimeError, match=r"out of memory.* Tried to allocate \d{9,}\.00 GiB") as raised:
                 call()
             assert isinstance(raised.value, OutOfMemoryError) is (kind == "cuda")
         with pytest.raises(RuntimeError, match="DefaultCPUAllocator"):
-            torch.empty(2**60)
+            torch.empty(2**57)
+
+
+def test_an_exabyte_is_refused_in_other_words() -> None:
+    with simulate("cuda"), pytest.raises(OutOfMemoryError, match="Tried to allocate more than 1EB memory"):
+        torch.empty(2**60, dtype=torch.int8, device="cuda")
 
 
 def test_what_failed_has_not_written_or_drawn() -> None:

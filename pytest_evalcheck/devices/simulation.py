@@ -64,6 +64,12 @@ HANDLER_MODULES = (
     views,
 )
 _NICKNAMES = {"gpu": "cuda", "nvidia": "cuda", "metal": "mps", "apple": "mps", "rocm": "cuda", "hip": "cuda"}
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "compile": ("refuse", "eager"),
+    "in_flight": IN_FLIGHT,
+    "streams": ("trust", "check"),
+    "asserts": ("deferred", "at once"),
+}
 _OPEN: list[Simulation] = []  # at most one
 
 
@@ -106,38 +112,43 @@ def simulate(
     Raises `SimulationError` where the devices are impossible, `CannotSimulate` inside, where only the device itself
     can answer, and PyTorch's own errors for everything that the device would refuse.
     """
-    if compile not in ("refuse", "eager"):
-        raise SimulationError(f"compile={compile!r}: expected 'refuse' or 'eager'")
-    if in_flight not in IN_FLIGHT:
-        raise SimulationError(f"in_flight={in_flight!r}: expected {', '.join(map(repr, IN_FLIGHT))}")
-    if streams not in ("trust", "check"):
-        raise SimulationError(f"streams={streams!r}: expected 'trust' or 'check'")
-    if asserts not in ("deferred", "at once"):
-        raise SimulationError(f"asserts={asserts!r}: expected 'deferred' or 'at once'")
-    wanted, size = (
-        _parse_devices(devices or processes.named_in_the_environment()),
-        None if memory is None else parse_size(memory),
-    )
-    options = {"in_flight": in_flight, "poison": poison, "check_streams": streams == "check"}
-    options["defer_asserts"] = asserts == "deferred"
-    given: dict[str, Any] = {"compile": compile, "even_if_real": even_if_real, "in_flight": in_flight, "poison": poison}
-    given |= {"streams": streams, "asserts": asserts, "memory": memory}
-    opened = _nested(wanted, size) if _OPEN else _opened(wanted, given, size, **options)
-    with opened as ledger:
+    given = {
+        "compile": compile,
+        "even_if_real": even_if_real,
+        "in_flight": in_flight,
+        "poison": poison,
+        "memory": memory,
+        "streams": streams,
+        "asserts": asserts,
+    }
+    for name, choices in _CHOICES.items():
+        if given[name] not in choices:
+            *others, last = map(repr, choices)
+            raise SimulationError(f"{name}={given[name]!r}: expected {', '.join(others)} or {last}")
+    wanted = _parse_devices(devices or processes.named_in_the_environment())
+    size = None if memory is None else parse_size(memory)
+    with _nested(wanted, size) if _OPEN else _opened(wanted, given, size) as ledger:
         yield ledger
 
 
 @contextmanager
-def _opened(wanted: list[torch.device], given: dict[str, Any], memory: int | None, **options: Any) -> Iterator[Ledger]:
+def _opened(wanted: list[torch.device], given: dict[str, Any], memory: int | None) -> Iterator[Ledger]:
     if not given["even_if_real"]:
         _refuse_real(wanted)
-    with ended_with_the_interpreter(_running(wanted, given, memory, **options)) as ledger:
+    with ended_with_the_interpreter(_running(wanted, given, memory)) as ledger:
         yield ledger
 
 
 @contextmanager
-def _running(wanted: list[torch.device], given: dict[str, Any], memory: int | None, **options: Any) -> Iterator[Ledger]:
-    simulation, patches = Simulation(wanted, **options), Patches()
+def _running(wanted: list[torch.device], given: dict[str, Any], memory: int | None) -> Iterator[Ledger]:
+    simulation = Simulation(
+        wanted,
+        in_flight=given["in_flight"],
+        poison=given["poison"],
+        check_streams=given["streams"] == "check",
+        defer_asserts=given["asserts"] == "deferred",
+    )
+    patches = Patches()
     persistent_marks.install(device.memory for device in simulation.devices.values())
     for device in simulation.devices.values():
         device.memory.begin(memory)

@@ -338,5 +338,5 @@ def test_memory_that_is_freed_is_forgotten() -> None:
 
 
 def test_the_error_of_an_unknown_option_names_the_known_ones() -> None:
-    with pytest.raises(SimulationError, match="'warn', 'error', 'ignore'"), simulate("cuda", in_flight="raise"):  # type: ignore[arg-type]
+    with pytest.raises(SimulationError, match="'warn', 'error' or 'ignore'"), simulate("cuda", in_flight="raise"):  # type: ignore[arg-type]
         pass

@@ -19,6 +19,7 @@ from pytest_evalcheck.kinds.common.check import Check
 from pytest_evalcheck.kinds.loop.cases import SIZES, Evaluation, NonFinite
 from pytest_evalcheck.reports.case_codec import case_fields, is_plain
 from pytest_evalcheck.strategies.samples import SampleStrategy
+from pytest_evalcheck.targets.device_spec import torch_name
 
 KINDS = ("scorer", "loop", "decoder")
 INPUTS: dict[str, dict[str, SampleStrategy]] = {
@@ -111,11 +112,13 @@ def test_two_prompts_are_enough() -> None:
 )
 def test_a_planted_bug_is_found_without_drawing(specimen: Specimen) -> None:
     check = CHECKS[specimen.code]
-    spec = CellSpec(target=specimen.bug, check=check, device="cpu", where=specimen.bug.name, effort=EFFORTS["quick"])
+    device = "cpu" if specimen.device == "auto" else specimen.device
+    spec = CellSpec(target=specimen.bug, check=check, device=device, where=specimen.bug.name, effort=EFFORTS["quick"])
+    arguments = {"device": torch_name(device)} if "device" in specimen.bug.arguments else {}
     runner = CellRunner(spec)
     try:
         for case in spec.canonical:
-            runner.attempt(case, {})
+            runner.attempt(case, arguments)
     except CheckFailure:
         pass  # the verdict holds it
     cell: ec.Cell = judge(spec, runner.state)

@@ -205,7 +205,7 @@ def test_what_cannot_be_simulated_is_not_checkable_here() -> None:
     def compiles(device: str) -> Any:
         class Compiled(OnDevice):
             def update(self, preds: torch.Tensor, target: torch.Tensor) -> None:
-                torch.cuda.Stream()
+                torch.cuda.CUDAGraph()
                 super().update(preds, target)
 
         return Compiled().to(device)
@@ -217,11 +217,11 @@ def test_what_cannot_be_simulated_is_not_checkable_here() -> None:
 
 def test_a_factory_that_cannot_be_simulated_is_not_checkable_here() -> None:
     @ec.metric(inputs=es.regression())
-    def streams(device: str) -> Any:
-        torch.cuda.Stream()
+    def graphs(device: str) -> Any:
+        torch.cuda.CUDAGraph()
         return OnDevice().to(device)
 
-    cells = ec.run(streams, "sim:cuda", select="EC20,EC603").cells
+    cells = ec.run(graphs, "sim:cuda", select="EC20,EC603").cells
     assert {cell.outcome for cell in cells} == {"not applicable"}, format_failure(cells[0])
     assert all("not checkable here" in cell.reason for cell in cells)
 
@@ -230,25 +230,25 @@ def test_what_was_left_half_done_is_no_leak() -> None:
     @ec.metric(inputs=es.regression())
     def prepares(device: str) -> Any:
         os.environ["PREPARED_FOR"] = device
-        torch.cuda.Stream()
+        torch.cuda.CUDAGraph()
 
     (cell,) = ec.run(prepares, "sim:cuda", select="EC201").cells
     assert cell.reason.startswith("not checkable here"), format_failure(cell)
 
 
 def test_an_entry_is_not_stale_where_nothing_could_be_checked() -> None:
-    def made(streams: bool) -> ec.Target:
+    def made(graphs: bool) -> ec.Target:
         @ec.metric(inputs=es.regression(), known_failures={"EC201": ec.KnownFailure("seen on a real device")})
         def listed(device: str) -> Any:
-            if streams:
-                torch.cuda.Stream()
+            if graphs:
+                torch.cuda.CUDAGraph()
             return OnDevice().to(device)
 
         return listed
 
-    (cell,) = ec.run(made(streams=True), "sim:cuda", select="EC201").cells
+    (cell,) = ec.run(made(graphs=True), "sim:cuda", select="EC201").cells
     assert cell.outcome == "not applicable", format_failure(cell)
-    (cell,) = ec.run(made(streams=False), "sim:cuda", select="EC201").cells
+    (cell,) = ec.run(made(graphs=False), "sim:cuda", select="EC201").cells
     assert (cell.outcome, cell.cause) == ("broken", "stale known failure")
 
 

@@ -220,7 +220,7 @@ def test_the_text_is_that_of_pytorch() -> None:
     with simulate("mps", memory="1MiB"), pytest.raises(RuntimeError) as caught_by_mps:
         torch.ones(2**19, device="mps")
     assert re.match(
-        r"MPS backend out of memory \(MPS allocated: \d+ bytes, other allocations: 0 bytes, max allowed: 1024\.00 KiB\)\. "
+        r"MPS backend out of memory \(MPS allocated: [\d.]+ \w+, other allocations: 0 bytes, max allowed: 1024\.00 KiB\)\. "
         r"Tried to allocate 2\.00 MiB on private pool\.",
         str(caught_by_mps.value),
     )

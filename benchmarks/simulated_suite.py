@@ -53,7 +53,8 @@ def run(file: str, device: str, effort: str, report: str, select: str = "") -> N
         [
             *("--evalcheck", file, f"--evalcheck-device=cpu,{device}", f"--evalcheck-effort={effort}"),
             *("--evalcheck-ignore=EC6", "-m", "not distributed and not sweep", f"--evalcheck-report=json={report}"),
-            *("-q", "-p", "no:cacheprovider", "-p", "no:randomly"),
+            # In the process that counts the seconds: a supervised cell runs in another one.
+            *("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--evalcheck-in-process"),
             *([f"--evalcheck-select={select}"] if select else []),
         ],
         plugins=[times],
@@ -116,6 +117,8 @@ def main() -> None:
                 sys.exit(f"{file} could not be tried:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
             found = pairs(json.loads(Path(report).read_text()))
         times = counted(found)
+        if not times:
+            sys.exit(f"{file}: no cell was tried on both devices")
         whole += times
         odd += [
             f"  {_short(there)} {there['code']}: {there['reason']}"

@@ -77,6 +77,7 @@ class LimitedMemory:
     @contextmanager
     def watch(self, model: Any) -> Iterator[None]:
         """Watch, or limit, the forward passes of this model."""
+        gc.collect()  # garbage of earlier code that is freed in a pass would leave it more than it needs
         limit, peak = self.memory.limit, self.memory.peak
         handles = [
             model.register_forward_pre_hook(self._before, with_kwargs=True),

@@ -26,7 +26,7 @@ class Queue:
     def __init__(self, device: torch.device, number: int, priority: int = 0) -> None:
         self.device, self.number, self.priority = device, number, priority
         self.position = 0
-        """How many pieces of work were queued, of those that are told apart."""
+        """The position of the last piece of work that others may wait for."""
         self.seen: Seen = {}
 
     def __repr__(self) -> str:

@@ -187,6 +187,16 @@ def mutation(session: nox.Session) -> None:
     session.run("python", "benchmarks/mutation.py", *session.posargs)
 
 
+@nox.session(default=False, venv_backend="none")
+def history(session: nox.Session) -> None:
+    """Released fixes of evaluation numbers: today's suite on the release before and the one after (history/README.md).
+
+    Behind ``--``: names of libraries, ``--only ID``, ``--new``, ``--scripts``, ``--smoke``.
+    """
+    folder = str(Path(session.create_tmp()) / "releases")
+    session.run(sys.executable, "-m", "history.run", "--folder", folder, *session.posargs, external=True)
+
+
 @nox.session(default=False)
 def whole(session: nox.Session) -> None:
     """The main job in the README's environment, Composer's targets in theirs, and one report of both.

@@ -1,0 +1,179 @@
+"""The runner of history/: entries are read with clear errors, two reports are classified, the page counts them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from history import page
+from history.any_release import pytest_pycollect_makeitem
+from history.entries import EntryError, libraries, read_library
+from history.outcomes import Ran, classify
+from history.run import read_results
+from pytest_evalcheck.targets.target import requirement
+
+ENTRY = {
+    "id": "lib-mean",
+    "before": "1.0.0",
+    "after": "1.0.1",
+    "source": "https://github.com/owner/lib/pull/1",
+    "what": "the mean is a mean of batch means",
+    "promise": ["EC201"],
+    "targets": ["lib.metrics:Mean(of=(1, 2))"],
+}
+
+
+def written(folder: Path, *entries: dict[str, Any], head: str = 'library = "lib"') -> Path:
+    texts = ["\n".join(f"{name} = {json.dumps(value)}" for name, value in entry.items()) for entry in entries]
+    path = folder / "lib.toml"
+    path.write_text(head + "".join(f"\n[[entry]]\n{text}\n" for text in texts), encoding="utf-8")
+    return path
+
+
+def test_an_entry_is_read(tmp_path: Path) -> None:
+    library = read_library(written(tmp_path, ENTRY, head='library = "lib"\n[requires]\n"<1.0.1" = ["numpy<2"]'))
+    (entry,) = library.entries
+    assert (entry.library, entry.promise, entry.targets) == ("lib", ("EC201",), ("lib.metrics:Mean(of=(1, 2))",))
+    assert library.needs(entry, "1.0.0") == ("numpy<2",)
+    assert library.needs(entry, "1.0.1") == ()
+
+
+def test_a_promise_may_be_none_with_a_reason(tmp_path: Path) -> None:
+    (entry,) = read_library(written(tmp_path, {**ENTRY, "promise": "none", "why": "plots", "targets": []})).entries
+    assert entry.promise == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "shown"),
+    [
+        ({"promise": "EC2O3"}, "no check has the code 'EC2O3'; did you mean"),
+        ({"promise": "none"}, '`promise = "none"` needs `why`'),
+        ({"promise": []}, 'expected a code, a list of codes, or "none"'),
+        ({"before": "1.0.1"}, "`before` is 1.0.1, which is not before 1.0.1"),
+        ({"after": "next"}, "Invalid version: 'next'"),
+        ({"before": 1}, "`before` is 1; expected text"),
+        ({"targets": "lib.metrics:Mean"}, "expected a list of texts"),
+        ({"targets": ["lib.metrics.Mean"]}, "is neither package.module:Name(...) nor"),
+        ({"targets": []}, "`targets` is empty"),
+        ({"script": "scripts/none.py"}, "the script scripts/none.py is not there"),
+        ({"missed": "too tame"}, "`missed` needs a `script`"),
+        ({"source": "PR 1"}, "expected an address"),
+        ({"requires": ["numpy <<2"]}, "requires 'numpy <<2'"),
+        ({"target": "x"}, "'target' is no key of an entry; did you mean 'targets'?"),
+    ],
+)
+def test_a_bad_entry_is_named(tmp_path: Path, changes: dict[str, Any], shown: str) -> None:
+    with pytest.raises(EntryError) as error:
+        read_library(written(tmp_path, {**ENTRY, **changes}))
+    assert "lib.toml: entry lib-mean: " in str(error.value)
+    assert shown in str(error.value)
+
+
+def test_all_that_is_wrong_with_a_file_is_named_at_once(tmp_path: Path) -> None:
+    path = written(tmp_path, ENTRY, {**ENTRY, "what": "again"}, {"id": "short"}, head='librari = "lib"')
+    with pytest.raises(EntryError) as error:
+        read_library(path)
+    lines = str(error.value).splitlines()
+    assert "lib.toml: 'librari' is no key of a file; did you mean 'library'?" in lines
+    assert "lib.toml: entry lib-mean: the id is there twice" in lines
+    assert "lib.toml: entry short: `before` is missing" in lines
+
+
+def test_what_is_no_toml_is_an_error_of_its_file(tmp_path: Path) -> None:
+    (tmp_path / "lib.toml").write_text("library = ", encoding="utf-8")
+    with pytest.raises(EntryError, match=r"lib\.toml: "):
+        read_library(tmp_path / "lib.toml")
+
+
+def cell(code: str = "EC201", outcome: str = "broken", signature: str | None = None, **more: Any) -> dict[str, Any]:
+    if signature is None:
+        signature = f"{code}: the value: another number" if outcome in ("broken", "known") else ""
+    failure = {"about": "the value", "untestable": False} if signature else None
+    told = {"target": "f.py::mean", "device": "cpu", "reason": "", "failure": failure}
+    return {"code": code, "outcome": outcome, "signature": signature, **told, **more}
+
+
+KEPT = cell(outcome="kept")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "outcome"),
+    [
+        ([cell()], [KEPT], "caught"),
+        ([cell(outcome="known")], [KEPT], "caught"),
+        ([cell()], [cell(signature="EC201: the value: NaN")], "caught"),  # another fault is left
+        ([cell()], [cell(outcome="known")], "caught, not kept"),
+        ([cell()], [cell()], "caught, not kept"),
+        ([cell()], [], "caught, not kept"),
+        ([cell()], [cell(outcome="not run")], "caught, not kept"),
+        ([KEPT], [KEPT], "missed"),
+        # A check that nobody predicted shows it by being kept, not by other words.
+        ([cell("EC204")], [cell("EC204", "kept")], "caught"),
+        ([cell("EC204")], [cell("EC204", signature="EC204: the value: NaN")], "missed"),
+        # A stale entry, and a target that cannot be tried, break no promise.
+        ([cell(signature="", cause="stale known failure")], [KEPT], "missed"),
+        ([cell(failure={"about": "no case", "untestable": True}), cell("EC204", "kept")], [KEPT], "missed"),
+    ],
+)
+def test_two_reports_are_classified(before: list[Any], after: list[Any], outcome: str) -> None:
+    assert classify(["EC201"], Ran(cells=before), Ran(cells=after), (1, 0)).outcome == outcome
+
+
+def test_what_is_caught_names_its_checks_and_cells() -> None:
+    verdict = classify(["EC201"], Ran(cells=[cell(), cell("EC204")]), Ran(cells=[KEPT, cell("EC204", "kept")]), None)
+    assert verdict.codes == ("EC201", "EC204")
+    assert verdict.why == "EC201 mean: the value"
+
+
+@pytest.mark.parametrize(
+    ("shown", "outcome"),
+    [((1, 0), "missed"), ((0, 0), "not reproduced"), ((1, 1), "not reproduced"), ((2, 0), "cannot run")],
+)
+def test_the_script_decides_whether_there_is_a_fault(shown: tuple[int, int], outcome: str) -> None:
+    assert classify(["EC201"], Ran(cells=[KEPT]), Ran(), shown).outcome == outcome
+
+
+def test_a_run_without_a_report_is_no_miss() -> None:
+    verdict = classify(["EC201"], Ran(trouble="ImportError: np.Inf"), Ran(), None)
+    assert (verdict.outcome, verdict.why) == ("cannot run", "before: ImportError: np.Inf")
+    untried = Ran(cells=[cell(outcome="not run", reason="lib is not installed")])
+    assert classify(["EC201"], untried, Ran(), None).outcome == "cannot run"
+    # Where the script runs on both, the suite had what it needs.
+    assert classify(["EC201"], untried, Ran(), (1, 0)).outcome == "missed"
+
+
+def test_the_page_counts_what_runs(tmp_path: Path) -> None:
+    known = {"lib": read_library(written(tmp_path, *({**ENTRY, "id": f"lib-{n}"} for n in range(4))))}
+    results = {
+        "lib-0": {"outcome": "caught", "first": "missed", "codes": ["EC217"]},
+        "lib-1": {"outcome": "caught", "first": "caught", "codes": ["EC201"]},
+        "lib-2": {"outcome": "not reproduced", "first": "not reproduced", "codes": []},
+    }
+    text = page.text(known, results)
+    assert "| lib | 2 | 0 | 0 | 0 | 1 | 1 | 1 of 2 (50%) | 2 of 2 (100%) |" in text
+    assert "1 are found by comparing the code with itself, and 1 by a reference alone" in text
+    assert "caught (missed at first)" in text
+
+
+def test_the_list_can_be_read_and_the_page_is_that_of_the_results() -> None:
+    known = libraries()
+    ids = [entry.id for library in known.values() for entry in library.entries]
+    assert len(ids) == len(set(ids))
+    assert set(read_results()) <= set(ids)
+    assert page.PAGE.read_text(encoding="utf-8") == page.text(known, read_results())
+
+
+def test_an_old_release_is_not_held_to_what_is_said_of_the_newest() -> None:
+    import pytest_evalcheck as ec
+    from pytest_evalcheck import strategies as es
+
+    @ec.metric(inputs=es.regression(), requires=("lib>=9",), known_failures={"EC201": ec.KnownFailure("why")})
+    def target() -> None:
+        """Never built."""
+
+    pytest_pycollect_makeitem(target)
+    assert [str(requirement(text).specifier) for text in target.requires] == [""]
+    assert target.known_failures == {}

@@ -45,7 +45,6 @@ _KEYS = "dispatch keys: a kernel that the test registers for CUDA's own key does
 _THREAD = "threads of autograd: the device has one of its own"
 _WRAPPER = "subclasses: one without `__tensor_flatten__` hides on which device its parts are"
 _WARNING = "warnings of C++ code name a line of the simulation"
-_SYNC = "the ledger: writing through a mask, and an index on the CPU, count as no wait"
 _ALLOCATOR = "memory: the counts of an allocator's blocks and segments"
 _NO_LIMIT = "memory never runs out unless `memory=` says how much there is"
 _STREAMS = "a backward pass runs on the current stream of its thread"
@@ -67,7 +66,6 @@ CAUSES: tuple[Cause, ...] = (
         test=r"nondeterministic_alert_(cumsum|ReplicationPad|MaxPool3d|interpolate|kthvalue|histc)",
         error=r"expected a non-deterministic error|with floating point input",
     ),
-    Cause(LIMIT, _SYNC, test=r"test_sync_warning_cuda"),
     Cause(LIMIT, _ALLOCATOR, test=r"test_memory_stats"),
     Cause(LIMIT, _ALLOCATOR, test=r"test_set_per_process_memory_fraction", error=r"negative dimension"),
     Cause(LIMIT, _NO_LIMIT, test=r"test_out_of_memory_retry|max_split_size_mb_setting_False"),

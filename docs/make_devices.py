@@ -97,7 +97,11 @@ OPERATORS = (
         device_rules.INDEXING,
     ),
     ("the host waits, as a value or a size is read", op_overrides.SYNCS, "aten/src/ATen/native/cuda"),
-    ("the host waits where an index is a mask", op_overrides.SYNCS_ON_MASK, device_rules.INDEXING),
+    (
+        "an index on the CPU is copied to the device, and the host waits where a mask there is an index",
+        op_overrides.READS_INDICES,
+        "aten/src/ATen/native/IndexingUtils.h, expandTensors; TensorAdvancedIndexingUtils.h, canDispatchToMaskedFill",
+    ),
     (
         "a CPU tensor without dimensions is refused too, as by all whose kernel for CUDA has a generated check",
         op_overrides.STRICT,

@@ -259,7 +259,9 @@ def test_validate_of_lightning(kind: str):
         assert trainer.strategy.root_device.type == device
         return trainer.validate(Model(), tabular(batches), verbose=False)
 
-    assert priced(kind, run) == Price(2, TABULAR, 0, 0, kind == "cuda")
+    # For CUDA the wait is for the size in bincount. On MPS it is for a number that torchmetrics writes through a mask when
+    # it computes, which for CUDA is `masked_fill_`.
+    assert priced(kind, run) == Price(2, TABULAR, 0, 0, 1)
 
 
 def test_trainer_of_transformers_over_two_ranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -21,7 +21,8 @@ from pytest_evalcheck.devices.device_marks import (
 )
 from pytest_evalcheck.devices.ledger import frames
 from pytest_evalcheck.devices.modes.collectives import collective
-from pytest_evalcheck.devices.modes.kernel_errors import after_error, has_mask
+from pytest_evalcheck.devices.modes.indexing import INDEXING_CALLS, place_written_out, record_indexing
+from pytest_evalcheck.devices.modes.kernel_errors import after_error
 from pytest_evalcheck.devices.modes.lacking import NOT_SPECIAL, run_lacking
 from pytest_evalcheck.devices.modes.out_of_memory import effects_undone, recount_written
 from pytest_evalcheck.devices.rules.deterministic import require_deterministic
@@ -91,8 +92,10 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
         state.last_device = device
         if device is None or (plan.has_device_argument and _is_elsewhere(kwargs)):
             return out
-        if (plan.syncs and kwargs.get(plan.syncs_without) is None) or (plan.syncs_on_mask and has_mask(args[1])):
+        if plan.syncs and kwargs.get(plan.syncs_without) is None:
             state.ledger.record_sync(device.torch_device)
+        if plan.reads_indices:
+            record_indexing(state, func, args, kwargs, device)
         if plan.resizes:
             recount_written(func, args, kwargs)
         if plan.aliases and is_usual:
@@ -193,25 +196,28 @@ def _create(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwar
     if mode.state.creating or _is_elsewhere(kwargs) or simulated_device_of(out) is not None:
         return out
     native = mode.state.native_device
-    device = _surrounding_device(mode.state) if native is None else native if kwargs.get("device") else None
+    function, device = None, native if kwargs.get("device") else None
+    if native is None:
+        function, device = _surrounding_call(mode.state)
     is_number = plan.is_host_number and out.dim() == 0
     if device is None or (is_number and out.dtype in device.unsupported_dtypes):
         return out
     require_dtype(out.dtype, device)
-    return mark(out, device)
+    return place_written_out(mode.state, out, device) if function in INDEXING_CALLS else mark(out, device)
 
 
-def _surrounding_device(state: ThreadState) -> SimulatedDevice | None:
-    """Where PyTorch puts a tensor from nothing: with the arguments of the PyTorch function that now runs.
+def _surrounding_call(state: ThreadState) -> tuple[Any, SimulatedDevice | None]:
+    """The PyTorch function that now runs, and where it puts a tensor from nothing: with its arguments.
 
     In a backward pass that is where the gradient is by now, and not where the loss was.
     """
     if torch._C._current_graph_task_id() != -1:
-        return state.last_device
+        return None, state.last_device
     for frame in frames():
         if frame.f_code.co_name == "__torch_function__" and frame.f_globals.get("__name__") == _FUNCTION_MODE:
-            return first_simulated_device((frame.f_locals.get("args"), frame.f_locals.get("kwargs")))
-    return None
+            function, args, kwargs = (frame.f_locals.get(name) for name in ("func", "args", "kwargs"))
+            return function, first_simulated_device(args[0] if function in INDEXING_CALLS else (args, kwargs))
+    return None, None
 
 
 _FUNCTION_MODE = __name__.replace("dispatch_mode", "function_mode")

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from pytest_evalcheck.devices.device_marks import SimulatedDevice, mark
 from pytest_evalcheck.devices.device_memory import does_not_fit
+from pytest_evalcheck.devices.modes.indexing import record_indexing
 from pytest_evalcheck.devices.rules.device_asserts import valid_arguments
 from pytest_evalcheck.devices.rules.device_checks import missing_kernel
 from pytest_evalcheck.devices.rules.op_plans import Plan
@@ -39,12 +40,8 @@ def after_error(
             if isinstance(item, Tensor):
                 mark(item, device)
     state.last_device = device
-    if plan.syncs_on_mask and has_mask(args[1]):  # before the kernel
-        state.ledger.record_sync(device.torch_device)
+    if plan.reads_indices:  # before the kernel
+        record_indexing(state, func, args, kwargs, device)
     state.asynchrony.kernel_fails(device, assertion)
     return out
 
-
-def has_mask(indices: list[Any]) -> bool:
-    """Whether a tensor is indexed by a mask, whose hits are counted on the host."""
-    return any(isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8) for index in indices)

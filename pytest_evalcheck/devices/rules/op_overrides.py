@@ -45,8 +45,8 @@ SYNCS = _aten(
 # No size is read where the caller gives it: aten/src/ATen/native/cuda/Repeat.cu
 SYNCS_WITHOUT = {"aten::repeat_interleave.Tensor": "output_size"}
 
-# The host waits where an index is a mask, as the number of hits is a size.
-SYNCS_ON_MASK = _aten("index _unsafe_index")
+# Indices on the CPU are copied to the device, and the host waits for a mask, whose hits are a size: modes/indexing.py
+READS_INDICES = _aten("index _unsafe_index index_put index_put_ _index_put_impl_ _unsafe_index_put")
 
 # A CPU tensor without dimensions is refused too, which the generated check of a kernel does (`native_functions.py`).
 # These have no such check. A TensorIterator that allows no CPU scalars: aten/src/ATen/native/cuda/Loss.cu,

@@ -26,7 +26,7 @@ class Plan:
     indexed: bool  # the first tensor is indexed by others
     syncs: bool  # the host waits for the device
     syncs_without: str  # an argument; the host does not wait where it is given
-    syncs_on_mask: bool  # the host waits where an index is a mask
+    reads_indices: bool  # indices on the CPU are copied, and the host waits for a mask
     strict: bool  # CPU tensors without dimensions are refused too
     mixed: bool  # tensors on several devices are accepted
     pointwise: bool  # the error text is TensorIterator's
@@ -69,7 +69,7 @@ def plan_for(func: Any) -> Plan:
         indexed=indexed,
         syncs=not op_overrides.SYNCS.isdisjoint((name, full)),
         syncs_without=op_overrides.SYNCS_WITHOUT.get(full, ""),
-        syncs_on_mask=name in op_overrides.SYNCS_ON_MASK,
+        reads_indices=name in op_overrides.READS_INDICES,
         strict=strict,
         mixed=mixed,
         pointwise=torch.Tag.pointwise in func.tags or special == "foreach",

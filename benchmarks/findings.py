@@ -120,7 +120,7 @@ def _run(chosen: list[Finding]) -> int:
             ):
                 (Path(folder) / name).write_text(f"# {source}", encoding="utf-8")
         for each in chosen:
-            if not each.script or each.script.startswith("#") and "\n" not in each.script:
+            if not each.script or (each.script.startswith("#") and "\n" not in each.script):
                 continue
             path = Path(folder) / "script.py"
             path.write_text(each.script, encoding="utf-8")

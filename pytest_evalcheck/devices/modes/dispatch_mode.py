@@ -215,8 +215,10 @@ def _surrounding_call(state: ThreadState) -> tuple[Any, SimulatedDevice | None]:
         return None, state.last_device
     for frame in frames():
         if frame.f_code.co_name == "__torch_function__" and frame.f_globals.get("__name__") == _FUNCTION_MODE:
-            function, args, kwargs = (frame.f_locals.get(name) for name in ("func", "args", "kwargs"))
-            return function, first_simulated_device(args[0] if function in INDEXING_CALLS else (args, kwargs))
+            given = frame.f_locals
+            function, args = given.get("func"), given.get("args", ())
+            of = args[0] if function in INDEXING_CALLS else (args, given.get("kwargs"))
+            return function, first_simulated_device(of)
     return None, None
 
 

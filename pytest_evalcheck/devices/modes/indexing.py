@@ -1,7 +1,7 @@
 """What an index costs: copies of what is on the CPU, and waits for masks, whose hits are counted on the host.
 
-aten/src/ATen/native/IndexingUtils.h, expandTensors, and TensorAdvancedIndexingUtils.h, canDispatchToMaskedFill and make_info:
-torch ships both headers.
+aten/src/ATen/native/IndexingUtils.h, expandTensors, and TensorAdvancedIndexingUtils.h, canDispatchToMaskedFill and
+make_info: torch ships both headers.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ def record_indexing(state: ThreadState, func: Any, args: Any, kwargs: dict[str, 
     """Write into the ledger what reading or writing by indices on `device` transfers, and what the host waits for."""
     writes = "_put" in func._schema.name
     indices = [index for index in args[1] if isinstance(index, Tensor)]
-    value = args[2] if writes else None
     if writes:
-        accumulates = kwargs.get("accumulate", args[3] if len(args) > 3 else False)
+        value, accumulates = args[2], kwargs.get("accumulate", args[3] if len(args) > 3 else False)
         if not accumulates and _is_masked_fill(indices, value, device):
             return
         if value.dim() == 0 and simulated_device_of(value) is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from pytest_evalcheck.devices.device_marks import SimulatedDevice, mark
@@ -44,4 +43,3 @@ def after_error(
         record_indexing(state, func, args, kwargs, device)
     state.asynchrony.kernel_fails(device, assertion)
     return out
-

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_evalcheck.kinds.loop.record import Evaluated as Evaluated
     from pytest_evalcheck.kinds.loop.record import Loop as Loop
     from pytest_evalcheck.kinds.loop.record import LoopData as LoopData
+    from pytest_evalcheck.kinds.metric.declared import Undefined as Undefined
     from pytest_evalcheck.kinds.metric.record import Metric as Metric
     from pytest_evalcheck.kinds.registry import register as register
     from pytest_evalcheck.kinds.scorer.subject import Runner as Runner
@@ -65,6 +66,7 @@ _MODULES = {
     "kinds.common.subject": ("Subject",),
     "kinds.decoder.record": ("Decoder",),
     "kinds.loop.record": ("Evaluated", "Loop", "LoopData"),
+    "kinds.metric.declared": ("Undefined",),
     "kinds.metric.record": ("Metric",),
     "kinds.registry": ("register",),
     "kinds.scorer.subject": ("Runner", "Scorer", "Several"),

@@ -8,7 +8,6 @@ import itertools
 import math
 import sys
 import types
-import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -24,6 +23,7 @@ from pytest_evalcheck.discovery.placement import on_device
 from pytest_evalcheck.discovery.schemas import Schema
 from pytest_evalcheck.discovery.words import OF_TIME, snake_case
 from pytest_evalcheck.kinds.common.call_facts import describe_value
+from pytest_evalcheck.kinds.common.combinations import annotations_of, covering
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.strategies.samples import Arguments
 
@@ -159,7 +159,7 @@ def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_F
     if not candidate.is_class:  # what has a position is data
         parameters = [each for each in parameters if each.kind is each.KEYWORD_ONLY]
     try:
-        given = options.required(parameters, _annotations(thing))
+        given = options.required(parameters, annotations_of(thing))
     except options.MissingArgument as error:
         example = f"{candidate.module}:{candidate.name}({error}=...)"
         hint = f"its constructor needs {error}, of which no value is known; give it: {example!r}"
@@ -239,10 +239,10 @@ def _configurations(candidate: Candidate, thing: Any, base: _Form, proposed: Pro
     if candidate.call:
         return
     parameters = [each for each in _parameters(thing)[_positional(base) :] if each.name not in base.options]
-    changeable = options.varied(parameters, _annotations(thing))
+    changeable = options.varied(parameters, annotations_of(thing))
     if not candidate.is_class:  # the first two parameters are the data
         changeable = {name: values for name, values in changeable.items() if name in list(_names(thing))[2:]}
-    configurations, cut = options.covering(changeable, _MOST_CONFIGURATIONS)
+    configurations, cut = covering(changeable, _MOST_CONFIGURATIONS)
     if cut:
         proposed.left[f"{cut} more combinations of {', '.join(changeable)}"] = "beyond the limit of configurations"
     for changed in configurations[1:]:
@@ -434,19 +434,6 @@ def _given(thing: Any, form: _Form) -> dict[str, Any]:
 
 def _names(thing: Any) -> Iterator[str]:
     return (each.name for each in _parameters(thing))
-
-
-def _annotations(thing: Any) -> dict[str, Any]:
-    functions = [thing]
-    if inspect.isclass(thing):
-        functions = [vars(thing).get("__new__", thing.__init__), thing.__init__]
-    found: dict[str, Any] = {}
-    for function in functions:
-        try:
-            found = {**typing.get_type_hints(getattr(function, "__func__", function)), **found}
-        except Exception:  # a name of an annotation is not there at run time
-            continue
-    return found
 
 
 def _written(name: str, given: Mapping[str, Any], *, function: bool = False) -> str:

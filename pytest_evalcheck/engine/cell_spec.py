@@ -114,7 +114,13 @@ class CellSpec:
         for name in self.check.needs:
             if name == "reference" and self.target.reference is None:
                 return "the target names no reference"
-            if name != "reference" and getattr(self.target.inputs, name) is None:
+            if name in self.target.options and not self.target.options[name]:
+                return (
+                    f"the target declares no {name}"
+                    if name != "symmetric"
+                    else "the target is not said to be symmetric"
+                )
+            if name != "reference" and name not in self.target.options and getattr(self.target.inputs, name) is None:
                 return f"samples of {self.target.inputs.name} have no {name}"
         return ""
 

@@ -379,7 +379,7 @@ class CellRunner:
 
         there = {**arguments, "device": device} if "device" in arguments else arguments
         return kind_of(target.kind).subject(
-            build=lambda: self._factory.record(there),
+            build=lambda **options: self._factory.record({**there, **options}),
             inputs=target.inputs,
             device=device,
             reference=target.reference,

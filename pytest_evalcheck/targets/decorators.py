@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from pytest_evalcheck.expectations.comparison import Tolerance
 from pytest_evalcheck.kinds.common.check import Check
+from pytest_evalcheck.kinds.metric.declared import Undefined
 from pytest_evalcheck.strategies.samples import SampleStrategy
 from pytest_evalcheck.targets.making import Decorator, decorator
 from pytest_evalcheck.targets.target import KnownFailure
@@ -48,6 +49,18 @@ class Keywords(TypedDict, total=False):
     no limit."""
 
 
+class MetricKeywords(Keywords, total=False):
+    """What `metric` takes beside them."""
+
+    undefined: Mapping[str, Undefined]
+    """By name, streams for which the metric has no value, each with what is documented for it."""
+    symmetric: bool
+    """Whether predictions and targets may be exchanged."""
+    options: Mapping[str, Any]
+    """By the name of an argument of the factory, the values that are documented for it; ``...`` for those that the
+    annotation of the class lists."""
+
+
 class LoopKeywords(Keywords, total=False):
     """What `loop` takes beside them."""
 
@@ -55,11 +68,11 @@ class LoopKeywords(Keywords, total=False):
     """By name, optimised configurations of the same loop: a `Variant`, or keywords of ``evaluate``."""
 
 
-def metric(misplaced: Any = None, /, **keywords: Unpack[Keywords]) -> Decorator:
+def metric(misplaced: Any = None, /, **keywords: Unpack[MetricKeywords]) -> Decorator:
     """Make a metric target of a factory: ``factory(device, ...)`` gives a new metric every time it is called.
 
-    The keywords are those of `Keywords`: ``inputs`` draws samples (`pytest_evalcheck.strategies`), ``reference`` maps
-    samples to the value that is right.
+    The keywords are those of `MetricKeywords`: ``inputs`` draws samples (`pytest_evalcheck.strategies`), ``reference``
+    maps samples to the value that is right.
     """
     return decorator("metric", keywords, misplaced)
 

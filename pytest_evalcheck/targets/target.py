@@ -135,8 +135,9 @@ class Target:
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:
-        """What the factory asks for: ``device`` and fixtures."""
-        return tuple(inspect.signature(self.factory).parameters)
+        """What the factory asks for: ``device`` and fixtures, and not the options that are varied."""
+        varied = self.options.get("options") or {}
+        return tuple(name for name in inspect.signature(self.factory).parameters if name not in varied)
 
     @property
     def checks(self) -> tuple[Check, ...]:

@@ -11,6 +11,7 @@ import torch
 
 from pytest_evalcheck.discovery import guesses, options
 from pytest_evalcheck.discovery.schemas import Schema
+from pytest_evalcheck.kinds.common.combinations import covering
 
 
 def parameters(function):
@@ -46,7 +47,7 @@ def test_a_required_argument_of_which_no_value_is_known():
 @pytest.mark.parametrize("sizes", [(3, 2, 2), (4, 3, 2, 2), (2,), (5,), (2, 2)])
 def test_every_pair_of_values_is_in_one_configuration(sizes):
     table = {f"option{i}": tuple(range(size)) for i, size in enumerate(sizes)}
-    chosen, cut = options.covering(table, 100)
+    chosen, cut = covering(table, 100)
     assert (chosen[0], cut) == ({}, 0)
     full = [{name: each.get(name, 0) for name in table} for each in chosen]
     for first, second in itertools.combinations(table, 2):
@@ -55,7 +56,7 @@ def test_every_pair_of_values_is_in_one_configuration(sizes):
     for name in table:
         assert {row[name] for row in full} == set(table[name])
     assert len(chosen) <= np.prod(sizes)
-    assert options.covering(table, 2) == (chosen[:2], len(chosen) - 2)
+    assert covering(table, 2) == (chosen[:2], len(chosen) - 2)
 
 
 def first(arguments, **given):

@@ -90,7 +90,7 @@ def fitting() -> list[tuple[Check, str, SampleStrategy]]:
         for check in shipped()
         for kind in check.kinds
         for name, inputs in BY_KIND[kind].items()
-        if all(need == "reference" or getattr(inputs, need) is not None for need in check.needs)
+        if all(getattr(inputs, need, need) is not None for need in check.needs)
     ]
 
 

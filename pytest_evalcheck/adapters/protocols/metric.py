@@ -73,6 +73,8 @@ _PREDICTIONS = re.compile(
 )
 _TARGETS = re.compile(r"y|true|truth|targets?|labels?|gt|golds?|references?")
 """Words in the names of parameters."""
+_WEIGHTS = re.compile(r"(sample_)?weights?")
+"""Names of the parameter that takes weights of samples."""
 
 
 def protocol_of(cls: type) -> Protocol | None:
@@ -216,6 +218,7 @@ def _accumulator(made: Any, protocol: Protocol) -> Metric:
         state=made.state_dict if saves else None,
         to=made.to if _offers(made, "to") else None,
         device=(lambda: made.device) if _static(made, "device") is not None else None,
+        weights="" if protocol.one_tuple else weights_of(getattr(made, protocol.feed)),
         source=made,
     )
 
@@ -223,7 +226,23 @@ def _accumulator(made: Any, protocol: Protocol) -> Metric:
 def _of_all_samples(function: Callable[..., Any]) -> Metric:
     """A record that collects the batches; merging, copying and resetting would be its own doing and say nothing."""
     collected = Collected(function)
-    return Metric(update=collected.update, compute=collected.compute, source=function)
+    return Metric(
+        update=collected.update,
+        compute=collected.compute,
+        weights=weights_of(function),
+        source=function,
+    )
+
+
+def weights_of(feed: Callable[..., Any]) -> str:
+    """The optional parameter that takes one weight per sample, by its name; empty where there is none.
+
+    >>> def f1_score(y_true, y_pred, *, sample_weight=None): ...
+    >>> weights_of(f1_score)
+    'sample_weight'
+    """
+    found = (each.name for each in _signature(feed) if not _is_required(each) and _WEIGHTS.fullmatch(each.name))
+    return next(found, "")
 
 
 def _feed(made: Any, protocol: Protocol) -> Callable[..., Any]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from pytest_evalcheck.adapters.protocols.metric import weights_of
 from pytest_evalcheck.kinds.common.thread_ranks import AllGather, on_ranks
 from pytest_evalcheck.kinds.metric.record import Metric
 
@@ -39,6 +40,7 @@ def record(metric: Any) -> Metric:
         synchronised=metric.compute,
         to=metric.to,
         device=None if collection else lambda: metric.device,
+        weights="" if collection else weights_of(metric.update),
         source=metric,
     )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from types import TracebackType
 from typing import Any
 
 from hypothesis.errors import HypothesisException
@@ -41,6 +43,27 @@ def attempt(where: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> 
         end_forked_process()
     note_result(result)
     return result
+
+
+def is_clear_refusal(error: BaseException) -> bool:
+    """Whether an error was raised on purpose, with a text: by a ``raise`` statement of any code, not by an operator.
+
+    A lookup, an attribute, an argument or a division that fails is a mistake of the code, whoever raises its error.
+    """
+    if isinstance(error, _MISTAKES) or not safe_text(error, str).strip():
+        return False
+    at = [(each.tb_frame.f_code.co_code, each.tb_lasti) for each in _tracebacks(error)]
+    return bool(at) and dis.opname[at[-1][0][at[-1][1]]] == "RAISE_VARARGS"
+
+
+_MISTAKES = (ArithmeticError, AttributeError, LookupError, NameError, TypeError)
+
+
+def _tracebacks(error: BaseException) -> Iterator[TracebackType]:
+    found = error.__traceback__
+    while found is not None:
+        yield found
+        found = found.tb_next
 
 
 def pass_on_what_cannot_be_simulated(error: BaseException) -> None:

@@ -34,7 +34,7 @@ class Check:
     regimes: tuple[str, ...] = ()
     """What the cases must reach for a green to mean something."""
     needs: tuple[str, ...] = ()
-    """Fields of `SampleStrategy`, or ``reference``: without them the check is not applicable."""
+    """Fields of `SampleStrategy`, ``reference``, or keywords of the kind: without them the check is not applicable."""
     existential: bool = False
     """For a promise that something can happen: kept as soon as one case keeps it."""
     marks: tuple[str, ...] = ()

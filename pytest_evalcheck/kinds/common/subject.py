@@ -20,7 +20,8 @@ class Subject:
     kind: ClassVar[str] = ""
     """The name of its kind. A check is about the kinds of the subjects that its first parameter is annotated with."""
 
-    build: Callable[[], Any]
+    build: Callable[..., Any]
+    """A new record; of a target with options, with those that are given by keyword."""
     inputs: SampleStrategy
     device: str = "cpu"
     reference: Callable[[Rows], Any] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -112,3 +113,19 @@ def count_tensors(value: Any) -> int:
 
     each_tensor(value, see)
     return found
+
+
+def count_elements(value: Any, *, plain: bool = True) -> int:
+    """How many numbers a nest of tensors, arrays, lists, sets and mappings holds; 0 for any other object.
+
+    With ``plain=False`` only a tensor or an array itself is counted, and nothing that holds some.
+    """
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return math.prod(value.shape)
+    if not plain:
+        return 0
+    if isinstance(value, Mapping):
+        return sum(map(count_elements, value.values()))
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return sum(map(count_elements, value))
+    return len(value) if isinstance(value, str) else int(isinstance(value, (int, float, complex)))

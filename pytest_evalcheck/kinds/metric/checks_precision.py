@@ -1,4 +1,4 @@
-"""EC211 and EC212: low precision and integer inputs give the right value."""
+"""EC211, EC212 and EC223: low precision and integer inputs give the right value, and leave nothing behind."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance
-from pytest_evalcheck.expectations.failures import expect
+from pytest_evalcheck.expectations.failures import expect, inconclusive, not_offered
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.common.tensors import cast_floats, each_tensor
+from pytest_evalcheck.kinds.common.tensors import cast_floats, count_tensors, each_tensor
 from pytest_evalcheck.kinds.metric.cases import Cast, LowPrecision
+from pytest_evalcheck.kinds.metric.cases_data import Foreign
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
+from pytest_evalcheck.strategies.samples import Arguments
 
 
 @check(
@@ -62,15 +64,14 @@ def a_state_keeps_its_dtype_and_integers_do_not_wrap(metric: MetricSubject, case
     """
     import torch
 
-    dtype = getattr(torch, case.dtype)
-    integral = not dtype.is_floating_point
+    integral = not getattr(torch, case.dtype).is_floating_point
     live, usual = metric.fresh(), metric.fresh()
     before = live.state()
     for batch in case.cut:
         arguments = metric.arguments(batch)
         if integral:
             arguments = each_tensor(arguments, lambda t: t.abs().round())
-        cast = each_tensor(arguments, lambda t: t.to(dtype) if integral or t.is_floating_point() else t)
+        cast = _as(case.dtype, arguments)
         if live.try_update(cast):
             # A metric that refuses a dtype with an error reports no wrong number.
             expect(cast).holds(True, about=f"{case.dtype} is refused")
@@ -85,6 +86,55 @@ def a_state_keeps_its_dtype_and_integers_do_not_wrap(metric: MetricSubject, case
     expect(before).holds(
         not changed, about=f"a state changed its dtype after {case.dtype} inputs", detail="\n".join(changed[:3])
     )
+
+
+@check("EC223", regimes=("float16", "float64"), after=("EC204", "EC212"))
+def a_batch_of_another_dtype_leaves_nothing_after_a_reset(metric: MetricSubject, case: Foreign) -> None:
+    """After a `reset()` the state, the value and their dtypes do not depend on the dtype that was fed before it.
+
+    They are compared with those of a metric that was fed the usual dtype.
+
+    Why: one metric scores a quantised model and then the original; the second score must not be rounded like the first.
+    Usual cause: a state is created in the dtype of the first batch, and a reset fills it with zeros.
+    Fix: keep the initial state, and let reset() restore it with its dtype and device.
+    """
+    if case.dtype == "float64" and metric.device.startswith("mps"):
+        not_offered("the device has no float64")
+        return
+    if not any(count_tensors(metric.arguments(batch)) for batch in case.cut):
+        inconclusive("the samples hold no tensors, which have a dtype")
+        return
+    live, usual = metric.fresh(), metric.fresh().update(*case.cut)
+    if any(live.try_update(_as(case.dtype, metric.arguments(batch))) for batch in case.cut):
+        inconclusive(f"{case.dtype} is refused")  # what a refused batch leaves is checked by EC210
+        return
+    for each in (live, usual):
+        each.compute()
+        each.reset()
+    after = f"{case.dtype} inputs and a reset()"
+    expect(_kinds(live.state())).equals(_kinds(usual.state()), about=f"the dtypes of the state after {after}")
+    value, expected = live.update(*case.cut).compute(), usual.update(*case.cut).compute()
+    expect(value).equals(expected, about=f"the value after {after}")
+    expect(_kinds(value)).equals(_kinds(expected), about=f"the dtype of the value after {after}")
+
+
+def _as(dtype: str, arguments: Arguments) -> Arguments:
+    """The same numbers, all of them as integers, or those that are floats as another float."""
+    import torch
+
+    to = getattr(torch, dtype)
+    if to.is_floating_point:
+        return cast_floats(arguments, to)  # type: ignore[no-any-return]
+    return each_tensor(arguments, lambda t: t.abs().round().to(to))  # type: ignore[no-any-return]
+
+
+def _kinds(value: Any) -> Any:
+    """The same nest with the dtype and the device of each tensor in its place; of anything else its type."""
+    if isinstance(value, Mapping):
+        return {str(name): _kinds(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_kinds(item) for item in value]
+    return f"{value.dtype} on {value.device}" if hasattr(value, "dtype") and hasattr(value, "device") else "no tensor"
 
 
 def _resolution(value: Any) -> float:

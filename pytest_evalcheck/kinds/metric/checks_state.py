@@ -1,4 +1,4 @@
-"""EC204 to EC207, EC209, EC210, EC219: only `update`, `forward` and `reset` change the state of a metric."""
+"""EC204 to EC207, EC209, EC210, EC219, EC229: only `update`, `forward` and `reset` change the state of a metric."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from pytest_evalcheck.expectations.comparison import Raised, is_no_score
 from pytest_evalcheck.expectations.failures import expect, inconclusive, not_offered
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.common.tensors import count_tensors, detached, overwrite, overwrite_result
+from pytest_evalcheck.kinds.common.tensors import count_elements, count_tensors, detached, overwrite, overwrite_result
 from pytest_evalcheck.kinds.metric.cases import Rejected, Stream
+from pytest_evalcheck.kinds.metric.cases_data import Long
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments
 
@@ -203,6 +204,41 @@ def a_rejected_batch_does_not_change_the_state(metric: MetricSubject, case: Reje
         topic=f"the value after a batch was rejected by {case.through}()",
         detail=f"the batch was rejected with: {rejected}",
     )
+
+
+@check("EC229", regimes=("few batches", "many batches"), examples=4, after=("EC212",))
+def the_state_does_not_grow_with_what_it_counts(metric: MetricSubject, case: Long) -> None:
+    """A state takes no more memory for large numbers than for small ones, and a tensor of it does not grow.
+
+    A tensor that has elements in a new metric is a count. What keeps all samples is a list, or is empty at first.
+
+    Why: an evaluation over a whole data set must not end because a few numbers of it are large, or because it is long.
+    Usual cause: a table is as long as the largest number or label that was seen; each batch is joined to a sum.
+    Fix: sort what is counted, or fix the number of classes or bins in the constructor.
+    """
+    live, small = metric.fresh(), metric.fresh()
+    counts = {name for name, value in live.record.contents().items() if count_elements(value, plain=False)}
+    seen: list[dict[str, int]] = []
+    for batch, like in metric.long_stream(case):
+        live.update(batch)
+        small.update(like)
+        seen.append({name: count_elements(value) for name, value in live.record.contents().items()})
+    usual = {name: count_elements(value) for name, value in small.record.contents().items()}
+    if live.failed or small.failed or not usual:
+        inconclusive(str(live.failed or small.failed or "the metric does not show its state"))
+        return
+    grown = [f"{name}: {seen[0][name]} elements became {seen[-1][name]}" for name in sorted(counts & seen[0].keys())]
+    grown = [line for line in grown if seen[-1][line.split(":")[0]] > seen[0][line.split(":")[0]]]
+    expect(usual).holds(not grown, about="a tensor of the state grew with the stream", detail="\n".join(grown[:3]))
+    expect(usual).holds(
+        sum(seen[-1].values()) <= 2 * sum(usual.values()) + _SLACK,
+        about="the state is larger for large numbers",
+        detail=f"elements for numbers of size {case.scale:g}: {seen[-1]}\nfor numbers of size 1: {usual}"[:400],
+    )
+
+
+_SLACK = 1000
+"""So many elements more are no growth: a table of a few bins may be filled by large numbers alone."""
 
 
 def _malformed(good: Arguments) -> dict[str, Arguments]:

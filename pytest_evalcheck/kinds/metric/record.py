@@ -41,6 +41,8 @@ class Metric:
     """Moves the metric to a device, in place."""
     device: Callable[[], Any] | None = None
     """The device that the metric reports."""
+    weights: str = ""
+    """The parameter of ``update`` that takes one weight per sample, such as ``sample_weight``; empty for none."""
     source: Any = None
     """The object behind the callables."""
     stock: Any = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pytest_evalcheck.kinds.common.kind import KindSpec
+from pytest_evalcheck.kinds.metric.declared import OPTIONS
 from pytest_evalcheck.kinds.metric.record import Metric
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
@@ -14,7 +15,7 @@ SPEC = KindSpec(
     record=Metric,
     subject=MetricSubject,
     accumulates=True,
-    checks=(f"{_ROOM}.checks_streams", f"{_ROOM}.checks_state", f"{_ROOM}.checks_precision"),
+    checks=tuple(f"{_ROOM}.checks_{name}" for name in ("streams", "state", "precision", "data", "options")),
     example="multiclass(classes=5)",
     expected=(
         "an ec.Metric, an object of torchmetrics or Hugging Face evaluate, one with update() and compute() or with "
@@ -32,4 +33,5 @@ SPEC = KindSpec(
         "evaluate.module.EvaluationModule": f"{_ADAPTERS}.evaluate.metric",
     },
     protocols=f"{_ADAPTERS}.protocols.metric",
+    options=OPTIONS,
 )

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import re
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.kinds.common.calling import attempt
+from pytest_evalcheck.kinds.common.combinations import annotations_of, listed_values
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.common.tensors import detached, place
+from pytest_evalcheck.kinds.metric.cases_data import Long
+from pytest_evalcheck.kinds.metric.declared import Undefined
 from pytest_evalcheck.kinds.metric.record import Metric
 from pytest_evalcheck.strategies.samples import Arguments, Bulk
 
@@ -26,7 +30,22 @@ _CONVERSIONS = {
     "numpy": "`.numpy()`",
 }
 """Methods of tensors by which the arguments of a call may become what it takes."""
+_ABOUT_CODE = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, ImportWarning, ResourceWarning)
+"""Warnings that are about code, and not about data."""
 _ORDINALS = ("first", "second", "third", "fourth", *["last"] * 8)
+
+
+def _like(value: Any, numbers: Sequence[float]) -> Any:
+    """Numbers as a list, an array or a tensor, as ``value`` is one."""
+    if hasattr(value, "new_tensor"):
+        import torch
+
+        return torch.tensor(numbers, dtype=torch.float32, device=value.device)
+    if type(value).__module__ == "numpy":
+        import numpy
+
+        return numpy.array(numbers, dtype=numpy.float32)
+    return [float(number) for number in numbers]
 
 
 class LiveMetric:
@@ -111,7 +130,13 @@ class MetricSubject(Subject):
 
     kind: ClassVar[str] = "metric"
 
-    build: Callable[[], Metric]
+    build: Callable[..., Metric]
+    undefined: Mapping[str, Undefined] = field(default_factory=dict)
+    """By name: streams for which the metric has no value."""
+    symmetric: bool = False
+    """Whether predictions and targets may be exchanged."""
+    options: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """By name: the values of an argument of the factory; none for those of the annotation."""
 
     def fresh(self) -> LiveMetric:
         """A new metric."""
@@ -148,7 +173,23 @@ class MetricSubject(Subject):
                     "an empty list has no columns: no batch without samples has the shape of the others"
                 )
 
-    def value(self, batches: Sequence[Rows]) -> Any:
+    def weighted(self, batch: Rows, weights: Sequence[float] | None) -> Arguments:
+        """The arguments of a batch with one weight per sample in place of their own; with None without any.
+
+        Raises:
+            NotApplicable: where ``update`` takes no weights, or where the samples have no length.
+        """
+        record, plain = self.build(), self.arguments(batch)
+        if not record.weights:
+            raise NotApplicable("update() takes no weights of samples")
+        names = list(inspect.signature(record.update).parameters)
+        at = names.index(record.weights) if record.weights in names else len(plain.args)
+        args, kwargs = plain.args[:at], {name: v for name, v in plain.kwargs.items() if name != record.weights}
+        if weights is not None:
+            kwargs[record.weights] = _like(next(iter((*args, *kwargs.values())), None), weights)
+        return Arguments(args, kwargs)
+
+    def value(self, batches: Sequence[Rows | Arguments]) -> Any:
         """The value of a new metric after these batches, or the error."""
         return self.fresh().update(*batches).compute()
 
@@ -190,6 +231,14 @@ class MetricSubject(Subject):
         texts = [str(warning.message) for warning in caught]
         return value, [text for text in texts if re.search(r"\b(nans?|inf|infinit\w*|non-?finite)\b", text, re.I)]
 
+    def value_and_all_warnings(self, batches: Sequence[Rows], **options: Any) -> tuple[Any, list[str]]:
+        """The value of a new metric, and the texts of the warnings of its `update` and `compute` about anything."""
+        live = LiveMetric(self.build(**options), self)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            value = live.update(*batches).compute()
+        return value, [str(warning.message) for warning in caught if not issubclass(warning.category, _ABOUT_CODE)]
+
     def expected(self, samples: Rows) -> Any:
         """The value that the reference of the target computes for these samples.
 
@@ -211,6 +260,34 @@ class MetricSubject(Subject):
         rows = self.inputs.bulk(bulk)
         for start in range(0, len(rows), size):
             yield self.arguments(rows[start : start + size])
+
+    def long_stream(self, case: Long) -> Iterator[tuple[Arguments, Arguments]]:
+        """The batches of a long stream, each with one of the same shape whose numbers are of the size 1."""
+        small = replace(case.bulk, scale=1.0)
+        if self.inputs.bulk is not None:
+            yield from zip(self.bulk_batches(case.bulk, case.rows), self.bulk_batches(small, case.rows), strict=True)
+            return
+        rows = self.inputs.fixed(max(case.rows, self.inputs.min_samples))
+        for _ in range(case.batches):
+            yield self.arguments(rows), self.arguments(rows)
+
+    @cached_property
+    def option_values(self) -> dict[str, tuple[Any, ...]]:
+        """The values of each option of the target; where it lists none, those that the annotation of the class lists.
+
+        Raises:
+            TargetError: where no such annotation is found.
+        """
+        known = annotations_of(type(self.build().source))
+        found = {name: tuple(values) or listed_values(known.get(name)) for name, values in self.options.items()}
+        for name in [name for name, values in found.items() if not values]:
+            raise TargetError(
+                f"the annotation of {name} lists no values",
+                actual=f"options={{{name!r}: ...}}",
+                expected=f"options={{{name!r}: (...)}}, with its values",
+                cause="options",
+            )
+        return found
 
     @property
     def merges(self) -> tuple[str, ...]:

@@ -1,0 +1,103 @@
+"""EC222, EC224 to EC226: ordinary data is scored, weights count samples, undefined values are said to be so."""
+
+from __future__ import annotations
+
+from pytest_evalcheck.expectations.comparison import Raised, has_nonfinite, show
+from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
+from pytest_evalcheck.kinds.common.calling import is_clear_refusal
+from pytest_evalcheck.kinds.common.check import check
+from pytest_evalcheck.kinds.metric.cases import Stream
+from pytest_evalcheck.kinds.metric.cases_data import Declared, FewKinds, Weighted
+from pytest_evalcheck.kinds.metric.subject import MetricSubject
+from pytest_evalcheck.strategies.samples import Arguments
+
+
+@check("EC222", regimes=("a batch of one", "a constant stream", "a last batch of one"), after=("EC201",))
+def ordinary_data_is_scored_or_clearly_refused(metric: MetricSubject, case: FewKinds) -> None:
+    """What `update` has taken, `compute` scores or refuses clearly: one sample, one class, classes that are absent.
+
+    A refusal is clear where a `raise` statement raises an error with a text, other than those of Python's own mistakes:
+    a lookup, an attribute, a name, a type or a division.
+
+    Why: a small data set, a rare class or one rank of many has such data; the evaluation must not end there.
+    Usual cause: the largest of no thresholds, a stack of no classes, an index found by a search that found nothing.
+    Fix: return NaN for what is undefined, with a warning, or raise a ValueError that says what is missing.
+    """
+    live = metric.fresh().update(*case.cut)
+    if live.failed:
+        inconclusive(str(live.failed))
+        return
+    value = live.compute()
+    accident = isinstance(value, Raised) and not is_clear_refusal(value.error)
+    expect(value).holds(
+        not accident,
+        about="compute() ended in an error that says nothing about the data, which update() had taken",
+        detail=str(value),
+    )
+
+
+@check("EC224", regimes=("weights of one", "a weight of two", "a weight of zero"), after=("EC201",))
+def a_weight_counts_its_sample_so_often(metric: MetricSubject, case: Weighted) -> None:
+    """A weight of 1 is no weight, a weight of 2 is the sample twice, and a weight of 0 is the sample left out.
+
+    Why: a data set that is sampled, or balanced, is scored with weights; no reference is needed to see a wrong one.
+    Usual cause: a weighted sum is divided by the number of rows, or a count beside it has no weights.
+    Fix: pytest_evalcheck.fixes.WeightedMean
+    """
+    weighted = [metric.weighted(rows, weights) for rows, weights in case.batches_with_weights]
+    repeated = [metric.weighted(rows, None) for rows in case.repeated]
+    what = "weights of 1" if set(case.weights) == {1} else "weights"
+    expect(metric.value(weighted)).equals(
+        metric.value(repeated), about=f"the value with {what}, beside each sample as often as its weight says"
+    )
+
+
+@check("EC225", regimes=("once", "repeated"), needs=("undefined",), after=("EC222",))
+def an_undefined_value_is_said_to_be_undefined(metric: MetricSubject, case: Declared) -> None:
+    """Samples without a value give NaN, an error or a warning, or the value that is documented for them.
+
+    Such samples have no positives, one class, one cluster, or numbers that do not vary; the target declares them.
+
+    Why: a score of 0 or 1 that nothing was measured for goes into a table, and into a mean with those of other data.
+    Usual cause: a denominator is clamped or replaced, or a search that finds nothing returns its initial value.
+    Fix: return NaN, or name the value in the documentation and warn.
+    """
+    name, stream = list(metric.undefined.items())[case.which % len(metric.undefined)]
+    rows = list(stream.samples) * case.copies
+    value, warned = metric.value_and_all_warnings([rows])
+    if stream.value is not None:
+        about = f"the value of {name}, beside the one that is documented"
+        expect(value).equals(stream.value, about=about, detail=stream.documented)
+        return
+    told = bool(warned) or has_nonfinite(value) or (isinstance(value, Raised) and is_clear_refusal(value.error))
+    expect(value).holds(
+        told,
+        about=f"{name} has an ordinary value" if not isinstance(value, Raised) else f"{name} ends in an obscure error",
+        detail=f"expected  NaN, an error or a warning\nactual    {show(value)}\nsamples   {show(rows)}",
+    )
+
+
+@check("EC226", regimes=("a constant stream", "several batches"), needs=("symmetric",), after=("EC201", "EC205"))
+def a_symmetric_metric_is_symmetric(metric: MetricSubject, case: Stream) -> None:
+    """Predictions and targets exchanged give the same value, where the definition of the metric is symmetric.
+
+    Why: whether x is compared with y or y with x must not matter to a correlation, a distance or an agreement.
+    Usual cause: one side is centred, clamped or counted otherwise than the other.
+    Fix: do to both sides the same.
+    """
+    exchanged = [_exchanged(metric.arguments(batch)) for batch in case.cut]
+    expect(metric.value(exchanged)).equals(
+        metric.value(case.cut), about="the value with predictions and targets exchanged"
+    )
+
+
+def _exchanged(arguments: Arguments) -> Arguments:
+    """The first two arguments in each other's place, whether they are given by position or by name."""
+    if len(arguments.args) > 1:
+        first, second, *others = arguments.args
+        return Arguments((second, first, *others), arguments.kwargs)
+    names = list(arguments.kwargs)
+    if arguments.args or len(names) < 2:
+        raise NotApplicable("the inputs have no two arguments that could be exchanged")
+    one, other = names[:2]
+    return Arguments((), {**arguments.kwargs, one: arguments.kwargs[other], other: arguments.kwargs[one]})

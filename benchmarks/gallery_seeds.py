@@ -59,6 +59,7 @@ def canonical_cell(code: str, bug: ec.Target, device: str) -> ec.Cell:
     spec = CellSpec(target=bug, check=CHECKS[code], device=device, where=bug.name, effort=EFFORTS["quick"], timeout=300)
     runner = CellRunner(spec)
     arguments = {"device": device_spec.torch_name(device)} if "device" in bug.arguments else {}
+    runner.call_once(arguments)
     with contextlib.suppress(CheckFailure):  # it is in the state
         for case in spec.canonical:
             runner.attempt(case, arguments)

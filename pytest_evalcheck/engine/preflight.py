@@ -15,6 +15,7 @@ from hypothesis.errors import HypothesisException
 from pytest_evalcheck.engine.cell_state import not_plain
 from pytest_evalcheck.expectations.comparison import Raised, show
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, TargetError
+from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.call_facts import describe_value, recorded_calls
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.kinds.common.subject import Subject
@@ -40,6 +41,9 @@ class Preflight:
     seconds: float = 0.0
     problem: CheckFailure | None = None
     """Why the target is misdescribed; None where it is not."""
+    changed: tuple[str, ...] = ()
+    """What the call left changed of what all objects of the target share, a line each: a later call that writes the
+    same again changes nothing."""
 
 
 _done: weakref.WeakKeyDictionary[Target, dict[str, Preflight]] = weakref.WeakKeyDictionary()
@@ -59,12 +63,13 @@ def preflight(target: Target, subject_on: Callable[[str], Subject], device: str)
 
 
 def _preflight(target: Target, subject: Subject, device: str) -> Preflight:
-    started = time.monotonic()
+    started, shared = time.monotonic(), _shared(subject)
     first: tuple[CheckFailure, tuple[str, ...]] | None = None
     for size in _SIZES:
         problem, given = _plain_call(target, subject, device, size)
         if problem is None:
-            return Preflight(given, time.monotonic() - started)
+            changed = () if shared is None else tuple(shared.changes())
+            return Preflight(given, time.monotonic() - started, changed=changed)
         first = first or (problem, given)
     assert first is not None
     problem, given = first
@@ -78,6 +83,15 @@ def _preflight(target: Target, subject: Subject, device: str) -> Preflight:
         cause=MISDESCRIBED,
     )
     return Preflight(given, time.monotonic() - started, wrong)
+
+
+def _shared(subject: Subject) -> Snapshot | None:
+    """What all objects of the target share, before any of them is called; None where nothing can be seen of it."""
+    try:
+        shared = subject.shared()
+    except Exception:  # what is wrong with the target shows in its plain call
+        return None
+    return None if shared is None else Snapshot(shared, "configuration")
 
 
 def _plain_call(

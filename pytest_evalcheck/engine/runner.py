@@ -21,7 +21,7 @@ from pytest_evalcheck.engine.cell_state import CellState, Finding, SearchOver, l
 from pytest_evalcheck.engine.effort import EFFORTS
 from pytest_evalcheck.engine.factory import TargetFactory
 from pytest_evalcheck.engine.judging import cell, failed, judge, stale
-from pytest_evalcheck.engine.preflight import MISDESCRIBED, preflight
+from pytest_evalcheck.engine.preflight import MISDESCRIBED, Preflight, preflight
 from pytest_evalcheck.engine.timeout import time_limit
 from pytest_evalcheck.expectations.failures import (
     CheckFailure,
@@ -52,6 +52,7 @@ class CellRunner:
         """Whether a misdescribed target is an error of this cell. It is one of its first cell, and no other is red."""
         self._searching = False
         """Whether Hypothesis draws the cases."""
+        self._changed: tuple[str, ...] = ()
 
     def run(self, arguments: Mapping[str, Any]) -> Cell:
         """Try all cases with these arguments of the factory, and judge what they showed."""
@@ -65,7 +66,7 @@ class CellRunner:
         state.limit = usual * _FIRST
         try:
             with new_objects_only(), time_limit(state.limit) as limit:
-                ready = preflight(self.spec.target, lambda device: self._subject(arguments, device), self.spec.device)
+                ready = self.call_once(arguments)
                 state.given = ready.given
                 if ready.problem is not None:
                     raise ready.problem
@@ -83,6 +84,12 @@ class CellRunner:
         if judged.cause == MISDESCRIBED and not self.reports_target:
             return self.cell("not run", reason=f"{MISDESCRIBED}: the error is that of the first check of this target")
         return judged
+
+    def call_once(self, arguments: Mapping[str, Any]) -> Preflight:
+        """The plain call of the target, which is made before any case."""
+        ready = preflight(self.spec.target, lambda device: self._subject(arguments, device), self.spec.device)
+        self._changed = ready.changed
+        return ready
 
     def _try_all(self, arguments: Mapping[str, Any], limit: Any, usual: float) -> None:
         """The pinned cases, those of the author, the canonical ones, and then what Hypothesis draws."""
@@ -387,6 +394,7 @@ class CellRunner:
             elsewhere=subject_on if "device" in arguments else None,
             ledger=self.state.ledger,
             budget=target.budget,
+            changed=self._changed,
             **target.options,
         )
 

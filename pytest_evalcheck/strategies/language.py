@@ -178,7 +178,7 @@ def prompts(
 
     Half of them are long, so that windows are exceeded. The prompts of one case are distinct, since equal ones cannot
     show which row a result belongs to; with ``repeats`` some occur twice, as in real data. Special are the ids that a
-    model treats as more than tokens: padding, beginning, end.
+    model treats as more than tokens: padding, beginning, end. A similar prompt has the same ids in another order.
     """
     ids = sorted(set(range(vocab)) - set(special))
     if len(ids) < 2 or not 1 <= min_length <= max_length:
@@ -195,7 +195,14 @@ def prompts(
         ),
         collate=_lists,  # a loader pickles it for its workers
         distinct=None if repeats else tuple,  # equal rows cannot show which row a result belongs to
+        similar=lambda row: _rearranged(row, ids),
     )
+
+
+def _rearranged(row: Sequence[int], ids: Sequence[int]) -> list[int]:
+    """The ids of a prompt in another order; where all are the same, with another id at the end."""
+    turned = [*row[1:], row[0]]
+    return turned if turned != list(row) else [*row[:-1], ids[(ids.index(row[-1]) + 1) % len(ids)]]
 
 
 def _lists(rows: Any) -> list[list[int]]:

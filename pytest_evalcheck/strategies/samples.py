@@ -83,6 +83,9 @@ class SampleStrategy:
     """The containers in which a dict of fields may arrive, names of `CONTAINERS`."""
     labels: str = "labels"
     """The field of a batch that holds the labels."""
+    similar: Callable[[Sample], Sample] | None = None
+    """Another sample that looks the same to code which reads a part of it: the same question with another answer, the
+    ids of a prompt in another order."""
     odd: st.SearchStrategy[Sample] | None = None
     """Samples with a response that is empty, None or missing, as models return them."""
 
@@ -404,6 +407,7 @@ _FUNCTIONS = {
     "distinct": "from a sample to what may not occur twice",
     "right": "from a sample to the same one with a perfect prediction",
     "wrong": "from a sample to the same one with the worst prediction",
+    "similar": "from a sample to another one that looks the same in part",
     "corrupted": "from a sample and a number to the same one with this number in it",
     "bulk": "from a distribution to samples",
 }

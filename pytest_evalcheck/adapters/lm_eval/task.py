@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from functools import cache, partial
 from io import StringIO
@@ -40,6 +40,7 @@ def record(task: Any) -> Scorer:
         numbers=run.numbers if run.generates else None,
         settings=("", ANOTHER_MODEL, *run.settings[1:]),
         cached=lambda setting, folder: run.cached(setting, folder / "responses"),
+        scored_with=run.scored_with if run.generates else None,
         configuration=run.configuration,
         source=task,
     )
@@ -134,6 +135,13 @@ class Run:
         (results,) = self._evaluate(responses, documents, changes=changes)["results"].values()
         numbers = {key.rsplit(",", 1)[0]: value for key, value in results.items() if "," in key}
         return {name: value for name, value in numbers.items() if not name.endswith("_stderr")}
+
+    def scored_with(self, function: Callable[..., Any], responses: Any, documents: Any) -> list[Any]:
+        """The scores with a function in place of the task's ``process_results`` or of its metrics."""
+        if self._config["process_results"]:
+            return self.score(responses, documents, changes={"process_results": function})
+        metric = {"metric": function, "aggregation": _mean, "higher_is_better": True}
+        return self.score(responses, documents, changes={"metric_list": [metric]})
 
     def on_ranks(self, count: int, responses: Any, documents: Any) -> list[Any]:
         """The scores of several ranks, joined by the document that each sample names."""
@@ -279,6 +287,10 @@ def _as_metrics(functions: Sequence[Several]) -> dict[str, Any]:
         "doc_to_target": lambda document: document,
         "metric_list": [_as_metric(index, several) for index, several in enumerate(functions)],
     }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / max(1, len(values))
 
 
 def _as_metric(index: int, several: Several) -> dict[str, Any]:

@@ -32,6 +32,8 @@ class Subject:
     """The transfers between devices, where they are counted."""
     budget: Mapping[str, int] | None = field(default_factory=dict)
     """What scoring one batch may cost on that device; None is no limit."""
+    changed: tuple[str, ...] = ()
+    """What the plain call before the checks left changed of what is `shared`, a line each."""
 
     def plain_result(self, rows: Rows) -> Any:
         """What the target returns for these samples in one plain call, or the error.
@@ -41,6 +43,10 @@ class Subject:
         """
         del rows
         raise NotApplicable(f"targets of kind {self.kind} have no plain call")
+
+    def shared(self) -> Any:
+        """What every object of the target shares and no call may change, such as a configuration; None for nothing."""
+        return None
 
     def remedies(self, rows: Rows) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Where the plain call fails: changes of the description that may mend it, and the call with the change."""

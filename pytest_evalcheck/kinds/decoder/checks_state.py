@@ -27,6 +27,8 @@ def decoding_does_not_modify_its_inputs_or_the_model(subject: DecoderSubject, ca
     Usual cause: a prompt is extended in place, or the configuration is set for one call and not restored.
     Fix: create new tensors; copy a configuration before it is changed.
     """
+    changed = "\n".join(subject.changed[:3])  # by the first call in this process: a write may repeat itself since
+    expect(case.samples).holds(not changed, about="decoding changes what all decoders share", detail=changed)
     for decoder in subject.precisions():
         rows = decoder.truncate(subject.prompts(case.samples), NEW_TOKENS)
         rows = rows if decoder.record.sides and not decoder.refuses("padding") else even(rows, len(rows[0]))
@@ -109,9 +111,7 @@ class ModelEnvironment:
     """A snapshot of what belongs to a decoder and is not its cache: weights, modes, configurations."""
 
     def __init__(self, record: Decoder) -> None:
-        model, names = record.model, ("config", "generation_config")
-        configurations = {name: getattr(model, name) for name in names if hasattr(model, name)}
-        configuration = record.configuration() if record.configuration else configurations
+        model, configuration = record.model, record.configurations()
         weights = dict(model.named_parameters()) if hasattr(model, "named_parameters") else {}
         self._model, self._modes = model, _modes(model)
         self._snapshots = Snapshot(configuration, "configuration"), Snapshot(weights, "weights")

@@ -121,6 +121,13 @@ class Decoder:
         """Whether it decodes with a cache."""
         return self.make_cache is not None
 
+    def configurations(self) -> Any:
+        """What decoding must not change beside the weights: ``configuration()``, or those of the model by name."""
+        if self.configuration is not None:
+            return self.configuration()
+        names = ("config", "generation_config")
+        return {name: getattr(self.model, name) for name in names if hasattr(self.model, name)}
+
     def contents(self) -> dict[str, Any]:
         """What must not change in a decoder that is only copied."""
         state = getattr(self.model, "state_dict", None)

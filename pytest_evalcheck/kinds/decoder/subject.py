@@ -439,6 +439,10 @@ class DecoderSubject(Subject):
             if decoder.copy_raises:
                 yield DecoderUnderTest(self.build(), self.device, self.tolerance, last_precision=True)
 
+    def shared(self) -> Any:
+        """The configurations of a decoder: those that others share are written by the first of them that decodes."""
+        return self.build().configurations()
+
     def plain_result(self, rows: Rows) -> Any:
         """The logits of one prompt, or its new tokens where there are no steps; or the error."""
         ids, result = self.prompts(rows)[:1], None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Rows, fixed_up_to
+from pytest_evalcheck.kinds.common.failing_metric import ERRORS
 from pytest_evalcheck.strategies.samples import Sample, SampleStrategy, drawn_with_seed
 
 
@@ -109,6 +111,29 @@ class ManyDocuments:
 
 
 @dataclass(frozen=True, kw_only=True)
+class MetricError:
+    """A few documents, and the error that the metric function raises for the first of them."""
+
+    samples: Rows
+    error: str
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        return frozenset({"one document" if len(self.samples) == 1 else "several documents"})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[MetricError]:
+        rows = inputs.rows(min_size=max(1, inputs.min_samples), max_size=3)
+        return st.builds(cls, samples=rows, error=st.sampled_from(ERRORS))
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[MetricError]:
+        """Every error, of one document or of two."""
+        rows = fixed_up_to(inputs, max(2, inputs.min_samples))
+        return [cls(samples=rows[: max(1 + index % 2, inputs.min_samples)], error=e) for index, e in enumerate(ERRORS)]
+
+
+@dataclass(frozen=True, kw_only=True)
 class FaultyDocument:
     """Different documents, of which the one at ``index`` fails."""
 
@@ -145,6 +170,18 @@ class SingleDocument:
     samples: Rows
     index: int
     order: list[int]
+
+    def batches(self, similar: Callable[[Sample], Sample] | None) -> dict[str, tuple[Rows, int]]:
+        """By name, the batches that contain the document, and its index there."""
+        rows, document = self.samples, self.samples[self.index]
+        batches = {
+            "alone": ([document], 0),
+            "in another order": ([rows[i] for i in self.order], self.order.index(self.index)),
+            "twice": ([*rows, *rows], len(rows) + self.index),
+        }
+        if similar is not None:
+            batches["after a similar one"] = ([similar(document), document], 1)
+        return batches
 
     @property
     def regimes(self) -> frozenset[str]:

@@ -44,6 +44,8 @@ def scoring_does_not_modify_its_inputs(scorer: ScorerSubject, case: Documents) -
     Usual cause: a response is normalised in place, an answer is put into the document, or an iterator is read twice.
     Fix: create new lists and dicts; turn an iterator into a list before it is read twice.
     """
+    changed = "\n".join(scorer.changed[:3])  # by the first call in this process: a write may repeat itself since
+    expect(case.samples).holds(not changed, about="score changed what all scorers share", detail=changed)
     record = scorer.build()  # nothing is scored before it is looked at: a write may not show when it repeats itself
     for name, score in {"score": record.score, **record.parallel}.items():
         responses, documents = scorer.collate(case.samples)
@@ -71,13 +73,8 @@ def score_is_independent_of_other_documents(scorer: ScorerSubject, case: SingleD
     Fix: score a document from its own responses; give every filter the responses of the model.
     """
     rows, document = case.samples, case.samples[case.index]
-    batches = {
-        "alone": ([document], 0),
-        "in another order": ([rows[i] for i in case.order], case.order.index(case.index)),
-        "twice": ([*rows, *rows], len(rows) + case.index),
-    }
     (own,) = scorer.scores_one_by_one([document])
-    for name, (batch, index) in batches.items():
+    for name, (batch, index) in case.batches(scorer.inputs.similar).items():
         scores = scorer.scores(batch)
         about = f"the score of a document {name}"
         if isinstance(scores, Raised):

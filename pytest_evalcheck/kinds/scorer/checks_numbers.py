@@ -56,8 +56,9 @@ def cached_scores_equal_uncached_scores(scorer: ScorerSubject, case: TwoBatches)
     record = scorer.build()
     if record.cached is None:
         raise NotApplicable("the scorer keeps no cache")
-    wrong = scorer.inputs.wrong
-    batches = [case.samples, case.after, *([[wrong(row) for row in case.samples]] if wrong else []), case.samples]
+    changes = [change for change in (scorer.inputs.wrong, scorer.inputs.similar) if change]
+    changed = [[change(row) for row in case.samples] for change in changes]
+    batches = [case.samples, case.after, *changed, case.samples]
     with tempfile.TemporaryDirectory(prefix="evalcheck-") as folder:
         for rows in batches:
             for setting in record.settings:

@@ -83,6 +83,8 @@ class Scorer:
     """``cached(setting, folder)``: the scorer of a setting without a cache, and with one in a folder."""
     iterators: bool = False
     """Whether responses may also come as an iterator, which can be read once."""
+    scored_with: Callable[[Callable[..., Any], Any, Any], Iterable[Any]] | None = None
+    """``scored_with(function, responses, documents)``: the same with ``function`` in place of the metric function."""
     configuration: Callable[[], Any] | None = None
     """What scoring must not change, in addition to responses and documents."""
     source: Any = None
@@ -186,6 +188,10 @@ class ScorerSubject(Subject):
     def plain_result(self, rows: Rows) -> Any:
         """The scores of a new scorer, or the error."""
         return self.scores(rows)
+
+    def shared(self) -> Any:
+        """The configuration of a scorer: one that others share is written by the first of them that scores."""
+        return self.record.configuration() if self.record.configuration else None
 
     def remedies(self, rows: Rows) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Arguments in the other order, and one document at a time."""

@@ -1,0 +1,57 @@
+"""A metric function that raises an error, and what became of that error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_evalcheck.errors import safe_text
+from pytest_evalcheck.expectations.comparison import Raised, show
+
+_ERRORS: Mapping[str, type[Exception]] = {
+    kind.__name__: kind
+    for kind in (
+        ValueError,
+        TypeError,
+        KeyError,
+        StopIteration,
+        AttributeError,
+        IndexError,
+        NotImplementedError,
+        ZeroDivisionError,
+    )
+}
+ERRORS = tuple(_ERRORS)
+"""What metric functions raise: code around them may take some for an error of its own, and hide them."""
+_TEXT = "this metric cannot score what it was given"
+
+
+class FailingMetric:
+    """A function of any arguments that raises an error of a kind, every time."""
+
+    __name__ = "failing_metric"
+
+    def __init__(self, kind: str) -> None:
+        self._kind, self.calls = kind, 0
+
+    def __call__(self, *_: Any, **__: Any) -> float:
+        self.calls += 1
+        raise _ERRORS[self._kind](_TEXT)
+
+    def problem(self, result: Any) -> str:
+        """What is wrong with the result of an evaluation in which it was called; empty where nothing is.
+
+        The error is itself where its type and its text are the same, or where another one names it as its cause, as
+        ``raise ... from error`` does; one that was raised while it was handled has it as its context only.
+        """
+        if not isinstance(result, Raised):
+            return f"the evaluation went on and gave {show(result)[:120]}"
+        error: BaseException | None = result.error
+        while error is not None and not self._is_own(error):
+            error = error.__cause__
+        if error is None:
+            return f"what came out is {type(result.error).__name__}: {safe_text(result.error, str, most=120)}"
+        return f"the function was called {self.calls} times, though it raised every time" if self.calls > 1 else ""
+
+    def _is_own(self, error: BaseException) -> bool:
+        return type(error) is _ERRORS[self._kind] and _TEXT in safe_text(error, str, most=2000)

@@ -10,6 +10,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Rows
+from pytest_evalcheck.kinds.common.failing_metric import ERRORS
 from pytest_evalcheck.strategies.samples import Bulk, SampleStrategy, drawn_with_seed
 
 if TYPE_CHECKING:
@@ -197,6 +198,68 @@ class DuringTraining:
         if not _enough(inputs, samples):
             return None
         return cls(samples=samples, batch_size=1, broken=len(samples) - 1, modes=MODES[1])
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManyBatches:
+    """More batches of one size than a loader has buffers."""
+
+    samples: Rows
+    batch_size: int
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        full = not len(self.samples) % self.batch_size
+        return frozenset({"full batches" if full else "a last batch that is not full"})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[ManyBatches]:
+        def batches(size: int) -> st.SearchStrategy[ManyBatches]:
+            least = max(_MANY * size, inputs.min_samples)
+            return st.builds(cls, samples=inputs.rows(min_size=least, max_size=least + size), batch_size=st.just(size))
+
+        return st.sampled_from([1, 2]).flatmap(batches)
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[ManyBatches]:
+        """Full batches of one and of two, and a last batch that is smaller."""
+        plans = [(2, 2 * _MANY + 1), (1, _MANY + 1), (2, 2 * _MANY)]
+        return [cls(samples=inputs.fixed(max(n, inputs.min_samples)), batch_size=size) for size, n in plans]
+
+    @classmethod
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> ManyBatches | None:
+        return cls(samples=samples, batch_size=1) if len(samples) >= max(_MANY, inputs.min_samples) else None
+
+
+_MANY = 4
+"""Batches that a loader reads, where its buffers are to be filled several times."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricError(Evaluation):
+    """Samples that are evaluated with a metric function that raises an error."""
+
+    error: str
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        return frozenset({"one batch" if len(self.samples) <= self.batch_size else "several batches"})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Self]:
+        drawn = st.tuples(_sized(inputs, most=4), st.sampled_from(ERRORS))
+        return drawn.map(lambda pair: cls(samples=pair[0][0], batch_size=pair[0][1], error=pair[1]))
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Self]:
+        """Every error, of one batch or of several."""
+        rows = inputs.fixed(max(3, inputs.min_samples))
+        sizes = [len(rows) if index % 2 else 1 for index in range(len(ERRORS))]
+        return [cls(samples=rows, batch_size=size, error=error) for size, error in zip(sizes, ERRORS, strict=True)]
+
+    @classmethod
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> Self | None:
+        return None
 
 
 @dataclass(frozen=True, kw_only=True)

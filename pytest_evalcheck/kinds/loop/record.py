@@ -181,6 +181,12 @@ class Loop:
     """An evaluation must not change its state."""
     retries: bool = False
     """Whether a batch is evaluated again, perhaps in parts, after an out-of-memory error."""
+    scored_with: Callable[..., Any] | None = None
+    """``scored_with(function, data, batch_size=2)`` evaluates with ``function`` in place of the loop's metric function:
+    it is called with whatever the loop gives its own, and returns a number."""
+    buffers: int | None = None
+    """How many buffers the fastest loader of this loop fills in turn, so that a batch is overwritten when so many others
+    were read. None where every batch has memory of its own."""
     evaluators: Callable[..., Mapping[str, Any]] | None = None
     """``evaluators({"first": data, "second": other}, order=("second", "first"), batch_size=2)`` returns the results of
     several evaluations in one run, by name."""
@@ -192,7 +198,7 @@ class Loop:
     """The object behind the callables."""
 
     def __post_init__(self) -> None:
-        for name in ("evaluate", "exact", "over_ranks", "on_rank", "train", "resume", "evaluators"):
+        for name in ("evaluate", "exact", "over_ranks", "on_rank", "train", "resume", "scored_with", "evaluators"):
             value = getattr(self, name)
             if not callable(value) and (value is not None or name == "evaluate"):
                 raise TypeError(f"{name}={value!r}; expected a function")
@@ -202,6 +208,8 @@ class Loop:
         for name, function in self.agree.items():
             if not callable(function):
                 raise TypeError(f"agree[{name!r}]={function!r}; expected a function of the numbers by name")
+        if self.buffers is not None and (isinstance(self.buffers, bool) or self.buffers < 1):
+            raise TypeError(f"buffers={self.buffers!r}; expected a number of at least 1, or None")
         if self.model is not None and not callable(getattr(self.model, "named_modules", None)):
             raise TypeError(f"model is {type(self.model).__name__}; expected a torch.nn.Module")
 

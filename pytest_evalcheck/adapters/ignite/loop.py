@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import plain
 from pytest_evalcheck.kinds.loop.record import OPTIONS, Loop
+
+BUFFERS = 2
+"""An engine takes any loader, and reads no batch before the one before it is done."""
 
 
 def record(engine: Any) -> Loop:
@@ -31,8 +34,16 @@ def loop(engine: Any, **fields: Any) -> Loop:
             raise RuntimeError("Engine.run() returned None, and not its state")
         return {key: number for name, value in state.metrics.items() for key, number in _numbers(name, value).items()}
 
+    def scored_with(function: Callable[..., float], data: Any, batch_size: int = 2) -> dict[str, float]:
+        from ignite.metrics import EpochMetric
+
+        # With `check_compute_fn` a function is also tried on the first batch, and an error of it is a warning.
+        EpochMetric(function, check_compute_fn=False).attach(engine, "scored_with")
+        return evaluate(data, batch_size)
+
     options = {name: OPTIONS[name] for name in ("batch_size", "iterable", "workers")}
-    return Loop(evaluate=evaluate, **{"options": options, "source": engine, **fields})
+    known = {"options": options, "source": engine, "scored_with": scored_with, "buffers": BUFFERS}
+    return Loop(evaluate=evaluate, **{**known, **fields})
 
 
 def _numbers(name: str, value: Any) -> dict[str, float]:

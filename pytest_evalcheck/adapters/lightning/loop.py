@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +19,8 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "inference_mode": (True, False),
 }
 """Options that must not change the numbers: of the loader, and how gradients are disabled."""
+BUFFERS = 3
+"""A trainer takes any loader, and reads one batch ahead."""
 
 
 def record(module: Any) -> Loop:
@@ -38,7 +41,8 @@ def loop(module: Any, method: Literal["validate", "test"] = "validate", **fields
         fields: of `Loop`, added to those of a module or instead of them.
     """
     run = _Run(module, method)
-    known: dict[str, Any] = {"options": OPTIONS, "model": module, "source": module}
+    known: dict[str, Any] = {"options": OPTIONS, "model": module, "source": module, "scored_with": run.scored_with}
+    known["buffers"] = BUFFERS
     if method == "validate" and run.trains():
         known["train"] = run.train
     if run.takes_several():
@@ -59,6 +63,23 @@ class _Run:
             return result
         rows = [row for _, row in result.records]
         return Evaluated(result.numbers, with_ids(rows, loader_order(len(data), batch_size, **loading)))
+
+    def scored_with(self, function: Callable[..., Any], data: Any, batch_size: int = 2) -> Evaluated:
+        """The same with a function that the step calls with its result, as steps call metrics."""
+        name = {"validate": "validation_step", "test": "test_step"}[self.method]
+        step = getattr(self.module, name)
+
+        @functools.wraps(step)
+        def scoring(*given: Any, **named: Any) -> Any:
+            result = step(*given, **named)
+            function(result)
+            return result
+
+        vars(self.module)[name] = scoring
+        try:
+            return self.evaluate(data, batch_size)
+        finally:
+            del vars(self.module)[name]
 
     def evaluators(self, sets: Mapping[str, Any], order: Sequence[str] = (), batch_size: int = 2) -> dict[str, Any]:
         """The same of several data sets, in one run over their loaders in this order."""

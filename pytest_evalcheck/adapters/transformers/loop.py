@@ -58,6 +58,7 @@ def loop(trainer: Any, method: Literal["evaluate", "predict"] = "evaluate", **fi
     """
     run = _Run(trainer, method)
     known = {"train": run.train, "model": trainer.model, "source": trainer, "options": OPTIONS, "on_rank": run.on_rank}
+    known["scored_with"] = run.scored_with
     if method == "evaluate":
         known["evaluators"] = run.evaluators
     return Loop(evaluate=run.evaluate, **{**known, **fields})
@@ -82,6 +83,15 @@ class _Run:
                 numbers = _numbers(self.trainer.evaluate(samples), "eval_")
         rows = _rows(outputs)
         return Evaluated(numbers, None if rows is None else with_ids(rows, ids))
+
+    def scored_with(self, function: Callable[..., Any], data: Any, batch_size: int = 2) -> Evaluated:
+        """The same with a function as ``compute_metrics``."""
+        trainer, own = self.trainer, self.trainer.compute_metrics
+        trainer.compute_metrics = lambda output, **more: {"metric": function(output, **more)}
+        try:
+            return self.evaluate(data, batch_size)
+        finally:
+            trainer.compute_metrics = own
 
     def on_rank(self, data: Any, batch_size: int = 2) -> Evaluated:
         """The same on a rank of the ``torch.distributed`` group of this process; each rank reports all samples."""

@@ -27,15 +27,26 @@ _TEXT = "this metric cannot score what it was given"
 
 
 class FailingMetric:
-    """A function of any arguments that raises an error of a kind, every time."""
+    """A function that raises an error of a kind, every time.
+
+    Its parameters are those of the first call: a call with others gets the TypeError that Python raises for them.
+    """
 
     __name__ = "failing_metric"
 
     def __init__(self, kind: str) -> None:
-        self._kind, self.calls = kind, 0
+        self._kind, self._parameters = kind, ""
 
-    def __call__(self, *_: Any, **__: Any) -> float:
-        self.calls += 1
+    @property
+    def called(self) -> bool:
+        """Whether it was called."""
+        return bool(self._parameters)
+
+    def __call__(self, *given: Any, **named: Any) -> float:
+        parameters = f"{len(given)} arguments{''.join(f', {name}=' for name in sorted(named))}"
+        self._parameters = self._parameters or parameters
+        if parameters != self._parameters:
+            raise TypeError(f"failing_metric() takes {self._parameters}; it was called with {parameters}")
         raise _ERRORS[self._kind](_TEXT)
 
     def problem(self, result: Any) -> str:
@@ -49,9 +60,9 @@ class FailingMetric:
         error: BaseException | None = result.error
         while error is not None and not self._is_own(error):
             error = error.__cause__
-        if error is None:
-            return f"what came out is {type(result.error).__name__}: {safe_text(result.error, str, most=120)}"
-        return f"the function was called {self.calls} times, though it raised every time" if self.calls > 1 else ""
+        if error is not None:
+            return ""
+        return f"what came out is {type(result.error).__name__}: {safe_text(result.error, str, most=120)}"
 
     def _is_own(self, error: BaseException) -> bool:
         return type(error) is _ERRORS[self._kind] and _TEXT in safe_text(error, str, most=2000)

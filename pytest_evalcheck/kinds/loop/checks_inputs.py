@@ -16,7 +16,7 @@ from pytest_evalcheck.kinds.loop.subject import LoopSubject, comparable
 
 @check("EC513", regimes=("one batch", "several batches"), examples=10, after=("EC504",))
 def an_error_of_a_metric_function_ends_the_evaluation_as_itself(loop: LoopSubject, case: MetricError) -> None:
-    """An error of a metric function ends the evaluation: once, with its type and its text, or as another one's cause.
+    """An error of a metric function ends the evaluation, with its type and its text, or as the cause of another one.
 
     Why: a metric that fails is no score of zero, nor one of fewer samples, and another error hides which line is wrong.
     Usual cause: a `StopIteration` is taken for the end of the data; `except Exception` around the call, or a retry.
@@ -28,7 +28,7 @@ def an_error_of_a_metric_function_ends_the_evaluation_as_itself(loop: LoopSubjec
     function, data = FailingMetric(case.error), loop.data(case.samples)
     evaluate = partial(run.record.scored_with, function)
     result = run.attempt("scored_with()", evaluate, data, batch_size=case.batch_size)
-    if not function.calls:
+    if not function.called:
         inconclusive("the function was not called")
         return
     problem, topic = function.problem(result), f"where the metric function raises {case.error}"

@@ -14,7 +14,7 @@ from pytest_evalcheck.kinds.scorer.subject import ScorerSubject
 
 @check("EC411", regimes=("one document", "several documents"), examples=10, after=("EC401",))
 def an_error_of_a_metric_function_comes_out_as_itself(scorer: ScorerSubject, case: MetricError) -> None:
-    """An error of a metric function comes out once, with its type and its text, or as the cause of another one.
+    """An error of a metric function comes out with its type and its text, or as the cause of another one.
 
     Why: a metric that fails is no score of zero; an error about something else hides which line is wrong.
     Usual cause: `except TypeError` around the call and a second call with other arguments; `except Exception: 0.0`.
@@ -25,7 +25,7 @@ def an_error_of_a_metric_function_comes_out_as_itself(scorer: ScorerSubject, cas
         raise NotApplicable("no other metric function can be given to the scorer: ec.Scorer(..., scored_with=...)")
     function = FailingMetric(case.error)
     result = scorer.scores(case.samples, partial(scored_with, function))
-    if not function.calls:
+    if not function.called:
         inconclusive("the function was not called")
         return
     problem = function.problem(result)

@@ -23,7 +23,8 @@ def responses(
     """``(document, responses)``: ``{"question": ..., "answer": ...}`` and a list of texts; collated to two lists.
 
     A response is ``template`` with one of ``answers``, the right one more often than another. The questions of one
-    case are distinct, and one may be empty; a similar document has the same question and another answer. Odd responses are an empty text, blanks, None, and, where repeats vary, none at all.
+    case are distinct, and one of many is empty; a similar document has the same question and another answer. Odd
+    responses are an empty text, blanks, None, and, where repeats vary, none at all.
     """
     if "{}" not in template or not answers or not 1 <= min_repeats <= max_repeats:
         raise ValueError(
@@ -78,11 +79,11 @@ def choices(*, count: int | None = None) -> SampleStrategy:
     """``(document, responses)``: a question with ``count`` choices, and the log-likelihood and greediness of each.
 
     The document is ``{"question": ..., "choices": [...], "answer": index}``; a response is ``(logprob, is_greedy)``.
-    The log-likelihoods of one document are distinct: a tie has no right order. Without ``count`` there are 2 to 6.
-    Choices are of different lengths or of one, or each is the beginning of the next. A similar document has the same
-    question and choices, and another answer.
+    The log-likelihoods of one document are distinct: a tie has no right order. Without ``count`` there are 2 to 6
+    choices, of different lengths or of one, or each the beginning of the next. A similar document has the same question
+    and choices, and another answer.
     """
-    sizes, wording = st.just(count) if count else st.integers(2, 6), st.sampled_from(_CHOICES)
+    sizes, wording = (st.just(count), st.just(_CHOICES[0])) if count else (st.integers(2, 6), st.sampled_from(_CHOICES))
 
     def sample(count: int) -> st.SearchStrategy[Sample]:
         logprobs = st.permutations([-(i + 1) / 2 for i in range(count)])

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from hypothesis import strategies as st
+
 from pytest_evalcheck.errors import safe_text
 from pytest_evalcheck.expectations.comparison import Raised, show
 
@@ -23,7 +25,13 @@ _ERRORS: Mapping[str, type[Exception]] = {
 }
 ERRORS = tuple(_ERRORS)
 """What metric functions raise: code around them may take some for an error of its own, and hide them."""
+_FEW = 3
 _TEXT = "this metric cannot score what it was given"
+
+
+def some_errors() -> st.SearchStrategy[list[str]]:
+    """A few of `ERRORS`, none of them twice."""
+    return st.lists(st.sampled_from(ERRORS), min_size=1, max_size=_FEW, unique=True)
 
 
 class FailingMetric:

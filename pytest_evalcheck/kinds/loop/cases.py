@@ -10,7 +10,7 @@ from hypothesis import assume
 from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Rows
-from pytest_evalcheck.kinds.common.failing_metric import ERRORS
+from pytest_evalcheck.kinds.common.failing_metric import ERRORS, some_errors
 from pytest_evalcheck.strategies.samples import Bulk, SampleStrategy, drawn_with_seed
 
 if TYPE_CHECKING:
@@ -202,15 +202,14 @@ class DuringTraining:
 
 @dataclass(frozen=True, kw_only=True)
 class ManyBatches:
-    """More batches of one size than a loader has buffers."""
+    """More batches of one size than most loaders have buffers."""
 
     samples: Rows
     batch_size: int
 
     @property
     def regimes(self) -> frozenset[str]:
-        full = not len(self.samples) % self.batch_size
-        return frozenset({"full batches" if full else "a last batch that is not full"})
+        return frozenset()
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[ManyBatches]:
@@ -222,9 +221,9 @@ class ManyBatches:
 
     @classmethod
     def canonical(cls, inputs: SampleStrategy) -> list[ManyBatches]:
-        """Full batches of one and of two, and a last batch that is smaller."""
-        plans = [(2, 2 * _MANY + 1), (1, _MANY + 1), (2, 2 * _MANY)]
-        return [cls(samples=inputs.fixed(max(n, inputs.min_samples)), batch_size=size) for size, n in plans]
+        """As many batches as that, and one more."""
+        counts = dict.fromkeys(max(count, inputs.min_samples) for count in (_MANY, _MANY + 1))
+        return [cls(samples=inputs.fixed(count), batch_size=1) for count in counts]
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> ManyBatches | None:
@@ -232,34 +231,31 @@ class ManyBatches:
 
 
 _MANY = 4
-"""Batches that a loader reads, where its buffers are to be filled several times."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetricError(Evaluation):
-    """Samples that are evaluated with a metric function that raises an error."""
+class MetricErrors:
+    """Samples, and the errors that a metric function raises: one in each of several evaluations."""
 
-    error: str
+    samples: Rows
+    batch_size: int
+    errors: list[str]
 
     @property
     def regimes(self) -> frozenset[str]:
         return frozenset({"one batch" if len(self.samples) <= self.batch_size else "several batches"})
 
     @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Self]:
-        drawn = st.tuples(_sized(inputs, most=4), st.sampled_from(ERRORS))
-        return drawn.map(lambda pair: cls(samples=pair[0][0], batch_size=pair[0][1], error=pair[1]))
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[MetricErrors]:
+        drawn = st.tuples(_sized(inputs, most=4), some_errors())
+        return drawn.map(lambda pair: cls(samples=pair[0][0], batch_size=pair[0][1], errors=pair[1]))
 
     @classmethod
-    def canonical(cls, inputs: SampleStrategy) -> list[Self]:
-        """Every error, of one batch or of several."""
-        rows = inputs.fixed(max(3, inputs.min_samples))
-        sizes = [len(rows) if index % 2 else 1 for index in range(len(ERRORS))]
-        return [cls(samples=rows, batch_size=size, error=error) for size, error in zip(sizes, ERRORS, strict=True)]
-
-    @classmethod
-    def of(cls, inputs: SampleStrategy, samples: Rows) -> Self | None:
-        return None
+    def canonical(cls, inputs: SampleStrategy) -> list[MetricErrors]:
+        """All errors, half of them in several batches and half in one."""
+        rows, half = inputs.fixed(max(2, inputs.min_samples)), len(ERRORS) // 2
+        parts = ((1, ERRORS[:half]), (len(rows), ERRORS[half:]))
+        return [cls(samples=rows, batch_size=size, errors=list(errors)) for size, errors in parts]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -185,8 +185,8 @@ class Loop:
     """``scored_with(function, data, batch_size=2)`` evaluates with ``function`` in place of the loop's metric function:
     it is called with whatever the loop gives its own, and returns a number."""
     buffers: int | None = None
-    """How many buffers the fastest loader of this loop fills in turn, so that a batch is overwritten when so many others
-    were read. None where every batch has memory of its own."""
+    """How many buffers the fastest loader of this loop fills in turn: a batch is overwritten when so many others were
+    read. None where every batch has memory of its own."""
     evaluators: Callable[..., Mapping[str, Any]] | None = None
     """``evaluators({"first": data, "second": other}, order=("second", "first"), batch_size=2)`` returns the results of
     several evaluations in one run, by name."""

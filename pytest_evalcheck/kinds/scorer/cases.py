@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from hypothesis import strategies as st
 
 from pytest_evalcheck.kinds.common.case import Rows, fixed_up_to
-from pytest_evalcheck.kinds.common.failing_metric import ERRORS
+from pytest_evalcheck.kinds.common.failing_metric import ERRORS, some_errors
 from pytest_evalcheck.strategies.samples import Sample, SampleStrategy, drawn_with_seed
 
 
@@ -111,26 +111,27 @@ class ManyDocuments:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MetricError:
-    """A few documents, and the error that the metric function raises for the first of them."""
+class MetricErrors:
+    """A few documents, and the errors that the metric function raises: one in each of several runs."""
 
     samples: Rows
-    error: str
+    errors: list[str]
 
     @property
     def regimes(self) -> frozenset[str]:
         return frozenset({"one document" if len(self.samples) == 1 else "several documents"})
 
     @classmethod
-    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[MetricError]:
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[MetricErrors]:
         rows = inputs.rows(min_size=max(1, inputs.min_samples), max_size=3)
-        return st.builds(cls, samples=rows, error=st.sampled_from(ERRORS))
+        return st.builds(cls, samples=rows, errors=some_errors())
 
     @classmethod
-    def canonical(cls, inputs: SampleStrategy) -> list[MetricError]:
-        """Every error, of one document or of two."""
-        rows = fixed_up_to(inputs, max(2, inputs.min_samples))
-        return [cls(samples=rows[: max(1 + index % 2, inputs.min_samples)], error=e) for index, e in enumerate(ERRORS)]
+    def canonical(cls, inputs: SampleStrategy) -> list[MetricErrors]:
+        """All errors, half of them of one document and half of two."""
+        rows, half = fixed_up_to(inputs, max(2, inputs.min_samples)), len(ERRORS) // 2
+        parts = ((rows[: max(1, inputs.min_samples)], ERRORS[:half]), (rows, ERRORS[half:]))
+        return [cls(samples=samples, errors=list(errors)) for samples, errors in parts]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,12 +8,12 @@ from pytest_evalcheck.expectations.comparison import EXACT
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.failing_metric import FailingMetric
-from pytest_evalcheck.kinds.scorer.cases import MetricError, TwoBatches
+from pytest_evalcheck.kinds.scorer.cases import MetricErrors, TwoBatches
 from pytest_evalcheck.kinds.scorer.subject import ScorerSubject
 
 
-@check("EC411", regimes=("one document", "several documents"), examples=10, after=("EC401",))
-def an_error_of_a_metric_function_comes_out_as_itself(scorer: ScorerSubject, case: MetricError) -> None:
+@check("EC411", regimes=("one document", "several documents"), examples=4, after=("EC401",))
+def an_error_of_a_metric_function_comes_out_as_itself(scorer: ScorerSubject, case: MetricErrors) -> None:
     """An error of a metric function comes out with its type and its text, or as the cause of another one.
 
     Why: a metric that fails is no score of zero; an error about something else hides which line is wrong.
@@ -23,14 +23,14 @@ def an_error_of_a_metric_function_comes_out_as_itself(scorer: ScorerSubject, cas
     scored_with = scorer.build().scored_with
     if scored_with is None:
         raise NotApplicable("no other metric function can be given to the scorer: ec.Scorer(..., scored_with=...)")
-    function = FailingMetric(case.error)
-    result = scorer.scores(case.samples, partial(scored_with, function))
-    if not function.called:
-        inconclusive("the function was not called")
-        return
-    problem = function.problem(result)
-    about = f"where the metric function raises {case.error}, {problem}"
-    expect(result).holds(not problem, about=about, topic=f"where the metric function raises {case.error}")
+    for error in case.errors:
+        function = FailingMetric(error)
+        result = scorer.scores(case.samples, partial(scored_with, function))
+        if not function.called:
+            inconclusive("the function was not called")
+            return
+        problem, topic = function.problem(result), f"where the metric function raises {error}"
+        expect(result).holds(not problem, about=f"{topic}, {problem}", topic=topic)
 
 
 @check("EC412", regimes=("batches of one size", "batches of unequal sizes"), examples=8, after=("EC401", "EC402"))

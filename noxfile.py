@@ -180,6 +180,22 @@ def benchmarks(session: nox.Session) -> None:
             session.run("python", str(path), "--smoke", silent=True)
 
 
+@nox.session(venv_backend="none", default=False)
+def sweeps(session: nox.Session) -> None:
+    """Everything of a registry with every option that changes its path, which takes hours; sweeps can be named.
+
+    The wrappers, collections and options of torchmetrics' metrics, the metrics of all libraries by inference, and the
+    targets that are marked `sweep`: every architecture of transformers with a cache, and relatives of others.
+    """
+    environment = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "KERAS_BACKEND": "torch"}
+    session.run("python", "benchmarks/sweeps.py", *session.posargs, env=environment, success_codes=[0, 1])
+    if not session.posargs:
+        session.run("python", "benchmarks/inferring.py", "--run", "--effort", "quick", env=environment)
+        session.run(
+            "pytest", "--evalcheck", "-q", "-n", "2", "-m", "sweep", "--evalcheck-effort=quick", env=environment
+        )
+
+
 @nox.session(default=False)
 def mutation(session: nox.Session) -> None:
     """Mutation testing, which takes an hour or more: that a test fails when a line of the package is changed."""

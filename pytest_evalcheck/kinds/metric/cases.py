@@ -541,9 +541,11 @@ class Cast(_Batched):
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Cast]:
         # Small numbers wrap in uint8 alone.
         dtypes = [*cls._dtypes(inputs), *(["uint8"] * 2 if inputs.integers else [])]
-        return st.tuples(st.sampled_from(dtypes), Stream.strategy(inputs)).map(
+        drawn = st.tuples(st.sampled_from(dtypes), Stream.strategy(inputs)).map(
             lambda drawn: cls(samples=drawn[1].samples, batches=drawn[1].batches, dtype=drawn[0])
         )
+        wide = st.tuples(st.sampled_from([*_NARROW]), st.integers(0, 99)).map(lambda drawn: cls._wide(inputs, *drawn))
+        return st.one_of(drawn, drawn, wide) if inputs.integers and inputs.bulk else drawn
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> Cast | None:
@@ -554,8 +556,22 @@ class Cast(_Batched):
     def canonical(cls, inputs: SampleStrategy) -> list[Cast]:
         """Every dtype."""
         stream, *_ = Stream.canonical(inputs)
-        return [cls(samples=stream.samples, batches=stream.batches, dtype=dtype) for dtype in cls._dtypes(inputs)]
+        made = [cls(samples=stream.samples, batches=stream.batches, dtype=dtype) for dtype in cls._dtypes(inputs)]
+        wide = [cls._wide(inputs, dtype, 0) for dtype in _NARROW] if inputs.integers and inputs.bulk else []
+        return [*made, *wide]
+
+    @classmethod
+    def _wide(cls, inputs: SampleStrategy, dtype: str, seed: int) -> Cast:
+        """Numbers all over the range of a narrow dtype, in which squares and sums of differences wrap."""
+        assert inputs.bulk is not None
+        n = max(4, inputs.min_samples)
+        rows = [*inputs.bulk(Bulk(seed=seed, rows=n, scale=_NARROW[dtype]))]
+        return cls(samples=rows, batches=[list(range(n - 1)), [n - 1]], dtype=dtype)
 
     @classmethod
     def _dtypes(cls, inputs: SampleStrategy) -> list[str]:
         return ["float16", "bfloat16", *(["uint8", "int32"] if inputs.integers else [])]
+
+
+_NARROW = {"uint8": 128.0, "int8": 64.0}
+"""By dtype: a scale with which most numbers lie in its range, and reach its end."""

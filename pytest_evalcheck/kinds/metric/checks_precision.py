@@ -64,13 +64,15 @@ def a_state_keeps_its_dtype_and_integers_do_not_wrap(metric: MetricSubject, case
     """
     import torch
 
-    integral = not getattr(torch, case.dtype).is_floating_point
+    dtype = getattr(torch, case.dtype)
+    integral = not dtype.is_floating_point
+    most = torch.iinfo(dtype).max if integral else 0
     live, usual = metric.fresh(), metric.fresh()
     before = live.state()
     for batch in case.cut:
         arguments = metric.arguments(batch)
         if integral:
-            arguments = each_tensor(arguments, lambda t: t.abs().round())
+            arguments = each_tensor(arguments, lambda t: t.abs().round().clamp(max=most))
         cast = _as(case.dtype, arguments)
         if live.try_update(cast):
             # A metric that refuses a dtype with an error reports no wrong number.

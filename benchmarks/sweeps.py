@@ -1,0 +1,208 @@
+"""Sweeps over registries and options: everything of a kind, with every option that changes its path. Not in CI.
+
+``python benchmarks/sweeps.py`` prints for each sweep how many targets and cells it has, the CPU seconds, and what is
+red by cause. Names choose sweeps: ``wrappers`` (every metric of torchmetrics in every wrapper), ``pairs`` (every two
+metrics whose states look alike, in one collection), ``options`` (every metric with values of its options that bite).
+``--smoke`` takes a few targets of each. ``--keep FOLDER`` keeps what was inferred there, and the cells that are red.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import re
+import resource
+import sys
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+from sweep_families import CODES, alone, pairs, together, wrapped
+from sweep_members import MODULES, Member, members, one_of_each_class
+from sweep_options import configured, variants
+
+import pytest_evalcheck as ec
+from pytest_evalcheck.upstream import faults
+
+BY_CHANCE = "torchmetrics-collection-merges-members-by-chance"
+"""A fault of what an author puts together: the registry does not look for it by class."""
+NOT_PERSISTENT = "torchmetrics-wrapper-not-persistent"
+LOSES_LISTS = "Running loses the samples of a metric that keeps lists"
+"""A finding: such a target cannot be tried at all, so that no signature tells it."""
+
+
+def cpu() -> float:
+    """CPU seconds of this process."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+@dataclass
+class Sweep:
+    """What a sweep has tried, and what it has found."""
+
+    name: str
+    targets: int = 0
+    seconds: float = 0.0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    known: Counter[str] = field(default_factory=Counter)
+    red: dict[str, list[tuple[str, ec.Cell]]] = field(default_factory=dict)
+    """By signature: the targets and their cells."""
+
+    def add(self, group: str, target: str, cell: ec.Cell, excused: str) -> None:
+        """Count one cell; ``excused`` says why a red one is no fault of what is swept."""
+        outcome = excused if excused and cell.outcome in ("broken", "known") else cell.outcome
+        self.outcomes[outcome] += 1
+        if outcome == "known":
+            self.known[cell.upstream or cell.reason] += 1
+        elif outcome in (BY_CHANCE, NOT_PERSISTENT, LOSES_LISTS):
+            self.known[outcome] += 1
+        elif outcome in ("broken", "incomplete"):
+            place = f"{group}: {cell.signature or cell.reason}"
+            self.red.setdefault(place, []).append((target, cell))
+
+    def show(self, most: int) -> None:
+        """Print it."""
+        outcomes = ", ".join(f"{count} {name}" for name, count in self.outcomes.most_common())
+        cells = sum(self.outcomes.values())
+        print(f"{self.name}: {self.targets} targets, {cells} cells, {self.seconds:.0f} CPU s: {outcomes}")
+        for fault, count in self.known.most_common():
+            print(f"  known  {count:>5}  {fault}")
+        for place, cells_of in sorted(self.red.items()):
+            print(f"  RED    {len(cells_of):>5}  {place}")
+            for target, _ in cells_of[:most]:
+                print(f"                {target}")
+        sys.stdout.flush()
+
+
+def run(sweep: Sweep, target: ec.Target, codes: str) -> list[ec.Cell]:
+    """The cells of a target."""
+    sweep.targets += 1
+    if not codes:
+        return []
+    before = cpu()
+    cells = ec.run(target, select=codes, effort="quick", timeout=60).cells
+    sweep.seconds += cpu() - before
+    return [*cells]
+
+
+def _own(sweep: Sweep, member: Member, seen: dict[str, dict[str, ec.Cell]]) -> dict[str, ec.Cell]:
+    """The cells of a member alone, by code."""
+    if member.construction not in seen:
+        target = alone(member)
+        seen[member.construction] = {cell.code: cell for cell in run(sweep, target, CODES)}
+        for cell in seen[member.construction].values():
+            sweep.add("alone", member.construction, cell, "")
+    return seen[member.construction]
+
+
+def _left(*own: dict[str, ec.Cell]) -> str:
+    """The codes of the promises that no member breaks alone."""
+    broken = {code for cells in own for code, cell in cells.items() if cell.outcome in ("broken", "known")}
+    return ",".join(code for code in CODES.split(",") if code not in broken)
+
+
+def sweep_wrappers(found: list[Member], chosen: Callable[[str], bool]) -> Sweep:
+    """Every metric in every wrapper. Where it breaks a promise alone, the wrapper is not to blame."""
+    sweep, seen = Sweep("wrappers"), dict[str, dict[str, ec.Cell]]()
+    by_id = {fault.id: fault for fault in faults()}
+    for name, member, target in wrapped(one_of_each_class(found), chosen):
+        own = _own(sweep, member, seen)
+        # What a metric breaks alone it breaks in a wrapper, too.
+        for cell in run(sweep, target, _left(own)):
+            excused = LOSES_LISTS if name.startswith("Running") and member.keeps_lists else ""
+            # Ours overrides update() for the seed of its resamples, so that the registry takes it for the author's.
+            if name == "BootStrapper" and by_id[NOT_PERSISTENT].shows(cell.signature):
+                excused = NOT_PERSISTENT
+            sweep.add(name, f"{name}({member.construction})", cell, excused)
+    return sweep
+
+
+def sweep_pairs(found: list[Member], chosen: Callable[[str], bool]) -> Sweep:
+    """Every two metrics whose states look alike in one collection, and every metric beside one of another option."""
+    sweep, seen = Sweep("pairs"), dict[str, dict[str, ec.Cell]]()
+    (fault,) = (each for each in faults() if each.id == BY_CHANCE)
+    for name, both, target in itertools.chain(pairs(found, chosen), _beside_variants(found, chosen)):
+        own = [_own(sweep, member, seen) for member in both]
+        for cell in run(sweep, target, _left(*own)):
+            title = " and ".join(member.construction for member in both)
+            sweep.add(name, title, cell, BY_CHANCE if fault.shows(cell.signature) else "")
+    return sweep
+
+
+def _beside_variants(
+    found: list[Member], chosen: Callable[[str], bool]
+) -> Iterator[tuple[str, tuple[Member, Member], ec.Target]]:
+    for member in one_of_each_class(found):
+        for other in variants(member, lambda name, member=member: chosen(f"{member.construction} and {name}")):  # type: ignore[misc]
+            yield "variant", (member, other), together(member, other)
+
+
+def sweep_options(found: list[Member], chosen: Callable[[str], bool]) -> Sweep:
+    """Every metric with values of its options that bite."""
+    sweep = Sweep("options")
+    for name, target in configured(one_of_each_class(found), chosen):
+        for cell in run(sweep, target, CODES):
+            sweep.add("option", name, cell, "")
+    return sweep
+
+
+def _few(count: int) -> Iterator[bool]:
+    yield from [True] * count
+    while True:
+        yield False
+
+
+def main() -> None:
+    """Run the sweeps."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("sweeps", nargs="*", help="wrappers, pairs, options (default: all)")
+    parser.add_argument("--modules", nargs="+", default=[*MODULES], help="what --evalcheck-target takes")
+    parser.add_argument("--only", default="", help="a regular expression that the names of targets must match")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="for what was inferred, and for red cells")
+    parser.add_argument("--most", type=int, default=6, help="targets that are printed of one cause")
+    parser.add_argument("--smoke", action="store_true", help="a few targets of each sweep")
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    hypothesis.settings.register_profile("sweep", max_examples=20)
+    hypothesis.settings.load_profile("sweep")
+    modules = ("torchmetrics.classification:BinaryRecall", "torchmetrics.classification:BinaryPrecision")
+    modules = modules if given.smoke else tuple(given.modules)
+    if given.keep:
+        given.keep.mkdir(parents=True, exist_ok=True)
+    found = members(modules, given.keep and given.keep / "members.pickle")
+
+    def chooser() -> Callable[[str], bool]:
+        few = _few(6) if given.smoke else None
+        return lambda name: bool(re.search(given.only, name)) and (few is None or next(few))
+
+    every: dict[str, Callable[[], Sweep]] = {
+        "wrappers": lambda: sweep_wrappers(found, chooser()),
+        "pairs": lambda: sweep_pairs(found, chooser()),
+        "options": lambda: sweep_options(found, chooser()),
+    }
+    red = 0
+    for name in given.sweeps or every:
+        started, sweep = time.monotonic(), every[name]()
+        sweep.show(given.most)
+        red += sum(map(len, sweep.red.values()))
+        if given.keep:
+            cells = [(place, target, _plain(cell)) for place, those in sweep.red.items() for target, cell in those]
+            (given.keep / f"{name}.json").write_text(json.dumps(cells, indent=1), encoding="utf-8")
+        print(f"  {time.monotonic() - started:.0f} s", flush=True)
+    sys.exit(min(red, 1))
+
+
+def _plain(cell: ec.Cell) -> dict[str, Any]:
+    failure = cell.failure
+    return {"code": cell.code, "reason": cell.reason, "failure": str(failure), "signature": cell.signature}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,58 @@
+"""EC237: batches of several dtypes in one stream."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pytest_evalcheck.expectations.comparison import Raised
+from pytest_evalcheck.expectations.failures import NotApplicable, expect, not_offered
+from pytest_evalcheck.kinds.common.check import check
+from pytest_evalcheck.kinds.common.tensors import each_tensor
+from pytest_evalcheck.kinds.metric.cases_dtypes import MixedDtypes
+from pytest_evalcheck.kinds.metric.subject import MetricSubject
+
+
+@check("EC237", regimes=("two widths",), examples=12)
+def batches_of_several_dtypes_give_the_value_of_their_numbers(metric: MetricSubject, case: MixedDtypes) -> None:
+    """Batches of several dtypes in one stream give the value of their numbers, or are refused.
+
+    Why: one loader gives integers where all numbers of a file are whole, and a model under autocast changes its dtype.
+    Usual cause: a buffer takes the dtype of the first batch, and what comes later is cut off to it.
+    Fix: give every state a dtype of its own, and convert each batch to it.
+    """
+    if "float64" in case.dtypes and metric.device.startswith("mps"):
+        not_offered("the device has no float64")
+        return
+    live, usual, cast = metric.fresh(), metric.fresh(), False
+    for batch, dtype in case.typed:
+        numbers = metric.arguments(batch)
+        if dtype == "int64":
+            numbers = each_tensor(numbers, lambda t: t.round())
+        arrived = _arrived(numbers, dtype)
+        cast |= _dtypes(arrived) != _dtypes(numbers)
+        if live.try_update(arrived):
+            # A metric that refuses a dtype with an error reports no wrong number.
+            expect(arrived).holds(True, about=f"{dtype} is refused")
+            return
+        usual.update(numbers)
+    if not cast:
+        raise NotApplicable("its inputs have no floating numbers, which could arrive as another dtype")
+    value = live.compute()
+    if isinstance(value, Raised):
+        expect(value).holds(True, about="several dtypes are refused")
+    else:
+        expect(value).equals(usual.compute(), about="the value of batches of several dtypes, beside one dtype")
+
+
+def _arrived(value: Any, dtype: str) -> Any:
+    """The same with its floating numbers in a dtype."""
+    import torch
+
+    to = getattr(torch, dtype)
+    return each_tensor(value, lambda t: t.to(to) if t.is_floating_point() else t)
+
+
+def _dtypes(value: Any) -> list[Any]:
+    found: list[Any] = []
+    each_tensor(value, lambda t: found.append(t.dtype))
+    return found

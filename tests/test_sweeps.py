@@ -1,0 +1,69 @@
+"""The sweeps over wrappers, collections and options judge what they try: planted bugs are red, what is known is not."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torchmetrics")
+sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+
+import sweep_families
+import sweeps
+from sweep_members import Member
+from sweep_options import configured
+from torchmetrics.wrappers import LambdaInputTransformer
+
+HOME = ("from torchmetrics.classification import BinaryAccuracy, BinaryROC, BinaryPrecisionRecallCurve",)
+ACCURACY = Member("BinaryAccuracy()", HOME, "es.binary()")
+
+
+class KeepsWhatItWraps(LambdaInputTransformer):
+    """A reset does not reach what is wrapped (Lightning-AI/torchmetrics#3122)."""
+
+    def reset(self) -> None:
+        super(LambdaInputTransformer.__mro__[1], self).reset()
+
+
+def wrapped_by(monkeypatch: pytest.MonkeyPatch, cls: Any, codes: str) -> Any:
+    (usual,) = (each for each in sweep_families.WRAPPINGS if each.name == "LambdaInputTransformer")
+    same = sweep_families._same
+    monkeypatch.setattr(sweep_families, "WRAPPINGS", (replace(usual, make=lambda make: cls(make(), same, same)),))
+    monkeypatch.setattr(sweeps, "CODES", codes)
+    return sweeps.sweep_wrappers([ACCURACY], bool)
+
+
+def test_a_wrapper_that_does_not_reset_is_red(monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = wrapped_by(monkeypatch, KeepsWhatItWraps, "EC201,EC204,EC217")
+    assert {place.split(":")[1].strip() for place in sweep.red} == {"EC204"}
+    assert sweep.targets == 2
+
+
+def test_a_wrapper_that_resets_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = wrapped_by(monkeypatch, LambdaInputTransformer, "EC201,EC204,EC217")
+    assert not sweep.red
+    assert sweep.outcomes["kept"] == 5
+
+
+def test_what_a_metric_breaks_alone_is_not_tried_in_a_wrapper(monkeypatch: pytest.MonkeyPatch) -> None:
+    sweep = wrapped_by(monkeypatch, LambdaInputTransformer, "EC219")
+    assert sweep.known == {"torchmetrics-compute-returns-its-cache": 1}
+    assert sum(sweep.outcomes.values()) == 1
+
+
+def test_pairs_have_states_that_look_alike() -> None:
+    roc, curve = (
+        Member(f"Binary{name}(thresholds=5)", HOME, "es.binary()") for name in ("ROC", "PrecisionRecallCurve")
+    )
+    ((_, members, _),) = sweep_families.pairs([ACCURACY, roc, curve], bool)
+    assert members == (roc, curve)
+
+
+def test_options_get_values_that_bite() -> None:
+    made = dict(configured([ACCURACY], bool))
+    assert {"BinaryAccuracy(threshold=0.0625)", "BinaryAccuracy(ignore_index=0)"} <= made.keys()
+    assert made["BinaryAccuracy(ignore_index=0)"].inputs.ignored is not None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_evalcheck.integration.in_tests import parametrize_with_checks as parametrize_with_checks
     from pytest_evalcheck.kinds.common.check import Check as Check
     from pytest_evalcheck.kinds.common.check import check as check
+    from pytest_evalcheck.kinds.common.convention import Convention as Convention
     from pytest_evalcheck.kinds.common.kind import Adapter as Adapter
     from pytest_evalcheck.kinds.common.kind import KindOption as KindOption
     from pytest_evalcheck.kinds.common.kind import KindSpec as KindSpec
@@ -62,6 +63,7 @@ _MODULES = {
     "guard": ("unchanged",),
     "integration.in_tests": ("assert_keeps", "parametrize_with_checks"),
     "kinds.common.check": ("Check", "check"),
+    "kinds.common.convention": ("Convention",),
     "kinds.common.kind": ("Adapter", "KindOption", "KindSpec"),
     "kinds.common.subject": ("Subject",),
     "kinds.decoder.record": ("Decoder",),

@@ -18,6 +18,8 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+from pytest_evalcheck.adapters.protocols.collecting import Collected
+from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.metric.record import Metric
 
 _PATIENCE = 100.0
@@ -41,6 +43,7 @@ def record(module: Any) -> Metric:
         update=module.add_batch,
         compute=module.compute,
         reset=lambda: _forget(module.compute, parts),
+        conventions=_conventions(module),
         members=(lambda: _members(module)) if all(map(_has_usual_constructor, parts)) else None,
         source=module,
     )
@@ -59,8 +62,52 @@ def _single(module: Any) -> Metric:
         compute=module.compute,
         reset=lambda: _forget(module.compute, [module]),
         merges={"processes": _over_processes} if _has_usual_constructor(module) else {},
+        collective=frozenset({"processes"}),
+        conventions=_conventions(module),
         source=(module, batches),
     )
+
+
+def _conventions(module: Any) -> dict[str, Convention]:
+    """In one call of ``compute``, or one sample at a time."""
+    whole = Collected(module.compute)
+
+    def one_by_one(**columns: Any) -> None:
+        for row in zip(*columns.values(), strict=True):
+            module.add(**dict(zip(map(_singular, columns), row, strict=True)))
+
+    def last_in_compute() -> Any:
+        return module.compute(**last.pop()) if last else module.compute()
+
+    def all_but_last(**columns: Any) -> None:
+        if last:
+            module.add_batch(**last.pop())
+        last.append(columns)
+
+    last: list[dict[str, Any]] = []
+    ways = {
+        "compute(predictions=, references=)": Convention(_COMPUTE, update=whole.update, compute=whole.compute),
+        "add_batch, the last in compute": Convention(_COMPUTE, update=all_but_last, compute=last_in_compute),
+    }
+    features = getattr(module, "_feature_names", lambda: ())()
+    if set(features) <= {"predictions", "references"}:  # of other columns ``add`` has no singular
+        ways["add, one by one"] = Convention(ADD, update=one_by_one)
+    return ways
+
+
+_COMPUTE = (
+    '"predictions (list/array/tensor, optional): Predictions. references: References." '
+    "(evaluate.EvaluationModule.compute)"
+)
+ADD_BATCH = (
+    '"Add a batch of predictions and references for the evaluation module\'s stack." '
+    "(evaluate.EvaluationModule.add_batch)"
+)
+ADD = '"Add one prediction and reference for the evaluation module\'s stack." (evaluate.EvaluationModule.add)'
+
+
+def _singular(column: str) -> str:
+    return column.removesuffix("s")
 
 
 def _forget(compute: Callable[[], Any], parts: Sequence[Any]) -> None:

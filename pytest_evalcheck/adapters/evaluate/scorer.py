@@ -12,6 +12,7 @@ from typing import Any
 
 from pytest_evalcheck.adapters.common.documents import first, gold
 from pytest_evalcheck.adapters.evaluate import metric as hf_evaluate
+from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.scorer.subject import Scorer, score_one_by_one
 
 
@@ -23,7 +24,9 @@ def record(module: Any) -> Scorer:
     hf_evaluate.record(module)  # creates a folder for it alone
     parts = getattr(module, "evaluation_modules", None)
     if parts is None:
-        return Scorer(score=partial(score_one_by_one, partial(_score, module)), source=module)
+        return Scorer(
+            score=partial(score_one_by_one, partial(_score, module)), conventions=_conventions(module), source=module
+        )
     by_name = dict(zip(module.evaluation_module_names, parts, strict=True))
 
     def together(names: Sequence[str], responses: Any, documents: Any) -> list[dict[str, Any]]:
@@ -34,13 +37,38 @@ def record(module: Any) -> Scorer:
         score=partial(score_one_by_one, partial(_score, module)),
         parts=tuple(by_name),
         together=together,
+        conventions=_conventions(module),
         source=module,
     )
 
 
+def _conventions(module: Any) -> dict[str, Convention]:
+    """The pair of a document is added first, and ``compute`` is called without arguments."""
+
+    def add(responses: Sequence[Any], document: Any) -> Any:
+        prediction, reference = _pair(responses, document)
+        module.add(prediction=prediction, reference=reference)
+        return module.compute()
+
+    def add_batch(responses: Sequence[Any], document: Any) -> Any:
+        prediction, reference = _pair(responses, document)
+        module.add_batch(predictions=[prediction], references=[reference])
+        return module.compute()
+
+    return {
+        "add, then compute": Convention(hf_evaluate.ADD, score=partial(score_one_by_one, add)),
+        "add_batch, then compute": Convention(hf_evaluate.ADD_BATCH, score=partial(score_one_by_one, add_batch)),
+    }
+
+
 def _score(module: Any, responses: Sequence[Any], document: Any) -> Any:
+    prediction, reference = _pair(responses, document)
+    return module.compute(predictions=[prediction], references=[reference])
+
+
+def _pair(responses: Sequence[Any], document: Any) -> tuple[Any, Any]:
     reference = gold(document, "answer") if isinstance(document, dict) else document
-    return module.compute(predictions=[first(responses, document)], references=[reference])
+    return first(responses, document), reference
 
 
 def _by_part(names: Sequence[str], scores: dict[str, Any]) -> dict[str, Any]:

@@ -49,10 +49,7 @@ def merging(method: str, record: Callable[[Any], Metric]) -> Callable[[Sequence[
         sources = [rank.source for rank in ranks]
         form = _fitting(method, sources)
         first, *others = map(_copied, sources)
-        value = record(form(first, method, others))
-        if value.forget is not None:
-            value.forget()
-        return value.compute()
+        return record(form(first, method, others)).compute()
 
     return merged
 

@@ -11,7 +11,7 @@ import functools
 import inspect
 import pickle
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from inspect import Parameter
 from types import SimpleNamespace
@@ -20,6 +20,7 @@ from typing import Any
 from pytest_evalcheck.adapters.protocols.collecting import Collected
 from pytest_evalcheck.adapters.protocols.merging import gathering, merging
 from pytest_evalcheck.errors import nearest, safe_text
+from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.metric.record import Metric
 from pytest_evalcheck.kinds.registry import adapter_for
 
@@ -150,8 +151,13 @@ def adapted(source: Any, merge: str | None, changes: Mapping[str, Any]) -> Metri
     def again(other: Any) -> Metric:
         return adapted(other, merge, changes)
 
+    def ways(known: Metric) -> dict[str, Convention]:
+        # What the author calls otherwise is not called past the author.
+        given = {name: _bound_convention(each, source) for name, each in changes.get("conventions", {}).items()}
+        return {**({} if changes.keys() & {*_FED} else known.conventions), **given}
+
     if isinstance(source, Metric):
-        return replace(source, **changes)
+        return replace(source, **{**changes, "conventions": ways(source)})
     if merge is not None and not callable(getattr(source, merge, None)):
         methods = [name for name in dir(source) if not name.startswith("_")]
         raise TypeError(f"{type(source).__name__} has no method {merge!r} to merge by{nearest(merge, methods)}")
@@ -163,7 +169,7 @@ def adapted(source: Any, merge: str | None, changes: Mapping[str, Any]) -> Metri
     kept: dict[str, Any] = {"merges": {} if "compute" in loose else merges, "copies": {} if loose else copies}
     if by_class is not None and not _VALUES & changes.keys():
         kept["stock"] = source
-    return replace(base, **{**kept, **bound}, changed=frozenset(changes))
+    return replace(base, **{**kept, **bound, "conventions": ways(base)}, changed=frozenset(changes))
 
 
 _VALUES = {"compute", "forward", "reset", "merges", "copies"}
@@ -181,7 +187,7 @@ def _require_fields(changes: Mapping[str, Any]) -> None:
             if not isinstance(value, Mapping) or not all(map(callable, value.values())):
                 raise TypeError(f"{name}={safe_text(value)}; expected a mapping from names to functions")
         elif (
-            name not in ("source", "stock", "changed")
+            name not in ("source", "stock", "changed", "conventions", "collective")
             and not callable(value)
             and (value is not None or name in ("update", "compute"))
         ):
@@ -196,14 +202,23 @@ def _bound(value: Any, source: Any) -> Any:
     return functools.partial(value, source) if first is not None and first.name == "metric" else value
 
 
+def _bound_convention(convention: Any, source: Any) -> Any:
+    """A convention whose callables have this metric; what is no convention is refused by the record."""
+    if not isinstance(convention, Convention) or not convention.supported:
+        return convention
+    changes = {name: _bound(value, source) for name, value in convention.changes.items()}
+    return Convention(convention.documented, **changes)
+
+
 def _accumulator(made: Any, protocol: Protocol) -> Metric:
     def again(other: Any) -> Metric:
         return _accumulator(other, protocol)
 
     saves = all(_offers(made, name) for name in ("state_dict", "load_state_dict"))
     merge = next((name for name in _MERGES if _offers(made, name)), "")
+    feed = _feed(made, protocol)
     return Metric(
-        update=_feed(made, protocol),
+        update=feed,
         compute=getattr(made, protocol.value),
         reset=getattr(made, protocol.reset) if protocol.reset else None,
         forward=made.forward if protocol.feed == "update" and _offers(made, "forward") else None,
@@ -219,6 +234,7 @@ def _accumulator(made: Any, protocol: Protocol) -> Metric:
         to=made.to if _offers(made, "to") else None,
         device=(lambda: made.device) if _static(made, "device") is not None else None,
         weights="" if protocol.one_tuple else weights_of(getattr(made, protocol.feed)),
+        conventions={} if protocol.one_tuple else by_name(feed, _parameters(made, protocol.feed) or []),
         source=made,
     )
 
@@ -226,10 +242,12 @@ def _accumulator(made: Any, protocol: Protocol) -> Metric:
 def _of_all_samples(function: Callable[..., Any]) -> Metric:
     """A record that collects the batches; merging, copying and resetting would be its own doing and say nothing."""
     collected = Collected(function)
+    feed = _signature(function) if is_function(function) else _called(function)
     return Metric(
         update=collected.update,
         compute=collected.compute,
         weights=weights_of(function),
+        conventions=by_name(collected.update, feed),
         source=function,
     )
 
@@ -243,6 +261,28 @@ def weights_of(feed: Callable[..., Any]) -> str:
     """
     found = (each.name for each in _signature(feed) if not _is_required(each) and _WEIGHTS.fullmatch(each.name))
     return next(found, "")
+
+
+def by_name(update: Callable[..., Any], parameters: Sequence[Parameter]) -> dict[str, Convention]:
+    """The conventions that arguments of a batch are given by the names of their parameters, where all have one."""
+    positional = [each for each in parameters if _is_positional(each)]
+    names = [each.name for each in positional if each.kind is Parameter.POSITIONAL_OR_KEYWORD]
+    if not names or len(names) < len(positional):
+        return {}
+
+    def after(count: int) -> Callable[..., Any]:
+        def named(*args: Any, **kwargs: Any) -> Any:
+            # More arguments than there are names are an error of their own.
+            named = dict(zip(names[count:], args[count:], strict=False))
+            return update(*args[:count], *args[len(names) :], **named, **kwargs)
+
+        return named
+
+    sentence = f"The signature names them: ({', '.join(map(str, parameters))})."
+    ways = {"arguments by name": Convention(sentence, update=after(0))}
+    if len(names) > 1:
+        ways["the first argument by position, the others by name"] = Convention(sentence, update=after(1))
+    return ways
 
 
 def _feed(made: Any, protocol: Protocol) -> Callable[..., Any]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from pytest_evalcheck.adapters.protocols.metric import weights_of
+from pytest_evalcheck.adapters.protocols.metric import by_name, weights_of
+from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.common.thread_ranks import AllGather, on_ranks
 from pytest_evalcheck.kinds.metric.record import Metric
 
@@ -27,6 +29,7 @@ def record(metric: Any) -> Metric:
         reset=metric.reset,
         forward=metric.forward,
         merges=merges,
+        collective=frozenset({"sync"}),
         copies={
             "deepcopy": lambda: record(copy.deepcopy(metric)),
             "pickle": lambda: record(pickle.loads(pickle.dumps(metric))),
@@ -41,8 +44,24 @@ def record(metric: Any) -> Metric:
         to=metric.to,
         device=None if collection else lambda: metric.device,
         weights="" if collection else weights_of(metric.update),
+        conventions=_conventions(metric),
         source=metric,
     )
+
+
+def _conventions(metric: Any) -> dict[str, Convention]:
+    """Arguments by name, where all metrics inside name theirs alike."""
+    signatures = [_named(inner) for inner in _all_metrics(metric)]
+    named = [signature for signature in signatures if signature]
+    return by_name(metric.update, named[0]) if named and all(each == named[0] for each in named) else {}
+
+
+def _named(metric: Any) -> list[inspect.Parameter]:
+    """The parameters of an update; empty for a wrapper, which passes on what it is given."""
+    parameters = list(inspect.signature(type(metric).update).parameters.values())[1:]
+    open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    # Annotations differ between classes that are called alike.
+    return [each.replace(annotation=each.empty) for each in parameters if each.kind not in open_ended]
 
 
 _EXTREMES = (
@@ -103,7 +122,6 @@ def _merge_state(ranks: Sequence[Metric]) -> Any:
     first = copied() if copied else record(copy.deepcopy(ranks[0].source))
     for rank in ranks[1:]:
         first.source.merge_state(copy.deepcopy(rank.source))
-    _forget(first.source)
     return first.compute()
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
+from pytest_evalcheck.kinds.common.convention import Convention, require_conventions
 from pytest_evalcheck.strategies.samples import Side
 
 Full = Callable[[Any, Any, Any], Any]
@@ -89,11 +90,15 @@ class Decoder:
     """``tensors(cache)`` returns the memory of a cache; by default the tensors that are found in its attributes."""
     configuration: Callable[[], Any] | None = None
     """What decoding must not change; by default the ``config`` and ``generation_config`` of the model."""
+    conventions: Mapping[str, Convention] = field(default_factory=dict)
+    """By name, other ways to call it that are documented: each must give the same logits and tokens. One that is legal
+    without padding only has ``sides=()``."""
     in_float32: Callable[[], Decoder] | None = None
     """The same decoder with the same weights in float32, for what is NaN otherwise (softmax of a masked row), or what
     differs in half precision."""
 
     def __post_init__(self) -> None:
+        require_conventions(self)
         for name, known in (("operations", OPERATIONS), ("refuses", REFUSALS), ("sides", SIDES)):
             value = getattr(self, name)
             unknown = [value] if isinstance(value, str) else [item for item in value if item not in known]

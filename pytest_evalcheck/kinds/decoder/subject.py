@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference, show
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.calling import attempt
+from pytest_evalcheck.kinds.common.convention import under
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.decoder.reading import watching_nan
 from pytest_evalcheck.kinds.decoder.record import Decoder
@@ -165,7 +167,19 @@ class DecoderUnderTest:
             tokens.append(token if as_likely else int(scores.argmax()))
         return tokens
 
-    def assert_same(self, actual: Any, expected: Any, *, about: str, topic: str = "", refusable: str = "") -> None:
+    @contextmanager
+    def called_by(self, convention: str) -> Iterator[None]:
+        """Within the block it is called by one of the conventions of its record."""
+        record, logits = self.record, self._logits_by_ids
+        self.record, self._logits_by_ids = under(record, convention), {}
+        try:
+            yield
+        finally:
+            self.record, self._logits_by_ids = record, logits
+
+    def assert_same(
+        self, actual: Any, expected: Any, *, about: str, topic: str = "", refusable: str = "", detail: str = ""
+    ) -> None:
         """Compare what a list of rows gets with what is expected.
 
         Where ``expected`` is an error, or lacks a row, another check fails, and the case is inconclusive. Tokens that
@@ -191,7 +205,7 @@ class DecoderUnderTest:
         elif self._half and not self.last_precision and not isinstance(actual, Raised):
             self.retry_in_float32 = True
         else:
-            detail = _NAN_TOKENS if tokens_of_nan else ""
+            detail = _NAN_TOKENS if tokens_of_nan else detail
             if refusable and isinstance(actual, Raised):
                 detail = _UNDECLARED.format(refusable, f"({refusable!r},)")
             expect(actual).equals(expected, about=about, tolerance=self.tolerance, topic=topic, detail=detail)

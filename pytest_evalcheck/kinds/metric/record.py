@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_evalcheck.kinds.common.convention import Convention, require_conventions
+
 
 @dataclass(frozen=True, kw_only=True)
 class Metric:
@@ -21,6 +23,8 @@ class Metric:
     """Returns the value of the batch and accumulates it like ``update``."""
     merges: Mapping[str, Callable[[Sequence[Metric]], Any]] = field(default_factory=dict)
     """By name, methods to merge the metrics of several ranks: from their records to the merged value."""
+    collective: frozenset[str] = frozenset()
+    """Those of ``merges`` at which every rank computes: before one of them no rank can be asked alone."""
     copies: Mapping[str, Callable[[], Metric]] = field(default_factory=dict)
     """By name, methods to copy a metric mid-stream, e.g. ``{"pickle": ..., "state_dict": ...}``."""
     save: Callable[[], Any] | None = None
@@ -43,6 +47,8 @@ class Metric:
     """The device that the metric reports."""
     weights: str = ""
     """The parameter of ``update`` that takes one weight per sample, such as ``sample_weight``; empty for none."""
+    conventions: Mapping[str, Convention] = field(default_factory=dict)
+    """By name, other ways to call it that are documented: each must give the same value."""
     source: Any = None
     """The object behind the callables."""
     stock: Any = None
@@ -50,6 +56,9 @@ class Metric:
     a record by hand, and where the author has replaced how values are computed."""
     changed: frozenset[str] = frozenset()
     """The callables of an adapter's record that the author has replaced (see ``of``)."""
+
+    def __post_init__(self) -> None:
+        require_conventions(self)
 
     def contents(self) -> dict[str, Any]:
         """The values that must not change in a metric of which only copies are used."""

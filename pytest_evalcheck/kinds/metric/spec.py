@@ -15,7 +15,10 @@ SPEC = KindSpec(
     record=Metric,
     subject=MetricSubject,
     accumulates=True,
-    checks=tuple(f"{_ROOM}.checks_{name}" for name in ("streams", "state", "precision", "dtypes", "data", "options")),
+    checks=tuple(
+        f"{_ROOM}.checks_{name}"
+        for name in ("streams", "state", "precision", "dtypes", "data", "options", "conventions")
+    ),
     example="multiclass(classes=5)",
     expected=(
         "an ec.Metric, an object of torchmetrics or Hugging Face evaluate, one with update() and compute() or with "

@@ -15,6 +15,7 @@ from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.combinations import annotations_of, listed_values
+from pytest_evalcheck.kinds.common.convention import under
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.common.tensors import detached, place
@@ -113,6 +114,18 @@ class LiveMetric:
         new.load(pickle.loads(pickle.dumps(self.record.save())))
         return new
 
+    def load(self, other: LiveMetric) -> None:
+        """Load a checkpoint of another one, which is pickled in between; what this one was fed is replaced.
+
+        Raises:
+            NotApplicable: where the metric has no checkpoint.
+        """
+        save, load = other.record.save, self.record.load
+        if save is None or load is None:
+            raise NotApplicable("the metric has no checkpoint")
+        loaded = attempt("load", lambda: load(pickle.loads(pickle.dumps(save()))))
+        self.failed = other.failed or (loaded if isinstance(loaded, Raised) else None)
+
     def state(self) -> dict[str, Any]:
         """The state by name; empty where the metric does not describe it."""
         return dict(self.record.state()) if self.record.state else {}
@@ -138,9 +151,9 @@ class MetricSubject(Subject):
     options: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """By name: the values of an argument of the factory; none for those of the annotation."""
 
-    def fresh(self) -> LiveMetric:
-        """A new metric."""
-        return LiveMetric(self.build(), self)
+    def fresh(self, convention: str = "") -> LiveMetric:
+        """A new metric, called by a convention of its record, or as the record says."""
+        return LiveMetric(under(self.build(), convention), self)
 
     def arguments(self, batch: Rows) -> Arguments:
         """The samples of a batch as the arguments of ``update``, on the device.
@@ -189,9 +202,9 @@ class MetricSubject(Subject):
             kwargs[record.weights] = _like(next(iter((*args, *kwargs.values())), None), weights)
         return Arguments(args, kwargs)
 
-    def value(self, batches: Sequence[Rows | Arguments]) -> Any:
+    def value(self, batches: Sequence[Rows | Arguments], convention: str = "") -> Any:
         """The value of a new metric after these batches, or the error."""
-        return self.fresh().update(*batches).compute()
+        return self.fresh(convention).update(*batches).compute()
 
     def plain_result(self, rows: Rows) -> Any:
         """The value of a new metric after one batch, or the error; two are built, as every check builds several."""
@@ -307,10 +320,13 @@ class MetricSubject(Subject):
             raise NotApplicable("the metric offers no way to copy it")
         return methods
 
-    def merged(self, method: str, shards: Sequence[Sequence[Rows]], *, merge_early: bool = False) -> Any:
+    def merged(
+        self, method: str, shards: Sequence[Sequence[Rows]], *, merge_early: bool = False, ask_first: bool = False
+    ) -> Any:
         """The value after every rank was fed its batches and all were merged.
 
-        With ``merge_early`` the ranks are also merged after the first batch of each, and that value is dropped.
+        With ``merge_early`` the ranks are also merged after the first batch of each, and that value is dropped; with
+        ``ask_first`` every rank is asked for its own value before, which is dropped as well.
         """
         ranks = [self.fresh() for _ in shards]
         if merge_early:
@@ -319,6 +335,8 @@ class MetricSubject(Subject):
             self._merge(method, ranks)
         for rank, batches in zip(ranks, shards, strict=True):
             rank.update(*batches[int(merge_early) :])
+            if ask_first:
+                rank.compute()
         return self._merge(method, ranks)
 
     def _merge(self, method: str, ranks: Sequence[LiveMetric]) -> Any:

@@ -38,6 +38,27 @@ class Documents:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CalledDocuments(Documents):
+    """A few documents, and the number of the convention with which a case begins."""
+
+    first: int
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[CalledDocuments]:
+        rows = inputs.rows(min_size=max(1, inputs.min_samples), max_size=4)
+        return st.builds(cls, samples=rows, first=st.integers(0, 3))
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Documents]:
+        """One document, and three."""
+        return [cls(samples=each.samples, first=i) for i, each in enumerate(Documents.canonical(inputs))]
+
+    @classmethod
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> CalledDocuments | None:
+        return cls(samples=samples, first=0) if samples else None
+
+
+@dataclass(frozen=True, kw_only=True)
 class MalformedResponse:
     """Documents, and one with a malformed response (empty, None, none at all) that is inserted at ``index``."""
 

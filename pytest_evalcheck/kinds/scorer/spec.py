@@ -12,12 +12,7 @@ SPEC = KindSpec(
     name="scorer",
     record=Scorer,
     subject=ScorerSubject,
-    checks=(
-        f"{_ROOM}.checks_documents",
-        f"{_ROOM}.checks_parallel",
-        f"{_ROOM}.checks_numbers",
-        f"{_ROOM}.checks_repeats",
-    ),
+    checks=tuple(f"{_ROOM}.checks_{name}" for name in ("documents", "parallel", "numbers", "repeats", "conventions")),
     example="responses(max_repeats=3)",
     expected="an ec.Scorer, or a filter or task of lm_eval, or a metric of Hugging Face evaluate",
     methods=("score",),

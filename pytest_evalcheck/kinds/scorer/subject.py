@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 from pytest_evalcheck.expectations.comparison import Raised, show
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.kinds.common.calling import attempt
+from pytest_evalcheck.kinds.common.convention import Convention, require_conventions
 from pytest_evalcheck.kinds.common.process_state import restored_settings, same_random_numbers
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 
@@ -87,10 +88,13 @@ class Scorer:
     """``scored_with(function, responses, documents)``: the same with ``function`` in place of the metric function."""
     configuration: Callable[[], Any] | None = None
     """What scoring must not change, in addition to responses and documents."""
+    conventions: Mapping[str, Convention] = field(default_factory=dict)
+    """By name, other ways to call it that are documented: each must give the same scores."""
     source: Any = None
     """The object behind the callables."""
 
     def __post_init__(self) -> None:
+        require_conventions(self)
         if bool(self.parts) != (self.together is not None):
             raise TypeError(f"parts={self.parts!r}, together={self.together!r}; expected both or neither")
 

@@ -40,6 +40,29 @@ class Batch:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CalledBatch:
+    """Samples as one batch, and the number of the convention with which a case begins."""
+
+    samples: Rows
+    first: int
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        return frozenset({"a batch of one" if len(self.samples) == 1 else "several rows"})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[CalledBatch]:
+        rows = inputs.rows(min_size=max(1, inputs.min_samples), max_size=4)
+        return st.builds(cls, samples=rows, first=st.integers(0, 3))
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[CalledBatch]:
+        """Several rows, and one row."""
+        sizes = (max(2, inputs.min_samples) + 1, 1)
+        return [cls(samples=inputs.fixed(n), first=i) for i, n in enumerate(sizes) if n >= inputs.min_samples]
+
+
+@dataclass(frozen=True, kw_only=True)
 class SingleRow:
     """A batch, one of its rows, all rows in another order, and a number of blank rows to append."""
 

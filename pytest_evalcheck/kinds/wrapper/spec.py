@@ -12,7 +12,7 @@ SPEC = KindSpec(
     name="wrapper",
     record=Wrapper,
     subject=WrapperSubject,
-    checks=(f"{_ROOM}.checks_batch", f"{_ROOM}.checks_rows", f"{_ROOM}.checks_state"),
+    checks=tuple(f"{_ROOM}.checks_{name}" for name in ("batch", "rows", "state", "conventions")),
     example="causal_lm(vocab=40)",
     expected="an ec.Wrapper, or a model of Composer, transformers or Lightning",
     methods=("forward",),

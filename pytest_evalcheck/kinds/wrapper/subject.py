@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from pytest_evalcheck.expectations.comparison import Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.kinds.common.calling import attempt
+from pytest_evalcheck.kinds.common.convention import Convention, require_conventions, under
 from pytest_evalcheck.kinds.common.process_state import restored_settings
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.common.tensors import each_tensor
@@ -54,8 +55,13 @@ class Wrapper:
     """The part of the outputs that has one entry per row."""
     move: Callable[[Any, str], Any] | None = None
     """``move(batch, device)`` returns the batch on a device, as the loop around this wrapper does."""
+    conventions: Mapping[str, Convention] = field(default_factory=dict)
+    """By name, other ways to call it that are documented: each must give the same outputs and values."""
     source: Any = None
     """The object behind the callables."""
+
+    def __post_init__(self) -> None:
+        require_conventions(self)
 
     def contents(self) -> dict[str, Any]:
         """The values that must not change in a wrapper of which only copies are used."""
@@ -186,9 +192,9 @@ class WrapperSubject(Subject):
 
     build: Callable[[], Wrapper]
 
-    def fresh(self) -> LiveWrapper:
-        """A new wrapper, in evaluation mode."""
-        return LiveWrapper(self.build(), self.device)
+    def fresh(self, convention: str = "") -> LiveWrapper:
+        """A new wrapper, in evaluation mode; called by a convention of its record, or as the record says."""
+        return LiveWrapper(under(self.build(), convention), self.device)
 
     @property
     def modes(self) -> tuple[str, ...]:

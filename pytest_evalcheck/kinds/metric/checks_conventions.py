@@ -1,0 +1,74 @@
+"""EC233 to EC235: the value does not depend on which documented way of calling a metric is used, or on when."""
+
+from __future__ import annotations
+
+from pytest_evalcheck.expectations.comparison import Raised
+from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
+from pytest_evalcheck.kinds.common.check import check
+from pytest_evalcheck.kinds.common.convention import in_turn
+from pytest_evalcheck.kinds.metric.called import CalledStream
+from pytest_evalcheck.kinds.metric.cases import Shards, Stream
+from pytest_evalcheck.kinds.metric.subject import MetricSubject
+
+_FEW = 8
+
+
+@check("EC233", regimes=("several batches", "a last batch of one"), examples=_FEW, after=("EC201",))
+def every_way_to_call_gives_the_same_value(metric: MetricSubject, case: CalledStream) -> None:
+    """Each documented way to call a metric gives the same value: by name or by position, in one call or in many.
+
+    The ways are the conventions of its record.
+
+    Why: which of them a script uses is a matter of style, and must not be one of the score.
+    Usual cause: one way has code of its own, which forgets a batch, an option or the names of the arguments.
+    Fix: let all of them end in one method.
+    """
+    expected = metric.value(case.cut)
+    for name, sentence in in_turn(metric.build(), case.first):
+        actual = metric.value(case.cut, name)
+        expect(actual).equals(expected, about=f"the value by the convention {name!r}", detail=sentence)
+
+
+@check("EC234", regimes=("uneven shards", "several batches a rank"), examples=12, after=("EC205", "EC219", "EC203"))
+def a_merge_after_compute_gives_the_merged_value(metric: MetricSubject, case: Shards) -> None:
+    """Ranks that were asked for their own values before they are merged give the same merged value.
+
+    Why: each rank logs its score, and the merged one is reported.
+    Usual cause: `compute` keeps its value, and merging does not drop it.
+    Fix: drop what is kept wherever the state changes: in `update`, `reset`, the merge and the loading of a state.
+    """
+    methods = [name for name in metric.merges if name not in metric.build().collective]
+    if not methods:
+        raise NotApplicable("no state of a rank is merged into that of another one: all ranks compute together")
+    for method in methods:
+        expected = metric.merged(method, case.split)
+        if isinstance(expected, Raised):
+            inconclusive(f"{expected}, also where no rank was asked before")
+            continue
+        about = f"the value after merging by {method} what was asked for its value before"
+        expect(metric.merged(method, case.split, ask_first=True)).equals(expected, about=about)
+
+
+@check("EC235", regimes=("several batches", "a last batch of one"), examples=_FEW, after=("EC209", "EC204"))
+def a_loaded_state_replaces_what_was_there(metric: MetricSubject, case: Stream) -> None:
+    """A checkpoint that is loaded into a metric which was fed and asked for its value gives the value that was saved.
+
+    Why: a metric of a running evaluation goes back to its checkpoint, as after a restart.
+    Usual cause: `compute` keeps its value, or what the checkpoint does not hold stays as it was.
+    Fix: drop what is kept when a state is loaded, and save all that `compute` reads.
+    """
+    middle = (len(case.cut) + 1) // 2
+    saved, used = metric.fresh().update(*case.cut[:middle]), metric.fresh()
+    used.update(*case.cut[::-1], *case.cut[:1]).compute()
+    used.load(saved)
+    if used.failed:
+        new = metric.fresh()
+        new.load(saved)
+        if new.failed:
+            inconclusive(f"{new.failed}, also where it is loaded into a new metric")
+            return
+    about = "the value after a checkpoint was loaded into a metric that was fed"
+    expected = saved.compute()
+    expect(used.compute()).equals(expected, about=about)
+    used.forget()
+    expect(used.compute()).equals(expected, about=f"{about}, and the cache was dropped")

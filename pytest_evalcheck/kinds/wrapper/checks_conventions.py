@@ -1,0 +1,27 @@
+"""EC116: the outputs of a wrapper do not depend on which documented way of calling it is used."""
+
+from __future__ import annotations
+
+from pytest_evalcheck.expectations.failures import expect
+from pytest_evalcheck.kinds.common.check import check
+from pytest_evalcheck.kinds.common.convention import in_turn
+from pytest_evalcheck.kinds.wrapper.cases import CalledBatch
+from pytest_evalcheck.kinds.wrapper.subject import WrapperSubject, in_mode
+
+
+@check("EC116", regimes=("several rows", "a batch of one"), examples=6, after=("EC102", "EC109"))
+def every_way_to_call_gives_the_same_outputs(wrapper: WrapperSubject, case: CalledBatch) -> None:
+    """Each documented way to call a wrapper gives the same outputs and values: bare or wrapped, by name or by position.
+
+    The ways are the conventions of its record.
+
+    Why: a model is wrapped for several devices, or exported, and its scores are compared with those before.
+    Usual cause: an attribute is looked for in the model, which is inside another module now; outputs lose their names.
+    Fix: unwrap the model where its attributes are read, and let all ways end in one method.
+    """
+    for mode in wrapper.modes:
+        expected = wrapper.fresh().scores(wrapper.batch(case.samples, mode))
+        for name, sentence in in_turn(wrapper.record, case.first):
+            actual = wrapper.fresh(name).scores(wrapper.batch(case.samples, mode))
+            about = f"the results by the convention {name!r}{in_mode(mode)}"
+            expect(actual).equals(expected, about=about, detail=sentence)

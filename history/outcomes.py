@@ -46,6 +46,8 @@ def classify(promise: Sequence[str], before: Ran, after: Ran, shown: tuple[int, 
 
     ``shown`` has the exit codes of the stand-alone script on both releases, or None where the entry has none. A cell
     shows the fault where it is red before and kept after, or red with another signature in a check that was predicted.
+    So does a target that cannot be tried before, because a plain batch is an error there: only where the script shows
+    it as well, since a target of today may also use what an older release lacks.
     """
     if shown is not None and shown != (1, 0):
         if 2 in shown:
@@ -64,6 +66,9 @@ def classify(promise: Sequence[str], before: Ran, after: Ran, shown: tuple[int, 
     if mended:
         cells = _lines(before, mended)
         return Verdict(outcome="caught", why=cells[0], codes=_codes(mended), cells=tuple(cells[:_MOST]))
+    if shown == (1, 0) and (stopped := [key for key in _stopped(before) if greens.get(key) == ""]):
+        cells = _lines(before, dict.fromkeys(stopped, ""))
+        return Verdict(outcome="caught", why=cells[0], codes=_codes(dict.fromkeys(stopped, "")), cells=tuple(cells))
     still = {key: signature for key, signature in reds.items() if key[1] in promise}
     if still:
         cells = _lines(before, still)
@@ -103,6 +108,14 @@ def _is_tried(cell: Mapping[str, Any]) -> bool:
 
 def _red(ran: Ran) -> dict[Key, str]:
     return {_key(cell): cell["signature"] for cell in ran.cells if _is_red(cell)}
+
+
+def _stopped(ran: Ran) -> list[Key]:
+    """The cells that say that nothing could be tried, since a plain batch raises an error."""
+    return [_key(cell) for cell in ran.cells if cell["outcome"] == "broken" and _PLAIN in str(cell["reason"])]
+
+
+_PLAIN = "a plain batch raises an error"
 
 
 def _tried(ran: Ran) -> dict[Key, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -27,6 +28,8 @@ RESULTS = ROOT / "history" / "results"
 LIMIT = 420.0
 """Seconds of one run of pytest, against hangs."""
 SCRIPT_LIMIT = 180.0
+PROCESSES = frozenset({"EC221", "EC511"})
+"""The checks that start processes: they run where an entry predicts them."""
 QUIET = {
     "OMP_NUM_THREADS": "1",
     "KERAS_BACKEND": "torch",
@@ -84,11 +87,22 @@ def record(entry: Entry, verdict: Verdict, shown: tuple[int, int] | None) -> Non
     path = RESULTS / f"{entry.library}.json"
     results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     first = results.get(entry.id, {}).get("first", verdict.outcome)
-    told = {**verdict.as_dict(), "script": list(shown) if shown else None, "digest": entry.digest}
+    found = {name: _without_paths(value) for name, value in verdict.as_dict().items()}
+    told = {**found, "script": list(shown) if shown else None, "digest": entry.digest}
     results[entry.id] = {"first": first, **told}
     path.parent.mkdir(exist_ok=True)
     text = json.dumps(dict(sorted(results.items())), indent=1, ensure_ascii=False)
     path.write_text(text + "\n", encoding="utf-8")
+
+
+def _without_paths(value: Any) -> Any:
+    """The same text, or texts, without the folders of this machine, which error messages name."""
+    if isinstance(value, list):
+        return [_without_paths(each) for each in value]
+    return _FOLDERS.sub("", value) if isinstance(value, str) else value
+
+
+_FOLDERS = re.compile(r" ?\(/[^\s)]+\)|(?<![\w./:])/(?:[\w.=+-]+/)+")
 
 
 def _chosen(known: dict[str, Library], names: Sequence[str], ids: Sequence[str]) -> Iterable[tuple[Library, Entry]]:
@@ -176,6 +190,8 @@ def _suite(library: Library, entry: Entry, release: str, folder: Path, codes: Se
         command = [sys.executable, "-W", "ignore", "-m", "pytest", "-W", "ignore", "-q", "-p", "no:cacheprovider"]
         command += ["-p", "history.any_release", "--evalcheck", "--evalcheck-effort=quick", "--evalcheck-device=cpu"]
         command += [f"--evalcheck-report=json={report}", *([f"--evalcheck-select={','.join(codes)}"] if codes else [])]
+        if not PROCESSES.isdisjoint(codes):
+            command += ["-m", "distributed or not distributed"]
         for target in entry.targets:
             command += [target] if target.startswith("fixtures/") else ["--evalcheck-target", target]
         code, text = _called(command, {"PYTHONPATH": f"{place}{os.pathsep}{ROOT}"}, LIMIT)

@@ -136,6 +136,14 @@ def test_the_script_decides_whether_there_is_a_fault(shown: tuple[int, int], out
     assert classify(["EC201"], Ran(cells=[KEPT]), Ran(), shown).outcome == outcome
 
 
+def test_a_plain_batch_that_is_an_error_shows_it_where_the_script_does() -> None:
+    stopped = {"failure": None, "reason": "the target is misdescribed: a plain batch raises an error: IndexError"}
+    before = Ran(cells=[cell(signature="", **stopped)])
+    assert classify(["EC201"], before, Ran(cells=[KEPT]), (1, 0)).outcome == "caught"
+    assert classify(["EC201"], before, Ran(cells=[KEPT]), None).outcome == "cannot run"
+    assert classify(["EC201"], before, before, (1, 0)).outcome == "missed"
+
+
 def test_a_run_without_a_report_is_no_miss() -> None:
     verdict = classify(["EC201"], Ran(trouble="ImportError: np.Inf"), Ran(), None)
     assert (verdict.outcome, verdict.why) == ("cannot run", "before: ImportError: np.Inf")

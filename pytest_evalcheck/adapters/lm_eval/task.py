@@ -195,7 +195,7 @@ class Run:
 
     def _task(self, documents: Sequence[Any], changes: Mapping[str, Any]) -> Any:
         splits = {**(self._splits or {}), self._split: _data_set(documents)}
-        task = self._kind(config={**self._config, **changes, "custom_dataset": lambda **_: splits})
+        task = over(self._kind, {**self._config, **changes}, splits)
         if task.config.num_fewshot is None:
             task.set_config("num_fewshot", 0)
         task.set_fewshot_seed(0)
@@ -215,16 +215,33 @@ class Run:
         return logged
 
 
+def over(kind: Any, config: Mapping[str, Any], splits: Any) -> Any:
+    """A task of this class over data in memory, by the names of its splits."""
+    from lm_eval.api.task import TaskConfig
+
+    if "custom_dataset" in {field.name for field in dataclasses.fields(TaskConfig)}:
+        return kind(config={**config, "custom_dataset": lambda **_: splits})
+
+    class InMemory(kind):  # type: ignore[misc]
+        """A task of releases before 0.4.9, which load their data themselves."""
+
+        def download(self, *_: Any, **__: Any) -> None:
+            self.dataset = splits
+
+    return InMemory(config=dict(config))
+
+
 def _evaluate(model: Any, task: Any, samples: Sequence[int] | None = None, **options: Any) -> Any:
     import lm_eval
 
-    selected = None if samples is None else {task.config.task or "task": list(samples)}
+    if samples is not None:
+        options["samples"] = {task.config.task or "task": list(samples)}
     # With seeds, a score that is random would be the same every time.
     seeds = dict.fromkeys(("random_seed", "numpy_random_seed", "torch_random_seed"))
     machine = patch("torch.utils.collect_env.get_pretty_env_info", _machine)
     with machine, patch("lm_eval.evaluator.get_git_commit_hash", _commit):
         return lm_eval.simple_evaluate(
-            model=model, tasks=[task], samples=selected, bootstrap_iters=0, task_manager=_no_tasks(), **seeds, **options
+            model=model, tasks=[task], bootstrap_iters=0, task_manager=_no_tasks(), **seeds, **options
         )
 
 

@@ -15,8 +15,8 @@ from pytest_evalcheck.adapters.transformers.decoder import (
 )
 from pytest_evalcheck.kinds.decoder.record import Decoder
 
-_SOURCE = 5
-"""How many ids the encoder reads of a row that is decoded by step."""
+_SOURCE = 8
+"""How many ids the encoder reads of a row that is decoded by step: more than a window of a tiny model holds."""
 
 
 def by_step(model: Any, *, sides: Sequence[Any] = (), **fields: Any) -> Decoder:

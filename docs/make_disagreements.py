@@ -53,7 +53,8 @@ column *definition* is our own code of the formula above the table; on ordinary 
   shown by its type, `NaN`, a number with a warning *(warned)*, or an ordinary number without one, in italics.
 * Where it has one, a number that differs has a note: another definition that the documentation states (*documented*) or
   does not state (*not documented*), *rounding* in float32, or **wrong** by its own definition, in bold, with a finding.
-* `-` means that the library has no such option. Numbers that agree do so up to the rounding of float32.
+* `-` means that the library has no such option. A number that agrees, up to the rounding of float32,
+  is shown as the definition's.
 * `evaluate` loads its metrics from a hub. What is shown are two that are defined in this repository over scikit-learn:
   their numbers pass through its Arrow columns."""
 
@@ -136,8 +137,8 @@ def _section(result: Result) -> Iterable[str]:
     yield "| --- " * (2 + len(made.libraries)) + "|"
     for case in made.cases:
         answers = (result.cells.get((case, name)) for name in made.libraries)
-        shown = (_cell(cell, made.notes) for cell in answers)
-        yield f"| {case} | {_defined(result.defined[case])} | " + " | ".join(shown) + " |"
+        right = _defined(result.defined[case])
+        yield f"| {case} | {right} | " + " | ".join(_cell(cell, right, made.notes) for cell in answers) + " |"
     yield ""
     calls = "; ".join(f"{name}: `{library.name}`" for name, library in made.libraries.items())
     yield f"{calls}."
@@ -149,13 +150,16 @@ def _section(result: Result) -> Iterable[str]:
 
 
 def _defined(value: Any) -> str:
-    return f"({value.why})" if isinstance(value, Undefined) else _numbers(value)
+    return f"({value.why})" if isinstance(value, Undefined) else _numbers(value, 5 if len(value) < 4 else 3)
 
 
-def _cell(cell: Cell | None, notes: Sequence[Any]) -> str:
+def _cell(cell: Cell | None, right: str, notes: Sequence[Any]) -> str:
+    """An answer. Its last digits in float32 depend on the processor, so the page must not show them."""
     if cell is None:
         return "-"
-    shown = f"`{cell.value.type}`" if isinstance(cell.value, Raised) else _numbers(cell.value) or "nothing"
+    if cell.sort == comparison.AGREES:
+        return right
+    shown = f"`{cell.value.type}`" if isinstance(cell.value, Raised) else _numbers(cell.value, 4) or "nothing"
     if cell.sort == comparison.SILENT:
         return f"*{shown}*"
     if cell.sort == comparison.WARNED:
@@ -166,8 +170,7 @@ def _cell(cell: Cell | None, notes: Sequence[Any]) -> str:
     return f"{shown} [{notes.index(cell.note) + 1}]"
 
 
-def _numbers(values: Sequence[float]) -> str:
-    digits = 5 if len(values) < 4 else 3
+def _numbers(values: Sequence[float], digits: int) -> str:
     return " ".join(_number(value, digits) for value in values)
 
 

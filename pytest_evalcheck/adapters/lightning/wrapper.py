@@ -26,7 +26,12 @@ def record(module: Any) -> Wrapper:
         return {"returned": returned, "logged": values}
 
     return Wrapper(
-        forward=forward, model=module, rows=lambda outputs: outputs["returned"], move=_mover(module), source=module
+        forward=forward,
+        model=module,
+        rows=lambda outputs: outputs["returned"],
+        move=_mover(module),
+        move_outputs=_move_outputs,
+        source=module,
     )
 
 
@@ -34,6 +39,14 @@ def _mover(module: Any) -> Callable[[Any, str], Any]:
     import torch
 
     return lambda batch, device: module.transfer_batch_to_device(batch, torch.device(device), 0)
+
+
+def _move_outputs(outputs: Any, device: str) -> Any:
+    """As ``Trainer.predict`` does."""
+    import torch
+    from lightning.fabric.utilities import move_data_to_device
+
+    return move_data_to_device(outputs, torch.device(device))
 
 
 @contextmanager

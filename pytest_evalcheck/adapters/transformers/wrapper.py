@@ -29,13 +29,14 @@ def record(model: Any) -> Wrapper:
         update=_update,
         model=model,
         move=_move,
+        move_outputs=_move,
         rows=lambda outputs: {name: outputs[name] for name in _ROWWISE if outputs.get(name) is not None},
         source=model,
     )
 
 
 def _move(batch: Any, device: str) -> Any:
-    """As its trainer does, with accelerate."""
+    """As its trainer does with batches, and hooks of models on several devices with outputs: with accelerate."""
     from accelerate.utils import send_to_device
 
     return send_to_device(batch, device)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from pytest_evalcheck.expectations.comparison import Tolerance
 from pytest_evalcheck.strategies.samples import Arguments
 
 
@@ -34,6 +35,28 @@ def place(value: Arguments, device: str) -> Arguments:
 def cast_floats(value: Any, dtype: Any) -> Any:
     """The same with floating tensors in another dtype."""
     return each_tensor(value, lambda t: t.to(dtype) if t.is_floating_point() else t)
+
+
+def rounding_of(value: Any, tolerance: Tolerance) -> Tolerance:
+    """The tolerance, and at least 32 units in the last place of the largest number of the floating tensors in a value.
+
+    A dot product of some hundred terms, added up in another order, differs by so much at most.
+    """
+    import torch
+
+    bounds = [tolerance.atol]
+
+    def see(tensor: Any) -> Any:
+        if tensor.is_floating_point() and tensor.numel():
+            largest = tensor.abs().nan_to_num(0.0, 0.0, 0.0).max()
+            bounds.append(float(_UNITS * torch.finfo(tensor.dtype).eps * largest))
+        return tensor
+
+    each_tensor(value, see)
+    return Tolerance(rtol=tolerance.rtol, atol=max(bounds))
+
+
+_UNITS = 32
 
 
 def detached(value: Any) -> Any:

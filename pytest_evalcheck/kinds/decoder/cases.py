@@ -401,3 +401,32 @@ class PaddedBatch:
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> PaddedBatch | None:
         return cls(samples=even(samples), fillers=0) if samples else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LargeBatch:
+    """Rows of one length, and the number of rows of a batch that repeats them."""
+
+    samples: Rows
+    rows: int
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        return _reached({"many rows": self.rows > _MANY // 2})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[LargeBatch]:
+        sizes = st.sampled_from([_MANY // 2, _MANY - 1, _MANY])
+        return st.builds(cls, samples=even_rows(inputs, 1, 2), rows=sizes)
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[LargeBatch]:
+        """Many copies of two rows."""
+        return [cls(samples=_long_rows(inputs, 2), rows=_MANY)]
+
+    @classmethod
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> LargeBatch | None:
+        return cls(samples=even(samples[:2]), rows=_MANY) if samples else None
+
+
+_MANY = 33

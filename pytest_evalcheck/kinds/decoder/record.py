@@ -77,6 +77,8 @@ class Decoder:
     Of longer rows ``step`` gets the others one at a time; prompts of ``generate`` are no longer than this."""
     max_stops: int | None = None
     """How many different stop tokens ``generate`` takes at once; None for any number."""
+    batch_invariant: bool = False
+    """Whether the logits of a row are claimed to have the same bits in every batch, and not only within rounding."""
     refuses: tuple[str, ...] = ()
     """Those of `REFUSALS` at which it raises an error by design: ``chunks`` are several tokens at once on a cache that
     is not empty."""

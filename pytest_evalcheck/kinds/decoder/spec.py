@@ -27,7 +27,7 @@ SPEC = KindSpec(
     name="decoder",
     record=Decoder,
     subject=DecoderSubject,
-    checks=tuple(f"{_ROOM}.checks_{name}" for name in ("cache", "batches", "rows", "state", "conventions")),
+    checks=tuple(f"{_ROOM}.checks_{name}" for name in ("cache", "batches", "rows", "state", "conventions", "repeats")),
     example="prompts(vocab=64)",
     expected="an ec.Decoder, or a model of transformers, torchtune or lm_eval",
     methods=("make_cache", "step"),

@@ -1,4 +1,4 @@
-"""EC601 to EC608: scoring on an accelerator gives the result of the CPU, within a declared cost."""
+"""EC601 to EC609: scoring on an accelerator gives the result of the CPU, within a declared cost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pytest_evalcheck.kinds.device.placement import placements
 from pytest_evalcheck.kinds.device.relocation import movable, move_error, with_index
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.kinds.wrapper.cases import Batch
-from pytest_evalcheck.kinds.wrapper.subject import WrapperSubject
+from pytest_evalcheck.kinds.wrapper.subject import WrapperSubject, in_mode
 from pytest_evalcheck.strategies.samples import MAPPINGS
 
 _FEW = 3
@@ -199,3 +199,27 @@ def copies_are_complete_before_they_are_read(subject: MetricSubject | WrapperSub
     for part, found in races(subject, reference.rows):
         detail = "\n".join(found[:3])
         expect(part).holds(not found, about=f"memory is used while a copy is in flight: {part}", detail=detail)
+
+
+@check("EC609", regimes=("several rows",), examples=_FEW, accelerators=1, after=("EC603",))
+def outputs_are_moved_as_a_whole(wrapper: WrapperSubject, case: Batch) -> None:
+    """The outputs of a model are moved as a whole, and keep their types, names and values, nested tuples included.
+
+    Tensors are looked for in mappings, lists, tuples and dataclasses. Other objects, such as a cache, stay as they are.
+
+    Why: loops move outputs to the CPU to save memory; a tensor that is left behind keeps the memory of the device.
+    Usual cause: a model output comes back as a dict, a named tuple as a tuple, or tuples inside stay behind.
+    Fix: pytest_evalcheck.fixes.devices
+    """
+    move = wrapper.record.move_outputs
+    if move is None:
+        raise NotApplicable("the wrapper names no function that moves its outputs")
+    for mode in wrapper.modes:
+        outputs = wrapper.fresh().forward(wrapper.batch(case.samples, mode))
+        if isinstance(outputs, Raised):
+            inconclusive("it cannot be scored there; see EC603 and EC604")
+            continue
+        for device in ("cpu", wrapper.device):
+            error = move_error(partial(move, outputs, device), outputs, device, "outputs")
+            about = f"outputs are not moved as a whole to {device}{in_mode(mode)}"
+            expect(about).holds(not error, about=about, detail=error)

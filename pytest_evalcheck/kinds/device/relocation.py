@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -109,10 +109,10 @@ def with_index(device: str) -> str:
     return str(torch.empty(0, device=device).device)
 
 
-def move_error(move: Callable[[], Any], original: Any, device: str) -> str:
-    """What is wrong with a batch that ``move`` moved, compared with an equal batch; empty where nothing is."""
+def move_error(move: Callable[[], Any], original: Any, device: str, name: str = "batch") -> str:
+    """What is wrong with a batch or outputs that ``move`` moved, compared with equal ones; empty where nothing is."""
     result = attempt("move", move)
-    return str(result) if isinstance(result, Raised) else _difference(result, original, with_index(device), "batch")
+    return str(result) if isinstance(result, Raised) else _difference(result, original, with_index(device), name)
 
 
 def _difference(moved: Any, original: Any, device: str, path: str) -> str:
@@ -123,18 +123,20 @@ def _difference(moved: Any, original: Any, device: str, path: str) -> str:
             return f"{path} is on {moved.device}, not on {device}"
         found = difference(moved, original, EXACT, path)
         return "" if found is None else str(found)
-    parts: Iterable[tuple[str, Any, Any]]
+    parts: list[tuple[str, Any, Any]] = []
     if isinstance(original, Mapping):
         if list(moved) != list(original):
             return f"{path} has the keys {list(moved)}, not {list(original)}"
-        parts = ((f"{path}[{key!r}]", moved[key], original[key]) for key in original)
+        parts = [(f"{path}[{key!r}]", moved[key], original[key]) for key in original]
     elif isinstance(original, (list, tuple)):
         if len(moved) != len(original):
             return f"{path} has {len(moved)} entries, not {len(original)}"
-        parts = ((f"{path}[{i}]", moved[i], original[i]) for i in range(len(original)))
-    elif dataclasses.is_dataclass(original):
+        parts = [(f"{path}[{i}]", moved[i], original[i]) for i in range(len(original))]
+    if dataclasses.is_dataclass(original):  # a model output is a mapping too, of those fields that are not None
         names = [field.name for field in dataclasses.fields(original)]
-        parts = ((f"{path}.{name}", getattr(moved, name), getattr(original, name)) for name in names)
-    else:
+        parts += [(f"{path}.{name}", getattr(moved, name), getattr(original, name)) for name in names]
+    elif not isinstance(original, (Mapping, list, tuple)):
+        if hasattr(original, "__dict__"):  # an object of another kind, such as a cache, which a model places itself
+            return ""
         return "" if moved == original else f"{path} was {original!r} and is {moved!r}"
     return next((text for where, a, b in parts if (text := _difference(a, b, device, where))), "")

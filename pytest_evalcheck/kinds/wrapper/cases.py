@@ -118,6 +118,43 @@ class SingleRow:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LargeBatch:
+    """A few rows, and a batch of many that repeats them."""
+
+    samples: Rows
+    rows: int
+
+    @property
+    def many(self) -> Rows:
+        """The rows of the batch."""
+        return [self.samples[i % len(self.samples)] for i in range(self.rows)]
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        return frozenset({"as many rows as a kernel takes at once" if self.rows in LARGE else "one row more"})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[LargeBatch]:
+        rows = inputs.rows(min_size=max(1, inputs.min_samples), max_size=3)
+        sizes = st.tuples(st.sampled_from(LARGE), st.integers(0, 1)).map(sum)
+        return st.builds(cls, samples=rows, rows=sizes)
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[LargeBatch]:
+        """A batch of each size, and one of one row more."""
+        samples = inputs.fixed(max(2, inputs.min_samples))
+        return [cls(samples=samples, rows=rows) for rows in (LARGE[-1] + 1, LARGE[0])]
+
+    @classmethod
+    def of(cls, inputs: SampleStrategy, samples: Rows) -> LargeBatch | None:
+        return cls(samples=samples[:3], rows=LARGE[-1]) if len(samples) >= max(1, inputs.min_samples) else None
+
+
+LARGE = (16, 32)
+"""Numbers of rows from which on code and kernels take another way: blocks of rows, a capacity, a split of the batch."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Padded:
     """A batch, and the same rows with more padding, possibly on the other side, possibly with a blank row."""
 

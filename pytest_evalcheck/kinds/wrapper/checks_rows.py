@@ -1,11 +1,12 @@
-"""EC107 to EC109: the outputs of a row do not depend on the other rows, on padding or on the batch size."""
+"""EC107 to EC109, EC112: the outputs of a row do not depend on the other rows, on padding or on the batch size."""
 
 from __future__ import annotations
 
-from pytest_evalcheck.expectations.comparison import Raised
+from pytest_evalcheck.expectations.comparison import EXACT, Raised
 from pytest_evalcheck.expectations.failures import expect, inconclusive
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.wrapper.cases import Padded, SingleRow
+from pytest_evalcheck.kinds.common.tensors import rounding_of
+from pytest_evalcheck.kinds.wrapper.cases import LargeBatch, Padded, SingleRow
 from pytest_evalcheck.kinds.wrapper.outputs import compare_shapes, row
 from pytest_evalcheck.kinds.wrapper.subject import METRIC_INPUTS, WrapperSubject, in_mode
 
@@ -94,3 +95,38 @@ def a_batch_of_one_has_the_usual_shapes(wrapper: WrapperSubject, case: SingleRow
             ]
             if not any(isinstance(value, Raised) for value in inputs):
                 compare_shapes(inputs[0], inputs[1], count, METRIC_INPUTS)
+
+
+@check(
+    "EC112",
+    regimes=("as many rows as a kernel takes at once", "one row more"),
+    examples=4,
+    after=("EC101", "EC102", "EC107", "EC109"),
+)
+def rows_are_the_same_in_a_large_batch(wrapper: WrapperSubject, case: LargeBatch) -> None:
+    """The outputs of a row are the same alone and in a batch of many rows: within rounding, or bit by bit if declared.
+
+    Rounding is 32 units in the last place of the largest output, or the tolerance of the target where that is wider.
+    A record with `batch_invariant=True` claims the same bits.
+
+    Why: the batch size is chosen for the memory of one machine, and benchmarks are compared to the third digit.
+    Usual cause: experts with a capacity drop tokens of large batches, a scale is taken over the batch, or a large batch
+    is computed in parts or in another precision.
+    Fix: no capacity in evaluation; scales per row; kernels whose order of summation does not depend on the batch.
+    """
+    widths, exact = wrapper.widths(case.samples), wrapper.record.batch_invariant
+    for mode in wrapper.modes:
+        many = wrapper.fresh().rows(wrapper.batch(case.many, mode, widths=widths), case.rows)
+        for index in dict.fromkeys((0, case.rows - 1)):
+            alone = wrapper.fresh().rows(wrapper.batch([case.many[index]], mode, widths=widths), 1)
+            if isinstance(many, Raised) or isinstance(alone, Raised):
+                expect(many).equals(alone, about=f"the outputs of {case.rows} rows{in_mode(mode)}")
+                continue
+            expected = row(alone, 0, of=many)
+            if not expected:
+                inconclusive("no output has an entry for each row")
+                continue
+            tolerance = EXACT if exact else rounding_of(expected, wrapper.tolerance)
+            about = f"the outputs of row {index} of {case.rows}{in_mode(mode)}"
+            topic = f"the outputs of a row in a large batch{in_mode(mode)}"
+            expect(row(many, index, of=expected)).equals(expected, about=about, tolerance=tolerance, topic=topic)

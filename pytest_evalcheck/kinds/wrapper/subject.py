@@ -53,10 +53,14 @@ class Wrapper:
     """By name, from a batch to one of this mode: ``{"generate": lambda batch: {**batch, "mode": "generate"}}``."""
     rows: Callable[[Any], Any] = _same
     """The part of the outputs that has one entry per row."""
+    batch_invariant: bool = False
+    """Whether a row is claimed to have the same bits in every batch, and not only the same numbers within rounding."""
     move: Callable[[Any, str], Any] | None = None
     """``move(batch, device)`` returns the batch on a device, as the loop around this wrapper does."""
     conventions: Mapping[str, Convention] = field(default_factory=dict)
     """By name, other ways to call it that are documented: each must give the same outputs and values."""
+    move_outputs: Callable[[Any, str], Any] | None = None
+    """``move_outputs(outputs, device)`` returns the outputs on a device, as the loop around this wrapper does."""
     source: Any = None
     """The object behind the callables."""
 

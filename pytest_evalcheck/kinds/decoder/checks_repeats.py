@@ -1,0 +1,70 @@
+"""EC315, EC316: the same rows are decoded to the same numbers, at the second time and in a batch of many."""
+
+from __future__ import annotations
+
+from pytest_evalcheck.expectations.comparison import EXACT, Raised
+from pytest_evalcheck.expectations.failures import expect, inconclusive, refused
+from pytest_evalcheck.kinds.common.check import check
+from pytest_evalcheck.kinds.decoder.cases import LargeBatch, Prompts, even
+from pytest_evalcheck.kinds.decoder.subject import NEW_TOKENS, DecoderSubject
+
+
+@check("EC315", regimes=("one row", "rows of unequal length"), examples=4, after=("EC301", "EC309"))
+def decoding_twice_gives_the_same_bits(subject: DecoderSubject, case: Prompts) -> None:
+    """The same prompts get the same logits and tokens every time, bit by bit, and similar ones their own.
+
+    Similar prompts have the same ids in another order. Between both times they are decoded.
+
+    Why: who evaluates a model again must get the number that was published.
+    Usual cause: sampling that a configuration of the model asks for, or a memory of prompts whose key is a sum, a
+    length or the first ids.
+    Fix: pass `do_sample=False`; look up prompts by all of their ids.
+    """
+    for decoder in subject.precisions():
+        rows = even(decoder.truncate(subject.prompts(case.samples), NEW_TOKENS))
+        similar = subject.inputs.similar
+        for method in decoder.methods:
+            first, expected = decoder.decode_both(method, rows)
+            if isinstance(first, Raised) or first is None:
+                refused(first) if isinstance(first, Raised) else inconclusive("rows are lost; see EC305")
+                continue
+            if similar is not None and decoder.agrees(first, expected):
+                others, wanted = decoder.decode_both(method, [similar(row) for row in rows])
+                decoder.assert_same(others, wanted, about=f"what prompts get by {method} after similar ones")
+            again, _ = decoder.decode_both(method, rows)
+            about = f"what prompts get by {method} at the second time"
+            expect(again).equals(first, about=about, tolerance=EXACT)
+
+
+@check("EC316", regimes=("many rows",), examples=4, after=("EC301", "EC305"))
+def a_row_is_decoded_alike_in_a_large_batch(subject: DecoderSubject, case: LargeBatch) -> None:
+    """A row in a batch of many gets what it gets alone: within rounding, or bit by bit if declared.
+
+    A record with `batch_invariant=True` claims the same bits of logits.
+
+    Why: the batch size is chosen for the memory of one machine, and an answer must not depend on it.
+    Usual cause: experts with a capacity drop tokens of large batches, a scale is taken over the batch, or a large batch
+    is computed in parts.
+    Fix: no capacity in evaluation; scales per row; kernels whose order of summation does not depend on the batch.
+    """
+    for decoder in subject.precisions():
+        rows = even(decoder.truncate(subject.prompts(case.samples), NEW_TOKENS))
+        count = min(case.rows, decoder.record.max_rows or case.rows)
+        many = [rows[i % len(rows)] for i in range(count)]
+        for method in decoder.methods:
+            alone = [decoder.decode_with_new_cache(method, [row]) for row in rows]
+            failed = [result for result in alone if isinstance(result, Raised) or result is None]
+            if failed:
+                inconclusive(f"a row alone gets no answer: {failed[0]}")
+                continue
+            actual, expected = (
+                decoder.decode_with_new_cache(method, many),
+                [alone[i % len(rows)][0] for i in range(count)],
+            )
+            about, topic = f"what {count} rows get by {method}", f"what many rows get by {method}"
+            if decoder.record.batch_invariant and method == "step":
+                expect(actual).equals(expected, about=about, tolerance=EXACT, topic=topic)
+            elif method == "step":
+                decoder.assert_same(actual, expected, about=about, topic=topic)
+            else:
+                decoder.assert_same(actual, decoder.greedy(many, actual), about=about, topic=topic)

@@ -21,8 +21,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "fixtures" / "targets")]
+sys.path.insert(0, str(Path(__file__).parent.parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "fixtures" / "targets"))
 
 import torch
 
@@ -37,6 +37,7 @@ from pytest_evalcheck.kinds.decoder.subject import DecoderUnderTest
 from pytest_evalcheck.kinds.registry import kind_of
 from pytest_evalcheck.kinds.wrapper.outputs import row, rowwise
 
+ROOT = Path(__file__).parent.parent
 DTYPES = (torch.float64, torch.float32, torch.bfloat16, torch.float16)
 SIZES = (2, 7, 32)
 FILES = {

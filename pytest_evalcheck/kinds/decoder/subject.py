@@ -35,7 +35,7 @@ class DecoderUnderTest:
     ) -> None:
         self.record, self.device, self.tolerance = record, device, tolerance
         self.last_precision, self.retry_in_float32 = last_precision, False
-        self._is_copy, self.copy_raises = is_copy, False
+        self.is_copy, self.copy_raises = is_copy, False
         """Whether it is the copy in float32; and whether that raised an error, which is no error of the decoder."""
         self._logits_by_ids: dict[Any, Any] = {}
         self._generated_from_nan = False
@@ -188,7 +188,7 @@ class DecoderUnderTest:
         `REFUSALS` the record could declare where ``actual`` is an error.
         """
         tokens_of_nan, self._generated_from_nan = self._generated_from_nan, False
-        if self._is_copy and (isinstance(actual, Raised) or isinstance(expected, Raised)):
+        if self.is_copy and (isinstance(actual, Raised) or isinstance(expected, Raised)):
             self.copy_raises = True
         elif expected is None:
             inconclusive("rows are lost wherever rows are generated; see EC305")
@@ -456,6 +456,13 @@ class DecoderSubject(Subject):
     def shared(self) -> Any:
         """The configurations of a decoder: those that others share are written by the first of them that decodes."""
         return self.build().configurations()
+
+    def another(self, decoder: DecoderUnderTest) -> DecoderUnderTest:
+        """A new decoder in the precision of this one."""
+        record = self.build()
+        record = record.in_float32() if decoder.is_copy and record.in_float32 else record
+        given = {"last_precision": decoder.last_precision, "is_copy": decoder.is_copy}
+        return DecoderUnderTest(record, self.device, self.tolerance, **given)
 
     def plain_result(self, rows: Rows) -> Any:
         """The logits of one prompt, or its new tokens where there are no steps; or the error."""

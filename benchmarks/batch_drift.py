@@ -1,4 +1,4 @@
-"""How far a row drifts with the number of rows in its batch, by dtype: models, decoders and metrics of fixtures/targets.
+"""How far a row drifts with the rows in its batch, by dtype: models, decoders and metrics of fixtures/targets.
 
     python benchmarks/batch_drift.py [--kinds wrapper,decoder,metric] [--most 12] [--only NAME] [--smoke]
 

@@ -100,9 +100,11 @@ def _tracked(make: Callable[[], Any]) -> Any:
     return ec.Metric.of(tracker)
 
 
-def _is_vector(member: Member) -> bool:
-    value = member.value
-    return isinstance(value, torch.Tensor) and value.ndim == 1 and value.numel() > 1
+def _is_of_classes(member: Member) -> bool:
+    """Whether it has several values, as many for more samples: one for each class, and not for each sample."""
+    value, more = member.value, member.value_of_more
+    vectors = isinstance(value, torch.Tensor) and value.ndim == 1 and value.numel() > 1
+    return vectors and isinstance(more, torch.Tensor) and more.shape == value.shape
 
 
 def _by_class(value: Callable[[Any], Any], samples: Sequence[Any], name: str) -> dict[str, Any]:
@@ -132,7 +134,7 @@ WRAPPINGS = (
         fits=_any,
         value=lambda value, samples: value(samples),
     ),
-    Wrapping(name="ClasswiseWrapper", make=lambda make: ClasswiseWrapper(make()), fits=_is_vector),
+    Wrapping(name="ClasswiseWrapper", make=lambda make: ClasswiseWrapper(make()), fits=_is_of_classes),
     Wrapping(
         name="MultioutputWrapper",
         make=lambda make: MultioutputWrapper(make(), num_outputs=2, remove_nans=False),

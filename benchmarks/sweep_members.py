@@ -67,7 +67,12 @@ class Member:
     @property
     def value(self) -> Any:
         """Its value for some samples; None where it refuses them."""
-        return _value(self)
+        return _value(self, 0)
+
+    @property
+    def value_of_more(self) -> Any:
+        """Its value for three samples more."""
+        return _value(self, 3)
 
 
 @cache
@@ -76,9 +81,9 @@ def _class_name(member: Member) -> str:
 
 
 @cache
-def _value(member: Member) -> Any:
+def _value(member: Member, more: int) -> Any:
     made, inputs = member.make(), member.inputs
-    batch = Arguments.of(inputs.collate(inputs.fixed(max(4, inputs.min_samples))))
+    batch = Arguments.of(inputs.collate(inputs.fixed(max(4, inputs.min_samples) + more)))
     try:
         made.update(*batch.args, **batch.kwargs)
         return made.compute()

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_evalcheck.errors import safe_text
-from pytest_evalcheck.expectations.origin import place_of
+from pytest_evalcheck.expectations.origin import place_of, raised_on_purpose
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,11 @@ class Raised:
     def origin(self) -> str:
         """The type of the error and the line of the code under test that raised it."""
         return place_of(self.error)
+
+    @property
+    def on_purpose(self) -> bool:
+        """Whether it is a refusal: code under test raised it by a statement of its own, with a text."""
+        return raised_on_purpose(self.error)
 
     def __str__(self) -> str:
         text = safe_text(self.error, str, most=2000).strip().splitlines()

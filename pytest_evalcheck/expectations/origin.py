@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 import sysconfig
 import traceback
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import TracebackType
+
+from pytest_evalcheck.errors import safe_text
 
 _HERE = Path(__file__).parent.parent
 _TENSOR_LIBRARIES = ("torch", "numpy")
@@ -33,6 +38,27 @@ def place_of(error: BaseException) -> str:
     own = [place for place in frames if _is_under_test(place[0].co_filename)]
     code, line = (own or frames)[-1]
     return f"{name} at {_short(code.co_filename)}:{line} ({getattr(code, 'co_qualname', code.co_name)})"
+
+
+def raised_on_purpose(error: BaseException) -> bool:
+    """Whether code under test raised an error by a ``raise`` or an ``assert`` of its own, with a text.
+
+    An error of an operator, such as of two shapes that do not fit, comes out of a call that its innermost frame makes,
+    or out of torch or numpy.
+    """
+    traces = list(_traces(error.__traceback__))
+    if not traces or not safe_text(error, str, most=80).strip():
+        return False
+    last = traces[-1]
+    code = last.tb_frame.f_code
+    raises = dis.opname[code.co_code[last.tb_lasti]] == "RAISE_VARARGS"
+    return raises and _is_under_test(code.co_filename)
+
+
+def _traces(trace: TracebackType | None) -> Iterator[TracebackType]:
+    while trace is not None:
+        yield trace
+        trace = trace.tb_next
 
 
 @cache

@@ -9,7 +9,7 @@ import torch
 
 from pytest_evalcheck.expectations.comparison import Raised, origin_of
 from pytest_evalcheck.expectations.failures import CheckFailure, expect
-from pytest_evalcheck.expectations.origin import place_of
+from pytest_evalcheck.expectations.origin import place_of, raised_on_purpose
 from pytest_evalcheck.fixes.weighted_mean import WeightedMean
 from pytest_evalcheck.kinds.common.calling import attempt
 
@@ -82,3 +82,39 @@ def test_the_first_error_in_a_result_is_found() -> None:
     error = raised(missing, {})
     assert origin_of({"a": [1.0, (error,)], "b": raised(multiplied)}) == error.origin
     assert origin_of({"a": [1.0]}) == ""
+
+
+def _refuses() -> None:
+    raise ValueError("a batch of 3 rows, and a cache for 2")
+
+
+def _asserts() -> None:
+    assert len([3]) == 2, "a cache for 2"
+
+
+def _says_nothing() -> None:
+    raise AssertionError
+
+
+def _fails_in_an_operator() -> None:
+    torch.zeros(2, 4).index_copy_(0, torch.arange(3), torch.zeros(3, 4))
+
+
+def _fails_in_torch() -> None:
+    torch.nn.functional.cross_entropy(torch.zeros(3, 2), torch.zeros(2, dtype=torch.int64))
+
+
+@pytest.mark.parametrize(
+    ("call", "purpose"),
+    [
+        (_refuses, True),
+        (_asserts, True),
+        (_says_nothing, False),
+        (_fails_in_an_operator, False),
+        (_fails_in_torch, False),
+    ],
+)
+def test_a_refusal_is_raised_by_a_statement_of_the_code_under_test(call: Any, purpose: bool) -> None:
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        call()
+    assert raised_on_purpose(caught.value) is purpose

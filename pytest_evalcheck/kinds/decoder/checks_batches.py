@@ -51,6 +51,8 @@ def a_smaller_batch_is_decoded_as_with_a_new_cache(subject: DecoderSubject, case
 def a_larger_batch_is_decoded_or_refused(subject: DecoderSubject, case: OversizedBatch) -> None:
     """A batch of more rows than the cache was made for gets what a cache for so many rows gives, or a clear error.
 
+    A clear error is raised on purpose, by a `raise` of the code under test with a text; one of an operator is not.
+
     Why: a question with four choices is four rows.
     Usual cause: only the rows that there is room for are kept, or several rows share memory.
     Fix: pytest_evalcheck.fixes.caches.expand_choices
@@ -66,7 +68,9 @@ def a_larger_batch_is_decoded_or_refused(subject: DecoderSubject, case: Oversize
             actual = decoder.decode(method, decoder.start(case.cache_rows), rows)
             about = f"what {len(rows)} rows get by {method} from a cache for {case.cache_rows}"
             if isinstance(actual, Raised):
-                expect(actual).holds(bool(str(actual.error).strip()), about=f"an error without a text for {about}")
+                expect(actual).holds(
+                    actual.on_purpose, about=f"an error that is no refusal for {about}", detail=str(actual)
+                )
             else:
                 decoder.assert_same(actual, expected, about=about)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NoReturn
 
+from pytest_evalcheck.adapters.transformers import conventions
 from pytest_evalcheck.kinds.decoder.record import Decoder, truncate_at_stop
 from pytest_evalcheck.strategies.samples import Side, padded
 
@@ -83,6 +84,11 @@ def _completed(record: Decoder, generates: bool = True) -> Decoder:
         capacity=record.capacity or capacity(example),
         tensors=record.tensors or tensors,
         in_float32=record.in_float32 or in_float32,
+        conventions={
+            **conventions.of_steps(known),
+            **(conventions.of_generation(known) if own else {}),
+            **record.conventions,
+        },
     )
 
 
@@ -100,12 +106,21 @@ class _Model:
         """The parameters of its forward, which are needed at every step."""
         return inspect.signature(self.model.forward).parameters
 
+    @cached_property
+    def cache_name(self) -> str:
+        """The name of the cache among the parameters of its forward."""
+        return next((name for name in _CACHE_NAMES if name in self.parameters), "past_key_values")
+
     def step(self, ids: Any, cache: Any, mask: Any, positions: Any) -> Any:
         """The logits of new ids, called as the model's own ``generate`` calls it."""
+        return self.forward(self.inputs(ids, cache, mask, positions), cache)
+
+    def inputs(self, ids: Any, cache: Any, mask: Any, positions: Any) -> dict[str, Any]:
+        """The arguments of its forward for new ids."""
         import torch
 
-        name = next((name for name in _CACHE_NAMES if name in self.parameters), "past_key_values")
-        inputs: dict[str, Any] = {"use_cache": cache is not None}
+        name = self.cache_name
+        inputs: dict[str, Any] = {"input_ids": ids, "use_cache": cache is not None}
         if "position_ids" in self.parameters:
             inputs["position_ids"] = positions
         if name == "past_key_values" or mask.shape[1] == ids.shape[1]:  # a mask does not apply to a state
@@ -115,17 +130,26 @@ class _Model:
             if name == "past_key_values" and "cache_position" in self.parameters:  # releases before 5
                 total = mask.shape[1]
                 inputs["cache_position"] = torch.arange(total - ids.shape[1], total, device=ids.device)
+        return inputs
+
+    def forward(self, inputs: dict[str, Any], cache: Any) -> Any:
+        """The logits of one call; a cache that the model creates is kept."""
+        import torch
+
         with torch.no_grad():
-            outputs = self.model(input_ids=ids, **inputs)
+            outputs = self.model(**inputs)
         if isinstance(cache, ModelCache):
-            cache.value = outputs[name]
+            cache.value = outputs[self.cache_name]
         return outputs["logits"]
 
     def generate(self, prompts: list[list[int]], cache: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
         """What its own ``generate`` returns, greedily, for prompts that are padded on the left."""
+        return generated(self.model, prompts, "left", max_new_tokens, stop, **self.given(cache))
+
+    def given(self, cache: Any) -> dict[str, Any]:
+        """A cache as an argument of ``generate``; nothing for one that the model creates itself."""
         name = "cache_params" if "cache_params" in self.parameters else "past_key_values"
-        own = {} if isinstance(cache, ModelCache) else {name: cache}
-        return generated(self.model, prompts, "left", max_new_tokens, stop, **own)
+        return {} if isinstance(cache, ModelCache) else {name: cache}
 
 
 def generated(

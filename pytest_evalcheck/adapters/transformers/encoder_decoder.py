@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_evalcheck.adapters.transformers import conventions
 from pytest_evalcheck.adapters.transformers.decoder import (
     OPERATIONS,
     cache_factory,
@@ -36,7 +37,7 @@ def by_step(model: Any, *, sides: Sequence[Any] = (), **fields: Any) -> Decoder:
         step=known.step,
         sides=tuple(sides),
         in_float32=lambda: by_step(float32_copy(model), sides=sides, **fields),
-        **{"operations": OPERATIONS, **_cache_of(model), **fields},
+        **{"operations": OPERATIONS, "conventions": conventions.of_target_steps(known), **_cache_of(model), **fields},
     )
 
 
@@ -55,7 +56,7 @@ def by_generation(model: Any, *, end: int, **fields: Any) -> Decoder:
         generate=known.generate,
         operations={"reset": OPERATIONS["reset"]},
         in_float32=lambda: by_generation(float32_copy(model), end=end, **fields),
-        **{**_cache_of(model), **fields},
+        **{"conventions": conventions.of_target_generation(known), **_cache_of(model), **fields},
     )
 
 
@@ -71,12 +72,19 @@ class _Model:
     def step(self, ids: Any, cache: Any, mask: Any, positions: Any) -> Any:
         """The logits of new ids of the target."""
         del positions  # it takes none
+        return self._decoded(ids, self.states(ids, mask), decoder_attention_mask=mask, cache=cache)
+
+    def unmasked_step(self, ids: Any, cache: Any, mask: Any, positions: Any) -> Any:
+        """The same without a mask of the target."""
+        del positions
+        return self._decoded(ids, self.states(ids, mask), cache=cache)
+
+    def states(self, ids: Any, mask: Any) -> Any:
+        """The encoded source of each row; zeros where the cache holds its keys and values."""
         if mask.shape[1] == ids.shape[1]:
-            states = self._encoded(self._sources(ids, mask))
-        else:  # the cache holds the keys and values of the source
-            table = self.model.get_input_embeddings().weight
-            states = table.new_zeros(len(ids), _SOURCE, table.shape[1])
-        return self._decoded(ids, states, decoder_attention_mask=mask, cache=cache)
+            return self._encoded(self._sources(ids, mask))
+        table = self.model.get_input_embeddings().weight
+        return table.new_zeros(len(ids), _SOURCE, table.shape[1])
 
     def full(self, ids: Any, mask: Any, positions: Any) -> Any:
         """The logits of the tokens after the end of each prompt; 0 at the tokens of the prompt, which have none."""
@@ -94,8 +102,11 @@ class _Model:
 
     def generate(self, prompts: list[list[int]], cache: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
         """What its own ``generate`` returns, greedily, for sources that are padded on the right."""
-        options = {"past_key_values": cache, "decoder_start_token_id": self._start}
-        return generated(self.model, prompts, "right", max_new_tokens, stop, **options)
+        return self.generated(prompts, max_new_tokens, stop, past_key_values=cache)
+
+    def generated(self, prompts: list[list[int]], count: int, stop: tuple[int, ...], **options: Any) -> Any:
+        """What its own ``generate`` returns with these options."""
+        return generated(self.model, prompts, "right", count, stop, decoder_start_token_id=self._start, **options)
 
     @property
     def _start(self) -> int:

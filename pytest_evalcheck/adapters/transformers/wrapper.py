@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.wrapper.subject import Wrapper
 
 _ROWWISE = (
@@ -31,8 +34,31 @@ def record(model: Any) -> Wrapper:
         move=_move,
         move_outputs=_move,
         rows=lambda outputs: {name: outputs[name] for name in _ROWWISE if outputs.get(name) is not None},
+        conventions=_conventions(model),
         source=model,
     )
+
+
+_TUPLE = '"Whether or not to return a `ModelOutput` instead of a plain tuple." (return_dict of the forward)'
+
+
+def _conventions(model: Any) -> dict[str, Convention]:
+    """Outputs as a plain tuple, and the fields of a batch by position, in the order of the signature."""
+    names = list(inspect.signature(model.forward).parameters)
+
+    def as_tuple(batch: Any) -> Any:
+        named = model(**copy.deepcopy(batch))  # which a model may change
+        # Its entries are those of the output that has names, in this order.
+        return type(named)(dict(zip(named.keys(), model(**batch, return_dict=False), strict=True)))
+
+    def by_position(batch: Any) -> Any:
+        last = max(map(names.index, batch))
+        return model(*(batch.get(name) for name in names[: last + 1]))
+
+    return {
+        "a plain tuple": Convention(_TUPLE, forward=as_tuple),
+        "fields by position": Convention(f"The signature has this order: {', '.join(names)}.", forward=by_position),
+    }
 
 
 def _move(batch: Any, device: str) -> Any:

@@ -63,7 +63,7 @@ def of_steps(known: Any) -> dict[str, Convention]:
     if own_positions:
         ways |= {name: Convention(_FROM_PADDING, supported=False) for name in ways if "positions" in name}
     if cached and _prepares_masks(known.model):
-        way("a mask of four dimensions", _WIDE_MASK, lambda inputs: _widened(known.model, inputs))
+        way("a mask of four dimensions", _WIDE_MASK, lambda inputs: _widened(known, inputs))
         if _adds_distances(known.model):
             ways["a mask of four dimensions"] = Convention(_ALIBI, supported=False)
     if "inputs_embeds" in parameters:
@@ -77,13 +77,12 @@ def of_steps(known: Any) -> dict[str, Convention]:
 
 def of_generation(known: Any) -> dict[str, Convention]:
     """Ways to call ``generate``: with the cache that it creates, without one, and with one that holds a beginning."""
-    from pytest_evalcheck.adapters.transformers.decoder import generated
 
     def own_cache(prompts: list[list[int]], _cache: Any, count: int, stop: tuple[int, ...]) -> Any:
-        return generated(known.model, prompts, "left", count, stop)
+        return known.generated(prompts, count, stop)
 
     def uncached(prompts: list[list[int]], _cache: Any, count: int, stop: tuple[int, ...]) -> Any:
-        return generated(known.model, prompts, "left", count, stop, use_cache=False)
+        return known.generated(prompts, count, stop, use_cache=False)
 
     def prefilled(prompts: list[list[int]], cache: Any, count: int, stop: tuple[int, ...]) -> Any:
         import torch
@@ -93,7 +92,7 @@ def of_generation(known: Any) -> dict[str, Convention]:
             ids = torch.tensor([row[:held] for row in prompts], device=known.model.device)
             positions = torch.arange(held, device=ids.device).expand(len(prompts), held)
             known.step(ids, cache, torch.ones_like(ids), positions)
-        return generated(known.model, prompts, "left", count, stop, **known.given(cache))
+        return known.generated(prompts, count, stop, **known.given(cache))
 
     ways = {
         "generate with a cache of its own": Convention(_OWN_CACHE, generate=own_cache),
@@ -150,7 +149,7 @@ def _adds_distances(model: Any) -> bool:
     return has_table and bool(getattr(model.config, "alibi", True))
 
 
-def _widened(model: Any, inputs: Inputs) -> Inputs:
+def _widened(known: Any, inputs: Inputs) -> Inputs:
     """The mask as ``[rows, 1, new, past + new]``: 0 where a token attends, and the least number elsewhere."""
     import torch
 
@@ -158,19 +157,14 @@ def _widened(model: Any, inputs: Inputs) -> Inputs:
     key = torch.arange(mask.shape[1], device=mask.device)
     query = key[-new:, None]
     visible = ((key <= query) & mask[:, None, :].bool()) | (key == query)
-    table = next(each for each in model.parameters() if each.is_floating_point())
+    table = next(each for each in known.model.parameters() if each.is_floating_point())
     wide = table.new_zeros(visible.shape).masked_fill(~visible, torch.finfo(table.dtype).min)
-    room = _room(inputs) - wide.shape[2]  # of a cache of a fixed size all tokens are attended to
+    room = (
+        known.room(inputs.get("past_key_values")) - wide.shape[2]
+    )  # of a cache of a fixed size all tokens are attended to
     if room > 0:
         wide = torch.nn.functional.pad(wide, (0, room), value=torch.finfo(table.dtype).min)
     return {**inputs, "attention_mask": wide[:, None]}
-
-
-def _room(inputs: Inputs) -> int:
-    """How many tokens of a row the cache has memory for; -1 where it grows, or where there is none."""
-    from pytest_evalcheck.adapters.transformers.decoder import capacity
-
-    return capacity(inputs.get("past_key_values")) or -1
 
 
 def _embedded(model: Any, inputs: Inputs) -> Inputs:

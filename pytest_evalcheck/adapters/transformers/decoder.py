@@ -144,7 +144,15 @@ class _Model:
 
     def generate(self, prompts: list[list[int]], cache: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
         """What its own ``generate`` returns, greedily, for prompts that are padded on the left."""
-        return generated(self.model, prompts, "left", max_new_tokens, stop, **self.given(cache))
+        return self.generated(prompts, max_new_tokens, stop, **self.given(cache))
+
+    def generated(self, prompts: list[list[int]], count: int, stop: tuple[int, ...], **options: Any) -> Any:
+        """What its own ``generate`` returns with these options."""
+        return generated(self.model, prompts, "left", count, stop, **options)
+
+    def room(self, cache: Any) -> int:
+        """How many tokens of a row a cache has memory for; -1 where it grows, or where there is none."""
+        return capacity(cache) or -1
 
     def given(self, cache: Any) -> dict[str, Any]:
         """A cache as an argument of ``generate``; nothing for one that the model creates itself."""

@@ -74,8 +74,8 @@ _PREDICTIONS = re.compile(
 )
 _TARGETS = re.compile(r"y|true|truth|targets?|labels?|gt|golds?|references?")
 """Words in the names of parameters."""
-_WEIGHTS = re.compile(r"(sample_)?weights?")
-"""Names of the parameter that takes weights of samples."""
+_WEIGHTS = ("sample_weight", "sample_weights", "weight", "weights")
+"""Names of the parameter that takes weights of samples, the one that says so first."""
 
 
 def protocol_of(cls: type) -> Protocol | None:
@@ -255,12 +255,14 @@ def _of_all_samples(function: Callable[..., Any]) -> Metric:
 def weights_of(feed: Callable[..., Any]) -> str:
     """The optional parameter that takes one weight per sample, by its name; empty where there is none.
 
-    >>> def f1_score(y_true, y_pred, *, sample_weight=None): ...
-    >>> weights_of(f1_score)
+    Beside ``sample_weight``, ``weights`` means something else.
+
+    >>> def kappa(y1, y2, *, weights=None, sample_weight=None): ...
+    >>> weights_of(kappa)
     'sample_weight'
     """
-    found = (each.name for each in _signature(feed) if not _is_required(each) and _WEIGHTS.fullmatch(each.name))
-    return next(found, "")
+    optional = [each.name for each in _signature(feed) if not _is_required(each)]
+    return next((name for name in _WEIGHTS if name in optional), "")
 
 
 def by_name(update: Callable[..., Any], parameters: Sequence[Parameter]) -> dict[str, Convention]:

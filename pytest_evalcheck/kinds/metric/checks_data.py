@@ -67,12 +67,15 @@ def an_undefined_value_is_said_to_be_undefined(metric: MetricSubject, case: Decl
     value, warned = metric.value_and_all_warnings([rows])
     if stream.value is not None:
         about = f"the value of {name}, beside the one that is documented"
-        expect(value).equals(stream.value, about=about, detail=stream.documented)
+        topic = "the value of an undefined stream, beside the one that is documented"
+        expect(value).equals(stream.value, about=about, topic=topic, detail=stream.documented)
         return
     told = bool(warned) or has_nonfinite(value) or (isinstance(value, Raised) and is_clear_refusal(value.error))
+    what = "an obscure error" if isinstance(value, Raised) else "an ordinary value"
     expect(value).holds(
         told,
-        about=f"{name} has an ordinary value" if not isinstance(value, Raised) else f"{name} ends in an obscure error",
+        about=f"{what} for {name}",
+        topic=f"{what} for an undefined stream",
         detail=f"expected  NaN, an error or a warning\nactual    {show(value)}\nsamples   {show(rows)}",
     )
 

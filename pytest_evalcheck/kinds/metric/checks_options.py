@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference, show
-from pytest_evalcheck.expectations.failures import TargetError, expect, refused
+from pytest_evalcheck.expectations.failures import TargetError, expect, inconclusive
 from pytest_evalcheck.kinds.common.calling import is_clear_refusal
+from pytest_evalcheck.kinds.common.case import fixed_up_to
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.combinations import covering
 from pytest_evalcheck.kinds.metric.cases_data import Combined, FewKinds
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
+from pytest_evalcheck.strategies.samples import Bulk
 
 _MOST = 60
 """So many combinations of the options of one target are tried, at most."""
@@ -27,15 +29,15 @@ def every_combination_of_options_computes(metric: MetricSubject, case: Combined)
     Fix: test every pair of values, and refuse in the constructor what does not fit.
     """
     values = metric.option_values
-    for chosen in _combinations(values, case):
-        value = _value(metric, case, chosen)
+    for chosen in _combinations(values)[case.part :: case.PARTS]:
+        value = _told(metric, case.cut, chosen)
         expect(value).holds(
             not isinstance(value, Raised) or is_clear_refusal(value.error),
             about="a combination of options neither gives a value nor is refused clearly",
             detail=f"options  {_shown(chosen)}\nactual   {show(value)}",
         )
     for name in [name for name, listed in values.items() if any(isinstance(value, str) for value in listed)]:
-        value = _value(metric, case, {name: _NO_VALUE})
+        value = _told(metric, case.cut, {name: _NO_VALUE})
         expect(value).holds(
             isinstance(value, Raised),
             about=f"{name} takes a value that does not exist",
@@ -47,53 +49,62 @@ def every_combination_of_options_computes(metric: MetricSubject, case: Combined)
 def an_option_changes_the_value_or_is_refused(metric: MetricSubject, case: Combined) -> None:
     """The values of an option do not all give one result, whatever the other options are: else it is refused.
 
-    A warning that it means nothing is as good as a refusal.
+    A warning that it means nothing is as good as a refusal. An option that has no effect anywhere is not judged: the
+    samples may hold nothing that it is about, such as a NaN.
 
     Why: who sets an option that has no effect believes that the score is another one than it is.
     Usual cause: one branch of the code returns before the option is looked at.
     Fix: raise a ValueError, or warn, where an option means nothing beside another one.
     """
-    values = metric.option_values
-    streams = [case.cut, *([list(one.samples)] for one in FewKinds.canonical(metric.inputs))]
-    for name, listed in values.items():
-        others = {other: each for other, each in values.items() if other != name}
-        for context in _combinations(others, case):
-            seen = [list(_told(metric, streams, {**context, name: value})) for value in listed]
-            expect(seen).holds(
-                len(listed) < 2 or _some_differ(seen),
+    values, streams = metric.option_values, [case.cut, *_streams(metric)]
+    for name in list(values)[case.part :: case.PARTS]:
+        contexts = _combinations({other: each for other, each in values.items() if other != name})
+        effects = [any(_differ(metric, each, name, values[name], context) for each in streams) for context in contexts]
+        if not any(effects):
+            inconclusive(f"the samples hold nothing that {name} is about")
+            continue
+        for context, effect in zip(contexts, effects, strict=True):
+            expect(context).holds(
+                effect,
                 about=f"{name} has no effect, in silence",
-                detail=f"beside  {_shown(context)}\nvalues  {', '.join(map(repr, listed))}: {show(seen[0][0])}",
+                detail=f"beside  {_shown(context)}\nvalues  {', '.join(map(repr, values[name]))}",
             )
 
 
-def _combinations(values: Mapping[str, Sequence[Any]], case: Combined) -> list[dict[str, Any]]:
-    """The part of the combinations that this case tries, each with a value for every option."""
+def _streams(metric: MetricSubject) -> list[Any]:
+    """Streams in which an option has an effect, if it has one at all: many samples, and samples of few kinds."""
+    inputs = metric.inputs
+    rows = fixed_up_to(inputs, _MANY)
+    few = [one.samples for one in FewKinds.canonical(inputs)]
+    many = [list(inputs.bulk(Bulk(seed=0, rows=2 * _MANY)))] if inputs.bulk is not None else []
+    return [[each] for each in (*many, rows, rows[::2], rows[1::2], *few) if len(each) >= inputs.min_samples]
+
+
+_MANY = 24
+
+
+def _differ(metric: MetricSubject, batches: Any, name: str, listed: Sequence[Any], context: Mapping[str, Any]) -> bool:
+    """Whether one value of an option is refused for this stream, or two give another number, shape or warning."""
+    told = [_told(metric, batches, {**context, name: value}) for value in listed]
+    refused = any(isinstance(each, Raised) for each in told)
+    return refused or any(difference(told[0], other, EXACT) is not None for other in told[1:])
+
+
+def _combinations(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
+    """Combinations in which every pair of values occurs, each with a value for every option."""
     usual = {name: listed[0] for name, listed in values.items()}
-    return [{**usual, **changed} for changed in covering(values, _MOST)[0]][case.part :: case.PARTS]
+    return [{**usual, **changed} for changed in covering(values, _MOST)[0]]
 
 
-def _value(metric: MetricSubject, case: Combined, chosen: Mapping[str, Any]) -> Any:
-    """The value with these options, or the error, that of the constructor included."""
-    return next(iter(_told(metric, [case.cut], chosen, warned=False)))
-
-
-def _told(metric: MetricSubject, streams: Any, chosen: Mapping[str, Any], *, warned: bool = True) -> Iterator[Any]:
-    """For each stream, the value with these options or the error; with ``warned`` also the warnings."""
-    for batches in streams:
-        try:
-            value, texts = metric.value_and_all_warnings(batches, **chosen)
-        except TargetError as error:
-            if error.cause != "factory" or error.__cause__ is None:
-                raise
-            value, texts = Raised(error.__cause__, "the constructor"), []
-            refused(value)
-        yield (value, texts) if warned and texts else value
-
-
-def _some_differ(seen: list[list[Any]]) -> bool:
-    """Whether two values of an option differ in some stream: in a number, a shape, an error or a warning."""
-    first, *others = seen
-    return any(difference(a, b, EXACT) is not None for other in others for a, b in zip(first, other, strict=True))
+def _told(metric: MetricSubject, batches: Any, chosen: Mapping[str, Any]) -> Any:
+    """The value with these options, and the warnings where there are any; or the error, also of the constructor."""
+    try:
+        value, texts = metric.value_and_all_warnings(batches, **chosen)
+    except TargetError as error:
+        if error.cause != "factory" or error.__cause__ is None:
+            raise
+        return Raised(error.__cause__, "the constructor")
+    return (value, texts) if texts and not isinstance(value, Raised) else value
 
 
 def _shown(chosen: Mapping[str, Any]) -> str:

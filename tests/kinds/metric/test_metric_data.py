@@ -1,0 +1,108 @@
+"""What the checks about data, weights and options need: refusals, sizes of states, declarations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+
+import pytest_evalcheck as ec
+from pytest_evalcheck import strategies as es
+from pytest_evalcheck.adapters.protocols.metric import weights_of
+from pytest_evalcheck.kinds.common.calling import is_clear_refusal
+from pytest_evalcheck.kinds.common.tensors import count_elements
+
+
+def raises(text: str) -> None:
+    raise ValueError(text)
+
+
+def raises_a_mistake() -> None:
+    raise KeyError("macro")
+
+
+def asserts() -> None:
+    assert not torch.ones(1), "no positives"
+
+
+@pytest.mark.parametrize(
+    ("call", "clear"),
+    [
+        (lambda: raises("one class"), True),
+        (asserts, True),
+        (lambda: raises(""), False),
+        (raises_a_mistake, False),
+        (lambda: torch.stack([]), False),
+        (lambda: 1 / 0, False),
+        (lambda: int("one"), False),
+        (lambda: [*map(int, "1")][1], False),
+    ],
+)
+def test_a_refusal_is_clear_where_a_statement_raises_it_with_a_text(call: Any, clear: bool) -> None:
+    with pytest.raises(Exception) as caught:  # noqa: PT011
+        call()
+    # The traceback of pytest.raises begins in this test, as that of a check begins in its call.
+    assert is_clear_refusal(caught.value) == clear
+
+
+def test_weights_of_samples_are_known_by_an_optional_parameter() -> None:
+    def required(values: Any, weight: Any) -> None: ...
+    def both(y1: Any, y2: Any, weights: Any = None, sample_weight: Any = None) -> None: ...
+    def torcheval(input: Any, *, weight: float = 1.0) -> None: ...
+
+    assert [weights_of(each) for each in (required, both, torcheval)] == ["", "sample_weight", "weight"]
+
+
+def test_elements_are_counted_in_nests() -> None:
+    state = {"total": torch.zeros(2, 3), "seen": [torch.zeros(4), [1, 2.5]], "names": ["ab"], "source": object()}
+    assert {name: count_elements(value) for name, value in state.items()} == {
+        "total": 6,
+        "seen": 6,
+        "names": 2,
+        "source": 0,
+    }
+    assert [count_elements(value, plain=False) for value in state.values()] == [6, 0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("keywords", "said"),
+    [
+        ({"undefined": {"none": ec.Undefined(samples=[(0, 0)], value=0.0)}}, "does not quote the documentation"),
+        ({"undefined": {"none": ec.Undefined(samples=[])}}, "expected a list of some samples"),
+        ({"undefined": {"none": [(0, 0)]}}, "expected an ec.Undefined"),
+        ({"undefined": [(0, 0)]}, "expected streams by name"),
+        ({"symmetric": "yes"}, "expected True or False"),
+        ({"options": {"average": "macro"}}, "options['average']='macro'; expected"),
+        ({"options": ["average"]}, "expected the values of each option"),
+    ],
+)
+def test_declarations_are_read_when_the_target_is_made(keywords: Any, said: str) -> None:
+    target = ec.metric(inputs=es.binary(of="labels"), **keywords)(lambda: None)
+    assert any(said in problem for problem in target.problems), target.problems
+
+
+def test_options_are_no_fixtures() -> None:
+    def factory(device: str, average: str = "micro") -> None: ...
+
+    assert ec.metric(inputs=es.binary(), options={"average": ("micro", "macro")})(factory).arguments == ("device",)
+    assert ec.metric(inputs=es.binary())(factory).arguments == ("device", "average")
+
+
+def test_an_annotation_without_values_is_an_error_of_the_target() -> None:
+    class Mean:
+        def __init__(self, scale: float = 1.0) -> None:
+            self.scale, self.values = scale, []  # type: ignore[var-annotated]
+
+        def update(self, values: Any) -> None:
+            self.values += values.tolist()
+
+        def compute(self) -> float:
+            return self.scale * sum(self.values) / len(self.values)
+
+    @ec.metric(inputs=es.values(), options={"scale": ...})
+    def mean(scale: float = 1.0) -> Any:
+        return Mean(scale)
+
+    (cell,) = ec.run(mean, select="EC227", effort="quick").cells
+    assert (cell.outcome, cell.cause) == ("broken", "options")

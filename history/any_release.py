@@ -1,41 +1,65 @@
-"""A plugin of pytest for runs over old releases: what targets and the registry say of the newest one holds for any.
+"""A plugin of pytest for runs over old releases: every case that fails is recorded, and the search goes on.
 
-Targets are tried whatever release they require. Entries of known failures name a case of the newest release, which must
-fail; an older one may lack the fault. So they are left out, and the registry of upstream faults says what is known, by
-the signature alone and for every release of the library. What has another signature is red.
+A target is tried whatever release it requires. What is known of the newest release (``known_failures``, the registry of
+upstream faults) is not used: an older one may lack a fault that is known, and has others. Instead no failure ends the
+search of a cell: each case of its plan is tried, and what it showed is written as a line of JSON into the file that
+``HISTORY_CASES`` names. Two releases are compared by these lines, so that a fault which both have hides no other one.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from dataclasses import replace
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 import pytest_evalcheck as ec
-from pytest_evalcheck import upstream
+from pytest_evalcheck.engine.runner import CellRunner
+from pytest_evalcheck.reports.case_codec import encode_case
+
+CASES = "HISTORY_CASES"
+_RECORDED = ec.KnownFailure("recorded")
 
 
 def pytest_configure() -> None:
-    """Let the faults of the registry be known in every release."""
-    registry = upstream._registry()
-    for name, fault in registry.items():
-        registry[name] = replace(fault, versions=">=0")
+    """Record where the runner of this project asks for it."""
+    if os.environ.get(CASES):
+        record(os.environ[CASES])
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(obj: object) -> None:
     """Take from a target what is said of the newest release."""
     if isinstance(obj, ec.Target):
-        _set(obj, "requires", tuple(ec_name(text) for text in obj.requires))
+        _set(obj, "requires", tuple(Requirement(text).name for text in obj.requires))
         _set(obj, "known_failures", {})
 
 
-def ec_name(text: str) -> str:
-    """The distribution that is required, without its versions."""
-    from packaging.requirements import Requirement
+def record(path: str) -> None:
+    """Write each case that is tried into a file, with the signatures of what failed in it."""
+    attempt, is_known = CellRunner.attempt, CellRunner._is_known
 
-    return Requirement(text).name
+    def recorded(self: Any, finding: Any) -> bool:
+        if self.spec.check.existential or finding.failure.untestable:
+            return bool(is_known(self, finding))
+        self._failed.append(finding.signature)
+        self.state.known.setdefault(finding.signature, replace(finding, known=_RECORDED))
+        return True
+
+    def tried(self: Any, case: Any, arguments: Any) -> None:
+        self._failed, compared = [], self.state.stats.compared
+        attempt(self, case, arguments)
+        if self._failed or self.state.stats.compared > compared:
+            code = self.spec.check.code
+            line = {"target": self.spec.where, "code": code, "device": self.spec.device}
+            line |= {"case": encode_case(code, case), "failed": sorted(set(self._failed))}
+            with open(path, "a", encoding="utf-8") as file:  # cells run in processes of their own
+                file.write(json.dumps(line) + "\n")
+
+    CellRunner.attempt, CellRunner._is_known = tried, recorded  # type: ignore[method-assign]
 
 
 def _set(target: ec.Target, field: str, value: Any) -> None:

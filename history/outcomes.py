@@ -20,6 +20,8 @@ class Ran:
 
     cells: Sequence[Mapping[str, Any]] = ()
     """Those of the JSON report."""
+    cases: Sequence[Mapping[str, Any]] = ()
+    """Each case that was tried, with the signatures of what failed in it (see ``any_release``)."""
     trouble: str = ""
     """Why there is no report."""
 
@@ -45,9 +47,7 @@ def classify(promise: Sequence[str], before: Ran, after: Ran, shown: tuple[int, 
     """The outcome of an entry.
 
     ``shown`` has the exit codes of the stand-alone script on both releases, or None where the entry has none. A cell
-    shows the fault where it is red before and kept after, or red with another signature in a check that was predicted.
-    So does a target that cannot be tried before, because a plain batch is an error there: only where the script shows
-    it as well, since a target of today may also use what an older release lacks.
+    shows the fault where one of its cases fails before, and after keeps the promise, or fails in less.
     """
     if shown is not None and shown != (1, 0):
         if 2 in shown:
@@ -56,29 +56,25 @@ def classify(promise: Sequence[str], before: Ran, after: Ran, shown: tuple[int, 
         return Verdict(outcome="not reproduced", why=f"the script exits with {shown[0]} before and {shown[1]} after")
     if before.trouble and shown is None:
         return Verdict(outcome="cannot run", why=f"before: {before.trouble}")
-    reds, greens = _red(before), _tried(after)
-    mended = {
-        key: signature
-        for key, signature in reds.items()
-        # Another signature after is another fault; where nothing was predicted, it may be the same one in other words.
-        if key in greens and (not greens[key] or (greens[key] != signature and key[1] in promise))
-    }
+    failed, tried = _failed(before), _tried(after)
+    mended = [key for key in failed if _is_mended(failed[key], tried.get(key), _outcome(after, key))]
     if mended:
         cells = _lines(before, mended)
         return Verdict(outcome="caught", why=cells[0], codes=_codes(mended), cells=tuple(cells[:_MOST]))
-    if shown == (1, 0) and (stopped := [key for key in _stopped(before) if greens.get(key) == ""]):
-        cells = _lines(before, dict.fromkeys(stopped, ""))
-        return Verdict(outcome="caught", why=cells[0], codes=_codes(dict.fromkeys(stopped, "")), cells=tuple(cells))
-    still = {key: signature for key, signature in reds.items() if key[1] in promise}
+    kept = {_key(cell) for cell in after.cells if cell["outcome"] == "kept"}
+    # An error of a plain batch counts only with the script: a target of today may use what an older release lacks.
+    if shown == (1, 0) and (stopped := [key for key in _stopped(before) if key in kept]):
+        cells = _lines(before, stopped)
+        return Verdict(outcome="caught", why=cells[0], codes=_codes(stopped), cells=tuple(cells[:_MOST]))
+    still = [key for key in failed if key[1] in promise]
     if still:
         cells = _lines(before, still)
-        lost = after.trouble or "it is red after, too, with the same signature"
-        if all(key not in greens for key in still) and not after.trouble:
+        lost = after.trouble or "the same cases fail after, too"
+        if not any(key in tried for key in still) and not after.trouble:
             lost = "it is not tried after"
-        return Verdict(
-            outcome="caught, not kept", why=f"{cells[0]}: {lost}", codes=_codes(still), cells=tuple(cells[:_MOST])
-        )
-    if not any(_is_tried(cell) for cell in before.cells):
+        why = f"{cells[0]}: {lost}"
+        return Verdict(outcome="caught, not kept", why=why, codes=_codes(still), cells=tuple(cells[:_MOST]))
+    if not any(cell["outcome"] in ("kept", "known", "not applicable") for cell in before.cells):
         why = before.trouble or _first_reason(before.cells)
         return Verdict(outcome="cannot run" if shown is None else "missed", why=f"nothing is tried before: {why}")
     return Verdict(outcome="missed", why="" if shown is not None else "no script has shown the fault yet")
@@ -92,22 +88,14 @@ def _key(cell: Mapping[str, Any]) -> Key:
     return str(cell["target"]).rpartition("::")[2], str(cell["code"]), str(cell["device"])
 
 
-def _is_untestable(cell: Mapping[str, Any]) -> bool:
-    failure = cell.get("failure") or {}
-    return bool(failure.get("untestable"))
+Cases = Mapping[str, frozenset[str]]
+"""By case: the signatures of what failed in it."""
 
 
-def _is_red(cell: Mapping[str, Any]) -> bool:
-    """Whether a case has broken the promise, whether that is known or not."""
-    return cell["outcome"] in ("broken", "known") and bool(cell["signature"]) and not _is_untestable(cell)
-
-
-def _is_tried(cell: Mapping[str, Any]) -> bool:
-    return _is_red(cell) or cell["outcome"] == "kept"
-
-
-def _red(ran: Ran) -> dict[Key, str]:
-    return {_key(cell): cell["signature"] for cell in ran.cells if _is_red(cell)}
+def _failed(ran: Ran) -> dict[Key, Cases]:
+    """The cells in which a case has failed, with these cases."""
+    told = {key: {case: what for case, what in cases.items() if what} for key, cases in _tried(ran).items()}
+    return {key: cases for key, cases in told.items() if cases}
 
 
 def _stopped(ran: Ran) -> list[Key]:
@@ -118,20 +106,34 @@ def _stopped(ran: Ran) -> list[Key]:
 _PLAIN = "a plain batch raises an error"
 
 
-def _tried(ran: Ran) -> dict[Key, str]:
-    """The signatures of the cells that were tried; an empty one where the promise is kept."""
-    return {_key(cell): cell["signature"] if _is_red(cell) else "" for cell in ran.cells if _is_tried(cell)}
+def _tried(ran: Ran) -> dict[Key, Cases]:
+    """The cells of which a case was tried, with all their cases."""
+    found: dict[Key, dict[str, frozenset[str]]] = {}
+    for line in ran.cases:
+        found.setdefault(_key(line), {})[line["case"]] = frozenset(line["failed"])
+    return dict(found)
 
 
-def _lines(ran: Ran, keys: Mapping[Key, str]) -> list[str]:
-    told = [cell for cell in ran.cells if _key(cell) in keys]
-    told.sort(key=lambda cell: (cell["outcome"] != "broken", cell["code"]))
-    return [
-        f"{cell['code']} {_key(cell)[0]}: {(cell.get('failure') or {}).get('about') or cell['reason']}" for cell in told
-    ]
+def _is_mended(failed: Cases, after: Cases | None, outcome: str) -> bool:
+    """Whether a case that failed keeps the promise after, or fails in less."""
+    if after is None:
+        return False
+    common = [case for case in failed if case in after]
+    # The inputs of an inferred target are those of its docstring: where that has changed, so have all cases.
+    return any(after[case] < failed[case] for case in common) if common else outcome == "kept"
 
 
-def _codes(keys: Mapping[Key, str]) -> tuple[str, ...]:
+def _outcome(ran: Ran, key: Key) -> str:
+    return next((str(cell["outcome"]) for cell in ran.cells if _key(cell) == key), "")
+
+
+def _lines(ran: Ran, keys: Sequence[Key]) -> list[str]:
+    told = sorted((cell for cell in ran.cells if _key(cell) in keys), key=lambda cell: str(cell["code"]))
+    about = [str((cell.get("failure") or {}).get("about") or cell["reason"]) for cell in told]
+    return [f"{cell['code']} {_key(cell)[0]}: {text}" for cell, text in zip(told, about, strict=True)]
+
+
+def _codes(keys: Sequence[Key]) -> tuple[str, ...]:
     return tuple(sorted({code for _, code, _ in keys}))
 
 

@@ -17,8 +17,8 @@ before. The list (`history/*.toml`) is written before the suite runs; each entry
 `nox -s history` installs both releases, runs the suite on both at quick effort on the CPU, and writes this page;
 [history/README.md](../history/README.md) says how an entry is added and counted.
 
-* **caught**: a cell is red on the release before and not on the release after;
-* **caught, not kept**: a cell that was predicted is red on both, with one signature;
+* **caught**: a case fails on the release before, and keeps the promise on the release after;
+* **caught, not kept**: a cell that was predicted is red, and the same cases fail on both;
 * **missed**: no cell shows it, and a stand-alone script does;
 * **cannot run**: a release does not install or does not import beside the README's environment;
 * **not reproduced**: the stand-alone script does not show what the changelog says. Such entries are not counted.

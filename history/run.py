@@ -8,6 +8,7 @@ require into a folder that is put before the environment. The outcomes are in ``
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import os
 import re
@@ -15,12 +16,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from history import page
+from history.any_release import CASES
 from history.entries import ROOT, Entry, EntryError, Library, libraries
 from history.outcomes import Ran, Verdict, classify
 
@@ -47,6 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("library", nargs="*", help="all by default")
     parser.add_argument("--only", action="append", default=[], metavar="ID", help="entries; all by default")
     parser.add_argument("--new", action="store_true", help="entries whose outcome is not known, or that have changed")
+    parser.add_argument("--predicted", action="store_true", help="no other checks than those that were predicted")
     parser.add_argument("--scripts", action="store_true", help="the stand-alone scripts alone; nothing is written")
     parser.add_argument("--smoke", action="store_true", help="one entry, its promise alone; nothing is written")
     parser.add_argument("--folder", type=Path, help="where releases are installed; they are kept")
@@ -60,14 +62,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if asked.new:
         chosen = [(lib, entry) for lib, entry in chosen if results.get(entry.id, {}).get("digest") != entry.digest]
     with tempfile.TemporaryDirectory() as made:
-        folder = (asked.folder or Path(made)).resolve()
+        runs = Runs((asked.folder or Path(made)).resolve())
         for library, entry in chosen[:1] if asked.smoke else chosen:
-            started = time.monotonic()
             if asked.scripts:
-                print(f"{entry.id}: the script exits with {_shown(library, entry, folder)}", flush=True)
+                print(f"{entry.id}: the script exits with {runs.shown(library, entry)}", flush=True)
                 continue
-            verdict, shown = _tried(library, entry, folder, smoke=asked.smoke)
-            print(f"{entry.id}: {verdict.outcome}: {verdict.why} ({time.monotonic() - started:.0f} s)", flush=True)
+            wanted = [other for lib, other in chosen if lib is library and other.targets]
+            alone = asked.smoke or asked.predicted
+            verdict, shown = runs.tried(library, entry, [entry] if asked.smoke else wanted, predicted=alone)
+            print(f"{entry.id}: {verdict.outcome}: {verdict.why}", flush=True)
             if not asked.smoke:
                 record(entry, verdict, shown)
     if not (asked.smoke or asked.scripts):
@@ -84,13 +87,20 @@ def read_results() -> dict[str, Any]:
 
 def record(entry: Entry, verdict: Verdict, shown: tuple[int, int] | None) -> None:
     """Write one outcome. The first one that an entry had stays beside it."""
+    RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{entry.library}.json"
-    results = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    with path.open("a+", encoding="utf-8") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # entries of one library may run at the same time
+        _write(path, entry, verdict, shown)
+
+
+def _write(path: Path, entry: Entry, verdict: Verdict, shown: tuple[int, int] | None) -> None:
+    text = path.read_text(encoding="utf-8")
+    results = json.loads(text) if text else {}
     first = results.get(entry.id, {}).get("first", verdict.outcome)
     found = {name: _without_paths(value) for name, value in verdict.as_dict().items()}
     told = {**found, "script": list(shown) if shown else None, "digest": entry.digest}
     results[entry.id] = {"first": first, **told}
-    path.parent.mkdir(exist_ok=True)
     text = json.dumps(dict(sorted(results.items())), indent=1, ensure_ascii=False)
     path.write_text(text + "\n", encoding="utf-8")
 
@@ -116,89 +126,128 @@ def _chosen(known: dict[str, Library], names: Sequence[str], ids: Sequence[str])
             yield library, entry
 
 
-def _tried(library: Library, entry: Entry, folder: Path, *, smoke: bool) -> tuple[Verdict, tuple[int, int] | None]:
-    try:
-        shown = _shown(library, entry, folder)
-        if shown not in (None, (1, 0)) or not entry.targets:
-            return classify(entry.promise, Ran(), Ran(), shown), shown
-        # The checks that were predicted first: where they show it, no other one is needed.
-        verdict = _of_both(library, entry, folder, shown, entry.promise) if entry.promise else None
-        if not smoke and (verdict is None or verdict.outcome != "caught"):
-            verdict = _of_both(library, entry, folder, shown, ())
-        return verdict or classify(entry.promise, Ran(), Ran(), shown), shown
-    except subprocess.CalledProcessError as error:
-        why = (error.stderr or error.stdout or "").strip().splitlines()
-        return Verdict(outcome="cannot run", why=f"not installed: {why[-1] if why else error}"), None
+class Runs:
+    """Runs of the suite over releases, which are installed into ``folder``.
 
+    Importing a library takes longer than its cells: all entries that are about one release share a run.
+    """
 
-def _of_both(
-    library: Library, entry: Entry, folder: Path, shown: tuple[int, int] | None, codes: Sequence[str]
-) -> Verdict:
-    """The outcome by these checks; by all of them where none is named."""
-    before = _suite(library, entry, entry.before, folder, codes)
-    red = {cell["code"] for cell in before.cells if cell["outcome"] in ("broken", "known")}
-    # What is kept before says nothing about the fault, so that it is not run again.
-    after = _suite(library, entry, entry.after, folder, sorted(red)) if red else Ran()
-    return classify(entry.promise, before, after, shown)
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._cells: dict[str, Ran] = {}
 
+    def tried(
+        self, library: Library, entry: Entry, wanted: Sequence[Entry], *, predicted: bool
+    ) -> tuple[Verdict, tuple[int, int] | None]:
+        """The outcome of an entry, and the exit codes of its script; ``wanted`` are all entries that will be tried."""
+        try:
+            shown = self.shown(library, entry)
+            if shown not in (None, (1, 0)) or not entry.targets:
+                return classify(entry.promise, Ran(), Ran(), shown), shown
+            # The checks that were predicted first: where they show it, no other one is needed.
+            verdict = None
+            if entry.promise:
+                before, after = (self._of(library, entry, each, wanted) for each in (entry.before, entry.after))
+                verdict = classify(entry.promise, before, after, shown)
+            if not predicted and (verdict is None or verdict.outcome != "caught"):
+                verdict = self._by_all_checks(library, entry, shown)
+            return verdict or classify(entry.promise, Ran(), Ran(), shown), shown
+        except subprocess.CalledProcessError as error:
+            why = (error.stderr or error.stdout or "").strip().splitlines()
+            return Verdict(outcome="cannot run", why=f"not installed: {why[-1] if why else error}"), None
 
-def _install(library: Library, entry: Entry, release: str, folder: Path) -> Path:
-    """A folder with the release, and with what it needs beside the README's environment."""
-    needs = library.needs(entry, release)
-    tail = "".join(f"+{need}" for need in needs)
-    place = folder / "".join(c if c.isalnum() or c in ".+=" else "_" for c in f"{library.name}-{release}{tail}")
-    if not place.exists():
-        made = place.with_name(f"{place.name}.part")
-        pip = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--no-compile",
-            "--no-deps",
-            "--upgrade",
-            "--target",
-            str(made),
+    def shown(self, library: Library, entry: Entry) -> tuple[int, int] | None:
+        """The exit codes of the script on both releases; 2 where it ends otherwise than it says. None without one."""
+        if not entry.script:
+            return None
+        codes = []
+        for release in (entry.before, entry.after):
+            place = self._install(library, entry, release)
+            command = [sys.executable, "-W", "ignore", str(ROOT / "history" / entry.script)]
+            code, text = _called(command, {"PYTHONPATH": str(place)}, SCRIPT_LIMIT)
+            ended = code in (0, 1) and "Traceback (most recent call last)" not in text
+            codes.append(code if ended else 2)
+            if not ended:
+                last = text.strip().splitlines()[-1] if text.strip() else f"exit code {code}"
+                print(f"  {release}: {last}", flush=True)
+        return codes[0], codes[1]
+
+    def _by_all_checks(self, library: Library, entry: Entry, shown: tuple[int, int] | None) -> Verdict:
+        before = self._suite(library, [entry], entry.before, ())
+        red = {cell["code"] for cell in before.cells if cell["outcome"] in ("broken", "known")}
+        # What is kept before says nothing about the fault, so that it is not run again.
+        after = self._suite(library, [entry], entry.after, sorted(red)) if red else Ran()
+        return classify(entry.promise, before, after, shown)
+
+    def _of(self, library: Library, entry: Entry, release: str, wanted: Sequence[Entry]) -> Ran:
+        """The cells of an entry in the run of all that are about this release, with the checks that they predict."""
+        place = self._install(library, entry, release)
+        together = [
+            other
+            for other in wanted
+            if release in (other.before, other.after) and self._place(library, other, release) == place
         ]
-        subprocess.run([*pip, f"{library.name}=={release}", *needs], check=True, capture_output=True, text=True)
-        made.rename(place)
-    return place
+        key = f"{place} {','.join(other.id for other in together)}"
+        if key not in self._cells:
+            codes = sorted({code for other in together for code in other.promise})
+            self._cells[key] = self._suite(library, together, release, codes)
+        ran = self._cells[key]
+        if ran.trouble and len(together) > 1:  # one target that cannot be inferred ends the run of all
+            return self._of(library, entry, release, [entry])
+        cells = [cell for cell in ran.cells if _is_of(cell, entry)]
+        names = {cell["target"] for cell in cells}
+        cases = [case for case in ran.cases if case["target"] in names]
+        return Ran(cells=cells, cases=cases, trouble=ran.trouble)
+
+    def _place(self, library: Library, entry: Entry, release: str) -> Path:
+        tail = "".join(f"+{need}" for need in library.needs(entry, release))
+        name = f"{library.name}-{release}{tail}"
+        return self._folder / "".join(c if c.isalnum() or c in ".+=" else "_" for c in name)
+
+    def _install(self, library: Library, entry: Entry, release: str) -> Path:
+        """A folder with the release, and with what it needs beside the README's environment."""
+        place = self._place(library, entry, release)
+        if not place.exists():
+            made = place.with_name(f"{place.name}.{os.getpid()}")
+            pip = [sys.executable, "-m", "pip", "install", "-q", "--no-compile", "--no-deps", "--target", str(made)]
+            needs = library.needs(entry, release)
+            subprocess.run([*pip, f"{library.name}=={release}", *needs], check=True, capture_output=True, text=True)
+            made.rename(place)
+        return place
+
+    def _suite(self, library: Library, entries: Sequence[Entry], release: str, codes: Sequence[str]) -> Ran:
+        """The cells of one run over a release; of all checks where no code is given."""
+        place = self._install(library, entries[0], release)
+        with tempfile.TemporaryDirectory() as made:
+            report, cases = Path(made) / "report.json", Path(made) / "cases.jsonl"
+            command = [sys.executable, "-W", "ignore", "-m", "pytest", "-W", "ignore", "-q", "-p", "no:cacheprovider"]
+            command += ["-p", "history.any_release", "--evalcheck", "--evalcheck-effort=quick"]
+            command += ["--evalcheck-device=cpu", f"--evalcheck-report=json={report}"]
+            command += [f"--evalcheck-select={','.join(codes)}"] if codes else []
+            command += ["-m", "distributed or not distributed"] if not PROCESSES.isdisjoint(codes) else []
+            for target in dict.fromkeys(target for entry in entries for target in entry.targets):
+                command += [target] if target.startswith("fixtures/") else ["--evalcheck-target", target]
+            environment = {"PYTHONPATH": f"{place}{os.pathsep}{ROOT}", CASES: str(cases)}
+            code, text = _called(command, environment, LIMIT * (1 + len(entries) / 4))
+            if not report.exists():
+                lines = [line for line in text.strip().splitlines() if line.strip()]
+                return Ran(trouble=(lines[-1] if lines else f"exit code {code}")[:300])
+            lines = cases.read_text(encoding="utf-8").splitlines() if cases.exists() else []
+            cells = json.loads(report.read_text(encoding="utf-8"))["cells"]
+            return Ran(cells=cells, cases=[json.loads(line) for line in lines])
 
 
-def _shown(library: Library, entry: Entry, folder: Path) -> tuple[int, int] | None:
-    """The exit codes of the script on both releases; 2 where it ends otherwise than it says."""
-    if not entry.script:
-        return None
-    codes = []
-    for release in (entry.before, entry.after):
-        place = _install(library, entry, release, folder)
-        command = [sys.executable, "-W", "ignore", str(ROOT / "history" / entry.script)]
-        code, text = _called(command, {"PYTHONPATH": str(place)}, SCRIPT_LIMIT)
-        ended = code in (0, 1) and "Traceback (most recent call last)" not in text
-        codes.append(code if ended else 2)
-        if not ended:
-            print(f"  {release}: {text.strip().splitlines()[-1] if text.strip() else f'exit code {code}'}", flush=True)
-    return codes[0], codes[1]
-
-
-def _suite(library: Library, entry: Entry, release: str, folder: Path, codes: Sequence[str]) -> Ran:
-    """The cells of one run over a release."""
-    place = _install(library, entry, release, folder)
-    with tempfile.TemporaryDirectory() as made:
-        report = Path(made) / "report.json"
-        command = [sys.executable, "-W", "ignore", "-m", "pytest", "-W", "ignore", "-q", "-p", "no:cacheprovider"]
-        command += ["-p", "history.any_release", "--evalcheck", "--evalcheck-effort=quick", "--evalcheck-device=cpu"]
-        command += [f"--evalcheck-report=json={report}", *([f"--evalcheck-select={','.join(codes)}"] if codes else [])]
-        if not PROCESSES.isdisjoint(codes):
-            command += ["-m", "distributed or not distributed"]
-        for target in entry.targets:
-            command += [target] if target.startswith("fixtures/") else ["--evalcheck-target", target]
-        code, text = _called(command, {"PYTHONPATH": f"{place}{os.pathsep}{ROOT}"}, LIMIT)
-        if not report.exists():
-            lines = [line for line in text.strip().splitlines() if line.strip()]
-            return Ran(trouble=(lines[-1] if lines else f"exit code {code}")[:300])
-        return Ran(cells=json.loads(report.read_text(encoding="utf-8"))["cells"])
+def _is_of(cell: Mapping[str, Any], entry: Entry) -> bool:
+    """Whether a cell is of one of the targets of an entry: by the id of a file, or by what is called."""
+    file, _, name = str(cell["target"]).rpartition("::")
+    files = {target.partition("::")[0].rpartition("/")[2] for target in entry.targets if target.startswith("fixtures/")}
+    if Path(file).name in files:
+        return any(target.endswith(f"{Path(file).name}::{name}") for target in entry.targets)
+    called = [target.partition(":")[2].partition("(")[0] for target in entry.targets if "::" not in target]
+    if cell["class_name"]:
+        return str(cell["class_name"]).rpartition(".")[2] in called
+    # A cell that does not apply has built nothing: an inferred target is named after its class.
+    return any(name.replace("_", "").startswith(each.replace("_", "").lower()) for each in called)
 
 
 def _called(command: Sequence[str], environment: dict[str, str], limit: float) -> tuple[int, str]:

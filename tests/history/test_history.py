@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from history import page
-from history.any_release import pytest_pycollect_makeitem
+from history.any_release import pytest_pycollect_makeitem, record
 from history.entries import EntryError, libraries, read_library
 from history.outcomes import Ran, classify
 from history.run import read_results
+from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.targets.target import requirement
 
 ENTRY = {
@@ -88,42 +89,55 @@ def test_what_is_no_toml_is_an_error_of_its_file(tmp_path: Path) -> None:
         read_library(tmp_path / "lib.toml")
 
 
-def cell(code: str = "EC201", outcome: str = "broken", signature: str | None = None, **more: Any) -> dict[str, Any]:
-    if signature is None:
-        signature = f"{code}: the value: another number" if outcome in ("broken", "known") else ""
-    failure = {"about": "the value", "untestable": False} if signature else None
-    told = {"target": "f.py::mean", "device": "cpu", "reason": "", "failure": failure}
-    return {"code": code, "outcome": outcome, "signature": signature, **told, **more}
+def ran(*told: tuple[str, str, set[str]], outcome: str = "") -> Ran:
+    """What a run showed: the code of a check, a case, and what failed in it."""
+    cases = [
+        {"target": "f.py::mean", "code": code, "device": "cpu", "case": case, "failed": sorted(failed)}
+        for code, case, failed in told
+    ]
+    cells = []
+    for code in dict.fromkeys(code for code, _, _ in told):
+        wrong = any(failed for each, _, failed in told if each == code)
+        failure = {"about": "the value"} if wrong else None
+        known = outcome or ("known" if wrong else "kept")
+        cells.append({"target": "f.py::mean", "code": code, "device": "cpu", "outcome": known, "failure": failure})
+    return Ran(cells=[{**cell, "reason": ""} for cell in cells], cases=cases)
 
 
-KEPT = cell(outcome="kept")
+KEPT = ran(("EC201", "a", set()), ("EC201", "b", set()))
 
 
 @pytest.mark.parametrize(
     ("before", "after", "outcome"),
     [
-        ([cell()], [KEPT], "caught"),
-        ([cell(outcome="known")], [KEPT], "caught"),
-        ([cell()], [cell(signature="EC201: the value: NaN")], "caught"),  # another fault is left
-        ([cell()], [cell(outcome="known")], "caught, not kept"),
-        ([cell()], [cell()], "caught, not kept"),
-        ([cell()], [], "caught, not kept"),
-        ([cell()], [cell(outcome="not run")], "caught, not kept"),
-        ([KEPT], [KEPT], "missed"),
-        # A check that nobody predicted shows it by being kept, not by other words.
-        ([cell("EC204")], [cell("EC204", "kept")], "caught"),
-        ([cell("EC204")], [cell("EC204", signature="EC204: the value: NaN")], "missed"),
-        # A stale entry, and a target that cannot be tried, break no promise.
-        ([cell(signature="", cause="stale known failure")], [KEPT], "missed"),
-        ([cell(failure={"about": "no case", "untestable": True}), cell("EC204", "kept")], [KEPT], "missed"),
+        (ran(("EC201", "a", {"x"})), KEPT, "caught"),
+        # What both have hides no other fault: another case, or another comparison of one case.
+        (
+            ran(("EC201", "a", {"x"}), ("EC201", "b", {"x"})),
+            ran(("EC201", "a", {"x"}), ("EC201", "b", set())),
+            "caught",
+        ),
+        (ran(("EC201", "a", {"x", "y"})), ran(("EC201", "a", {"y"})), "caught"),
+        (ran(("EC201", "a", {"x"})), ran(("EC201", "a", {"x"})), "caught, not kept"),
+        # Other words for a failure are no mended fault.
+        (ran(("EC201", "a", {"x"})), ran(("EC201", "a", {"y"})), "caught, not kept"),
+        (ran(("EC201", "a", {"x"})), Ran(), "caught, not kept"),
+        # Where the inputs are others, the cell as a whole decides.
+        (ran(("EC201", "c", {"x"})), KEPT, "caught"),
+        (ran(("EC201", "c", {"x"})), ran(("EC201", "a", {"x"})), "caught, not kept"),
+        (KEPT, KEPT, "missed"),
+        # A check that nobody predicted counts where it shows the fault, and is no evidence where it does not.
+        (ran(("EC204", "a", {"x"})), ran(("EC204", "a", set())), "caught"),
+        (ran(("EC204", "a", {"x"})), ran(("EC204", "a", {"x"})), "missed"),
     ],
 )
-def test_two_reports_are_classified(before: list[Any], after: list[Any], outcome: str) -> None:
-    assert classify(["EC201"], Ran(cells=before), Ran(cells=after), (1, 0)).outcome == outcome
+def test_two_runs_are_classified(before: Ran, after: Ran, outcome: str) -> None:
+    assert classify(["EC201"], before, after, (1, 0)).outcome == outcome
 
 
 def test_what_is_caught_names_its_checks_and_cells() -> None:
-    verdict = classify(["EC201"], Ran(cells=[cell(), cell("EC204")]), Ran(cells=[KEPT, cell("EC204", "kept")]), None)
+    before, after = ran(("EC201", "a", {"x"}), ("EC204", "a", {"x"})), ran(("EC201", "a", set()), ("EC204", "a", set()))
+    verdict = classify(["EC201"], before, after, None)
     assert verdict.codes == ("EC201", "EC204")
     assert verdict.why == "EC201 mean: the value"
 
@@ -133,21 +147,21 @@ def test_what_is_caught_names_its_checks_and_cells() -> None:
     [((1, 0), "missed"), ((0, 0), "not reproduced"), ((1, 1), "not reproduced"), ((2, 0), "cannot run")],
 )
 def test_the_script_decides_whether_there_is_a_fault(shown: tuple[int, int], outcome: str) -> None:
-    assert classify(["EC201"], Ran(cells=[KEPT]), Ran(), shown).outcome == outcome
+    assert classify(["EC201"], KEPT, Ran(), shown).outcome == outcome
 
 
 def test_a_plain_batch_that_is_an_error_shows_it_where_the_script_does() -> None:
-    stopped = {"failure": None, "reason": "the target is misdescribed: a plain batch raises an error: IndexError"}
-    before = Ran(cells=[cell(signature="", **stopped)])
-    assert classify(["EC201"], before, Ran(cells=[KEPT]), (1, 0)).outcome == "caught"
-    assert classify(["EC201"], before, Ran(cells=[KEPT]), None).outcome == "cannot run"
+    stopped = {"outcome": "broken", "reason": "the target is misdescribed: a plain batch raises an error: IndexError"}
+    before = Ran(cells=[{**KEPT.cells[0], **stopped}])
+    assert classify(["EC201"], before, KEPT, (1, 0)).outcome == "caught"
+    assert classify(["EC201"], before, KEPT, None).outcome == "cannot run"
     assert classify(["EC201"], before, before, (1, 0)).outcome == "missed"
 
 
 def test_a_run_without_a_report_is_no_miss() -> None:
     verdict = classify(["EC201"], Ran(trouble="ImportError: np.Inf"), Ran(), None)
     assert (verdict.outcome, verdict.why) == ("cannot run", "before: ImportError: np.Inf")
-    untried = Ran(cells=[cell(outcome="not run", reason="lib is not installed")])
+    untried = Ran(cells=[{**KEPT.cells[0], "outcome": "not run", "reason": "lib is not installed"}])
     assert classify(["EC201"], untried, Ran(), None).outcome == "cannot run"
     # Where the script runs on both, the suite had what it needs.
     assert classify(["EC201"], untried, Ran(), (1, 0)).outcome == "missed"
@@ -185,3 +199,34 @@ def test_an_old_release_is_not_held_to_what_is_said_of_the_newest() -> None:
     pytest_pycollect_makeitem(target)
     assert [str(requirement(text).specifier) for text in target.requires] == [""]
     assert target.known_failures == {}
+
+
+def test_every_case_that_fails_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pytest_evalcheck as ec
+    from pytest_evalcheck import strategies as es
+
+    class MeanOfBatches:
+        def __init__(self) -> None:
+            self.total, self.count = 0.0, 0
+
+        def update(self, preds: Any, target: Any) -> None:
+            self.total += float((preds - target).abs().mean())
+            self.count += 1
+
+        def compute(self) -> float:
+            return self.total / self.count if self.count else float("nan")
+
+    @ec.metric(inputs=es.regression())
+    def mean() -> Any:
+        return ec.Metric.of(MeanOfBatches())
+
+    for name in ("attempt", "_is_known"):  # what `record` replaces
+        monkeypatch.setattr(CellRunner, name, getattr(CellRunner, name))
+    record(str(tmp_path / "cases"))
+    report = ec.run(mean, select="EC201", effort="quick", device="cpu")
+    lines = [json.loads(line) for line in (tmp_path / "cases").read_text(encoding="utf-8").splitlines()]
+    assert [cell.outcome for cell in report.cells] == ["known"]
+    failed = [line for line in lines if line["failed"]]
+    assert len(failed) > 1
+    assert len(failed) < len(lines)
+    assert {line["code"] for line in lines} == {"EC201"}

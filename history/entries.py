@@ -129,7 +129,7 @@ _OF_A_FILE = ("library", "requires", "entry")
 _NEEDED = ("id", "before", "after", "source", "what", "promise", "targets")
 _TEXTS = ("id", "before", "after", "source", "what", "why", "script", "missed")
 _LISTS = ("targets", "requires")
-_TARGET = re.compile(r"[\w.]+:\w+(\(.*\))?|fixtures/targets/evalcheck_\w+\.py::\w+", re.DOTALL)
+_TARGET = re.compile(r"[\w.]+:\w+(\(.*\))?|(fixtures|history)/targets/evalcheck_\w+\.py::\w+", re.DOTALL)
 
 
 def _entry(library: str, raw: Mapping[str, Any]) -> Entry:
@@ -159,10 +159,8 @@ def _of_values(raw: Mapping[str, Any], folder: Path) -> list[str]:
     except InvalidVersion as error:
         found.append(str(error))
     found += _of_promise(raw)
-    wrong = [each for each in raw["targets"] if not _TARGET.fullmatch(each)]
-    found += [
-        f"the target {each!r} is neither package.module:Name(...) nor fixtures/targets/file.py::name" for each in wrong
-    ]
+    forms = "neither package.module:Name(...) nor (fixtures|history)/targets/file.py::name"
+    found += [f"the target {each!r} is {forms}" for each in raw["targets"] if not _TARGET.fullmatch(each)]
     if not raw["targets"] and raw["promise"] != "none":
         found.append("`targets` is empty: name what must show it")
     if raw.get("script") and not (folder / raw["script"]).is_file():

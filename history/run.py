@@ -226,7 +226,7 @@ class Runs:
             command += [f"--evalcheck-select={','.join(codes)}"] if codes else []
             command += ["-m", "distributed or not distributed"] if not PROCESSES.isdisjoint(codes) else []
             for target in dict.fromkeys(target for entry in entries for target in entry.targets):
-                command += [target] if target.startswith("fixtures/") else ["--evalcheck-target", target]
+                command += [target] if _is_of_a_file(target) else ["--evalcheck-target", target]
             environment = {"PYTHONPATH": f"{place}{os.pathsep}{ROOT}", CASES: str(cases)}
             code, text = _called(command, environment, LIMIT * (1 + len(entries) / 4))
             if not report.exists():
@@ -240,7 +240,7 @@ class Runs:
 def _is_of(cell: Mapping[str, Any], entry: Entry) -> bool:
     """Whether a cell is of one of the targets of an entry: by the id of a file, or by what is called."""
     file, _, name = str(cell["target"]).rpartition("::")
-    files = {target.partition("::")[0].rpartition("/")[2] for target in entry.targets if target.startswith("fixtures/")}
+    files = {target.partition("::")[0].rpartition("/")[2] for target in entry.targets if _is_of_a_file(target)}
     if Path(file).name in files:
         return any(target.endswith(f"{Path(file).name}::{name}") for target in entry.targets)
     called = [target.partition(":")[2].partition("(")[0] for target in entry.targets if "::" not in target]
@@ -248,6 +248,10 @@ def _is_of(cell: Mapping[str, Any], entry: Entry) -> bool:
         return str(cell["class_name"]).rpartition(".")[2] in called
     # A cell that does not apply has built nothing: an inferred target is named after its class.
     return any(name.replace("_", "").startswith(each.replace("_", "").lower()) for each in called)
+
+
+def _is_of_a_file(target: str) -> bool:
+    return ".py::" in target
 
 
 def _called(command: Sequence[str], environment: dict[str, str], limit: float) -> tuple[int, str]:

@@ -1,9 +1,8 @@
 """Batches of one sample."""
 
 import torch
-from torchmetrics.regression import MeanSquaredError
-from torchmetrics.wrappers import BootStrapper
 from torchmetrics.regression import PearsonCorrCoef
+from torchmetrics.wrappers import BootStrapper
 
 torch.manual_seed(0)
 metric = BootStrapper(PearsonCorrCoef(), num_bootstraps=4)

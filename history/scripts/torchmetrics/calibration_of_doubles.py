@@ -10,6 +10,8 @@ inside = binary_calibration_error(scores, target, n_bins=10, norm="l1").item()
 borders = torch.linspace(0, 1, 11, dtype=torch.float64)
 indices = torch.bucketize(scores, borders, right=True) - 1
 parts = [(indices == i) for i in range(10) if (indices == i).any()]
-expected = sum((part.sum() / len(scores) * (scores[part].mean() - target[part].double().mean()).abs()).item() for part in parts)
+expected = sum(
+    (part.sum() / len(scores) * (scores[part].mean() - target[part].double().mean()).abs()).item() for part in parts
+)
 print(inside, "expected", expected)
 raise SystemExit(abs(inside - expected) > 1e-6)

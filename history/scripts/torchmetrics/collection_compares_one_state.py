@@ -1,9 +1,7 @@
 """Members that agree in their first state only."""
 
 import torch
-from torchmetrics import MetricCollection
-from torchmetrics.classification import BinaryF1Score, BinaryPrecision, BinarySpecificity
-from torchmetrics import Metric
+from torchmetrics import Metric, MetricCollection
 
 
 class Pair(Metric):

@@ -6,7 +6,7 @@ from torchmetrics.segmentation import DiceScore
 
 
 def members():
-    options = dict(num_classes=3, input_format="index")
+    options = {"num_classes": 3, "input_format": "index"}
     return {"macro": DiceScore(average="macro", **options), "weighted": DiceScore(average="weighted", **options)}
 
 

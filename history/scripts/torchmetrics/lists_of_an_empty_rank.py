@@ -2,7 +2,6 @@
 
 import torch
 from torchmetrics import CatMetric
-from torchmetrics.classification import BinaryAUROC
 
 gathered = []
 

@@ -10,7 +10,7 @@ def error(preds, target, weight=1.0):
 
 generator = torch.Generator().manual_seed(0)
 preds, target = torch.rand(1, 2, 8, generator=generator), torch.rand(1, 2, 8, generator=generator)
-options = dict(mode="permutation-wise", eval_func="max")
+options = {"mode": "permutation-wise", "eval_func": "max"}
 plain, _ = permutation_invariant_training(preds, target, error, **options)
 double, _ = permutation_invariant_training(preds, target, error, weight=2.0, **options)
 print(plain, double, "expected twice as much")

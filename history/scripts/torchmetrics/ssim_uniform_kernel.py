@@ -7,7 +7,7 @@ generator = torch.Generator().manual_seed(0)
 image = torch.rand(1, 1, 16, 16, generator=generator)
 other = image.clone()
 other[..., :2, :] = 0
-options = dict(gaussian_kernel=False, kernel_size=3, data_range=1.0)
+options = {"gaussian_kernel": False, "kernel_size": 3, "data_range": 1.0}
 narrow = structural_similarity_index_measure(image, other, sigma=0.3, **options).item()
 wide = structural_similarity_index_measure(image, other, sigma=1.5, **options).item()
 print(narrow, wide, "expected to be equal: sigma means nothing for a uniform kernel")

@@ -103,6 +103,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="leave out the cells that nothing reaches which changed since a revision of git",
     )
     group.addoption("--evalcheck-fresh", action="store_true", help="leave out no cell for --evalcheck-since")
+    group.addoption(
+        "--evalcheck-accept",
+        action="store_true",
+        help="write what is red into the baseline, evalcheck-known.toml: from then on it is known",
+    )
+    group.addoption(
+        "--evalcheck-prune",
+        action="store_true",
+        help="take out of the baseline what no longer fails, or is not there any more",
+    )
     group.addoption("--evalcheck-explain", default=None, metavar="CODE", help="print what a check promises, and exit")
     group.addoption(
         "--evalcheck-report",
@@ -118,6 +128,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("evalcheck_device", "twin of --evalcheck-device", default="auto")
     parser.addini("evalcheck_optional", "twin of --evalcheck-optional", default="")
     parser.addini("evalcheck_durations", "twin of --evalcheck-durations, from the folder of the ini file", default="")
+    parser.addini("evalcheck_known", "the baseline, from the folder of the ini file", default="evalcheck-known.toml")
     parser.addini("evalcheck_since", "twin of --evalcheck-since", default="")
     parser.addini(
         "evalcheck_irrelevant",
@@ -202,7 +213,7 @@ def pytest_configure(config: pytest.Config) -> None:
     given = [
         name
         for name in (
-            *("select", "ignore", "replay", "report", "with_tests"),
+            *("select", "ignore", "replay", "report", "with_tests", "accept", "prune"),
             *("isolate", "in_process", "resume", "optional", "shard", "since", "fresh", "on", "workers"),
         )
         if config.getoption(f"evalcheck_{name}")

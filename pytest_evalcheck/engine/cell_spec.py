@@ -28,6 +28,8 @@ class CellSpec:
     timeout: float | None = 60.0
     replay: Mapping[str, Any] | None = None
     """The fields of the one case to try."""
+    listed: tuple[KnownFailure, ...] = ()
+    """The known failures that the baseline of the project lists."""
     reproduce: Callable[[str], str] = lambda blob: f"--evalcheck-replay={blob}"
     """The command that replays a blob."""
 
@@ -54,7 +56,7 @@ class CellSpec:
     @property
     def _entries(self) -> tuple[KnownFailure, ...]:
         entries = self.target.entry(self.target.known_failures, self.check) or ()
-        return (entries,) if isinstance(entries, KnownFailure) else tuple(entries)
+        return (*((entries,) if isinstance(entries, KnownFailure) else entries), *self.listed)
 
     @property
     def planned(self) -> int:

@@ -18,6 +18,9 @@ from pytest_evalcheck.reports.case_codec import case_fields, encode_case
 from pytest_evalcheck.reports.results import Cell, Failure, Outcome
 from pytest_evalcheck.targets.target import KnownFailure
 
+STALE = "stale known failure"
+"""The cause of a cell whose known failure does not fail."""
+
 
 def judge(spec: CellSpec, state: CellState) -> Cell:
     """The cell of a run that is over."""
@@ -96,17 +99,26 @@ def failed(spec: CellSpec, state: CellState, failure: CheckFailure, trace: str =
         cause=failure.cause,
         signature=found.signature if found else "",
         failure=_data(spec, state, failure, found, trace),
+        outdated=(failure.entry.listed or spec.where,) if isinstance(failure, StaleEntry) else (),
         **_ledger(found),
     )
 
 
-def stale(spec: CellSpec, entry: KnownFailure, seen: str) -> TargetError:
+class StaleEntry(TargetError):
+    """A known failure does not fail."""
+
+    entry: KnownFailure
+
+
+def stale(spec: CellSpec, entry: KnownFailure, seen: str) -> StaleEntry:
     """What is wrong where a known failure does not fail."""
-    return TargetError(
+    error = StaleEntry(
         f"{spec.check.code} is listed as a known failure, but {seen}",
-        detail=f"the entry says: {entry.reason}\nTake the entry out of known_failures.",
-        cause="stale known failure",
+        detail=f"the entry says: {entry.reason}\nTake the entry out of {entry.listed or 'known_failures'}.",
+        cause=STALE,
     )
+    error.entry = entry
+    return error
 
 
 def _known(spec: CellSpec, state: CellState) -> Cell:

@@ -147,6 +147,9 @@ class CellRunner:
             if failure.untestable:
                 state.found = finding
                 raise
+            if entry.signature and entry.signature != finding.signature:
+                state.found = replace(finding, known=None)
+                raise
             state.known.setdefault(finding.signature, finding)
             state.confirmed.append(entry)
         else:
@@ -282,10 +285,10 @@ class CellRunner:
     def _entry(self, signature: str) -> KnownFailure | None:
         listed, confirmed = self.spec.known, self.state.confirmed
         for entry in listed:
-            if entry.fault and entry.fault.shows(signature):
+            if entry.signature == signature or (entry.fault and entry.fault.shows(signature)):
                 return entry
         for entry in listed:
-            if entry.example is None and not entry.upstream and entry not in confirmed:
+            if entry.example is None and not (entry.upstream or entry.signature) and entry not in confirmed:
                 return entry
         fault = upstream.match(signature, self._factory.adapted, self._factory.changed)
         return KnownFailure(upstream=fault.id) if fault else None

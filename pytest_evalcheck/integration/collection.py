@@ -158,6 +158,7 @@ def _function(place: _Place, target: Target, check: Check, devices: list[str], o
                 effort=options.effort,
                 timeout=options.timeout,
                 replay=options.replay[1] if options.replay else None,
+                listed=options.baseline.of(place.where, check.code),
                 reproduce=reproduce(device),
             )
         )

@@ -42,6 +42,8 @@ class Facts:
     """The files and folders of targets that a configuration leaves out."""
     unmatched: dict[str, None] = field(default_factory=dict)
     """Files that define targets, of names that no pattern matches."""
+    targets: dict[str, list[str]] = field(default_factory=dict)
+    """By node id of the targets that were collected: the codes of their checks."""
     requires: dict[str, None] = field(default_factory=dict)
     """The distributions that the collected targets require."""
 

@@ -20,7 +20,8 @@ from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.reports.json import load
 from pytest_evalcheck.reports.results import Cell
 
-_INSIDE = "PYTEST_EVALCHECK_ISOLATED"
+INSIDE = "PYTEST_EVALCHECK_ISOLATED"
+"""The environment variable that is set in a process of one cell."""
 _GRACE = 30.0
 """Seconds that a process may take beyond the limit of its cell: it imports torch and the target first."""
 
@@ -29,7 +30,7 @@ def should_isolate(spec: CellSpec, options: Options) -> bool:
     """Whether this cell goes into a process of its own, and is not in one already."""
     if cell_process.supervised:  # the supervisor has forked this process for it
         return False
-    return (options.isolate or spec.target.isolated) and _INSIDE not in os.environ
+    return (options.isolate or spec.target.isolated) and INSIDE not in os.environ
 
 
 def isolated_cell(runner: CellRunner, item: pytest.Item, options: Options) -> Cell:
@@ -41,7 +42,7 @@ def isolated_cell(runner: CellRunner, item: pytest.Item, options: Options) -> Ce
         process = subprocess.Popen(
             [*_command(item, options), f"--evalcheck-report=json={report}"],
             cwd=item.config.invocation_params.dir,
-            env={**os.environ, _INSIDE: "1"},
+            env={**os.environ, INSIDE: "1"},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
@@ -94,6 +95,7 @@ def _command(item: pytest.Item, options: Options) -> list[str]:
         command += ["-m", config.option.markexpr]
     command += [f"--evalcheck-effort={options.effort_name}", f"--evalcheck-device={','.join(options.devices)}"]
     command += [f"--evalcheck-timeout={options.timeout or 0}"]
+    command += [f"--evalcheck-{name}" for name in ("accept", "prune") if getattr(options, name)]
     replay = config.getoption("evalcheck_replay")
     return [*command, f"--evalcheck-replay={replay}"] if replay else command
 

@@ -14,6 +14,7 @@ from pytest_evalcheck.engine.effort import EFFORTS, Effort
 from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.errors import UsageError, nearest
 from pytest_evalcheck.integration import sharding
+from pytest_evalcheck.integration.baseline import Baseline, require_writable
 from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.reports import ReportError, check_paths, parse
 from pytest_evalcheck.reports.case_codec import InvalidBlob, decode_case
@@ -40,6 +41,11 @@ class Options:
     replay: tuple[str, Mapping[str, Any]] | None
     reports: tuple[tuple[str, Path], ...]
     files: tuple[str, ...]
+    accept: bool
+    """Whether what is red becomes known."""
+    prune: bool
+    """Whether known failures that do not fail any more are taken out of the baseline."""
+    baseline: Baseline
     optional: tuple[str, ...]
     """What may be missing here: distributions, kinds of device, ``skipped``."""
 
@@ -82,6 +88,9 @@ class Options:
                 replay=_replay(replay) if replay else None,
                 reports=reports,
                 files=_files(config.getini("evalcheck_files")),
+                accept=config.getoption("evalcheck_accept"),
+                prune=config.getoption("evalcheck_prune"),
+                baseline=_baseline(config),
                 optional=_optional(given("optional")),
                 selected_by_ini=" and ".join(
                     f"evalcheck_{name} = {given(name)}"
@@ -91,6 +100,15 @@ class Options:
             )
         except (UsageError, InvalidBlob, ReportError) as error:
             raise pytest.UsageError(str(error)) from error
+
+
+def _baseline(config: pytest.Config) -> Baseline:
+    path = (config.rootpath if config.inipath is None else config.inipath.parent) / config.getini("evalcheck_known")
+    if config.getoption("evalcheck_accept") or config.getoption("evalcheck_prune"):
+        if config.getoption("evalcheck_replay"):
+            raise UsageError("--evalcheck-accept and --evalcheck-prune need all cases; leave --evalcheck-replay out")
+        require_writable(path)
+    return Baseline.read(path)
 
 
 def _durations(config: pytest.Config, path: str) -> Mapping[str, float]:

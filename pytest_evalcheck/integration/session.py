@@ -17,7 +17,8 @@ from pytest_evalcheck import reports
 from pytest_evalcheck.engine.placing import SKIPPED, elsewhere, explained
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.integration import cell_process, changes, collection, inferring, narrowing, sharding
+from pytest_evalcheck.integration import accepting, changes, collection, inferring, narrowing, sharding
+from pytest_evalcheck.integration.baseline import summary
 from pytest_evalcheck.integration.cells import PROPERTY, attach, runner_of
 from pytest_evalcheck.integration.ending import CONCLUDE, ExitGuard, about_code, looks
 from pytest_evalcheck.integration.facts import Facts
@@ -59,6 +60,8 @@ class EvalcheckSession:
     reported: list[Cell] = field(default_factory=list)
     """The broken cells so far."""
     unwritten: list[str] = field(default_factory=list)
+    accepted: list[str] = field(default_factory=list)
+    """What ``--evalcheck-accept`` and ``--evalcheck-prune`` have changed, a line each."""
     meanwhile: list[Callable[[], None]] = field(default_factory=list)
     """What is called again and again while a cell runs in another process."""
     changed: changes.ChangedSince | None = None
@@ -135,6 +138,7 @@ class EvalcheckSession:
             return []  # its file reports it
         self._seen.add(id(obj))
         self._with_targets.add(collector.nodeid)
+        self.facts.targets[f"{collector.nodeid}::{name}"] = [check.code for check in obj.checks]
         self.facts.requires.update(dict.fromkeys(canonicalize_name(requirement(text).name) for text in obj.requires))
         node, left_out = collection.collected(collector, name, obj, self.options, self.asked, self.changed)
         self.facts.changed.update(self.changed.run if self.changed else {})
@@ -296,7 +300,7 @@ class EvalcheckSession:
         else:
             given = {**pyfuncitem.funcargs, "device": device_spec.torch_name(runner.spec.device)}
             arguments = {name: given[name] for name in runner.spec.target.arguments}
-            cell = cell_process.run_cell(runner, arguments)
+            cell = accepting.run_cell(runner, arguments, self.options)
         skipped = isinstance(runner.state.ended_by, pytest.skip.Exception)
         cell = explained(cell, runner.spec, self.options.devices, skipped=skipped)
         attach(pyfuncitem, cell)
@@ -328,6 +332,7 @@ class EvalcheckSession:
         if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._all_unchanged:
             session.exitstatus = pytest.ExitCode.OK
         self.code = int(session.exitstatus)
+        self._write_baseline()
         self._write()
         if session.exitstatus == pytest.ExitCode.OK and not self.report.ok:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -361,6 +366,20 @@ class EvalcheckSession:
             if reporter._tw.width_of_current_line:  # the reporter does not know of a line without the name of a file
                 reporter._tw.line()
             reporter.write_line(verdict.line, bold=True, **{"green" if verdict.ok else "red": True})
+
+    def _write_baseline(self) -> None:
+        if not accepting.writes(self.options):
+            return
+        baseline, whole = self.options.baseline, narrowing.whole(self.config)
+        gone = baseline.gone(self.facts.targets, self.config.rootpath, whole=whole) if self.options.prune else []
+        after, self.accepted = accepting.updated(baseline, self.cells.values(), gone)
+        try:
+            if after != baseline:
+                after.write()
+        except OSError as error:
+            self.unwritten.append(f"{baseline.path} could not be written: {error}")
+            return
+        self.options = replace(self.options, baseline=after)
 
     def _write(self) -> None:
         report = self.report
@@ -413,6 +432,10 @@ class EvalcheckSession:
         since = self.changed.changes.since if self.changed else ""
         for line in self.facts.notes(by_configuration, self.options.optional, since=since, verbose=verbose):
             terminalreporter.write_line(line)
+        if self.options.baseline.entries:
+            self.accepted.append(summary(self.options.baseline))
+        for line in self.accepted:
+            terminalreporter.write_line(line)
         for line in report.problems:
             terminalreporter.write_line(f"ERROR: {line}", red=True)
 
@@ -425,6 +448,7 @@ class EvalcheckSession:
             *self.facts.against(self.cells, self.failed),
             *self.facts.skipped_files(optional),
             *self.facts.unknown(optional, whole=narrowing.whole(self.config)),
+            *self._of_baseline(),
             *self.unwritten,
         ]
         discovery = self.config.stash.get(DISCOVERY, None)
@@ -439,6 +463,10 @@ class EvalcheckSession:
         made = Report(self.cells.values(), problems=found, **more)
         ended = about_code(self.code, explained=not made.ok)
         return Report(made.cells, problems=(*found, *ended), **more) if ended else made
+
+    def _of_baseline(self) -> Iterator[str]:
+        whole = narrowing.whole(self.config)
+        return self.options.baseline.problems(self.facts.targets, self.config.rootpath, whole=whole)
 
     @cached_property
     def asked(self) -> Asked:

@@ -57,7 +57,7 @@ class Failure:
 
     def as_json(self) -> dict[str, Any]:
         """The failure as JSON types; `case` keeps tuples, bytes and non-finite numbers by tags."""
-        case = None if self.case is None else {name: to_plain_json(value) for name, value in self.case.items()}
+        case = _case_as_json(self.case)
         lists = {name: list(getattr(self, name)) for name in _TUPLES}
         return {**vars(self), **lists, "case": case}
 
@@ -70,8 +70,7 @@ class Failure:
             ValueError: when a value of the case has an unknown tag.
         """
         own = _known(cls, data)
-        case = own.get("case")
-        own["case"] = None if case is None else {name: from_plain_json(value) for name, value in case.items()}
+        own["case"] = _case_from_json(own.get("case"))
         return cls(**{**own, **{name: tuple(own.get(name, ())) for name in _TUPLES}})
 
 
@@ -123,6 +122,12 @@ class Cell:
     ``name``, ``samples``, ``rounds``, ``speed`` in samples per second, ``speedup``, ``memory`` in bytes, its
     ``memory_ratio``, ``numbers`` and ``drift``. A variant with a budget also has the ``number`` of the budget, its
     ``change`` between ``low`` and ``high``, ``budget`` and ``verdict``."""
+    accepted: Sequence[Mapping[str, Any]] = ()
+    """The failures that ``--evalcheck-accept`` takes for known from now on: the ``signature`` and the ``case`` of each,
+    whose fields are as those of `Failure.case`."""
+    outdated: tuple[str, ...] = ()
+    """The known failures that do not fail any more, by where they are listed: ``evalcheck-known.toml:12``, or the
+    target."""
     file: str = ""
     line: int = 0
 
@@ -148,6 +153,8 @@ class Cell:
             "ledger": dict(self.ledger),
             "variants": [dict(row) for row in self.variants],
             "missing": list(self.missing),
+            "accepted": [{**entry, "case": _case_as_json(entry["case"])} for entry in self.accepted],
+            "outdated": list(self.outdated),
             "failure": self.failure.as_json() if self.failure else None,
         }
         return {**vars(self), **plain, "unreached": list(self.unreached)}
@@ -164,7 +171,17 @@ class Cell:
         failure = own.get("failure")
         own["failure"] = Failure.from_json(failure) if failure is not None else None
         own["missing"] = tuple(data.get("missing", ()))
+        own["accepted"] = tuple({**entry, "case": _case_from_json(entry["case"])} for entry in data.get("accepted", ()))
+        own["outdated"] = tuple(data.get("outdated", ()))
         return cls(**{**own, "variants": tuple(dict(row) for row in data.get("variants", ()))})
+
+
+def _case_as_json(case: Mapping[str, Any] | None) -> Any:
+    return None if case is None else {name: to_plain_json(value) for name, value in case.items()}
+
+
+def _case_from_json(case: Any) -> dict[str, Any] | None:
+    return None if case is None else {name: from_plain_json(value) for name, value in case.items()}
 
 
 def _known(cls: type, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -360,9 +377,9 @@ class Report:
         return ", ".join(f"{self.count(one)} {one}{causes if one == 'broken' else ''}" for one in outcomes)
 
 
-def plural(count: int, noun: str) -> str:
-    """``1 cell``, ``2 cells``."""
-    return f"{count} {noun}{'' if count == 1 else 's'}"
+def plural(count: int, noun: str, many: str = "") -> str:
+    """``1 cell``, ``2 cells``; ``many`` is the plural where it does not end in that letter."""
+    return f"{count} {noun if count == 1 else many or noun + 's'}"
 
 
 def _some(texts: Iterable[str], separator: str = ", ", most: int = 3) -> str:

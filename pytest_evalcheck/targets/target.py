@@ -35,6 +35,10 @@ class KnownFailure:
     """The kinds of device that it is about, such as ``("mps",)``; all of them by default."""
     upstream: str = field(default="", kw_only=True)
     """The id of a fault of the registry (docs/upstream.md), which has the reason, the report and all signatures."""
+    signature: str = field(default="", kw_only=True)
+    """The signature that it covers, as the JSON report has it; empty for that of the example, or for the first one."""
+    listed: str = field(default="", kw_only=True)
+    """Where it is listed, such as ``evalcheck-known.toml:12``; empty for ``known_failures`` of the target."""
 
     def __post_init__(self) -> None:
         fault = self.fault

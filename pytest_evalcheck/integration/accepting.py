@@ -1,0 +1,105 @@
+"""``--evalcheck-accept`` and ``--evalcheck-prune``: what is red becomes known, what is known and does not fail goes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from pytest_evalcheck.engine.judging import STALE
+from pytest_evalcheck.engine.runner import CellRunner
+from pytest_evalcheck.integration import cell_process
+from pytest_evalcheck.integration.baseline import Baseline, Entry
+from pytest_evalcheck.integration.isolation import INSIDE
+from pytest_evalcheck.integration.options import Options
+from pytest_evalcheck.reports.results import Cell, plural
+from pytest_evalcheck.targets import device_spec
+
+_MOST = 8
+"""How many failures of different signatures one cell may have, before it is left red."""
+
+
+def run_cell(runner: CellRunner, arguments: Mapping[str, Any], options: Options) -> Cell:
+    """Run a cell; where it is asked for, take out of its known failures what is outdated, and add what it shows.
+
+    After each change the cell runs again, so that what hides behind one failure is seen too.
+    """
+    cell = cell_process.run_cell(runner, arguments)
+    outdated: list[str] = []
+    while options.prune and cell.cause == STALE and _drop(runner, cell.outdated):
+        outdated += cell.outdated
+        cell = cell_process.run_cell(runner, arguments)
+    accepted: list[dict[str, Any]] = []
+    red, listed = cell, runner.spec.listed
+    while options.accept and len(accepted) < _MOST and (new := _acceptable(cell)):
+        accepted.append(new)
+        runner.spec = replace(runner.spec, listed=(*runner.spec.listed, _entry(cell, new).known_failure("")))
+        cell = cell_process.run_cell(runner, arguments)
+    if accepted and cell.outcome != "known":  # it does not fail each time, or in too many ways
+        runner.spec = replace(runner.spec, listed=listed)
+        cell, accepted = red, []
+    if accepted:
+        cell = replace(cell, reason="accepted now", accepted=tuple(accepted))
+    return replace(cell, outdated=tuple(outdated)) if outdated else cell
+
+
+def _drop(runner: CellRunner, places: Iterable[str]) -> bool:
+    kept = tuple(entry for entry in runner.spec.listed if entry.listed not in places)
+    dropped = len(kept) < len(runner.spec.listed)
+    runner.spec = replace(runner.spec, listed=kept)
+    return dropped
+
+
+def _acceptable(cell: Cell) -> dict[str, Any] | None:
+    """The failure of a cell, if it is one of a promise: a target that cannot be tried is not known, it is wrong."""
+    failure = cell.failure
+    if cell.outcome != "broken" or failure is None or failure.untestable or failure.case is None or not cell.signature:
+        return None
+    return {"signature": cell.signature, "case": dict(failure.case)}
+
+
+def _entry(cell: Cell, new: Mapping[str, Any]) -> Entry:
+    return Entry(
+        code=cell.code,
+        target=cell.target,
+        devices=(device_spec.kind(cell.device),),
+        signature=new["signature"],
+        case=new["case"],
+    )
+
+
+def writes(options: Options) -> bool:
+    """Whether this process writes the baseline at the end: no worker does, and no process of one cell."""
+    return (options.accept or options.prune) and INSIDE not in os.environ
+
+
+def updated(baseline: Baseline, cells: Iterable[Cell], gone: Iterable[str] = ()) -> tuple[Baseline, list[str]]:
+    """The baseline after a run, and what changed, as lines for the screen; ``gone`` are entries without a target."""
+    cells = list(cells)
+    accepted = [_entry(cell, new) for cell in cells for new in cell.accepted]
+    outdated: dict[int, set[str]] = {}
+    tried: dict[tuple[str, str], set[str]] = {}
+    for cell in cells:
+        kind = device_spec.kind(cell.device)
+        tried.setdefault((cell.target, cell.code), set()).add(kind)
+        for place in cell.outdated if cell.cause != STALE else ():
+            outdated.setdefault(_line(place), set()).add(kind)
+    for place in gone:
+        outdated[_line(place)] = {*device_spec.KINDS}
+    after = baseline.without(outdated, tried).with_new(accepted)
+    return after, list(_changes(baseline, after, cells))
+
+
+def _changes(before: Baseline, after: Baseline, cells: Iterable[Cell]) -> Iterator[str]:
+    name = before.path.name
+    old, new = {entry.text for entry in before.entries}, {entry.text for entry in after.entries}
+    if added := len(new - old):
+        red = sum(bool(cell.accepted) for cell in cells)
+        yield f"accepted: {plural(added, 'entry', 'entries')} of {plural(red, 'cell')} in {name}; give each a reason"
+    if removed := len(old - new):
+        yield f"taken out: {plural(removed, 'entry', 'entries')} of {name} that no longer fail"
+
+
+def _line(place: str) -> int:
+    return int(place.rpartition(":")[2])

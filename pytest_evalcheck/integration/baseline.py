@@ -1,0 +1,344 @@
+"""The baseline: a TOML file with the failures that a project knows of, written by ``--evalcheck-accept``."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from pytest_evalcheck.errors import UsageError, nearest
+from pytest_evalcheck.kinds.registry import shipped
+from pytest_evalcheck.reports.case_codec import literal
+from pytest_evalcheck.reports.results import plural
+from pytest_evalcheck.targets.device_spec import KINDS
+from pytest_evalcheck.targets.target import KnownFailure
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib  # comes with pytest
+
+FILE = "evalcheck-known.toml"
+_HEADER = re.compile(r"^\[\[\s*known\s*\]\]", re.MULTILINE)
+_TEXTS = ("code", "target", "signature", "reason", "see")
+_KEYS = (*_TEXTS, "devices", "case")
+_PREAMBLE = """\
+# Failures that this project knows of. --evalcheck-accept adds what is red, --evalcheck-prune takes
+# out what no longer fails. Write into `reason` why a failure may stay, and into `see` the report of it.
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One known failure of one check of one target."""
+
+    code: str
+    target: str
+    """The node id of the target, from the folder of the ini file: ``evalcheck_lm.py::accuracy``."""
+    devices: tuple[str, ...] = ()
+    """The kinds of device that it was seen on; empty for all."""
+    signature: str = ""
+    """What the failure has in common with others of the same kind; empty where any failure of the check is meant."""
+    reason: str = ""
+    see: str = ""
+    case: Mapping[str, Any] | None = None
+    text: str = field(default="", compare=False)
+    """The entry as it stands in the file, with what is beside it."""
+    line: int = field(default=0, compare=False)
+
+    @property
+    def order(self) -> tuple[str, str, str]:
+        """By what the entries of a file are ordered."""
+        return self.target, self.code, self.signature
+
+    def known_failure(self, name: str) -> KnownFailure:
+        """The entry as one of a target, from the file of this name."""
+        return KnownFailure(
+            self.reason.strip() or f"accepted, without a reason ({name}:{self.line})",
+            see=self.see,
+            example=self.case,
+            devices=self.devices or None,
+            signature=self.signature,
+            listed=f"{name}:{self.line}",
+        )
+
+    def as_toml(self) -> str:
+        """The entry as it is written into the file."""
+        lines = ["[[known]]", f"target = {_string(self.target)}", f"code = {_string(self.code)}"]
+        lines += [f"devices = [{', '.join(map(_string, self.devices))}]"] if self.devices else []
+        lines += [f"signature = {_string(self.signature)}", f"reason = {_string(self.reason)}"]
+        lines += [f"see = {_string(self.see)}"] if self.see else []
+        if self.case is not None:
+            lines.append("[known.case]")
+            lines += [f"{_key(name)} = {_string(literal(value))}" for name, value in self.case.items()]
+        return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The entries of the file, in its order. One that is not there has none."""
+
+    path: Path
+    entries: tuple[Entry, ...] = ()
+    preamble: str = ""
+
+    @classmethod
+    def read(cls, path: Path) -> Baseline:
+        """The baseline of a file.
+
+        Raises:
+            UsageError: when it cannot be read, or an entry cannot be meant; the message names the line.
+        """
+        try:
+            text = path.read_bytes().decode("utf-8").replace("\r\n", "\n")
+        except FileNotFoundError:
+            return cls(path)
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path.name} cannot be read: {error}") from error
+        try:
+            data = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise UsageError(f"{path.name} is no TOML: {error}") from error
+        unknown = [name for name in data if name != "known"]
+        tables = data.get("known", [])
+        if unknown or not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+            what = f"the key {unknown[0]!r}" if unknown else "a key `known` that is no array of tables"
+            raise UsageError(f"{path.name} has {what}; expected [[known]] tables")
+        starts = [match.start() for match in _HEADER.finditer(text)]
+        if len(starts) != len(tables):
+            raise UsageError(f"{path.name} has {len(tables)} entries; expected each to begin with a line [[known]]")
+        ends = [*starts, len(text)][1:]
+        entries = tuple(
+            _entry(path.name, table, text[start:end], text.count("\n", 0, start) + 1)
+            for table, start, end in zip(tables, starts, ends, strict=True)
+        )
+        _require_distinct(path.name, entries)
+        return cls(path, entries, text[: starts[0]] if starts else text)
+
+    @property
+    def debt(self) -> int:
+        """How many entries have no reason yet."""
+        return sum(not entry.reason.strip() for entry in self.entries)
+
+    @cached_property
+    def _of(self) -> dict[tuple[str, str], list[KnownFailure]]:
+        found: dict[tuple[str, str], list[KnownFailure]] = {}
+        for entry in self.entries:
+            found.setdefault((entry.target, entry.code), []).append(entry.known_failure(self.path.name))
+        return found
+
+    def of(self, target: str, code: str) -> tuple[KnownFailure, ...]:
+        """The known failures of one check of one target."""
+        return tuple(self._of.get((target, code), ()))
+
+    def with_new(self, accepted: Iterable[Entry]) -> Baseline:
+        """With new entries, each at its place in the order."""
+        kept = list(self.entries)
+        for entry in _of_all_devices(accepted):
+            if not any(_overlap(entry, other) and entry.signature == other.signature for other in kept):
+                index = next((i for i, other in enumerate(kept) if other.order > entry.order), len(kept))
+                kept.insert(index, replace(entry, text=entry.as_toml()))
+        return replace(self, entries=tuple(kept))
+
+    def without(self, outdated: Mapping[int, set[str]], tried: Mapping[tuple[str, str], set[str]]) -> Baseline:
+        """Without what is outdated: by the line of an entry, the kinds of device on which it does not fail any more.
+
+        ``tried`` are the kinds on which a check of a target ran: an entry for all devices keeps the others of them.
+        """
+        kept = []
+        for entry in self.entries:
+            gone = outdated.get(entry.line, set())
+            of = entry.devices or tuple(tried.get((entry.target, entry.code), ()))
+            left = tuple(kind for kind in KINDS if kind in of and kind not in gone)
+            if not gone or (left and left == entry.devices):
+                kept.append(entry)
+            elif left:
+                kept.append(replace(entry, devices=left, text=_with_devices(entry.text, left)))
+        return replace(self, entries=tuple(kept))
+
+    def write(self) -> None:
+        """Write the file, all of it or nothing.
+
+        Raises:
+            OSError: when that is not possible; the file is as it was then.
+        """
+        blocks = [entry.text.strip("\n") for entry in self.entries]
+        preamble = (self.preamble or _PREAMBLE).strip("\n")
+        text = "\n\n".join([preamble, *blocks]) + "\n"
+        handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+                file.write(text)
+            mode = self.path.stat().st_mode if self.path.exists() else 0o666 & ~_umask()
+            os.chmod(name, mode)
+            os.replace(name, self.path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+            raise
+
+    def problems(self, targets: Mapping[str, Sequence[str]], root: Path, *, whole: bool) -> Iterator[str]:
+        """What entries name that is not there; ``targets`` are the codes of those that were collected, by node id.
+
+        Where a run did not collect ``whole`` projects, targets that it lacks may be there.
+        """
+        for entry in self.entries:
+            place = f"{self.path.name}:{entry.line}"
+            codes = targets.get(entry.target)
+            if codes is not None and entry.code not in codes:
+                yield f"{place} names {entry.code}, which is no check of {entry.target}{nearest(entry.code, codes)}"
+            elif codes is None and (why := self._gone(entry, targets, root, whole=whole)):
+                yield f"{place}: {why}; --evalcheck-prune takes the entry out"
+
+    def gone(self, targets: Mapping[str, Sequence[str]], root: Path, *, whole: bool) -> list[str]:
+        """The places of the entries whose target is not there any more."""
+        return [
+            f"{self.path.name}:{entry.line}"
+            for entry in self.entries
+            if entry.target not in targets and self._gone(entry, targets, root, whole=whole)
+        ]
+
+    def _gone(self, entry: Entry, targets: Mapping[str, Sequence[str]], root: Path, *, whole: bool) -> str:
+        file, _, name = entry.target.partition("::")
+        if not (root / file).exists():
+            return f"the file {file} is not there"
+        others = [other.partition("::")[2] for other in targets if other.startswith(f"{file}::")]
+        if others or whole:
+            return f"{file} has no target {name!r}{nearest(name, others)}"
+        return ""
+
+
+def require_writable(path: Path) -> None:
+    """Require that a baseline can be written there.
+
+    Raises:
+        UsageError: when it cannot, so that a run does not end with entries that nobody has.
+    """
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+        os.close(handle)
+        os.unlink(name)
+    except OSError as error:
+        raise UsageError(f"{path.name} cannot be written into {path.parent}: {error.strerror}") from error
+    if path.exists() and not (path.is_file() and os.access(path, os.W_OK)):
+        raise UsageError(f"{path} cannot be written; expected a file that may be written")
+
+
+def _entry(name: str, table: Mapping[str, Any], text: str, line: int) -> Entry:
+    def wrong(what: str) -> UsageError:
+        return UsageError(f"{name}:{line}: {what}")
+
+    for key, value in table.items():
+        if key not in _KEYS:
+            raise wrong(f"unknown key {key!r}; expected {', '.join(_KEYS)}{nearest(key, _KEYS)}")
+        if key in _TEXTS and not isinstance(value, str):
+            raise wrong(f"{key} is {value!r}; expected a text")
+    for key, example in (("target", _TARGET), ("code", "EC201")):
+        if not table.get(key):
+            raise wrong(f"there is no {key}; expected one, such as {example!r}")
+    code, target, devices = table["code"], table["target"], table.get("devices", [])
+    codes = [made.code for made in shipped()]
+    if code.startswith("EC") and code not in codes:
+        raise wrong(f"{code!r} is no check{nearest(code, codes)}")
+    if "::" not in target or "\\" in target:
+        raise wrong(f"target is {target!r}; expected a node id with forward slashes, such as {_TARGET!r}")
+    if not isinstance(devices, list) or not set(map(str, devices)) <= set(KINDS):
+        raise wrong(f"devices is {devices!r}; expected some of {', '.join(KINDS)}")
+    case = table.get("case")
+    if case is not None and not (isinstance(case, dict) and all(isinstance(value, str) for value in case.values())):
+        raise wrong("case is no table of texts; expected the fields of the case, each as a Python literal in quotes")
+    fields: dict[str, Any] = {}
+    for key, value in (case or {}).items():
+        try:
+            fields[key] = from_literal(value)
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
+            raise wrong(f"case.{key} is no Python literal: {value[:60]!r}") from error
+    texts = {key: str(table.get(key, "")) for key in _TEXTS}
+    return Entry(
+        **texts, devices=tuple(devices), case=None if case is None else fields, text=text.rstrip("\n"), line=line
+    )
+
+
+_TARGET = "evalcheck_lm.py::accuracy"
+
+
+def from_literal(text: str) -> Any:
+    """The plain value of a Python literal, where ``float("nan")`` and ``float("inf")`` are literals too.
+
+    Raises:
+        ValueError: when it is none.
+        SyntaxError: when it is no Python.
+    """
+    tree = ast.parse(text.strip(), mode="eval")
+
+    class Floats(ast.NodeTransformer):
+        def visit_Call(self, node: ast.Call) -> Any:
+            words = [argument.value for argument in node.args if isinstance(argument, ast.Constant)]
+            if isinstance(node.func, ast.Name) and node.func.id == "float" and not node.keywords and len(words) == 1:
+                return ast.copy_location(ast.Constant(float(str(words[0]))), node)
+            return node
+
+    return ast.literal_eval(Floats().visit(tree))
+
+
+def _require_distinct(name: str, entries: Sequence[Entry]) -> None:
+    for index, entry in enumerate(entries):
+        for other in entries[:index]:
+            if _overlap(entry, other) and (
+                entry.signature == other.signature or not (entry.signature and other.signature)
+            ):
+                raise UsageError(
+                    f"{name}:{entry.line} and line {other.line} are about the same failure of {entry.code} of "
+                    f"{entry.target}; expected one entry"
+                )
+
+
+def _overlap(entry: Entry, other: Entry) -> bool:
+    same = (entry.target, entry.code) == (other.target, other.code)
+    return same and (not entry.devices or not other.devices or not set(entry.devices).isdisjoint(other.devices))
+
+
+def _of_all_devices(accepted: Iterable[Entry]) -> Iterator[Entry]:
+    """One entry for those that differ in their device alone."""
+    found: dict[tuple[str, ...], list[Entry]] = {}
+    for entry in accepted:
+        found.setdefault((*entry.order, literal(dict(entry.case or {}))), []).append(entry)
+    for entries in found.values():
+        kinds = {kind for entry in entries for kind in entry.devices}
+        yield replace(entries[0], devices=tuple(kind for kind in KINDS if kind in kinds))
+
+
+def _with_devices(text: str, devices: Iterable[str]) -> str:
+    line = f"devices = [{', '.join(map(_string, devices))}]"
+    changed, count = re.subn(r"(?m)^devices\s*=\s*\[[^\]]*\]", line, text, count=1)
+    return changed if count else re.sub(r"(?m)^(code\s*=.*)$", rf"\1\n{line}", text, count=1)
+
+
+def _string(text: str) -> str:
+    """A text as a TOML string of one line."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", lambda m: f"\\u{ord(m.group()):04x}", escaped) + '"'
+
+
+def _key(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _string(name)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def summary(baseline: Baseline) -> str:
+    """``14 known failures, 12 of them without a reason``, for the screen."""
+    text = f"{baseline.path.name}: {plural(len(baseline.entries), 'known failure')}"
+    return f"{text}, {baseline.debt} without a reason" if baseline.debt else text

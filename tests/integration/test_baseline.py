@@ -1,0 +1,247 @@
+"""The baseline: `--evalcheck-accept`, `--evalcheck-prune` and `evalcheck-known.toml`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from target_files import BROKEN, CORRECT
+
+from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.integration.baseline import FILE, Baseline, Entry, from_literal
+from pytest_evalcheck.reports.case_codec import literal
+from pytest_evalcheck.testing import Project
+
+SELECT = ("--evalcheck-select=EC201,EC202,EC206", "--evalcheck-device=cpu")
+TWO_BUGS = """
+class Twice(MeanOfMeans):
+    def update(self, values):
+        if len(values) > 3:
+            raise RuntimeError("too many")
+        super().update(values)
+
+@ec.metric(inputs=numbers)
+def twice(device):
+    return ec.Metric.of(Twice())
+"""
+ENTRY = """
+[[known]]
+target = "evalcheck_example.py::mean_of_means"
+code = "EC201"
+signature = "EC201: the value of the stream in these batches: another number"
+reason = "it is called a mean of means"
+"""
+
+
+def written(project: Project) -> str:
+    return (project.path / FILE).read_text(encoding="utf-8")
+
+
+def test_what_is_red_is_known_from_then_on(project: Project) -> None:
+    project.write(CORRECT, BROKEN)
+    project.run(*SELECT, code=1)
+    accepting = project.run(*SELECT, "--evalcheck-accept", code=0)
+    accepting.shows("accepted: 1 entry of 1 cell in evalcheck-known.toml; give each a reason", "accepted now")
+    (entry,) = Baseline.read(project.path / FILE).entries
+    assert (entry.target, entry.code, entry.devices) == ("evalcheck_example.py::mean_of_means", "EC201", ("cpu",))
+    assert entry.signature == accepting.cell("EC201", "mean_of_means").signature
+    assert dict(entry.case or {}) == accepting.cell("EC201", "mean_of_means").failure.case
+    again = project.run(*SELECT, code=0)
+    cell = again.cell("EC201", "mean_of_means")
+    assert (cell.outcome, cell.examples > 1, cell.accepted) == ("known", True, ())
+    again.shows("evalcheck-known.toml: 1 known failure, 1 without a reason")
+    before = written(project)
+    project.run(*SELECT, "--evalcheck-accept", code=0)
+    assert written(project) == before
+
+
+def test_a_reason_is_shown_and_no_debt(project: Project) -> None:
+    project.write(BROKEN)
+    (project.path / FILE).write_text(ENTRY, encoding="utf-8")
+    result = project.run(*SELECT, code=0)
+    assert result.cell("EC201").reason == "it is called a mean of means"
+    result.shows("evalcheck-known.toml: 1 known failure\n")
+
+
+def test_a_second_failure_of_a_cell_is_accepted_too_and_a_new_one_is_red(project: Project) -> None:
+    project.write(TWO_BUGS)
+    project.run("--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-accept", code=0)
+    entries = Baseline.read(project.path / FILE).entries
+    assert len({entry.signature for entry in entries}) == len(entries) == 2
+    project.write(TWO_BUGS.replace('raise RuntimeError("too many")', 'self.total = float("nan")'))
+    cell = project.run("--evalcheck-select=EC201", "--evalcheck-device=cpu", code=1).cell("EC201")
+    assert cell.outcome == "broken"
+
+
+def test_an_entry_that_does_not_fail_is_an_error_until_it_is_pruned(project: Project) -> None:
+    project.write(BROKEN)
+    project.run(*SELECT, "--evalcheck-accept", code=0)
+    project.write(CORRECT.replace("def mean(", "def mean_of_means("))
+    stale = project.run(*SELECT, code=1).cell("EC201")
+    assert (stale.cause, stale.outdated) == ("stale known failure", ("evalcheck-known.toml:4",))
+    assert "Take the entry out of evalcheck-known.toml:4." in stale.failure.detail
+    project.run(*SELECT, "--evalcheck-prune", code=0).shows("taken out: 1 entry of evalcheck-known.toml")
+    assert Baseline.read(project.path / FILE).entries == ()
+    project.run(*SELECT, code=0)
+
+
+def test_an_entry_is_pruned_for_the_device_on_which_it_does_not_fail(project: Project) -> None:
+    on_cpu_only = BROKEN.replace("MeanOfMeans()", "MeanOfMeans() if device == 'cpu' else Mean()")
+    project.write(on_cpu_only)
+    (project.path / FILE).write_text(ENTRY, encoding="utf-8")
+    options = ("--evalcheck-select=EC201", "--evalcheck-device=cpu,sim:cuda")
+    assert project.run(*options, code=1).cell("EC201", device="sim:cuda").cause == "stale known failure"
+    project.run(*options, "--evalcheck-prune", code=0)
+    (entry,) = Baseline.read(project.path / FILE).entries
+    assert (entry.devices, entry.reason) == (("cpu",), "it is called a mean of means")
+
+
+def test_a_target_that_is_gone_is_an_error_until_it_is_pruned(project: Project) -> None:
+    gone = ENTRY.replace("mean_of_means", "mean_of_mean") + ENTRY.replace("example.py", "other.py")
+    project.write(BROKEN)
+    (project.path / FILE).write_text(ENTRY + gone, encoding="utf-8")
+    result = project.run(*SELECT, code=1)
+    result.shows(
+        "has no target 'mean_of_mean'; did you mean 'mean_of_means'?", "the file evalcheck_other.py is not there"
+    )
+    project.run(*SELECT, "--evalcheck-prune", code=0)
+    assert written(project).strip() == ENTRY.strip()
+
+
+def test_what_was_written_by_hand_stays(project: Project) -> None:
+    project.write(CORRECT, BROKEN.replace("def mean_of_means", "def another"), TWO_BUGS)
+    by_hand = "# Ours.\n" + ENTRY.replace("mean_of_means", "another") + "# until the next release\n"
+    (project.path / FILE).write_text(by_hand, encoding="utf-8")
+    project.run("--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-accept", code=0)
+    text = written(project)
+    assert text.startswith(by_hand)
+    targets = [entry.target.partition("::")[2] for entry in Baseline.read(project.path / FILE).entries]
+    assert targets == ["another", "twice", "twice"]
+
+
+def test_a_target_that_cannot_be_tried_is_not_accepted(project: Project) -> None:
+    project.write(BROKEN.replace("MeanOfMeans()", "missing"))
+    project.run(*SELECT, "--evalcheck-accept", code=1)
+    assert not (project.path / FILE).exists()
+
+
+def test_workers_and_processes_of_one_cell_accept_the_same(project: Project) -> None:
+    project.write(CORRECT, BROKEN, TWO_BUGS)
+    options = ("--evalcheck", "--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-accept")
+    files = []
+    for more in ((), ("-n", "2"), ("--evalcheck-isolate",)):
+        project.spawn(*options, *more, code=0)
+        files.append(written(project))
+        (project.path / FILE).unlink()
+    assert files[0] == files[1] == files[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (ENTRY.replace("EC201", "EC2001", 1), "evalcheck-known.toml:2: 'EC2001' is no check; did you mean"),
+        (ENTRY.replace("code = ", "codes = "), "evalcheck-known.toml:2: unknown key 'codes'; expected code, target"),
+        (ENTRY.replace('target = "evalcheck_example.py::mean_of_means"\n', ""), "there is no target; expected one"),
+        (ENTRY.replace("example.py::", "example.py:"), "expected a node id with forward slashes"),
+        (ENTRY.replace("evalcheck_example", "sub\\\\evalcheck_example"), "expected a node id with forward slashes"),
+        (ENTRY + 'devices = ["tpu"]\n', "expected some of cpu, cuda, mps"),
+        (ENTRY + ENTRY, "evalcheck-known.toml:8 and line 2 are about the same failure of EC201"),
+        (ENTRY + ENTRY.replace("signature = ", "# "), "are about the same failure of EC201"),
+        (ENTRY + "[known.case]\nsamples = '[(0, 1]'\n", "case.samples is no Python literal: '[(0, 1]'"),
+        (ENTRY + "[known.case]\nsamples = '__import__(\"os\")'\n", "case.samples is no Python literal"),
+        (ENTRY + "[known.case]\nsamples = 3\n", "case is no table of texts"),
+        (ENTRY + "reason = 3\n", "evalcheck-known.toml is no TOML: Cannot overwrite a value"),
+        (ENTRY.replace('reason = "it is called a mean of means"', "reason = 3"), "reason is 3; expected a text"),
+        ("known = 1\n", "expected [[known]] tables"),
+        ("[knwon]\n", "has the key 'knwon'; expected [[known]] tables"),
+        ('[[known]\ncode = "EC201"\n', "evalcheck-known.toml is no TOML"),
+        ('known = [{code = "EC201", target = "a.py::b"}]\n', "expected each to begin with a line [[known]]"),
+    ],
+)
+def test_a_baseline_with_an_error_is_a_usage_error(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(text, encoding="utf-8")
+    with pytest.raises(UsageError) as raised:
+        Baseline.read(tmp_path / FILE)
+    assert message in str(raised.value)
+
+
+def test_bad_use_ends_the_run_before_it_begins(project: Project) -> None:
+    project.write(BROKEN)
+    (project.path / FILE).write_text(ENTRY.replace("EC201", "EC9", 1), encoding="utf-8")
+    assert "'EC9' is no check" in project.run(*SELECT, code=4).output
+    (project.path / FILE).write_text("", encoding="utf-8")
+    replay = project.run(*SELECT, code=1).reproduce[0].split("--evalcheck-replay=")[1]
+    output = project.run("--evalcheck-accept", f"--evalcheck-replay={replay}", code=4).output
+    assert "need all cases; leave --evalcheck-replay out" in output
+    assert "does nothing without --evalcheck" in project.run("--evalcheck-prune", evalcheck=False, code=4).output
+
+
+def test_another_check_than_the_target_has(project: Project) -> None:
+    project.write(CORRECT)
+    (project.path / FILE).write_text(ENTRY.replace("mean_of_means", "mean").replace("EC201", "EC301"), encoding="utf-8")
+    project.run(*SELECT, code=1).shows("names EC301, which is no check of evalcheck_example.py::mean")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="the superuser may write everywhere")
+def test_a_folder_that_cannot_be_written_is_an_error_before_the_run(project: Project) -> None:
+    project.write(BROKEN)
+    project.path.chmod(0o555)
+    try:
+        assert "cannot be written" in project.run(*SELECT, "--evalcheck-accept", code=4).output
+    finally:
+        project.path.chmod(0o755)
+
+
+def test_a_file_in_the_way_is_an_error_before_the_run(project: Project) -> None:
+    project.write(BROKEN)
+    (project.path / FILE).mkdir()
+    assert "expected a file that may be written" in project.run(*SELECT, "--evalcheck-accept", code=4).output
+
+
+def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / FILE).write_text(ENTRY, encoding="utf-8")
+    more = Baseline.read(tmp_path / FILE).with_new([Entry(code="EC202", target="a.py::b", signature="s")])
+
+    def full(*_: Any) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(OSError, match="no space left"):
+        more.write()
+    assert [path.name for path in tmp_path.iterdir()] == [FILE]
+    assert (tmp_path / FILE).read_text(encoding="utf-8") == ENTRY
+
+
+PLAIN = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.binary(),
+    lambda inner: st.lists(inner) | st.lists(inner).map(tuple) | st.dictionaries(st.text(), inner),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(st.text(min_size=1), PLAIN, min_size=1), st.text(), st.text())
+def test_any_case_is_read_as_it_was_written(tmp_path_factory: pytest.TempPathFactory, case, signature, reason) -> None:
+    path = tmp_path_factory.mktemp("baseline") / FILE
+    new = Entry(code="EC201", target="a.py::b", signature=signature, reason=reason, case=case, devices=("mps",))
+    surrogates = any("\ud800" <= letter <= "\udfff" for letter in repr(new))
+    if surrogates:
+        return
+    Baseline(path).with_new([new]).write()
+    (read,) = Baseline.read(path).entries
+    assert repr(read.case) == repr(case)
+    assert (read.signature, read.reason, read.devices) == (signature, reason, ("mps",))
+
+
+@given(PLAIN)
+def test_literals(value) -> None:
+    assert repr(from_literal(literal(value))) == repr(value)
+
+
+def test_windows_newlines(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(ENTRY.replace("\n", "\r\n").encode())
+    (entry,) = Baseline.read(tmp_path / FILE).entries
+    assert entry.reason == "it is called a mean of means"

@@ -7,12 +7,13 @@ from typing import Any
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, not_offered
 from pytest_evalcheck.kinds.common.check import check
+from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.common.tensors import each_tensor
 from pytest_evalcheck.kinds.metric.cases_dtypes import MixedDtypes
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
 
-@check("EC237", regimes=("two widths",), examples=12)
+@check("EC237", regimes=("two widths",), examples=12, after=("EC206", "EC212"))
 def batches_of_several_dtypes_give_the_value_of_their_numbers(metric: MetricSubject, case: MixedDtypes) -> None:
     """Batches of several dtypes in one stream give the value of their numbers, or are refused.
 
@@ -25,10 +26,7 @@ def batches_of_several_dtypes_give_the_value_of_their_numbers(metric: MetricSubj
         return
     live, usual, cast = metric.fresh(), metric.fresh(), False
     for batch, dtype in case.typed:
-        numbers = metric.arguments(batch)
-        if dtype == "int64":
-            numbers = each_tensor(numbers, lambda t: t.round())
-        arrived = _arrived(numbers, dtype)
+        numbers, arrived = _numbers(metric, batch, dtype), _arrived(_numbers(metric, batch, dtype), dtype)
         cast |= _dtypes(arrived) != _dtypes(numbers)
         if live.try_update(arrived):
             # A metric that refuses a dtype with an error reports no wrong number.
@@ -42,6 +40,12 @@ def batches_of_several_dtypes_give_the_value_of_their_numbers(metric: MetricSubj
         expect(value).holds(True, about="several dtypes are refused")
     else:
         expect(value).equals(usual.compute(), about="the value of batches of several dtypes, beside one dtype")
+
+
+def _numbers(metric: MetricSubject, batch: Rows, dtype: str) -> Any:
+    """The arguments of a batch, of numbers that the dtype has; new in each call, as an update may write into them."""
+    made = metric.arguments(batch)
+    return each_tensor(made, lambda tensor: tensor.round()) if dtype == "int64" else made
 
 
 def _arrived(value: Any, dtype: str) -> Any:

@@ -33,7 +33,9 @@ def an_error_of_a_metric_function_comes_out_as_itself(scorer: ScorerSubject, cas
         expect(result).holds(not problem, about=f"{topic}, {problem}", topic=topic)
 
 
-@check("EC412", regimes=("batches of one size", "batches of unequal sizes"), examples=8, after=("EC401", "EC402", "EC407"))
+@check(
+    "EC412", regimes=("batches of one size", "batches of unequal sizes"), examples=8, after=("EC401", "EC402", "EC407")
+)
 def scoring_twice_gives_the_same_scores(scorer: ScorerSubject, case: TwoBatches) -> None:
     """A scorer gives the same documents the same scores, bit by bit, whatever it scored before; and so does a new one.
 

@@ -213,8 +213,8 @@ def _new_cache(model: Any, name: str, length: int, rows: int) -> Any:
     if name == "plain":
         return dynamic()
     if name == "encoder-decoder":
-        own, cross = (_constructed(dynamic, config=config) for _ in range(2))
-        return _class("EncoderDecoderCache", name)(own, cross)
+        # With a configuration, layers with a window would drop what they attend to of the source.
+        return _class("EncoderDecoderCache", name)(_constructed(dynamic, config=config), dynamic())
     if name in ("fp8", "hqq", "quanto"):
         return _class("QuantizedCache", name, "backend")(name, config=config)
     offloading = name.startswith("offloaded")

@@ -10,13 +10,17 @@ from typing import Any
 import pytest
 
 pytest.importorskip("torchmetrics")
-sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+BENCHMARKS = str(Path(__file__).parent.parent / "benchmarks")
+sys.path.insert(0, BENCHMARKS)
+try:
+    import sweep_families
+    import sweeps
+    from sweep_members import Member
+    from sweep_options import configured
+finally:  # a module there has the name of one of the tests
+    sys.path.remove(BENCHMARKS)
 
-import sweep_families
-import sweeps
-from sweep_members import Member
-from sweep_options import configured
-from torchmetrics.wrappers import LambdaInputTransformer
+from torchmetrics.wrappers import LambdaInputTransformer  # noqa: E402
 
 HOME = ("from torchmetrics.classification import BinaryAccuracy, BinaryROC, BinaryPrecisionRecallCurve",)
 ACCURACY = Member("BinaryAccuracy()", HOME, "es.binary()")

@@ -37,7 +37,8 @@ class FewKinds(Stream):
         """Every kind of the contrast alone, predicted right and wrong: once, repeated, and two kinds of them."""
         n = max(1, inputs.min_samples)
         if inputs.distinct is not None:
-            return [cls._of(rows) for rows in (inputs.fixed(n), inputs.fixed(n + 1)[1:])]
+            several = inputs.fixed(max(n + 2, 2 * n))
+            return [cls._of(rows) for rows in (several[:n], several[n : 2 * n], several[: n + 2])]
         given = inputs.contrast or inputs.fixed(3)
         kinds = list({repr(row): row for row in given}.values())[:3]
         wrong = [inputs.wrong(row) for row in kinds] if inputs.wrong else []

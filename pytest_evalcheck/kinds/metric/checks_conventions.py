@@ -29,7 +29,12 @@ def every_way_to_call_gives_the_same_value(metric: MetricSubject, case: CalledSt
         expect(actual).equals(expected, about=f"the value by the convention {name!r}", detail=sentence)
 
 
-@check("EC234", regimes=("uneven shards", "several batches a rank"), examples=12, after=("EC205", "EC219", "EC203"))
+@check(
+    "EC234",
+    regimes=("uneven shards", "several batches a rank"),
+    examples=12,
+    after=("EC205", "EC219", "EC203", "EC220"),
+)
 def a_merge_after_compute_gives_the_merged_value(metric: MetricSubject, case: Shards) -> None:
     """Ranks that were asked for their own values before they are merged give the same merged value.
 
@@ -49,7 +54,12 @@ def a_merge_after_compute_gives_the_merged_value(metric: MetricSubject, case: Sh
         expect(metric.merged(method, case.split, ask_first=True)).equals(expected, about=about)
 
 
-@check("EC235", regimes=("several batches", "a last batch of one"), examples=_FEW, after=("EC209", "EC204"))
+@check(
+    "EC235",
+    regimes=("several batches", "a last batch of one"),
+    examples=_FEW,
+    after=("EC209", "EC204", "EC205", "EC219"),
+)
 def a_loaded_state_replaces_what_was_there(metric: MetricSubject, case: Stream) -> None:
     """A checkpoint that is loaded into a metric which was fed and asked for its value gives the value that was saved.
 

@@ -59,9 +59,9 @@ def test_a_bug_is_caught_by_no_other_check(specimen: Specimen) -> None:
     report = ec.run(specimen.bug, specimen.devices, ignore=others, effort="quick")
     assert not broken(report)
     # Of a wrapper that is random in every call two promises are left, and images have no padding; what a scorer does
-    # not offer (streams, caches; ranks, training, retries of a loop) is not applicable.
+    # not offer (streams, caches; ranks, training, retries of a loop; other ways to call it) is not applicable.
     least = {"scorer": 2, "loop": 3}.get(specimen.bug.kind, 5)
-    assert report.count("kept") >= min(least, len(report.cells) - 1)
+    assert report.count("kept") >= min(least, len(report.cells) - 2)
 
 
 @pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS.keys())

@@ -53,7 +53,7 @@ def metric(*factors: int, **more: Any) -> ec.Target:
 
 
 def cell(target: ec.Target, **more: Any) -> ec.Cell:
-    (found,) = ec.run(target, "cpu", select="EC233", effort="quick", **more).cells
+    (found,) = ec.run(target, "cpu", select="EC233", **{"effort": "quick", **more}).cells
     return found
 
 
@@ -101,7 +101,7 @@ class TestUnder:
 
 class TestFailures:
     def test_one_that_fails_does_not_hide_another(self) -> None:
-        found = cell(metric(2, 1, 3))
+        found = cell(metric(2, 1, 3), effort="thorough")  # a few draws may all begin with the same one
         assert found.outcome == "broken"
         assert "'times a'" in found.signature
         assert "'times c'" in str(found.failure)

@@ -7,10 +7,9 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from types import TracebackType
+from types import CodeType
 
 from pytest_evalcheck.errors import safe_text
 
@@ -46,19 +45,22 @@ def raised_on_purpose(error: BaseException) -> bool:
     An error of an operator, such as of two shapes that do not fit, comes out of a call that its innermost frame makes,
     or out of torch or numpy.
     """
-    traces = list(_traces(error.__traceback__))
-    if not traces or not safe_text(error, str, most=80).strip():
-        return False
-    last = traces[-1]
+    code = raising_code(error)
+    return code is not None and _is_under_test(code.co_filename)
+
+
+def raising_code(error: BaseException) -> CodeType | None:
+    """The code whose ``raise`` or ``assert`` raised an error with a text; None for one of an operator or of C code.
+
+    The bytecode of the innermost frame says which it was, for code without sources too.
+    """
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    if last is None or not safe_text(error, str).strip():
+        return None
     code = last.tb_frame.f_code
-    raises = dis.opname[code.co_code[last.tb_lasti]] == "RAISE_VARARGS"
-    return raises and _is_under_test(code.co_filename)
-
-
-def _traces(trace: TracebackType | None) -> Iterator[TracebackType]:
-    while trace is not None:
-        yield trace
-        trace = trace.tb_next
+    return code if dis.opname[code.co_code[last.tb_lasti]] == "RAISE_VARARGS" else None
 
 
 @cache

@@ -43,7 +43,7 @@ class Facts:
     unmatched: dict[str, None] = field(default_factory=dict)
     """Files that define targets, of names that no pattern matches."""
     targets: dict[str, list[str]] = field(default_factory=dict)
-    """By node id of the targets that were collected: the codes of their checks."""
+    """By node id of the targets that were collected: the codes of their checks; empty where no baseline asks for it."""
     requires: dict[str, None] = field(default_factory=dict)
     """The distributions that the collected targets require."""
 

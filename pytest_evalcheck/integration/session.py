@@ -138,7 +138,8 @@ class EvalcheckSession:
             return []  # its file reports it
         self._seen.add(id(obj))
         self._with_targets.add(collector.nodeid)
-        self.facts.targets[f"{collector.nodeid}::{name}"] = [check.code for check in obj.checks]
+        if self.options.baseline.entries:
+            self.facts.targets[f"{collector.nodeid}::{name}"] = [check.code for check in obj.checks]
         self.facts.requires.update(dict.fromkeys(canonicalize_name(requirement(text).name) for text in obj.requires))
         node, left_out = collection.collected(collector, name, obj, self.options, self.asked, self.changed)
         self.facts.changed.update(self.changed.run if self.changed else {})
@@ -432,10 +433,10 @@ class EvalcheckSession:
         since = self.changed.changes.since if self.changed else ""
         for line in self.facts.notes(by_configuration, self.options.optional, since=since, verbose=verbose):
             terminalreporter.write_line(line)
-        if self.options.baseline.entries:
-            self.accepted.append(summary(self.options.baseline))
         for line in self.accepted:
             terminalreporter.write_line(line)
+        if self.options.baseline.entries:
+            terminalreporter.write_line(summary(self.options.baseline))
         for line in report.problems:
             terminalreporter.write_line(f"ERROR: {line}", red=True)
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import dis
 import os
 import sys
 import traceback
-from collections.abc import Callable, Iterator
-from types import TracebackType
+from collections.abc import Callable
 from typing import Any
 
 from hypothesis.errors import HypothesisException
@@ -15,6 +13,7 @@ from hypothesis.errors import HypothesisException
 from pytest_evalcheck.errors import safe_text
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotCheckable, TargetError
+from pytest_evalcheck.expectations.origin import raising_code
 from pytest_evalcheck.kinds.common.call_facts import note_call, note_result
 from pytest_evalcheck.kinds.common.forked_process import end_forked_process
 
@@ -50,20 +49,10 @@ def is_clear_refusal(error: BaseException) -> bool:
 
     A lookup, an attribute, an argument or a division that fails is a mistake of the code, whoever raises its error.
     """
-    if isinstance(error, _MISTAKES) or not safe_text(error, str).strip():
-        return False
-    at = [(each.tb_frame.f_code.co_code, each.tb_lasti) for each in _tracebacks(error)]
-    return bool(at) and dis.opname[at[-1][0][at[-1][1]]] == "RAISE_VARARGS"
+    return not isinstance(error, _MISTAKES) and raising_code(error) is not None
 
 
 _MISTAKES = (ArithmeticError, AttributeError, LookupError, NameError, TypeError)
-
-
-def _tracebacks(error: BaseException) -> Iterator[TracebackType]:
-    found = error.__traceback__
-    while found is not None:
-        yield found
-        found = found.tb_next
 
 
 def pass_on_what_cannot_be_simulated(error: BaseException) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pytest_evalcheck.kinds.registry import shipped
+from pytest_evalcheck.reports.addresses import SITE, check_page
 from pytest_evalcheck.reports.results import OUTCOMES
 from pytest_evalcheck.testing import Project
 
@@ -123,6 +124,14 @@ def test_a_page_names_files_that_exist(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     named = re.findall(r"`((?:pytest_evalcheck|tests|fixtures|benchmarks|docs|\.ci)/[\w./-]+)`", text)
     assert not [path for path in named if "<" not in path and not (ROOT / path).exists()]
+
+
+def test_reports_name_the_pages_of_checks_that_there_are() -> None:
+    for check in shipped():
+        page = check_page(check.code)
+        assert page.startswith(SITE)
+        assert (ROOT / "docs" / page.removeprefix(SITE).rstrip("/")).with_suffix(".md").exists(), page
+    assert check_page("ACME101") == ""
 
 
 @pytest.mark.parametrize("document", PAGES)

@@ -1,0 +1,19 @@
+"""The addresses of this project, named once for all reports."""
+
+from __future__ import annotations
+
+import re
+
+REPOSITORY = "https://github.com/pytest-evalcheck/pytest-evalcheck"
+"""Where the source is."""
+
+SITE = "https://pytest-evalcheck.github.io/pytest-evalcheck/"
+"""Where the pages of ``docs/`` are; it ends in a slash."""
+
+
+def check_page(code: str) -> str:
+    """The address of the page of a check, such as ``EC201``.
+
+    Empty for a check of another distribution: its code has other letters, and this site has no page of it.
+    """
+    return f"{SITE}checks/{code}/" if re.fullmatch(r"EC\d{3}", code) else ""

@@ -80,6 +80,15 @@ def lint(session: nox.Session) -> None:
 
 
 @nox.session
+def docs(session: nox.Session) -> None:
+    """The site, in build/site: a broken link, a missing anchor or a page that the navigation leaves out is an error."""
+    project = nox.project.load_toml("pyproject.toml")["project"]
+    # Without the project itself, which needs torch: the site is made of pages alone.
+    session.install("-c", "constraints.txt", *project["optional-dependencies"]["docs"])
+    session.run("mkdocs", "build", env={"NO_MKDOCS_2_WARNING": "1"})
+
+
+@nox.session
 @nox.parametrize("release", list(RELEASES))
 def releases(session: nox.Session, release: str) -> None:
     """Those tests with the oldest and the newest pytest and hypothesis."""

@@ -8,11 +8,12 @@ import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from pytest_evalcheck.kinds.registry import shipped
-from pytest_evalcheck.reports.addresses import SITE, check_page
+from pytest_evalcheck.reports.addresses import REPOSITORY, SITE, check_page
 from pytest_evalcheck.reports.results import OUTCOMES
 from pytest_evalcheck.testing import Project
 
@@ -75,7 +76,8 @@ def test_the_readme_names_the_two_commands() -> None:
 def test_the_readme_counts_checks_and_findings() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert f"**{len(shipped())} checks**" in text
-    (least,) = re.findall(r"more than (\d+) findings", text)
+    numbers = re.findall(r"(?i)more than (\d+) f", text + (ROOT / "docs" / "index.md").read_text(encoding="utf-8"))
+    (least,) = {*numbers}
     rows = re.findall(r"^\| \[", (ROOT / "docs" / "findings.md").read_text(encoding="utf-8"), re.M)
     assert int(least) < len(rows) <= int(least) + 20
 
@@ -96,11 +98,7 @@ def test_a_page_runs(evalcheck_project: Project, document: str, keep: bool, comm
 
 
 def test_the_api_page_is_what_the_code_says() -> None:
-    sys.path.insert(0, str(ROOT / "docs"))
-    try:
-        page = importlib.import_module("make_api").page()
-    finally:
-        sys.path.remove(str(ROOT / "docs"))
+    page = _from_docs("make_api").page()
     assert (ROOT / "docs" / "api.md").read_text(encoding="utf-8") == page, "run: python docs/make_api.py"
 
 
@@ -134,6 +132,75 @@ def test_reports_name_the_pages_of_checks_that_there_are() -> None:
     assert check_page("ACME101") == ""
 
 
+def test_one_address_is_named_everywhere() -> None:
+    site = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    assert re.findall(r"^(?:site|repo)_url: (.*)$", site, re.M) == [SITE, REPOSITORY]
+    project = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    elsewhere = re.findall(r'"(https://[^"]*evalcheck[^"]*)"', project)
+    assert not [url for url in elsewhere if not url.startswith((SITE, REPOSITORY))]
+
+
+def test_links_of_the_readme_are_absolute_and_lead_to_pages() -> None:
+    """PyPI shows the README, where a relative link leads nowhere."""
+    text = re.sub(r"(`+).*?\1", "", (ROOT / "README.md").read_text(encoding="utf-8"), flags=re.S)
+    defined = dict(re.findall(r"^\[([^]]+)\]: (\S+)$", text, re.M))
+    assert {*re.findall(r"\[([^]\n]+)\](?![(:])", text)} == {*defined}
+    for link in [*re.findall(r"\]\(([^)]+)\)", text), *defined.values()]:
+        assert link.startswith("https://"), f"{link}: expected an address, such as {SITE}tutorial.html"
+        if link.startswith((SITE, f"{REPOSITORY}/")):
+            page, anchor = _source(link)
+            assert page.exists(), link
+            assert not anchor or anchor in _anchors(page), link
+
+
+def _source(link: str) -> tuple[Path, str]:
+    """The file that an address of the site or of the repository shows, and the anchor in it."""
+    address, _, anchor = link.partition("#")
+    if address.startswith(SITE):
+        page = re.sub(r"(^|/)$", r"\1index.html", address.removeprefix(SITE)).replace("checks/index", "checks/README")
+        return (ROOT / "docs" / page).with_suffix(".md"), anchor
+    return ROOT / address.removeprefix(f"{REPOSITORY}/blob/main/"), anchor
+
+
+def _anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    """The site adds the pages of checks, and those that are outside of docs."""
+    listed = re.findall(r"^ +- (?:.*: )?(\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
+    pages = {path.relative_to(ROOT / "docs").as_posix() for path in ROOT.glob("docs/**/*.md")}
+    assert len(listed) == len({*listed})
+    assert {page for page in listed if not page.startswith("project/")} == {
+        page for page in pages if not re.fullmatch(r"checks/EC\d{3}\.md", page)
+    }
+
+
+def _from_docs(name: str) -> ModuleType:
+    sys.path.insert(0, str(ROOT / "docs"))
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(str(ROOT / "docs"))
+
+
+def test_the_page_of_findings_says_which_library_each_is_of() -> None:
+    """The hook of the site adds a column, and a section to the pages of checks."""
+    index = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+    titles = re.findall(r"^\| \[(.*?)\]\(", index, re.M)
+    rows = re.findall(r"^\| ([\w, -]+) \| \[(.*?)\]\(", _from_docs("site_pages").with_libraries(index), re.M)
+    assert [title for _, title in rows] == titles
+    assert ("torchmetrics", "Members that agree on the first batch are merged for good") in rows
+    assert {libraries for libraries, title in rows if title.startswith("ignite")} <= {"ignite"}
+    assert "Members that agree" in _from_docs("site_pages").found("EC214")
+
+
+def test_the_home_page_shows_what_the_readme_shows() -> None:
+    shown = {block for block in blocks("README.md") if block[0] in ("python", "text")}
+    assert {block for block in blocks("docs/index.md") if block[0] != "console"} == shown
+
+
 @pytest.mark.parametrize("document", PAGES)
 def test_links_lead_somewhere(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
@@ -147,6 +214,4 @@ def test_anchors_are_headings(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     for link, anchor in re.findall(r"\]\(([^):]*)#([^)]+)\)", text):
         page = ((ROOT / document).parent / link) if link else ROOT / document
-        headings = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.M)
-        slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-        assert anchor in slugs, f"{document} links to {link}#{anchor}"
+        assert anchor in _anchors(page), f"{document} links to {link}#{anchor}"

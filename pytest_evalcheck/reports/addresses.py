@@ -16,4 +16,4 @@ def check_page(code: str) -> str:
 
     Empty for a check of another distribution: its code has other letters, and this site has no page of it.
     """
-    return f"{SITE}checks/{code}/" if re.fullmatch(r"EC\d{3}", code) else ""
+    return f"{SITE}checks/{code}.html" if re.fullmatch(r"EC\d{3}", code) else ""

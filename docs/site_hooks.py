@@ -1,0 +1,207 @@
+"""What the site does with the pages of docs/ beside rendering them; mkdocs.yml names this file.
+
+* Pages of the root, such as CONTRIBUTING.md, are pages of the site. Links to other files lead to the repository.
+* The index of findings has a column with the library, and assets/findings.js puts a filter above it.
+* The page of a check names its findings.
+* The first use of a word of the glossary on a page links to it.
+* A page must be read by the forge as it is read here: as many items, cells, headings and blocks of code.
+* No page asks a network when it is read.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+from markdown import Extension, Markdown
+from markdown.treeprocessors import Treeprocessor
+from markdown_it import MarkdownIt
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+import site_pages  # noqa: E402
+
+OF_THE_ROOT = {
+    "ARCHITECTURE.md": "project/architecture.md",
+    "CHANGELOG.md": "project/changelog.md",
+    "CONTRIBUTING.md": "project/contributing.md",
+    "benchmarks/README.md": "project/benchmarks.md",
+}
+"""Files outside of docs/ that are pages of the site."""
+
+KINDS = {
+    "1": "Model wrappers",
+    "2": "Metrics",
+    "3": "Decoders",
+    "4": "Scorers",
+    "5": "Loops",
+    "6": "Devices",
+}
+"""The kind of a check, by the first digit of its code."""
+
+COUNTED = {"blockquote", "em", "h1", "h2", "h3", "h4", "img", "li", "ol", "pre", "strong", "td", "ul"}
+"""What a page must have as often here as on the forge."""
+
+WITHOUT_WORDS = {
+    "api.md", "device-history.md", "device-rules.md", "disagreements.md", "findings.md", "history.md", "index.md",
+}  # fmt: skip
+"""Pages that are read by row, or once."""
+
+Place = tuple[str, str]
+"""The path of a page in the repository, and the one in the site."""
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    """The checks join the navigation by kind, and links and words are looked up while a page is rendered."""
+    (number,) = (n for n, entry in enumerate(config.nav or []) if "Checks" in entry)
+    config.nav[number] = {"Checks": [config.nav[number]["Checks"], *_checks()]}
+    config["markdown_extensions"].append(_OfThisSite())
+    _OfThisSite.repository = config.repo_url or ""
+    return config
+
+
+def _checks() -> Iterator[dict[str, list[dict[str, str]]]]:
+    pages = sorted((ROOT / "docs" / "checks").glob("EC*.md"))
+    for digit, kind in KINDS.items():
+        yield {
+            kind: [{_heading(page).replace("_", " "): f"checks/{page.name}"} for page in pages if page.stem[2] == digit]
+        }
+
+
+def _heading(page: Path) -> str:
+    with page.open(encoding="utf-8") as file:
+        return file.readline().removeprefix("# ").strip()
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    """The pages of the root join those of docs/."""
+    for path, place in OF_THE_ROOT.items():
+        files.append(File.generated(config, place, abs_src_path=str(ROOT / path)))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
+    """The findings, where a page is about them; and the place of the page, for its links."""
+    place = page.file.src_uri
+    _OfThisSite.page = next((path for path, of in OF_THE_ROOT.items() if of == place), f"docs/{place}"), place
+    if place in ("index.md", "tutorial.md"):
+        page.meta["hide"] = ["navigation"]
+    if place == "findings.md":
+        return site_pages.with_libraries(markdown)
+    if re.fullmatch(r"checks/EC\d{3}\.md", place):
+        return markdown + site_pages.found(Path(place).stem)
+    return markdown
+
+
+def on_page_content(html: str, *, page: Page, **_: object) -> str:
+    """Compare the page with what a reader of CommonMark, such as the forge, makes of the same text."""
+    theirs = MarkdownIt("commonmark").enable(["table", "strikethrough"]).render(page.markdown or "")
+    here, there = _tags(html), _tags(theirs)
+    if here != there:
+        different = ", ".join(
+            f"{here[tag]} <{tag}> instead of {there[tag]}" for tag in {*(here | there)} if here[tag] != there[tag]
+        )
+        raise PluginError(f"{page.file.src_uri} reads otherwise on the forge: {different}")
+    return html
+
+
+def _tags(html: str) -> Counter[str]:
+    return Counter(tag for tag in re.findall(r"<(\w+)", html) if tag in COUNTED)
+
+
+def on_post_page(output: str, *, page: Page, **_: object) -> str:
+    """A page that is read asks no network: neither for scripts, styles and pictures, nor for what the forge counts."""
+    asked = re.findall(r"""<(?:script|img|iframe|source)[^>]+src="?https?:[^>]*>|<link[^>]+https?:[^>]*>""", output)
+    asked = [each for each in asked if 'rel="canonical"' not in each]
+    if asked or 'data-md-component="source"' in output:
+        raise PluginError(f"{page.file.src_uri} asks a network when it is read: {asked or 'the theme counts stars'}")
+    return output
+
+
+class _OfThisSite(Extension):
+    """Looks up the links and the words of a page."""
+
+    page: Place = ("", "")
+    repository = ""
+
+    def extendMarkdown(self, md: Markdown) -> None:  # noqa: N802 - the name that Markdown calls
+        # After inline patterns (20) have made links, and before mkdocs looks up anchors (5) and addresses (0).
+        md.treeprocessors.register(_Links(md), "links of the repository", 8)
+        md.treeprocessors.register(_Words(md), "words of the glossary", 7)
+
+
+class _Links(Treeprocessor):
+    """Links between files of the repository become links between pages of the site, or to the repository."""
+
+    def run(self, root: Element) -> None:
+        path, place = _OfThisSite.page
+        for link in root.iter("a"):
+            address, mark, anchor = (link.get("href") or "").partition("#")
+            if address and "://" not in address and not address.startswith("mailto:"):
+                target = posixpath.normpath(posixpath.join(posixpath.dirname(path), address))
+                link.set("href", _address(target, posixpath.dirname(place)) + mark + anchor)
+
+
+def _address(target: str, folder: str) -> str:
+    """The address of a file of the repository, in a page of this folder of the site."""
+    if (ROOT / target).is_dir() and (ROOT / target / "README.md").exists() and target.startswith("docs/"):
+        target += "/README.md"
+    place = OF_THE_ROOT.get(target, target.removeprefix("docs/") if target.startswith("docs/") else "")
+    if place and not target.endswith(".py"):
+        return posixpath.relpath(place, folder or ".")
+    if not (ROOT / target).exists():
+        return target
+    return f"{_OfThisSite.repository}/{'tree' if (ROOT / target).is_dir() else 'blob'}/main/{target}"
+
+
+class _Words(Treeprocessor):
+    """The glossary gets an anchor for each word; on pages of prose the first use of a word is a link there."""
+
+    def run(self, root: Element) -> None:
+        path, place = _OfThisSite.page
+        if place == "glossary.md":
+            for word in (word for cell in root.iter("td") for word in cell.iter("strong")):
+                word.set("id", _anchor("".join(word.itertext())))
+        elif posixpath.dirname(path) == "docs" and place not in WITHOUT_WORDS:
+            left = site_pages.meanings()
+            for part in [part for tag in ("p", "li") for part in root.iter(tag)]:
+                _link(part, left)
+
+
+def _anchor(word: str) -> str:
+    return f"word-{word.replace(' ', '-')}"
+
+
+def _link(parent: Element, left: dict[str, str]) -> None:
+    """Make links of the first uses in an element and in what emphasises a part of it; each is taken out of ``left``."""
+    _link_text(parent, 0, parent.text, left)
+    for child in list(parent):
+        if child.tag in ("em", "strong"):
+            _link(child, left)
+        _link_text(parent, list(parent).index(child) + 1, child.tail, left)
+
+
+def _link_text(parent: Element, index: int, text: str | None, left: dict[str, str]) -> None:
+    """The same for the text before the child of this index."""
+    while left and (
+        found := re.search(rf"(?<![\w-])({'|'.join(sorted(left, key=len, reverse=True))})s?(?![\w-])", text or "", re.I)
+    ):
+        word = found[1].lower()
+        link = Element("a", {"href": f"glossary.md#{_anchor(word)}", "class": "word", "title": left.pop(word)})
+        link.text, link.tail = found[0], text[found.end() :]  # type: ignore[index]
+        before = text[: found.start()]  # type: ignore[index]
+        if index:
+            parent[index - 1].tail = before
+        else:
+            parent.text = before
+        parent.insert(index, link)
+        index, text = index + 1, link.tail

@@ -14,9 +14,21 @@ class UsageError(Exception):
 
 
 def nearest(word: str, words: Iterable[str], *, cutoff: float = 0.5) -> str:
-    """``; did you mean 'x'?``, or nothing when no word is near."""
-    matches = difflib.get_close_matches(word, list(words), n=1, cutoff=cutoff)
-    return f"; did you mean {matches[0]!r}?" if matches else ""
+    """``; did you mean 'x'?``, or nothing when no word is near; of words equally near the one that begins alike."""
+    matches = difflib.get_close_matches(word, list(words), n=_EQUALLY_NEAR, cutoff=cutoff)
+    if not matches:
+        return ""
+    ratios = [difflib.SequenceMatcher(None, match, word).ratio() for match in matches]
+    best = [match for match, ratio in zip(matches, ratios, strict=True) if ratio == max(ratios)]
+    return f"; did you mean {min(best, key=lambda match: (-_alike(match, word), match))!r}?"
+
+
+def _alike(one: str, two: str) -> int:
+    """How many characters two words have in common at their beginning."""
+    return next((index for index, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
+
+
+_EQUALLY_NEAR = 20
 
 
 def safe_text(value: object, form: Callable[[object], str] = repr, *, most: int = 200) -> str:

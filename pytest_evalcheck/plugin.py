@@ -115,6 +115,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--evalcheck-explain", default=None, metavar="CODE", help="print what a check promises, and exit")
     group.addoption(
+        "--evalcheck-list",
+        nargs="?",
+        const="",
+        default=None,
+        metavar="KINDS,json",
+        help="list the checks with their promises, of all kinds or of some, and exit; --evalcheck-select chooses",
+    )
+    group.addoption(
         "--evalcheck-report",
         action="append",
         default=[],
@@ -147,19 +155,39 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
         raise pytest.UsageError(f"{given} needs its plugin: pytest -p pytest_evalcheck.devices {given}")
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_load_initial_conftests")
+def pytest_evalcheck_options(parser: pytest.Parser, args: list[str]) -> Generator[None, Any, Any]:
+    """Name the nearest option where one of ours is misspelt; conftest files, which may add options, are loaded."""
+    result = yield
+    ours = [argument for argument in args if argument.startswith("--evalcheck")]
+    if ours:
+        unknown = parser.parse_known_and_unknown_args(args)[1]
+        names = [name for option in parser.getgroup("evalcheck").options for name in option.names()]
+        for argument in (argument for argument in ours if argument in unknown):
+            from pytest_evalcheck.errors import nearest
+
+            name = argument.partition("=")[0]
+            raise pytest.UsageError(f"there is no option {name}{nearest(name, names)}; pytest --help lists them")
+    return result
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    """Answer ``--evalcheck-explain`` instead of running tests."""
+    """Answer ``--evalcheck-explain`` and ``--evalcheck-list`` instead of running tests."""
     if config.getoption("evalcheck") and getattr(config.option, "maxworkerrestart", "") is None:
         config.option.maxworkerrestart = "1000000"  # of xdist: each cell may cost its worker
-    code = config.getoption("evalcheck_explain")
-    if not code:
+    code, listed = config.getoption("evalcheck_explain"), config.getoption("evalcheck_list")
+    if not code and listed is None:
         return None
     from pytest_evalcheck.errors import UsageError
+    from pytest_evalcheck.integration.listing import show
     from pytest_evalcheck.kinds.registry import explanation
 
     try:
-        print(explanation(code))
+        if code:
+            print(explanation(code))
+        else:
+            show(config, listed)
     except UsageError as error:
         raise pytest.UsageError(str(error)) from error
     return 0
@@ -172,8 +200,8 @@ def pytest_evalcheck_main(config: pytest.Config) -> Generator[None, Any, Any]:
         from pytest_evalcheck.integration.inferring import infer_targets
 
         infer_targets(config)
-    asked = config.getoption("evalcheck") and not config.getoption("evalcheck_explain")
-    if not asked or hasattr(config, "workerinput"):
+    lists = config.getoption("evalcheck_explain") or config.getoption("evalcheck_list") is not None
+    if lists or not config.getoption("evalcheck") or hasattr(config, "workerinput"):
         return (yield)
     from pytest_evalcheck.integration.ending import conclude
 

@@ -176,6 +176,7 @@ def _function(place: _Place, target: Target, check: Check, devices: list[str], o
     test.__test__ = True  # type: ignore[attr-defined]  # any name may be a test
     test.place_as = target.factory  # type: ignore[attr-defined]  # pytest reports the user's line
     setattr(test, RUNNERS, runners)
+    setattr(test, check.code, True)  # pytest's way to give a function a word for -k
     parameters = [
         pytest.param(device, marks=[getattr(pytest.mark, mark) for mark in device_spec.marks(device)])
         for device in devices

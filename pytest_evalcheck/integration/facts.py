@@ -44,6 +44,12 @@ class Facts:
     """Files that define targets, of names that no pattern matches."""
     targets: dict[str, list[str]] = field(default_factory=dict)
     """By node id of the targets that were collected: the codes of their checks; empty where no baseline asks for it."""
+    found: dict[str, str] = field(default_factory=dict)
+    """By node id of the targets that were seen: their kinds."""
+    own_checks: dict[str, str] = field(default_factory=dict)
+    """By code: the names of the checks that targets have beside the registered ones."""
+    tests: dict[str, None] = field(default_factory=dict)
+    """The files of ordinary tests that were left out."""
     requires: dict[str, None] = field(default_factory=dict)
     """The distributions that the collected targets require."""
 
@@ -112,6 +118,9 @@ class Facts:
         lines += self._of_markers(verbose)
         lines += self._of_changes(since, verbose) if since else []
         lines += [f"left out: {path}, which the configuration ignores" for path in self.ignored]
+        if self.tests:
+            which = next(iter(self.tests)) if len(self.tests) == 1 else f"{len(self.tests)} files"
+            lines.append(f"left out: the ordinary tests of {which}; --evalcheck-with-tests runs them, too")
         if self.unmatched:
             lines.append(f"not collected: targets in {_some(self.unmatched)}; no pattern of evalcheck_files matches")
         if SKIPPED in optional:

@@ -8,6 +8,9 @@ import pytest
 
 from pytest_evalcheck.integration.options import Options
 
+WRITTEN = pytest.StashKey[dict[str, str]]()
+"""By node id: how the command line writes it, where that is another way."""
+
 
 def by_command_line(config: pytest.Config) -> list[str]:
     """What the command line chose among the cells: whoever reads the result knows it."""
@@ -56,7 +59,7 @@ def _choices(config: pytest.Config) -> Iterator[tuple[str, str]]:
         yield f"--deselect {value}", value
     for argument in config.args:
         if "::" in argument:
-            yield argument, argument
+            yield argument, config.stash.get(WRITTEN, {}).get(argument, argument)
     for name in ("select", "ignore", "replay"):
         if value := config.getoption(f"evalcheck_{name}"):
             yield f"--evalcheck-{name}={value}", str(value)

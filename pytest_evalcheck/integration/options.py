@@ -70,6 +70,7 @@ class Options:
             return str(config.getini(f"evalcheck_{name}") if value is None else value).strip()
 
         try:
+            _require_consistent(config)
             Selection.parse(given("select"), given("ignore"), shipped()) if not _foreign(given) else None
             replay = config.getoption("evalcheck_replay")
             reports = tuple(parse(spec) for spec in config.getoption("evalcheck_report"))
@@ -100,6 +101,29 @@ class Options:
             )
         except (UsageError, InvalidBlob, ReportError) as error:
             raise pytest.UsageError(str(error)) from error
+
+
+_SETTINGS = (
+    *("files", "select", "ignore", "effort", "device", "optional", "durations", "known", "since", "irrelevant"),
+    "timeout",
+)
+"""Of the ini file, without ``evalcheck_``."""
+
+
+def _require_consistent(config: pytest.Config) -> None:
+    of_file = vars(config).get("_inicfg") or vars(config).get("inicfg") or ()  # renamed in pytest 9.2
+    given = [*of_file, *(text.partition("=")[0] for text in config.option.override_ini or ())]
+    for name in (name for name in given if name.startswith("evalcheck")):
+        try:
+            config.getini(name)
+        except ValueError:
+            known = [f"evalcheck_{setting}" for setting in _SETTINGS]
+            where = f"{config.inipath.name} or -o" if config.inipath else "-o"
+            raise UsageError(f"{where}: there is no setting {name}{nearest(name, known)}") from None
+    if config.getoption("evalcheck_isolate") and config.getoption("evalcheck_in_process"):
+        raise UsageError("--evalcheck-isolate and --evalcheck-in-process exclude each other; leave one of them out")
+    if config.getoption("evalcheck_durations") and not config.getoption("evalcheck_shard"):
+        raise UsageError("--evalcheck-durations does nothing without --evalcheck-shard=K/N")
 
 
 def _baseline(config: pytest.Config) -> Baseline:

@@ -17,7 +17,7 @@ from pytest_evalcheck import reports
 from pytest_evalcheck.engine.placing import SKIPPED, elsewhere, explained
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.integration import accepting, changes, collection, inferring, narrowing, sharding
+from pytest_evalcheck.integration import accepting, changes, collection, inferring, narrowing, nearby, sharding
 from pytest_evalcheck.integration.baseline import summary
 from pytest_evalcheck.integration.cells import PROPERTY, attach, runner_of
 from pytest_evalcheck.integration.ending import CONCLUDE, ExitGuard, about_code, looks
@@ -86,6 +86,7 @@ class EvalcheckSession:
         config.option.continue_on_collection_errors = True
         made = cls(Options.read(config), config, changed=changes.changed_since(config))
         config.stash[CONCLUDE] = made.conclude
+        config.stash[narrowing.WRITTEN] = nearby.by_names(config)
         if not made.works:
             guard = ExitGuard(made._ended_by_exit)
             guard.install()
@@ -113,6 +114,8 @@ class EvalcheckSession:
         source = collection_path.suffix == ".py" and collection_path.name != "conftest.py"
         if source and defines_targets(collection_path):
             self.facts.unmatched[relative(str(collection_path))] = None
+        elif source and any(collection_path.match(pattern) for pattern in config.getini("python_files")):
+            self.facts.tests[relative(str(collection_path))] = None
         return True
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -138,6 +141,8 @@ class EvalcheckSession:
             return []  # its file reports it
         self._seen.add(id(obj))
         self._with_targets.add(collector.nodeid)
+        self.facts.found[f"{collector.nodeid}::{name}"] = obj.kind
+        self.facts.own_checks.update({check.code: check.name for check in obj.extra_checks})
         if self.options.baseline.entries:
             self.facts.targets[f"{collector.nodeid}::{name}"] = [check.code for check in obj.checks]
         self.facts.requires.update(dict.fromkeys(canonicalize_name(requirement(text).name) for text in obj.requires))
@@ -413,6 +418,8 @@ class EvalcheckSession:
             terminalreporter.write_line(
                 f"no target was run: no cell of a file named {patterns} was collected and selected", red=True
             )
+            for line in nearby.lines(self.config, self.options, self.facts):
+                terminalreporter.write_line(line, red=True)
         elif report.cells:
             writer = terminalreporter._tw
             encoding = (getattr(writer._file, "encoding", None) or "ascii").lower()
@@ -432,6 +439,8 @@ class EvalcheckSession:
         verbose = self.config.option.verbose > 0
         since = self.changed.changes.since if self.changed else ""
         for line in self.facts.notes(by_configuration, self.options.optional, since=since, verbose=verbose):
+            terminalreporter.write_line(line)
+        for line in nearby.elsewhere(self.config, self.options.files, found=bool(self.facts.found)):
             terminalreporter.write_line(line)
         for line in self.accepted:
             terminalreporter.write_line(line)

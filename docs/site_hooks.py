@@ -3,7 +3,7 @@
 * Pages of the root, such as CONTRIBUTING.md, are pages of the site. Links to other files lead to the repository.
 * The index of findings has a column with the library, and assets/findings.js puts a filter above it.
 * The page of a check names its findings.
-* The first use of a word of the glossary on a page links to it.
+* Codes of checks link to their pages, and the first use of a word of the glossary on a page links to it.
 * A page must be read by the forge as it is read here: as many items, cells, headings and blocks of code.
 * No page asks a network when it is read.
 """
@@ -14,7 +14,7 @@ import posixpath
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
@@ -140,7 +140,10 @@ class _OfThisSite(Extension):
 
 
 class _Links(Treeprocessor):
-    """Links between files of the repository become links between pages of the site, or to the repository."""
+    """Links between files of the repository become links between pages of the site, or to the repository.
+
+    What is called by the name of its file is called by its heading here, where readers see no files.
+    """
 
     def run(self, root: Element) -> None:
         path, place = _OfThisSite.page
@@ -149,6 +152,14 @@ class _Links(Treeprocessor):
             if address and "://" not in address and not address.startswith("mailto:"):
                 target = posixpath.normpath(posixpath.join(posixpath.dirname(path), address))
                 link.set("href", _address(target, posixpath.dirname(place)) + mark + anchor)
+                names = (address, target, target.removeprefix("docs/"))
+                if (
+                    link.text in names
+                    and not len(link)
+                    and (ROOT / target).suffix == ".md"
+                    and (ROOT / target).exists()
+                ):
+                    link.text = _heading(ROOT / target)
 
 
 def _address(target: str, folder: str) -> str:
@@ -164,44 +175,67 @@ def _address(target: str, folder: str) -> str:
 
 
 class _Words(Treeprocessor):
-    """The glossary gets an anchor for each word; on pages of prose the first use of a word is a link there."""
+    """Links from codes of checks to their pages and, on pages of prose, from first uses of words to the glossary."""
 
     def run(self, root: Element) -> None:
         path, place = _OfThisSite.page
+        parts = [part for tag in ("p", "li", "td") for part in root.iter(tag)]
+        folder = posixpath.dirname(place)
+        if not place.startswith("checks/"):
+            for part in parts:
+                _link(part, re.compile(r"\bEC\d{3}\b"), lambda code: _to_check(code, folder))
         if place == "glossary.md":
             for word in (word for cell in root.iter("td") for word in cell.iter("strong")):
                 word.set("id", _anchor("".join(word.itertext())))
         elif posixpath.dirname(path) == "docs" and place not in WITHOUT_WORDS:
             left = site_pages.meanings()
-            for part in [part for tag in ("p", "li") for part in root.iter(tag)]:
-                _link(part, left)
+            longest = "|".join(sorted(left, key=len, reverse=True))
+            for part in (part for part in parts if part.tag != "td"):
+                _link(
+                    part, re.compile(rf"(?<![\w-])({longest})s?(?![\w-])", re.I), lambda word: _to_glossary(word, left)
+                )
+
+
+def _to_check(code: re.Match[str], folder: str) -> Element | None:
+    page = f"checks/{code[0]}.md"
+    exists = (ROOT / "docs" / page).exists()
+    return Element("a", {"href": posixpath.relpath(page, folder or ".")}) if exists else None
+
+
+def _to_glossary(found: re.Match[str], left: dict[str, str]) -> Element | None:
+    word = found[1].lower()
+    if word not in left:
+        return None
+    return Element("a", {"href": f"glossary.md#{_anchor(word)}", "class": "word", "title": left.pop(word)})
 
 
 def _anchor(word: str) -> str:
     return f"word-{word.replace(' ', '-')}"
 
 
-def _link(parent: Element, left: dict[str, str]) -> None:
-    """Make links of the first uses in an element and in what emphasises a part of it; each is taken out of ``left``."""
-    _link_text(parent, 0, parent.text, left)
+def _link(parent: Element, pattern: re.Pattern[str], make: Callable[[re.Match[str]], Element | None]) -> None:
+    """Make links in the text of an element, and of what emphasises a part of it, where ``make`` returns one."""
+    _link_text(parent, None, pattern, make)
     for child in list(parent):
         if child.tag in ("em", "strong"):
-            _link(child, left)
-        _link_text(parent, list(parent).index(child) + 1, child.tail, left)
+            _link(child, pattern, make)
+        _link_text(parent, child, pattern, make)
 
 
-def _link_text(parent: Element, index: int, text: str | None, left: dict[str, str]) -> None:
-    """The same for the text before the child of this index."""
-    while left and (
-        found := re.search(rf"(?<![\w-])({'|'.join(sorted(left, key=len, reverse=True))})s?(?![\w-])", text or "", re.I)
-    ):
-        word = found[1].lower()
-        link = Element("a", {"href": f"glossary.md#{_anchor(word)}", "class": "word", "title": left.pop(word)})
-        link.text, link.tail = found[0], text[found.end() :]  # type: ignore[index]
-        before = text[: found.start()]  # type: ignore[index]
-        if index:
-            parent[index - 1].tail = before
-        else:
+def _link_text(
+    parent: Element, after: Element | None, pattern: re.Pattern[str], make: Callable[[re.Match[str]], Element | None]
+) -> None:
+    """The same for the text between this child, or the begin, and the next one."""
+    text, begun = (parent.text if after is None else after.tail) or "", 0
+    at = 0 if after is None else list(parent).index(after) + 1
+    for found in pattern.finditer(text):
+        if (link := make(found)) is None:
+            continue
+        before = text[begun : found.start()]
+        if after is None:
             parent.text = before
-        parent.insert(index, link)
-        index, text = index + 1, link.tail
+        else:
+            after.tail = before
+        link.text, link.tail, begun = found[0], text[found.end() :], found.end()
+        parent.insert(at, link)
+        after, at = link, at + 1

@@ -5,6 +5,7 @@
     (each) => each.tHead?.rows[0].cells[1]?.textContent === "finding"
   );
   if (!table) return;
+  table.dataset.filtered = "";
 
   const rows = [...table.tBodies[0].rows].map((row) => {
     const [library, , promises, report] = [...row.cells].map((cell) => cell.textContent);
@@ -57,8 +58,9 @@
       shown += fits;
     }
     count.textContent = `${shown} of ${rows.length} findings`;
-    const chosen = new URLSearchParams([text, ...choices].filter((each) => each.value).map((each) => [each.name, each.value]));
-    history.replaceState(null, "", `${location.pathname}${chosen.size ? `?${chosen}` : ""}${location.hash}`);
+    const query = new URLSearchParams(location.search);
+    for (const { name, value } of [text, ...choices]) value ? query.set(name, value) : query.delete(name);
+    history.replaceState(null, "", `${location.pathname}${query.size ? `?${query}` : ""}${location.hash}`);
   };
   form.addEventListener("input", show);
   form.addEventListener("submit", (event) => event.preventDefault());

@@ -6,6 +6,7 @@ import argparse
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 _UNUSABLE = 4
@@ -68,18 +69,25 @@ def _merge(given: argparse.Namespace) -> int:
     wanted = [reports.parse(spec) for spec in given.report]
     reports.check_paths(wanted)
     whole = merged([(path, json.load(path)) for path in map(Path, given.path)], environments=given.environments)
-    for name, path in wanted:
-        reports.write(whole, name, path)
+    cut = [reports.write(whole, name, path, _checks) for name, path in wanted]
     verbosity = given.verbose - given.quiet
     unicode = "utf" in (sys.stdout.encoding or "ascii").lower()
     for screen in whole.screens if verbosity > -2 else ():
         print(screen, end="\n\n")
     width = shutil.get_terminal_size((100, 24)).columns
     print(terminal.text(whole, width=width, unicode=unicode, verbosity=verbosity).rstrip("\n"))
+    for line in filter(None, cut):
+        print(line)
     for line in whole.problems:
         print(f"ERROR: {line}")
     print(whole.verdict.line)
     return 0 if whole.ok else 1
+
+
+def _checks() -> Iterable[object]:
+    from pytest_evalcheck.kinds.registry import shipped  # imports torch, which few reports need
+
+    return shipped()
 
 
 if __name__ == "__main__":

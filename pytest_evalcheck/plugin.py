@@ -127,7 +127,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="FORMAT=PATH",
-        help="write a report: json, html, github, and jsonl, which has each cell as soon as it has ended",
+        help="write a report: json, html, github, sarif, badge, and jsonl, which has each cell as soon as it has ended",
     )
     parser.addini("evalcheck_files", "what files of targets are called", type="args", default=["evalcheck_*.py"])
     parser.addini("evalcheck_select", "twin of --evalcheck-select", default="")

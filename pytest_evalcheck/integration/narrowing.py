@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import pytest
 
@@ -16,6 +16,17 @@ def by_command_line(config: pytest.Config) -> list[str]:
     """What the command line chose among the cells: whoever reads the result knows it."""
     words = [str(word) for word in config.invocation_params.args]
     return [text for text, value in _choices(config) if any(value in word for word in words)]
+
+
+def chosen(config: pytest.Config, deselected: Collection[str]) -> tuple[str, ...]:
+    """What the command line chose, with the files and folders that it names.
+
+    An expression that leaves nothing out, such as ``-m "full or not full"``, chooses nothing.
+    """
+    found = [text for text in by_command_line(config) if deselected or not text.startswith(_EXPRESSIONS)]
+    named = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
+    folder = config.invocation_params.dir
+    return (*found, *(name for name in named if "::" not in name and (folder / name).resolve() != config.rootpath))
 
 
 def by_configuration(config: pytest.Config, options: Options) -> list[str]:

@@ -60,6 +60,8 @@ class EvalcheckSession:
     reported: list[Cell] = field(default_factory=list)
     """The broken cells so far."""
     unwritten: list[str] = field(default_factory=list)
+    cut: dict[str, str] = field(default_factory=dict)
+    """By format, a sentence about what the report had no room for."""
     accepted: list[str] = field(default_factory=list)
     """What ``--evalcheck-accept`` and ``--evalcheck-prune`` have changed, a line each."""
     meanwhile: list[Callable[[], None]] = field(default_factory=list)
@@ -282,6 +284,13 @@ class EvalcheckSession:
             wanted = "list what fails instead: known_failures={'EC201': ec.KnownFailure('why')}"
             text = f"{target} is marked xfail, which would hide every failure; {wanted}"
             item.user_properties.append((PROBLEM, text))  # this process may be one that is supervised
+        if (
+            call.when == "teardown"
+            and runner_of(item)
+            and not item.config.getoption("--hypothesis-show-statistics", False)
+        ):
+            # Hypothesis writes them into the JUnit file, encoded, as a property of the whole suite for each cell.
+            vars(item).pop("hypothesis_statistics", None)
         runner = runner_of(item) if call.when == "setup" and call.excinfo is not None else None
         if runner is not None and call.excinfo is not None:
             error = call.excinfo.value
@@ -397,7 +406,7 @@ class EvalcheckSession:
             if (name == "github" and appended) or any(line.startswith(problem) for line in self.unwritten):
                 continue
             try:
-                reports.write(report, name, path)
+                self.cut[name] = reports.write(report, name, path, shipped)
             except (OSError, reports.ReportError) as error:  # the disk may have filled up meanwhile
                 self.unwritten.append(f"{problem}: {error}")
         self._written = report.verdict
@@ -441,6 +450,8 @@ class EvalcheckSession:
         for line in self.facts.notes(by_configuration, self.options.optional, since=since, verbose=verbose):
             terminalreporter.write_line(line)
         for line in nearby.elsewhere(self.config, self.options.files, found=bool(self.facts.found)):
+            terminalreporter.write_line(line)
+        for line in filter(None, self.cut.values()):
             terminalreporter.write_line(line)
         for line in self.accepted:
             terminalreporter.write_line(line)
@@ -503,6 +514,7 @@ class EvalcheckSession:
             devices=self.options.devices,
             versions=self._versions,
             shard=Shard(**shard) if shard else None,
+            chosen=narrowing.chosen(self.config, self.facts.deselected),
             left_out=self.facts.left_out_by_marker,
         )
 

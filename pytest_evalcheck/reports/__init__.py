@@ -7,11 +7,12 @@ imported when it is used.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from pytest_evalcheck.reports.results import Report
 
@@ -20,6 +21,8 @@ FORMATS = {
     "jsonl": "jsonl=evalcheck.jsonl",
     "github": 'github="$GITHUB_STEP_SUMMARY"',
     "html": "html=evalcheck.html",
+    "sarif": "sarif=evalcheck.sarif",
+    "badge": "badge=evalcheck-badge.json",
 }
 """The formats, with an example of each. The module of this name in this package writes it."""
 
@@ -28,14 +31,18 @@ class ReportError(ValueError):
     """A report that cannot be written or read; its message is one sentence for the user."""
 
 
-def write(report: Report, name: str, path: Path) -> None:
+def write(report: Report, name: str, path: Path, checks: Callable[[], Iterable[Any]] = tuple) -> str:
     """Write a report in the format ``name`` to ``path``.
+
+    ``checks`` gives the registered ones, for a format that describes them: reports do not know them. Returns a sentence
+    about what the format had no room for; empty where it has everything.
 
     Raises:
         ReportError: when there is no room left for a GitHub summary.
         OSError: when the file cannot be written.
     """
-    import_module(f"{__name__}.{name}").write(report, path)
+    more = (tuple(checks()),) if name in _DESCRIBE_CHECKS else ()
+    return import_module(f"{__name__}.{name}").write(report, path, *more) or ""
 
 
 def parse(spec: str) -> tuple[str, Path]:
@@ -81,7 +88,7 @@ def check_paths(reports: Sequence[tuple[str, Path]]) -> None:
 
 def _refuse_sources(name: str, path: Path) -> None:
     problem = f"the {name} report would be written to {str(path)!r}"
-    better = str(Path("reports") / f"evalcheck.{'md' if name == 'github' else name}")
+    better = str(Path("reports") / {"github": "evalcheck.md", "badge": "badge.json"}.get(name, f"evalcheck.{name}"))
     if path.suffix in _SOURCES:
         raise ReportError(f"{problem}, which is the name of source code or of a configuration; expected {better!r}.")
     if (path.parent / "__init__.py").exists():
@@ -93,12 +100,15 @@ def _refuse_sources(name: str, path: Path) -> None:
             raise ReportError(f"{problem}, a file that is no {name} report of this suite; expected {better!r}.")
 
 
+_DESCRIBE_CHECKS = ("sarif",)
 _SOURCES = (".py", ".pyi", ".pyx", ".ipynb", ".toml", ".ini", ".cfg", ".yml", ".yaml")
 _HEAD = 4096
 _MARKS = {
     "json": (b'"schema": "pytest-evalcheck/',),
     "jsonl": (b'"pytest-evalcheck',),
     "html": (b"<!doctype html>", b"<title>evalcheck: "),
+    "sarif": (b"/sarif-schema-2.1.0.json", b'"name": "pytest-evalcheck"'),
+    "badge": (b'"schemaVersion": 1', b'"label": "evalcheck"'),
 }
 """What the first bytes of a report of ours hold."""
 

@@ -19,6 +19,7 @@ _SYMBOLS: dict[Outcome, str] = dict(zip(OUTCOMES, ("·", "❌", "⚠️", "⏳",
 _NOTE_SIZE = 300
 _MAX_NAME = 120
 _MAX_ENTRIES = 50
+_MANY = {"entry": "entries"}
 _MAX_LINE = 10_000
 _MAX_BLOCK = 20_000
 # Characters that can be markup anywhere, and those that can begin a list or a rule at the start of a line.
@@ -80,7 +81,8 @@ def write(report: Report, path: Path) -> None:
 def render(report: Report, *, limit: int = LIMIT) -> str:
     """The summary in Markdown, in at most ``limit`` bytes of UTF-8.
 
-    What does not fit is left out, failures before lists and tables, and a line at the end reports it.
+    What does not fit is left out: the ends of long lists first, then failures, tables, and causes with the starts of
+    lists. A line at the end reports it.
     Raises `ReportError` when not even the counts fit.
     """
     blocks = list(_blocks(report))
@@ -95,7 +97,7 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
     names = [block.name for index, block in enumerate(blocks) if index not in shown]
     texts = [block.text for index, block in enumerate(blocks) if index in shown]
     if names:
-        counts = ", ".join(plural(names.count(name), name) for name in dict.fromkeys(names))
+        counts = ", ".join(plural(names.count(name), name, _MANY.get(name, "")) for name in dict.fromkeys(names))
         texts.append(f"*Left out, because GitHub shows at most 1 MiB: {counts}.*")
     return "\n\n".join(texts) + "\n"
 
@@ -119,10 +121,11 @@ def _blocks(report: Report) -> Iterator[_Block]:
     for title, groups_of_cells in groups.lists(report).items():
         if groups_of_cells and title != "Not applicable":
             yield _Block("heading", f"### {title}: {plural(sum(map(len, groups_of_cells)), 'cell')}", 1)
-            for cells in groups_of_cells:
+            for index, cells in enumerate(groups_of_cells):
                 known = cells[0].outcome == "known"
                 see = f" ({linked(groups.upstream(cells[0]))})" if known else ""
-                yield _Block("entry", _entry(prose(groups.explanation(cells[0])) + see, cells, naming), 2)
+                text = _entry(prose(groups.explanation(cells[0])) + see, cells, naming)
+                yield _Block("entry", text, 2 if index < _MAX_ENTRIES else 5)
             if title == "Incomplete":
                 yield _Block("advice", prose(groups.MORE_TIME), 2)
 

@@ -85,10 +85,16 @@ def write(report: Report, path: Path) -> None:
 
     Raises `OSError` when the file cannot be written.
     """
-    text = json.dumps(as_json(report), ensure_ascii=False, allow_nan=False, indent=1) + "\n"
-    # UTF-8 cannot hold a lone surrogate, as in the name of a file that is not UTF-8: it is written as an escape.
-    data = re.sub("[\ud800-\udfff]", lambda match: rf"\\u{ord(match[0]):04x}", text).encode()
-    write_file(data, path)
+    write_file(encoded(as_json(report)), path)
+
+
+def encoded(data: Mapping[str, Any]) -> bytes:
+    """Plain data as JSON in UTF-8, which cannot hold a lone surrogate, as in the name of a file that is not UTF-8.
+
+    It is written as the text of an escape.
+    """
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
+    return re.sub("[\ud800-\udfff]", lambda match: rf"\\u{ord(match[0]):04x}", text).encode()
 
 
 def load(path: Path) -> Report:

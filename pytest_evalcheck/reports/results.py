@@ -282,6 +282,14 @@ class Report:
         return tuple(dict.fromkeys(cell.target for cell in self.cells))
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """Why these are not all cells of the project: a shard, what was chosen, what has not changed; empty for all."""
+        chosen = self.run.chosen if self.run else ()
+        shard = (f"shard {self.run.shard.text}",) if self.run and self.run.shard else ()
+        some = ("some were selected",) if self.narrowed and not chosen else ()
+        return (*shard, *chosen, *some, *([self.unchanged] if self.unchanged else []))
+
+    @property
     def untried(self) -> tuple[str, ...]:
         """The targets of which no promise was tried: an error, because their green would mean nothing.
 

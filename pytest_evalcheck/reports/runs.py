@@ -32,6 +32,8 @@ class Run:
     versions: Mapping[str, str | None] = field(default_factory=dict)
     """By distribution, and ``python``."""
     shard: Shard | None = None
+    chosen: tuple[str, ...] = ()
+    """What the command line chose among the cells: files, ``-k 'f1'``, ``--evalcheck-select=EC201``."""
     left_out: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By what leaves them out, such as the marker ``full``, and by target: how many cells."""
     environments: tuple[Mapping[str, str | None], ...] = ()
@@ -43,6 +45,7 @@ class Run:
             "effort": self.effort,
             "devices": list(self.devices),
             "shard": vars(self.shard) if self.shard else None,
+            "chosen": list(self.chosen),
             "left_out": {name: dict(counts) for name, counts in self.left_out.items()},
             "environments": [dict(versions) for versions in self.environments],
         }
@@ -60,6 +63,7 @@ class Run:
             devices=tuple(map(str, data.get("devices", ()))),
             versions=dict(versions),
             shard=Shard(**shard) if shard else None,
+            chosen=tuple(map(str, data.get("chosen", ()))),
             left_out={str(name): dict(counts) for name, counts in data.get("left_out", {}).items()},
             environments=tuple(dict(each) for each in data.get("environments", ())),
         )

@@ -276,6 +276,15 @@ def test_a_summary_keeps_the_limit_and_says_what_it_left_out(tmp_path):
     assert LIMIT - 20_000 < path.stat().st_size <= LIMIT
 
 
+def test_a_long_list_of_known_failures_leaves_room_for_the_failures():
+    known = [cell(f"a.py::k{n}", "EC201", "known", reason=f"reason {n} " + "z" * 1_000) for n in range(1_500)]
+    summary = render(Report([*_large(20).cells, *known]))
+    assert summary.count("detail 0") == 20
+    shown = summary.count("- reason ") + summary.count("- the last known entry")
+    assert 50 <= shown < 1_500
+    assert summary.endswith(f"\n*Left out, because GitHub shows at most 1 MiB: {1_501 - shown} entries.*\n")
+
+
 @thorough
 @given(report=reports, limit=st.integers(450, 5_000))
 def test_no_summary_is_larger_than_its_limit(report, limit):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from report_samples import small
 
-from pytest_evalcheck.reports import FORMATS, ReportError, check_writable, parse, write
+from pytest_evalcheck.reports import FORMATS, ReportError, check_paths, check_writable, parse, write
 
 
 @pytest.mark.parametrize(
@@ -30,8 +30,8 @@ def test_a_spec_is_a_format_and_a_path(spec, expected):
     [
         ("jsn=x", "--evalcheck-report 'jsn=x' names the unknown format 'jsn'; did you mean 'json'?"),
         ("GitHub=x", "--evalcheck-report 'GitHub=x' names the unknown format 'GitHub'; did you mean 'github'?"),
-        ("=x", "--evalcheck-report '=x' names the unknown format ''; there are json, jsonl, github, html."),
-        ("pdf=x", "--evalcheck-report 'pdf=x' names the unknown format 'pdf'; there are json, jsonl, github, html."),
+        ("=x", f"--evalcheck-report '=x' names the unknown format ''; there are {', '.join(FORMATS)}."),
+        ("pdf=x", f"--evalcheck-report 'pdf=x' names the unknown format 'pdf'; there are {', '.join(FORMATS)}."),
         (
             "out.json",
             "--evalcheck-report 'out.json' has no path: write FORMAT=PATH, such as json=evalcheck.json",
@@ -115,8 +115,14 @@ def test_a_place_that_takes_no_files_is_named_before_the_run():
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_format_is_written_by_its_name(name, tmp_path):
     path = tmp_path / "not" / "there" / "yet"
-    write(small(), name, path)
-    assert "merging_shards" in path.read_text("utf-8").replace("&#95;", "_").replace("merging shards", "merging_shards")
+    assert write(small(), name, path) == ""
+    shown = "3 broken, 5 kept" if name == "badge" else "merging_shards"
+    assert shown in path.read_text("utf-8").replace("&#95;", "_").replace("merging shards", "merging_shards")
+    if name != "github":  # a summary is appended, to whatever is there
+        check_paths([(name, path)])
+        path.write_text('{"another": "program"}')
+        with pytest.raises(ReportError, match=f"a file that is no {name} report of this suite; expected 'reports/"):
+            check_paths([(name, path)])
 
 
 def test_the_registry_imports_no_view_and_the_views_nothing_but_cells():

@@ -18,6 +18,7 @@ from hypothesis.reporting import with_reporter
 from pytest_evalcheck import upstream
 from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.cell_state import CellState, Finding, SearchOver, left_changed, require_plain
+from pytest_evalcheck.engine.constants import constants_of
 from pytest_evalcheck.engine.effort import EFFORTS
 from pytest_evalcheck.engine.factory import TargetFactory
 from pytest_evalcheck.engine.judging import cell, failed, judge, stale
@@ -184,8 +185,14 @@ class CellRunner:
             suppress_health_check=list(HealthCheck),
             **seeded,
         )(test)
-        with with_reporter(lambda _: None):  # what Hypothesis would print is in the cell
+        # What Hypothesis would print is in the cell.
+        with constants_of(self._modules()), with_reporter(lambda _: None):
             search()
+
+    def _modules(self) -> tuple[str, ...]:
+        """The names of the modules under test: that of the target, and that of what it makes."""
+        made = (self.spec.target.factory, self._factory.adapted)
+        return tuple(str(getattr(one, "__module__", "")) for one in made)
 
     def attempt(self, case: Any, arguments: Mapping[str, Any]) -> None:
         """Try one case.

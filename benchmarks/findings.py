@@ -115,10 +115,11 @@ def _run(chosen: list[Finding]) -> int:
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
         for page in {each.page for each in chosen}:
-            for name, source in re.findall(
-                r"^```python\n# (\w+\.py): (.*?)^```$", (PAGES / page).read_text(encoding="utf-8"), re.M | re.S
-            ):
-                (Path(folder) / name).write_text(f"# {source}", encoding="utf-8")
+            text = (PAGES / page).read_text(encoding="utf-8")
+            named = re.findall(r"^```python\n# (\w+\.py): (.*?)^```$", text, re.M | re.S)
+            shared = re.findall(r"as `(\w+\.py)` beside them:\n\n```python\n(.*?)^```$", text, re.M | re.S)
+            for name, source in [*((name, f"# {source}") for name, source in named), *shared]:
+                (Path(folder) / name).write_text(source, encoding="utf-8")
         for each in chosen:
             if not each.script or (each.script.startswith("#") and "\n" not in each.script):
                 continue

@@ -63,7 +63,7 @@ def cached_decoding_equals_uncached_decoding(subject: DecoderSubject, case: Chun
 def cache_operations_equal_operations_on_rows(subject: DecoderSubject, case: CacheProgram) -> None:
     """Reordering, selecting, repeating and cropping a cache gives what the same operations on the rows give.
 
-    An operation may refuse.
+    An operation may fail, by whatever error: layers of caches lack the methods that they do not support.
 
     Why: beam search reorders its rows at every step, and rows that are done are removed.
     Usual cause: keys and values are reordered, but not what else belongs to a row: positions, a state, a mask.
@@ -89,6 +89,8 @@ def cache_operations_equal_operations_on_rows(subject: DecoderSubject, case: Cac
 def tokens_beyond_the_capacity_are_refused_or_decoded(subject: DecoderSubject, case: OverCapacity) -> None:
     """A cache can be filled to its capacity, and tokens beyond it are refused, or decoded as without a cache.
 
+    A refusal is raised on purpose, by a `raise` of the code under test with a text; an error of an operator is none.
+
     Why: otherwise a long prompt is scored by a part of it.
     Usual cause: the index of a new token wraps around, or is clamped to the last one.
     Fix: raise an error that names the capacity and the length that was asked for.
@@ -112,9 +114,10 @@ def tokens_beyond_the_capacity_are_refused_or_decoded(subject: DecoderSubject, c
             about = f"what is decoded by {method} of {plural(case.extra, 'token')} more than the capacity"
             topic = f"what is decoded by {method} of more than the capacity"
             if isinstance(actual, Raised):
-                without = "an error without a text for"
-                has_text = bool(str(actual.error).strip())
-                expect(actual).holds(has_text, about=f"{without} {about}", topic=f"{without} {topic}")
+                is_no = "an error that is no refusal for" if str(actual.error).strip() else "an error without a text for"
+                expect(actual).holds(
+                    actual.on_purpose, about=f"{is_no} {about}", topic=f"{is_no} {topic}", detail=str(actual)
+                )
             elif isinstance(expected, Raised):
                 expect(actual).equals(expected, about=about, topic=topic)
             else:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from unittest.mock import patch
@@ -17,7 +18,7 @@ sys.path.insert(0, str(ROOT))
 from hypothesis import settings  # noqa: E402
 
 import pytest_evalcheck as ec  # noqa: E402
-from fixtures.gallery.table import SPECIMENS  # noqa: E402
+from fixtures.gallery.table import SPECIMENS, Specimen  # noqa: E402
 from pytest_evalcheck.engine.effort import EFFORTS  # noqa: E402
 from pytest_evalcheck.kinds.common.check import Check  # noqa: E402
 from pytest_evalcheck.kinds.registry import shipped  # noqa: E402
@@ -28,26 +29,39 @@ PROFILE = settings(derandomize=True, database=None)
 """With the limits of time out of the way below: a page says the same whatever else the machine does."""
 
 
-def failure(made: Check) -> str:
-    """What the check prints on the first of its planted bugs."""
-    specimen = next(s for s in SPECIMENS if s.code == made.code)
+def shown() -> dict[str, Specimen]:
+    """The planted bug of each page, by the code of the check."""
+    return {specimen.code: specimen for specimen in reversed(SPECIMENS)}
+
+
+def cells(specimen: Specimen) -> tuple[ec.Cell, ...]:
+    """The cells of the check on its planted bug, with draws and a smallest input that are the same everywhere."""
     settings.register_profile("docs", PROFILE)
     before = settings.get_current_profile_name()
     settings.load_profile("docs")
     try:
         with patch.dict(EFFORTS, normal=replace(EFFORTS["normal"], shrink_seconds=300)):
-            cells = ec.run(specimen.bug, "auto", select=made.code, timeout=300).cells
+            return tuple(ec.run(specimen.bug, "auto", select=specimen.code, timeout=500).cells)
     finally:
         settings.load_profile(before)
-    cell = next((one for one in cells if one.outcome == "broken"), cells[0])
-    assert cell.outcome == "broken", f"{made.code} does not catch {specimen.bug.name}: {cell.reason}"
+
+
+def failure(tried: Sequence[ec.Cell]) -> str:
+    """What the check prints where it catches the bug."""
+    cell = next((one for one in tried if one.outcome == "broken"), tried[0])
+    assert cell.outcome == "broken", f"{cell.code} does not catch {cell.target}: {cell.reason}"
     # Where the bug stands and how it is replayed is of no use to a reader of the page.
     lines = (line for line in format_failure(cell).splitlines() if not re.match(r"(target|reproduce) ", line))
     return "\n".join(re.sub(r"\.py:\d+", ".py", line) for line in lines)
 
 
-def page(made: Check) -> str:
-    """The page of one check."""
+def written_failure(code: str) -> str:
+    """The failure that the page of a check has."""
+    return (FOLDER / f"{code}.md").read_text(encoding="utf-8").partition("```text\n")[2].rpartition("\n```\n")[0]
+
+
+def page(made: Check, printed: str) -> str:
+    """The page of one check, with what it prints."""
     lines = [f"# {made.code} {made.name}", "", made.promise, ""]
     if made.more:
         lines += [made.more, ""]
@@ -60,7 +74,7 @@ def page(made: Check) -> str:
         lines += ["**Needs** samples with: " + ", ".join(f"`{need}`" for need in made.needs) + ".", ""]
     if made.marks:
         lines += ["**Runs** only when asked for: " + ", ".join(f"`-m {mark}`" for mark in made.marks) + ".", ""]
-    lines += [f"Since {made.since}. What it prints on a planted bug:", "", "```text", failure(made), "```", ""]
+    lines += [f"Since {made.since}. What it prints on a planted bug:", "", "```text", printed, "```", ""]
     return "\n".join(lines)
 
 
@@ -71,13 +85,14 @@ def index() -> str:
     return "\n".join([*head, "| code | promise |", "| --- | --- |", *rows, ""])
 
 
-def pages() -> dict[str, str]:
-    """Every file of the folder by name."""
-    return {"README.md": index(), **{f"{made.code}.md": page(made) for made in shipped()}}
+def pages(failure_of: Callable[[str], str]) -> dict[str, str]:
+    """Every file of the folder by name, with the failure of each code."""
+    return {"README.md": index(), **{f"{made.code}.md": page(made, failure_of(made.code)) for made in shipped()}}
 
 
 if __name__ == "__main__":
-    made = pages()
+    specimens = shown()
+    made = pages(lambda code: failure(cells(specimens[code])))
     FOLDER.mkdir(exist_ok=True)
     for old in FOLDER.glob("*.md"):
         old.unlink()

@@ -52,7 +52,8 @@ COUNTED = {"blockquote", "em", "h1", "h2", "h3", "h4", "img", "li", "ol", "pre",
 """What a page must have as often here as on the forge."""
 
 WITHOUT_WORDS = {
-    "api.md", "device-history.md", "device-rules.md", "disagreements.md", "findings.md", "history.md", "index.md",
+    "api.md", "compare.md", "device-history.md", "device-rules.md", "disagreements.md", "findings.md", "history.md",
+    "index.md",
 }  # fmt: skip
 """Pages that are read by row, or once."""
 
@@ -95,6 +96,8 @@ def on_page_markdown(markdown: str, *, page: Page, **_: object) -> str:
     _OfThisSite.page = next((path for path, of in OF_THE_ROOT.items() if of == place), f"docs/{place}"), place
     if place in ("index.md", "tutorial.md"):
         page.meta["hide"] = ["navigation"]
+    if place == "compare.md":
+        page.meta["hide"] = ["toc"]
     if place == "findings.md":
         return site_pages.with_libraries(markdown)
     if re.fullmatch(r"checks/EC\d{3}\.md", place):
@@ -181,6 +184,9 @@ class _Words(Treeprocessor):
         path, place = _OfThisSite.page
         parts = [part for tag in ("p", "li", "td") for part in root.iter(tag)]
         folder = posixpath.dirname(place)
+        for code in (code for part in parts if part.tag == "td" for code in part.iter("code")):
+            if len(code.text or "") < 28:
+                code.set("class", "short")  # an option stays on one line
         if not place.startswith("checks/"):
             for part in parts:
                 _link(part, re.compile(r"\bEC\d{3}\b"), lambda code: _to_check(code, folder))

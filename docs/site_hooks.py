@@ -33,7 +33,9 @@ import site_pages  # noqa: E402
 OF_THE_ROOT = {
     "ARCHITECTURE.md": "project/architecture.md",
     "CHANGELOG.md": "project/changelog.md",
+    "CODE_OF_CONDUCT.md": "project/conduct.md",
     "CONTRIBUTING.md": "project/contributing.md",
+    "SECURITY.md": "project/security.md",
     "benchmarks/README.md": "project/benchmarks.md",
 }
 """Files outside of docs/ that are pages of the site."""

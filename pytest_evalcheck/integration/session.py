@@ -145,7 +145,7 @@ class EvalcheckSession:
         self._with_targets.add(collector.nodeid)
         self.facts.found[f"{collector.nodeid}::{name}"] = obj.kind
         self.facts.own_checks.update({check.code: check.name for check in obj.extra_checks})
-        if self.options.baseline.entries:
+        if self.options.baseline.entries or accepting.writes(self.options):
             self.facts.targets[f"{collector.nodeid}::{name}"] = [check.code for check in obj.checks]
         self.facts.requires.update(dict.fromkeys(canonicalize_name(requirement(text).name) for text in obj.requires))
         node, left_out = collection.collected(collector, name, obj, self.options, self.asked, self.changed)

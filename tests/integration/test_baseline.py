@@ -245,3 +245,9 @@ def test_windows_newlines(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(ENTRY.replace("\n", "\r\n").encode())
     (entry,) = Baseline.read(tmp_path / FILE).entries
     assert entry.reason == "it is called a mean of means"
+
+
+def test_a_first_baseline_of_a_whole_project_is_green(project: Project) -> None:
+    project.write(CORRECT, BROKEN)
+    (project.path / "pytest.ini").write_text("[pytest]\nevalcheck_select = EC201\nevalcheck_device = cpu\n")
+    project.run("--evalcheck-accept", code=0).lacks("ERROR")

@@ -177,6 +177,8 @@ def test_names_of_parameters_say_which_is_which() -> None:
     assert order(accuracy) is True
     assert order(lambda preds, target: 0) is False
     assert order(lambda labels_true, labels_pred: 0) is True
+    assert order(lambda simulated_array, observed_array: 0) is False  # HydroErr
+    assert order(lambda observations, forecasts: 0) is True  # properscoring
     assert order(functools.partial(accuracy, normalize=False)) is True
     assert order(lambda a, b: 0) is None
     assert order(lambda preds: 0) is None

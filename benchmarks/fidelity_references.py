@@ -23,7 +23,7 @@ Tensor = torch.Tensor
 Ask = Callable[[Call, Placement], "Verdict"]
 ABOUT_DEVICES = re.compile(r"\bdevices?\b|\bcuda\b|\bcpu\b|\bmps\b|\bCUDA", re.IGNORECASE)
 # On a build for CPUs a few bindings look for the driver before they ask FakeTensor.
-NO_DRIVER = ("not linked with support for", "not compiled with CUDA enabled")
+NO_DRIVER = ("not linked with support for", "not compiled with CUDA enabled", "driver version is insufficient")
 NO_KERNEL = "from the 'CUDA' backend"
 # What these call depends on the device: aten/src/ATen/native/Convolution.cpp
 SELECTS_BACKEND = ("aten::convolution", "aten::convolution_backward", "aten::_convolution")

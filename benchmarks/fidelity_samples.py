@@ -137,7 +137,6 @@ def extras(seed: int = 0) -> Iterator[Call]:
         "_foreach_add_": lambda *pairs: torch._foreach_add_(list(pairs[:2]), list(pairs[2:])),
         "_foreach_mul": lambda x, y, factor: torch._foreach_mul([x, y], factor),
         "repeat_interleave": lambda x, times: torch.repeat_interleave(x, times, dim=0),
-        "total_norm": lambda x, y: torch.nn.utils.get_total_norm([x, y]),
     }
     given: dict[str, tuple[Tensor, ...]] = {
         "setitem_index": (rows, which, torch.rand(3, 3)),
@@ -152,8 +151,10 @@ def extras(seed: int = 0) -> Iterator[Call]:
         "_foreach_add_": (rows, table, torch.rand(4, 3), torch.rand(5, 3)),
         "_foreach_mul": (rows, table, one),
         "repeat_interleave": (rows, torch.tensor([1, 0, 2, 1])),
-        "total_norm": (rows, table),
     }
+    if hasattr(torch.nn.utils, "get_total_norm"):  # torch 2.6
+        written["total_norm"] = lambda x, y: torch.nn.utils.get_total_norm([x, y])
+        given["total_norm"] = rows, table
     for name, function in written.items():
         first, *rest = given[name]
         yield Call(f"extra.{name}", 0, function, (first, tuple(rest), {}), False, family=f"extra.{name}")

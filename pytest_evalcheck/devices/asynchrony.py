@@ -18,10 +18,11 @@ from pytest_evalcheck.devices.ledger import Ledger, Race, Site, call_site
 from pytest_evalcheck.devices.memory_regions import Region, alias_of, fill_with_garbage, without_modes
 from pytest_evalcheck.devices.queues import Moment, Order
 from pytest_evalcheck.devices.race_reports import RaceReports
+from pytest_evalcheck.devices.release import TORCH_RELEASE
 from pytest_evalcheck.devices.stream_races import StreamRaces, tensor_arguments
 
 # https://github.com/pytorch/pytorch/pull/181017 retains the memory of the host until a copy to or from MPS is complete.
-MEMORY_IS_RETAINED = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (2, 13)
+MEMORY_IS_RETAINED = TORCH_RELEASE >= (2, 13)
 
 # What an operator takes a tensor for whose values it does not read.
 _UNREAD_NAMES = (

@@ -12,9 +12,9 @@ from torch import Tensor
 from pytest_evalcheck.devices.device_marks import SimulatedDevice, simulated_device_of
 from pytest_evalcheck.devices.ledger import Site, call_site
 from pytest_evalcheck.devices.queues import Moment, Order
+from pytest_evalcheck.devices.release import TORCH_RELEASE
 
 ERROR: type[Exception] = getattr(torch, "AcceleratorError", RuntimeError)
-_VERSION = tuple(int(part) for part in torch.__version__.split(".")[:2])
 # c10/cuda/CUDAException.cpp and CUDAMiscFunctions.cpp
 _TRIGGERED = "CUDA error: device-side assert triggered"
 _SEARCH = (
@@ -48,7 +48,9 @@ class DeviceAsserts:
         """A kernel on the current stream fails. The host sees it when it waits, or now with CUDA_LAUNCH_BLOCKING=1."""
         file, line, call = call_site()
         blocking = os.environ.get("CUDA_LAUNCH_BLOCKING") == "1"
-        text = _TRIGGERED + (_SEARCH if _VERSION >= (2, 9) else "") + ("" if blocking else _ASYNCHRONOUS) + _COMPILE
+        text = (
+            _TRIGGERED + (_SEARCH if TORCH_RELEASE >= (2, 9) else "") + ("" if blocking else _ASYNCHRONOUS) + _COMPILE
+        )
         cause = f" It was caused by {Site(call, file, line)}." if file else ""
         text += f"\nAssertion `{assertion}` failed.{cause}"
         queue = self.order.current(device.torch_device)

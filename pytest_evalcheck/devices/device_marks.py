@@ -123,7 +123,8 @@ def _parts(tensor: Tensor) -> list[Tensor]:
     if is_wrapper(tensor):
         names, _ = tensor.__tensor_flatten__()
         return [getattr(tensor, name) for name in names]
-    with torch._C.DisableTorchFunction():
+    # Before 2.5 the parts of a sparse tensor are asked for by an operator, which devices lack.
+    with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
         if tensor.layout is torch.sparse_coo:
             return [tensor._values(), tensor._indices()]
         if tensor.layout in (torch.sparse_csr, torch.sparse_bsr):

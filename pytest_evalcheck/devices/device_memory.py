@@ -16,12 +16,12 @@ from typing import Any
 import torch
 
 from pytest_evalcheck.devices.errors import SimulationError
+from pytest_evalcheck.devices.release import TORCH_RELEASE
 
 UNLIMITED = 2**63
 TOTAL_BYTES = 16 * 2**30
 """What a device has where nobody says it. Nothing is refused then, so that the memory of the machine is the limit."""
 OutOfMemoryError: type[RuntimeError] = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
-_RELEASE = tuple(int(part) for part in torch.__version__.split(".")[:2])
 
 
 def _nothing() -> None:
@@ -168,7 +168,7 @@ def out_of_memory(memory: DeviceMemory, size: int) -> RuntimeError:
         cached=format_size(memory.reserved - memory.used),
         other=format_size(0),
         allowed=allowed,
-        configuration="PYTORCH_CUDA_ALLOC_CONF" if _RELEASE < (2, 9) else "PYTORCH_ALLOC_CONF",
+        configuration="PYTORCH_CUDA_ALLOC_CONF" if TORCH_RELEASE < (2, 9) else "PYTORCH_ALLOC_CONF",
     )
     return RuntimeError(message) if memory.device.type == "mps" else OutOfMemoryError(message)
 

@@ -21,6 +21,7 @@ from pytest_evalcheck.devices.ledger import Race, Site, call_site
 from pytest_evalcheck.devices.memory_regions import Region, without_modes
 from pytest_evalcheck.devices.queues import Moment, Order, Queue
 from pytest_evalcheck.devices.race_reports import RaceReports
+from pytest_evalcheck.devices.release import TORCH_RELEASE
 
 _OWNER = "_evalcheck_block"
 _ROUNDING = 512
@@ -68,6 +69,9 @@ class StreamRaces:
 
     def created(self, tensor: Tensor) -> None:
         """A tensor is on a device from now on: it was allocated, and written, on the current queue."""
+        if TORCH_RELEASE < (2, 5):  # attributes of a storage stay as long as a weak reference to it
+            for block in [each for each in self._blocks.values() if each.region.view() is None]:
+                self._storage_freed(block)
         device = simulated_device_of(tensor)
         storage = tensor.untyped_storage()
         if device is None or storage.nbytes() == 0 or storage._cdata in self._blocks:

@@ -180,9 +180,11 @@ def test_a_model_in_half_precision_is_judged_without_its_rounding():
     """A static cache attends to places that are masked, in another order of sums than without a cache."""
     model = llama().bfloat16()
 
-    @ec.decoder(inputs=ec.strategies.prompts(vocab=20))
+    full = ec.KnownFailure(upstream="transformers-static-cache-full")
+
+    @ec.decoder(inputs=ec.strategies.prompts(vocab=20), known_failures={"EC308": full})
     def halved(device):
         return decoder(model, "static", length=16, generates=False)
 
     report = ec.run(halved, select="EC301,EC306,EC308,EC312", effort="quick")
-    assert [cell.outcome for cell in report.cells] == ["kept"] * 4, report.cells
+    assert [cell.outcome for cell in report.cells] == ["kept", "kept", "known", "kept"], report.cells

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from pytest_evalcheck.devices import simulate
+from pytest_evalcheck.devices.release import TORCH_RELEASE
 
 Tensor = torch.Tensor
 
@@ -65,9 +66,10 @@ def _set(tensor: Tensor, index: Any, value: Tensor) -> Tensor:
         (lambda x, h: x.inner(h[0]), "while checking arguments for inner"),
         (lambda x, h: _set(x.clone(), torch.tensor([0, 1]), h[:2]), "found at least two devices, cuda:0 and cpu"),
         (lambda x, h: h[torch.tensor([0], device="cuda")], r"on the same device as the indexed tensor \(cpu\)"),
-        (
+        pytest.param(
             lambda x, h: torch.ops.aten._unsafe_masked_index(x, h > 1, [torch.tensor([0, 1, 2, 3])], 0),
             "expected self and mask to be on the same device, but got mask on cpu and self on cuda:0",
+            marks=pytest.mark.skipif(TORCH_RELEASE < (2, 5), reason="torch has it from 2.5 on"),
         ),
         (lambda x, h: x.masked_fill(h[0] > 1, 0.0), "expected self and mask to be on the same device"),
         (lambda x, h: torch.addmm(h[0], x.view(2, 2), x.view(2, 2)), "Expected all tensors to be on the same device"),
@@ -104,6 +106,7 @@ def test_lists_are_compared_row_by_row_and_results_stay_with_their_rows() -> Non
         torch._foreach_add([here, there], [here, here])
 
 
+@pytest.mark.skipif(TORCH_RELEASE < (2, 6), reason="torch has it from 2.6 on")
 @pytest.mark.usefixtures("two_cards")
 def test_the_norm_of_gradients_on_two_cards() -> None:
     found = torch.nn.utils.get_total_norm([torch.ones(9).cuda(0), torch.ones(16).cuda(1)])

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from pytest_evalcheck.devices import CannotSimulate, Ledger, simulate
+from pytest_evalcheck.devices.release import TORCH_RELEASE
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
 from pytest_evalcheck.kinds.common.thread_ranks import AllGather, on_ranks
 
@@ -400,6 +401,7 @@ def tensor_parallel(device: str, rank: int) -> tuple[list[Tensor], str]:
     return [out.detach().cpu(), *(each.grad.full_tensor().cpu() for each in model.parameters())], str(out.device)
 
 
+@pytest.mark.skipif(TORCH_RELEASE < (2, 5), reason="docs/devices.md: sharding needs torch 2.5")
 def test_parameters_that_are_sharded_are_those_of_data_parallel() -> None:
     """Reduced in another order, so that the last digits may differ."""
     for name in ("torch.distributed.fsdp", "torch.distributed._composable.fsdp", "torch.distributed.tensor.parallel"):

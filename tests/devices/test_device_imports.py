@@ -13,7 +13,7 @@ import pytest_evalcheck
 PACKAGE = Path(pytest_evalcheck.__file__).parent
 NAME = "pytest_evalcheck.devices"
 _BELOW = (
-    "state asynchrony device_asserts stream_races race_reports queues memory_regions device_marks device_memory errors "
+    "state asynchrony device_asserts stream_races race_reports queues memory_regions device_marks device_memory errors release "
     "ledger rules.unsupported_dtypes"
 )
 

@@ -88,7 +88,9 @@ def test_everything_that_makes_a_tensor(make, device, machine) -> None:
 def test_what_a_tensor_says(machine) -> None:
     x = torch.ones(2, device="cuda:1")
     assert (x.is_cuda, x.is_mps, x.is_cpu, x.is_meta) == (True, False, False, False)
-    assert (x.get_device(), torch.get_device(x), x.cpu().get_device()) == (1, 1, -1)
+    assert (x.get_device(), x.cpu().get_device()) == (1, -1)
+    if torch.get_device in torch.overrides.get_testing_overrides():  # before 2.5 nobody sees the call
+        assert torch.get_device(x) == 1
     assert x.type() == "torch.cuda.FloatTensor"
     assert x.half().type() == "torch.cuda.HalfTensor"
     assert x.cpu().type() == "torch.FloatTensor"

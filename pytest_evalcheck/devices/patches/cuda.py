@@ -69,6 +69,12 @@ def install(patches: Patches, simulation: Simulation) -> None:
     else:
         patches.set(torch.cuda, "is_available", lambda: False)
         patches.set(torch.cuda, "device_count", lambda: 0)
+        patches.set(torch.cuda, "_lazy_init", _not_compiled)
+
+
+def _not_compiled() -> None:
+    # That of a build without CUDA, as it is on a Mac; one with CUDA says that there is no driver.
+    raise AssertionError("Torch not compiled with CUDA enabled")
 
 
 def _cuda(patches: Patches, simulation: Simulation) -> None:

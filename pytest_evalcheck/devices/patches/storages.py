@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
@@ -14,6 +15,7 @@ from pytest_evalcheck.devices.device_marks import (
     MARK,
     SimulatedDevice,
     device_of,
+    is_wrapper,
     mark_storage,
     recount,
     simulated_device_of,
@@ -21,6 +23,7 @@ from pytest_evalcheck.devices.device_marks import (
 from pytest_evalcheck.devices.errors import CannotSimulate
 from pytest_evalcheck.devices.memory_regions import without_modes
 from pytest_evalcheck.devices.patches.patches import Patches
+from pytest_evalcheck.devices.release import TORCH_RELEASE
 from pytest_evalcheck.devices.state import ACTIVE
 
 _REAL_DEVICE, _REAL_COPY = torch._C.StorageBase.device, torch._C.StorageBase.copy_
@@ -39,6 +42,8 @@ def install(patches: Patches) -> None:
     patches.set(Storage, "copy_", _copy_into)
     patches.set(Storage, "clone", lambda storage: _copy(storage, getattr(storage, MARK, None)))
     patches.set(torch.Tensor, "_reduce_ex_internal", _after_a_read(torch.Tensor._reduce_ex_internal))
+    if TORCH_RELEASE < (2, 5):
+        patches.set(torch.Tensor, "as_subclass", _unseen(torch.Tensor.as_subclass))
     for owner in (torch, torch._C, torch.utils.dlpack):
         for name in ("to_dlpack", "_to_dlpack", "_to_dlpack_versioned"):
             if hasattr(owner, name):
@@ -47,6 +52,16 @@ def install(patches: Patches) -> None:
     for kind in {torch.Tensor, torch.nn.Parameter} & reducers.keys():
         reducers[kind] = _refuse_on_device(reducers[kind])
     patches.set(ForkingPickler, "_extra_reducers", reducers)
+
+
+def _unseen(as_subclass: Any) -> Any:
+    """The view that it makes must be seen by no mode: what a mode has returned cannot change its class."""
+
+    def without_dispatch(tensor: torch.Tensor, cls: Any) -> Any:
+        with nullcontext() if is_wrapper(tensor) else torch._C._DisableTorchDispatch():
+            return as_subclass(tensor, cls)
+
+    return without_dispatch
 
 
 def _after_a_read(reduce: Any) -> Any:

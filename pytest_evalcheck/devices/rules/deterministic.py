@@ -17,7 +17,8 @@ from typing import Any
 
 import torch
 
-_RELEASE = tuple(int(part) for part in torch.__version__.split(".")[:2])
+from pytest_evalcheck.devices.release import TORCH_RELEASE
+
 Condition = Callable[[dict[str, Any]], bool]
 LINE = ""  # the key of the docstring's line among the arguments of a condition
 
@@ -52,7 +53,7 @@ _ALERTS: dict[str, dict[str, Alert]] = {
         "upsample_bicubic2d_backward": Alert("upsample_bicubic2d_backward_out_cuda"),
         **(
             {"upsample_trilinear3d_backward": Alert("upsample_trilinear3d_backward_out_cuda")}
-            if _RELEASE < (2, 9)
+            if TORCH_RELEASE < (2, 9)
             else {}
         ),
     },
@@ -77,7 +78,7 @@ _ALERTS: dict[str, dict[str, Alert]] = {
     "torch.Tensor.put_": dict.fromkeys(("put_", "put"), Alert("put_", lambda arguments: bool(arguments["accumulate"]))),
     "torch.histc": {
         "histc": Alert("_histc_cuda with floating point input", _of_float)
-        if _RELEASE >= (2, 8)
+        if TORCH_RELEASE >= (2, 8)
         else Alert("_histc_cuda")
     },
     "torch.bincount": {"bincount": Alert("_bincount_cuda", lambda arguments: arguments["weights"] is not None)},
@@ -88,7 +89,7 @@ _ALERTS: dict[str, dict[str, Alert]] = {
         "grid_sampler_3d_backward": Alert("grid_sampler_3d_backward_cuda"),
     },
     # Listed still, and deterministic since 2.6: cuda/ScanKernels.cpp; test/test_torch.py, test_deterministic_cumsum
-    "torch.cumsum": {"cumsum": Alert("cumsum_cuda_kernel", _of_float)} if _RELEASE < (2, 6) else {},
+    "torch.cumsum": {"cumsum": Alert("cumsum_cuda_kernel", _of_float)} if TORCH_RELEASE < (2, 6) else {},
     "torch.Tensor.scatter_reduce": {
         "scatter_reduce.two": Alert(
             "scatter_reduce_cuda", lambda arguments: f"reduce='{arguments['reduce']}'" in arguments[LINE]

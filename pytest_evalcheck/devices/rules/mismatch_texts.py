@@ -14,12 +14,12 @@ from torch import Tensor
 
 from pytest_evalcheck.devices.device_marks import device_of
 from pytest_evalcheck.devices.ledger import frames
+from pytest_evalcheck.devices.release import TORCH_RELEASE
 from pytest_evalcheck.devices.rules.native_functions import entry
 
 SAME = "Expected all tensors to be on the same device"
-_RELEASE = tuple(int(part) for part in torch.__version__.split(".")[:2])
-_NAMES_ARGUMENT_FIRST = _RELEASE >= (2, 9)
-_LINEAR_CHECKS = _RELEASE >= (2, 6)
+_NAMES_ARGUMENT_FIRST = TORCH_RELEASE >= (2, 9)
+_LINEAR_CHECKS = TORCH_RELEASE >= (2, 6)
 # aten/src/ATen/native/Convolution.cpp, check_input_same_type_as_parameters
 _CONVOLUTIONS = {"aten::convolution", "aten::_convolution"}
 # aten/src/ATen/native/cuda/IndexKernel.cpp and mps/operations/Indexing.mm, masked_fill_

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from pytest_evalcheck.devices.device_marks import SimulatedDevice, simulated_device_of
+from pytest_evalcheck.devices.release import TORCH_RELEASE
 from pytest_evalcheck.devices.rules.native_functions import entry, lacking
 
 KEYS = {"cuda": "CUDA", "mps": "MPS"}
@@ -76,12 +77,11 @@ _CALLS_SVDVALS = frozenset(
 # These make their results without a size, and leave it to the kernel.
 RESIZED_BY_CPU = frozenset({"linalg_lstsq.out"})
 
-_RELEASE = tuple(int(part) for part in torch.__version__.split(".")[:2])
 # aten/src/ATen/mps/MPSFallback.mm, mps_error_fallback, whose text changed with 2.6
 _ASK = (
     "be added in priority during the prototype phase of this feature, please comment on "
     "https://github.com/pytorch/pytorch/issues/77764"
-    if _RELEASE < (2, 6)
+    if TORCH_RELEASE < (2, 6)
     else "be considered for addition please comment on https://github.com/pytorch/pytorch/issues/141287 "
     f"and mention use-case, that resulted in missing op as well as commit hash {torch.version.git_version}"
 )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 
 from pytest_evalcheck.devices.device_marks import SimulatedDevice
+from pytest_evalcheck.devices.release import TORCH_RELEASE
 
 NO_FLOAT64 = (
     "Cannot convert a MPS Tensor to float64 dtype as the MPS framework doesn't support float64. "
     "Please use float32 instead."
 )
 NOT_ON_MPS = "Trying to convert {} to the MPS backend but it does not have support for that dtype."
-_RELEASE = tuple(int(part) for part in torch.__version__.split(".")[:2])
 # What MPS lacks, with the release that has it; None is no release yet. aten/src/ATen/mps/EmptyTensor.cpp,
 # MPS_ERROR_DOUBLE_NOT_SUPPORTED; native/mps/OperationUtils.mm, getMPSDataType. The simulated Mac has macOS 14 or newer,
 # which bfloat16 and complex64 need in releases before 2.9 (checkSupportsBFloat16, checkSupportsComplex).
@@ -39,7 +39,7 @@ def lacked_by_mps(release: tuple[int, ...]) -> dict[torch.dtype, str]:
 
 
 # CUDA stores every dtype; which kernels compute with it is not simulated.
-UNSUPPORTED_DTYPES: dict[str, dict[torch.dtype, str]] = {"cuda": {}, "mps": lacked_by_mps(_RELEASE)}
+UNSUPPORTED_DTYPES: dict[str, dict[torch.dtype, str]] = {"cuda": {}, "mps": lacked_by_mps(TORCH_RELEASE)}
 
 
 def require_dtype(dtype: torch.dtype, device: SimulatedDevice | None) -> None:

@@ -222,6 +222,7 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_evalcheck.integration import resuming
         from pytest_evalcheck.integration.progress import Progress
         from pytest_evalcheck.integration.session import EvalcheckSession
+        from pytest_evalcheck.integration.short_summary import ShortSummary
         from pytest_evalcheck.integration.supervision import Supervision
 
         session = EvalcheckSession.of(config)
@@ -230,6 +231,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Supervision(session), "pytest_evalcheck_supervision")
         if not session.works:
             config.pluginmanager.register(Progress(config, session.meanwhile), "pytest_evalcheck_progress")
+        config.pluginmanager.register(ShortSummary(config, session.cells), "pytest_evalcheck_summary")
         resumed = resuming.plugins(config, session)
         if config.getoption("evalcheck_on") or config.getoption("evalcheck_workers"):
             from pytest_evalcheck.integration.clusters import Cluster

@@ -33,11 +33,11 @@ _UNICODE: Mapping[Outcome, str] = {**_ASCII, "kept": "·", "broken": "✗"}
 
 _INDENT = "    "
 _MIN_WIDTH = 32
-_MAX_NAMES = 8
 _MAX_ENTRIES = 10
-_MAX_ROWS = 40
-"""The most rows of a matrix that is shown whole without -v."""
-_TO_LOOK_AT = ("broken", "incomplete", "not run")
+_MAX_CAUSES = 10
+"""The most causes that are shown with all that is known; the others are a line each."""
+_MAX_BRIEF = 40
+"""The most causes that are a line each."""
 _MAX_LINES = 3
 _MIN_SECONDS = 0.01
 _MIN_NAME = 24
@@ -50,12 +50,51 @@ _VERDICTS: Mapping[str, Markup] = {"beyond": MARKUP["broken"], "undecided": MARK
 
 
 @dataclass(frozen=True, kw_only=True)
+class Room:
+    """How much of each part is shown; with -v all of it."""
+
+    rows: int = 40
+    """The most rows of a matrix that is shown whole; of a larger one those that are red."""
+    red: int = 10_000
+    """The most of these."""
+    not_run: bool = True
+    """Whether rows in which something was not run are shown, too."""
+    files: int = 10_000
+    """The most files in which nothing is red that are a line each; more of them are one line."""
+    entries: int = _MAX_ENTRIES
+    names: int = 8
+    brief: bool = False
+    """Whether an entry of a list is one line."""
+    tables: bool = True
+    """Whether the variants of a target are a table, and not a line."""
+    slowest: int = 5
+
+
+ROOMS = (
+    Room(),
+    Room(rows=24, red=24, not_run=False, files=12),
+    Room(rows=16, red=16, not_run=False, files=8, entries=5, brief=True),
+    Room(rows=10, red=10, not_run=False, files=4, entries=4, brief=True, tables=False),
+    Room(rows=5, red=5, not_run=False, files=2, entries=3, brief=True, tables=False, slowest=3),
+)
+"""From the most to the least: the first one is taken in which the parts beside the failures fit."""
+MOST_LINES = 44
+"""Of all parts but the failures. What pytest and the session write around them is about 12 lines."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Page:
     """``width`` in columns; ``verbosity`` as pytest counts it; without ``unicode`` all is ASCII."""
 
     width: int
     unicode: bool
     verbosity: int
+    room: Room = ROOMS[0]
+
+    @property
+    def brief(self) -> bool:
+        """Whether an entry of a list is one line."""
+        return self.room.brief and self.verbosity < 1
 
     def symbol(self, outcome: Outcome) -> str:
         """The one character for an outcome."""
@@ -135,49 +174,72 @@ def text(report: Report, *, width: int = 100, unicode: bool = True, verbosity: i
 def _lines(page: Page, report: Report, slowest: int, untried: Sequence[str]) -> Iterator[Line]:
     naming = groups.Naming(report)
     if page.verbosity >= 0:
-        for block in _blocks(page, naming, report, slowest):
-            lines = list(block)
-            yield from [*lines, ()] if lines else []
+        for lines in _fitting(page, naming, report, slowest):
+            yield from [*lines, ()]
     elif page.verbosity == -1:
         known = groups.by_fault(report.of("known"))
-        for cells in (*(cause.cells for cause in report.causes), *groups.lists(report)["Incomplete"], *known):
+        red = [*(cause.cells for cause in report.causes), *groups.lists(report)["Incomplete"]]
+        for cells in (*red, *known[:_MAX_ENTRIES]):
             yield from _brief(page, naming, cells)
+        yield from _rest(known[_MAX_ENTRIES:], "without -q")
     if page.verbosity > -2:
-        for target in untried:
+        shown = untried if page.verbosity > 0 else untried[:_MAX_ENTRIES]
+        for target in shown:
             error = f"ERROR: no promise of {target} was tried, so nothing is known about it"
             yield from page.paragraph(error, indent="", markup=MARKUP["broken"])
+        if untried[len(shown) :]:
+            yield ((f"ERROR: and of {plural(len(untried) - len(shown), 'target')} more, with -v", MARKUP["broken"]),)
     yield ((report.denominator, {"bold": True, "green": True} if report.ok else MARKUP["broken"]),)
 
 
-def _blocks(page: Page, naming: groups.Naming, report: Report, slowest: int) -> Iterator[Iterator[Line]]:
+def _fitting(page: Page, naming: groups.Naming, report: Report, slowest: int) -> list[list[Line]]:
+    """The parts that are not empty, as long as fits."""
     lists = groups.lists(report)
+    failures = [
+        list(_broken(page, naming, report.causes)),
+        list(_list(page, naming, "Incomplete", lists["Incomplete"], advice=groups.MORE_TIME)),
+    ]
+    for room in ROOMS:
+        first, *others = map(list, _blocks(replace(page, room=room), naming, report, lists, slowest))
+        fits = sum(len(lines) + bool(lines) for lines in (first, *others)) <= MOST_LINES
+        if fits or page.verbosity > 0:
+            break
+    return [lines for lines in (first, *failures, *others) if lines]
+
+
+def _blocks(
+    page: Page, naming: groups.Naming, report: Report, lists: Mapping[str, list[groups.Cells]], slowest: int
+) -> Iterator[Iterator[Line]]:
+    """All parts but the failures, which are behind the first."""
     yield matrix(page, report)
-    yield _broken(page, naming, report.causes)
-    yield _list(page, naming, "Incomplete", lists["Incomplete"], advice=groups.MORE_TIME)
     yield _known(page, naming, lists["Known failures"])
     yield _unreached(page, naming, lists["Not shown"])
     yield _list(page, naming, "Not run", lists["Not run"])
     if page.verbosity:
         yield _list(page, naming, "Not applicable", lists["Not applicable"])
     yield _variants(page, variants.comparisons(report))
-    yield _slowest(page, naming, report, slowest)
+    yield _slowest(page, naming, report, min(slowest, page.room.slowest) if page.brief else slowest)
 
 
-def _brief(page: Page, naming: groups.Naming, cells: Sequence[Cell]) -> Iterator[Line]:
+def _brief(
+    page: Page, naming: groups.Naming, cells: Sequence[Cell], *, indent: str = "", most: int = 2
+) -> Iterator[Line]:
     first = cells[0]
     more = f" and {len(cells) - 1} more" if len(cells) > 1 else ""
     see = f" ({first.see})" if first.see else ""
     where = f"{groups.code(first)} {naming.targets([first])}{more}{see}"
     what = groups.explanation(first) if first.outcome == "incomplete" else first.reason
     summary = ": ".join(part for part in (where, first.cause, what) if part)
-    yield from _item(page, first.outcome, summary, indent="", most=2)
+    yield from _item(page, first.outcome, summary, indent=indent, most=most)
 
 
 def _broken(page: Page, naming: groups.Naming, causes: Sequence[Cause[Cell]]) -> Iterator[Line]:
     if causes:
         count = plural(sum(len(cause.cells) for cause in causes), "cell")
         yield _title(page, "Broken", f"{count}, {plural(len(causes), 'cause')}")
-    for cause in causes:
+    whole = causes if page.verbosity > 0 else causes[:_MAX_CAUSES]
+    rest = causes[len(whole) :]
+    for cause in whole:
         first = cause.first
         yield from _item(page, "broken", groups.headline(cause))
         if first.cause:
@@ -188,6 +250,10 @@ def _broken(page: Page, naming: groups.Naming, causes: Sequence[Cause[Cell]]) ->
         if first.reproduce:
             yield (_INDENT, PLAIN), (page.line(first.reproduce), LIGHT)
         yield from _others(page, naming, cause)
+    for cause in rest[:_MAX_BRIEF]:
+        yield from _brief(page, naming, cause.cells, indent="  ", most=1)
+    if rest[_MAX_BRIEF:]:
+        yield ((f"  and {plural(len(rest) - _MAX_BRIEF, 'cause')} more, with -v", PLAIN),)
 
 
 def _others(page: Page, naming: groups.Naming, cause: Cause[Cell]) -> Iterator[Line]:
@@ -211,9 +277,15 @@ def _list(
 ) -> Iterator[Line]:
     if entries:
         yield _title(page, title, _count(entries))
-    listed = entries[: _MAX_ENTRIES if page.verbosity < 1 else None]
+    listed = entries[: page.room.entries if page.verbosity < 1 else None]
     for cells in listed:
-        yield from _item(page, cells[0].outcome, groups.explanation(cells[0]))
+        if page.brief:
+            targets = plural(len({cell.target for cell in cells}), "target")
+            where = f": {plural(len(cells), 'cell')} of {targets}"
+            reason = page.clip(page.line(groups.explanation(cells[0])), page.width - len(where) - 4)
+            yield from _item(page, cells[0].outcome, f"{reason}{where}", most=1)
+            continue
+        yield from _item(page, cells[0].outcome, groups.explanation(cells[0]), most=_MAX_LINES)
         if cells[0].outcome == "known":
             yield (_INDENT, PLAIN), (page.line(groups.upstream(cells[0])), LIGHT)
         yield from _where(page, naming, cells)
@@ -229,28 +301,34 @@ def _known(page: Page, naming: groups.Naming, faults: Sequence[groups.Cells]) ->
         return
     if faults:
         yield _title(page, "Known failures", f"{_count(faults)}, {plural(len(faults), 'cause')}")
-    listed = faults[:_MAX_ENTRIES]
+    listed = faults[: page.room.entries]
     for cells in listed:
         codes = " ".join(groups.ranges({groups.code(cell) for cell in cells}))
         count, see = plural(len(cells), "cell"), page.line(cells[0].see or cells[0].upstream)
         beside = ", ".join(filter(None, [codes, count, see]))
         if columns(beside) > page.width // 2:  # a link is not cut, and needs a line of its own
             beside = f"{codes}, {count}"
-        yield from _item(page, "known", f"{beside}: {groups.explanation(cells[0])}", most=1)
+        reason = groups.explanation(cells[0]).removeprefix("known upstream: ")
+        yield from _item(page, "known", f"{beside}: {reason}", most=1)
         if see and not beside.endswith(see):
             yield (_INDENT, PLAIN), (see, LIGHT)
     yield from _rest(faults[len(listed) :])
 
 
-def _rest(entries: Sequence[groups.Cells]) -> Iterator[Line]:
+def _rest(entries: Sequence[groups.Cells], how: str = "with -v") -> Iterator[Line]:
     if entries:
-        yield ((f"  and {_count(entries)} more, with -v", PLAIN),)
+        yield ((f"  and {_count(entries)} more, {how}", PLAIN),)
 
 
 def _unreached(page: Page, naming: groups.Naming, entries: Sequence[groups.Cells]) -> Iterator[Line]:
-    for cells in entries:
+    shown = entries[: page.room.entries] if page.brief else entries
+    for cells in shown:
         where = naming.targets(cells, most=_most_names(page))
-        yield from page.paragraph(f"not shown: {groups.explanation(cells[0])} ({where})", indent="", hang=_INDENT)
+        if page.brief:
+            where = plural(len({(cell.target, cell.device) for cell in cells}), "row")
+        text = f"not shown: {groups.explanation(cells[0])} ({where})"
+        yield from page.paragraph(text, indent="", hang=_INDENT, most=1 if page.brief else None)
+    yield from _rest(entries[len(shown) :])
 
 
 def _slowest(page: Page, naming: groups.Naming, report: Report, count: int) -> Iterator[Line]:
@@ -280,7 +358,7 @@ def _where(page: Page, naming: groups.Naming, cells: Sequence[Cell]) -> Iterator
 
 
 def _most_names(page: Page) -> int | None:
-    return _MAX_NAMES if page.verbosity < 1 else None
+    return page.room.names if page.verbosity < 1 else None
 
 
 def _count(entries: Sequence[groups.Cells]) -> str:
@@ -295,23 +373,42 @@ def matrix(page: Page, report: Report) -> Iterator[Line]:
     parts = groups.sections(report)
     if not parts:
         return
-    if page.verbosity < 1 and sum(len(part.rows) for part in parts) > _MAX_ROWS:
-        whole, parts = parts, tuple(map(_to_look_at, parts))
-    else:
-        whole = parts
+    whole, room = parts, page.room
+    if page.verbosity < 1 and sum(len(part.rows) for part in parts) > room.rows:
+        parts = tuple(_to_look_at(whole, room))
     layout = _layout(page, [part for part in parts if part.rows])
+    hidden = (len(part.rows) < len(all_of_it.rows) for part, all_of_it in zip(parts, whole, strict=True))
+    one_line = sum(hidden) > room.files
     for part, all_of_it in zip(parts, whole, strict=True):
         if part.rows:
             yield from _table(page, part, *layout) if layout else _rows_as_list(page, part)
-        yield from _folded(page, part, all_of_it)
+        if not one_line:
+            yield from _folded(page, part, all_of_it)
+    if one_line:
+        yield from _all_folded(page, parts, whole)
     outcomes = (outcome for outcome in OUTCOMES if report.count(outcome))
     yield from page.flow((f"{page.symbol(outcome)} {outcome}", MARKUP[outcome]) for outcome in outcomes)
 
 
-def _to_look_at(part: Section) -> Section:
-    """The rows of a part in which something is broken or was not tried."""
-    rows = (row for row in part.rows if any(cell.outcome in _TO_LOOK_AT for cell in row.cells.values()))
-    return replace(part, rows=tuple(rows))
+def _to_look_at(parts: Iterable[Section], room: Room) -> Iterator[Section]:
+    """The rows in which something is broken or was not tried."""
+    outcomes = {"broken", "incomplete", *(["not run"] if room.not_run else [])}
+    left = room.red
+    for part in parts:
+        rows = [row for row in part.rows if any(cell.outcome in outcomes for cell in row.cells.values())][:left]
+        left -= len(rows)
+        yield replace(part, rows=tuple(rows))
+
+
+def _all_folded(page: Page, parts: Sequence[Section], whole: Sequence[Section]) -> Iterator[Line]:
+    """One line in place of all rows that are not shown, of many files."""
+    hidden = [
+        [row for row in all_of_it.rows if row not in part.rows] for part, all_of_it in zip(parts, whole, strict=True)
+    ]
+    rows, files = plural(sum(map(len, hidden)), "row"), plural(sum(map(bool, hidden)), "file")
+    cells = [cell for each in hidden for row in each for cell in row.cells.values()]
+    begin = f"  and {rows} more" if any(part.rows for part in parts) else rows
+    yield ((page.clip(f"{begin} of {files}, with -v: {Report(cells).counts}"), PLAIN),)
 
 
 def _folded(page: Page, part: Section, whole: Section) -> Iterator[Line]:
@@ -381,7 +478,7 @@ def _rows_as_list(page: Page, part: Section) -> Iterator[Line]:
     for row in part.rows:
         items: list[Segment] = [(page.clip(page.line(row.name), page.width - 2, middle=True), PLAIN)]
         codes = {o: [code for code, cell in row.cells.items() if cell.outcome == o] for o in OUTCOMES}
-        for outcome in ("broken", "known", "incomplete", "not run"):
+        for outcome in ("broken", "incomplete") if page.brief else ("broken", "known", "incomplete", "not run"):
             entries = (page.line(f"{page.symbol(outcome)} {text}") for text in groups.ranges(codes[outcome]))
             items.extend((page.clip(entry, page.width - 4), MARKUP[outcome]) for entry in entries)
         if len(items) == 1:
@@ -401,9 +498,16 @@ def _variants(page: Page, comparisons: Sequence[variants.Comparison]) -> Iterato
     yield ("Variants: ", BOLD), (note, PLAIN)
     shown = comparisons if page.verbosity > 0 else comparisons[:_MAX_VARIANT_TARGETS]
     for comparison in shown:
-        yield from _variant_table(page, comparison)
+        yield from _variant_table(page, comparison) if page.room.tables else _variant_line(page, comparison)
     if len(comparisons) > len(shown):
         yield ((f"  and {plural(len(comparisons) - len(shown), 'target')} more, with -v", PLAIN),)
+
+
+def _variant_line(page: Page, comparison: variants.Comparison) -> Iterator[Line]:
+    """The speed-ups of a target in one line."""
+    speeds = ", ".join(f"{row[0]} {row[2]}" for row in comparison.rows if row[2])
+    target = comparison.target.rpartition("::")[2] + ("" if comparison.device == "cpu" else f"[{comparison.device}]")
+    yield ((page.clip("  " + page.line(f"{target}, {comparison.samples}: {speeds}")), PLAIN),)
 
 
 def _variant_table(page: Page, comparison: variants.Comparison) -> Iterator[Line]:

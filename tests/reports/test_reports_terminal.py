@@ -12,7 +12,7 @@ from report_samples import PLACE, cell, failure, reports, small, thorough
 
 from pytest_evalcheck.reports.groups import sections
 from pytest_evalcheck.reports.results import OUTCOMES, Report
-from pytest_evalcheck.reports.terminal import Page, emit, matrix, render, text
+from pytest_evalcheck.reports.terminal import MOST_LINES, Page, emit, matrix, render, text
 from pytest_evalcheck.reports.text import columns, line, plain
 
 AT_80 = """\
@@ -424,3 +424,32 @@ def test_the_order_in_which_cells_arrive_does_not_show(report, seed):
     unique = list({(c.target, c.device, c.code): c for c in report.cells}.values())
     shuffled = random.Random(seed).sample(unique, len(unique))
     assert text(Report(shuffled), verbosity=1) == text(Report(unique), verbosity=1)
+
+
+@pytest.mark.parametrize("width", [60, 80, 200])
+def test_a_large_run_ends_in_few_lines_beside_its_failures(width: int) -> None:
+    """Each part is longer than all may be, so that the shortest form of all parts is seen."""
+    codes = [f"EC2{number:02}" for number in range(1, 40)]
+    cells = [cell(f"pkg/evalcheck_{n}.py::metric_{n:03}", code, seconds=n + 1) for n in range(200) for code in codes]
+    cells += [
+        cell(f"a.py::k{n}", "EC219", "known", reason=f"reason {n} " * 9, upstream=f"fault-{n}") for n in range(90)
+    ]
+    cells += [cell(f"b.py::n{n}", "EC201", "not run", reason=f"package-{n} is not installed") for n in range(90)]
+    cells += [
+        cell(f"c.py::u{n}", code, regimes={f"a regime {n}": 0}, examples=1) for n in range(30) for code in codes[:2]
+    ]
+    green = text(Report(cells), width=width)
+    assert len(green.splitlines()) <= MOST_LINES + 1
+    red = [
+        cell(f"d.py::x{n}", "EC203", "broken", reason=f"error {'abcdefghijklmnop'[n]}", failure=failure())
+        for n in range(12)
+    ]
+    shown = text(Report([*cells, *red]), width=width)
+    _, _, broken = shown.partition("Broken: 12 cells, 12 causes\n")
+    failures = broken.partition("\n\n")[0].splitlines()
+    assert len(failures) == 10 * 3 + 2  # a headline, where, why; and the last two in a line each
+    assert failures[-1].startswith("  ✗ EC203 d.py::x9: error")
+    assert len(shown.splitlines()) - len(failures) <= MOST_LINES + 3
+    whole = text(Report([*cells, *red]), width=width, verbosity=1)
+    assert all(f"reason {n} " in whole and f"package-{n} " in whole for n in range(90))
+    assert max(map(len, green.splitlines()[:-1])) <= width

@@ -12,8 +12,9 @@ PACKAGE = Path(__file__).parent.parent / "pytest_evalcheck"
 
 LAYERS = (
     ("errors", "live_objects"),
-    ("devices", "fixes", "reports"),
-    ("expectations", "strategies", "upstream"),
+    ("devices", "fixes", "upstream"),
+    ("reports",),
+    ("expectations", "strategies"),
     ("guard", "variants"),
     ("kinds",),
     ("adapters",),

@@ -80,6 +80,7 @@ def cell(spec: CellSpec, state: CellState, outcome: Outcome, *, reason: str = ""
         value=state.stats.value,
         varies=state.stats.varies,
         class_name=state.class_name,
+        requires=spec.target.required,
         regimes={name: state.regimes[name] for name in state.offered(spec.check.regimes)} if counted else {},
         variants=tuple(row for row in state.stats.variants.values() if "speed" in row),
         file=spec.target.file,

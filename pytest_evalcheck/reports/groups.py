@@ -24,6 +24,8 @@ class Row:
     """One target on one device: its cells by code."""
 
     name: str
+    target: str
+    device: str
     cells: Mapping[str, Cell]
 
 
@@ -32,8 +34,15 @@ class Section:
     """The part of the matrix for one file, or for the targets of one kind in it where the file has several."""
 
     title: str
+    file: str
+    kind: str
     codes: tuple[str, ...]
     rows: tuple[Row, ...]
+
+    @property
+    def executed(self) -> bool:
+        """Whether a promise was tried of one of its targets."""
+        return any(cell.executed for row in self.rows for cell in row.cells.values())
 
     def promise(self, code: str) -> str:
         """The promise of a column: ``EC203 merging shards gives the value of the whole``."""
@@ -71,6 +80,8 @@ def sections(report: Report) -> tuple[Section, ...]:
     return tuple(
         Section(
             title=", ".join(filter(None, [file, kind if files.count(file) > 1 else ""])),
+            file=file,
+            kind=kind,
             codes=tuple(sorted({code(cell) for cell in parts[file, kind]})),
             rows=tuple(_rows(parts[file, kind], naming)),
         )
@@ -83,7 +94,37 @@ def _rows(cells: list[Cell], naming: Naming) -> Iterator[Row]:
     for cell in sorted(cells, key=lambda cell: _WORST_LAST.index(cell.outcome)):
         rows.setdefault((cell.target, cell.device), {})[code(cell)] = cell
     for target, device in sorted(rows, key=lambda row: (split(row[0]), row[1])):
-        yield Row(name=naming.name(target, device), cells=rows[target, device])
+        yield Row(naming.name(target, device), target, device, rows[target, device])
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """The targets of one kind, file by file, and all the checks that one of them has."""
+
+    kind: str
+    codes: tuple[str, ...]
+    sections: tuple[Section, ...]
+
+    @property
+    def cells(self) -> Cells:
+        """The cells of the matrix."""
+        return tuple(cell for section in self.sections for row in section.rows for cell in row.cells.values())
+
+    def promise(self, code: str) -> str:
+        """The promise of a column."""
+        return next(section.promise(code) for section in self.sections if code in section.codes)
+
+
+def matrices(report: Report) -> tuple[Matrix, ...]:
+    """The sections of the report by kind, the kind with the most targets first; what did not run is at the end."""
+    kinds: dict[str, list[Section]] = {}
+    for section in sorted(sections(report), key=lambda section: not section.executed):
+        kinds.setdefault(section.kind, []).append(section)
+    found = [
+        Matrix(kind, tuple(sorted({code for part in parts for code in part.codes})), tuple(parts))
+        for kind, parts in kinds.items()
+    ]
+    return tuple(sorted(found, key=lambda matrix: -sum(len(part.rows) for part in matrix.sections)))
 
 
 def by_reason(cells: Iterable[Cell]) -> list[Cells]:

@@ -21,8 +21,9 @@ SCHEMA = "pytest-evalcheck/2"
 
 _REQUIRED = ("pytest-evalcheck", "pytest", "hypothesis", "torch")
 _LIBRARIES = (
-    *("accelerate", "datasets", "evaluate", "lightning", "lm-eval", "mosaicml", "numpy", "pytest-xdist"),
-    *("pytorch-lightning", "scikit-learn", "tokenizers", "torchao", "torchmetrics", "torchtune", "transformers"),
+    *("accelerate", "datasets", "evaluate", "keras", "lightning", "lm-eval", "monai", "mosaicml", "numpy", "peft"),
+    *("pytest-xdist", "pytorch-ignite", "pytorch-lightning", "scikit-learn", "sentence-transformers", "tokenizers"),
+    *("torchao", "torcheval", "torchmetrics", "torchtune", "transformers", "trl"),
 )
 
 

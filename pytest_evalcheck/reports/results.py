@@ -107,6 +107,8 @@ class Cell:
     """The one value that the target gave in all cases; empty where it gave several, or none was looked at."""
     varies: bool = False
     """Whether the target gave different values."""
+    requires: tuple[str, ...] = ()
+    """The distributions that the target requires, by name."""
     missing: tuple[str, ...] = ()
     """Of a cell that was not run, what it wants here, by the names that ``evalcheck_optional`` takes: distributions,
     kinds of device, or ``skipped``. Empty where nothing can be named."""
@@ -152,6 +154,7 @@ class Cell:
             "regimes": dict(self.regimes),
             "ledger": dict(self.ledger),
             "variants": [dict(row) for row in self.variants],
+            "requires": list(self.requires),
             "missing": list(self.missing),
             "accepted": [{**entry, "case": _case_as_json(entry["case"])} for entry in self.accepted],
             "outdated": list(self.outdated),
@@ -170,6 +173,7 @@ class Cell:
         own = _known(cls, data)
         failure = own.get("failure")
         own["failure"] = Failure.from_json(failure) if failure is not None else None
+        own["requires"] = tuple(data.get("requires", ()))
         own["missing"] = tuple(data.get("missing", ()))
         own["accepted"] = tuple({**entry, "case": _case_from_json(entry["case"])} for entry in data.get("accepted", ()))
         own["outdated"] = tuple(data.get("outdated", ()))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -151,6 +152,12 @@ class Target:
     def entry(self, table: Mapping[str, Any], made: Check) -> Any:
         """What a table by code or name says about a check."""
         return table.get(made.code, table.get(made.name))
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The names of the distributions that it requires; a requirement that cannot be read is one of its problems."""
+        names = (re.match(r"[\w.-]+", text.strip()) for text in self.requires)
+        return tuple(name[0] for name in names if name)
 
     def missing(self) -> str:
         """Why the target cannot run here: a requirement that is not installed; empty when it can."""

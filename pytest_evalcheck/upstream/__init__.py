@@ -111,6 +111,11 @@ def find(name: str) -> Fault | None:
     return _registry().get(name)
 
 
+def distribution(package: str) -> str:
+    """The distribution of a top-level package, where its name is another one: ``pytorch-ignite`` for ``ignite``."""
+    return _packages().get(package, package)
+
+
 def nearest_id(name: str) -> str:
     """``; did you mean 'x'?``, or nothing when no id is near."""
     return nearest(name, _registry())
@@ -126,6 +131,11 @@ def _candidates(signature: str, thing: Any) -> Iterator[Fault]:
     found = [fault for fault in faults() if fault.classes and fault.shows(signature) and fault.is_in(thing)]
     names = [f"{cls.__module__}.{cls.__qualname__}" for cls in type(thing).__mro__]
     return iter(sorted(found, key=lambda fault: min(map(names.index, {*fault.classes} & {*names}), default=len(names))))
+
+
+@cache
+def _packages() -> dict[str, str]:
+    return {name.partition(".")[0]: fault.library for fault in faults() for name in fault.classes}
 
 
 @cache

@@ -20,6 +20,7 @@ from markupsafe import Markup
 from pytest_evalcheck import upstream
 from pytest_evalcheck.reports import failure_text, groups, variants, write_file
 from pytest_evalcheck.reports.addresses import check_page, finding_page
+from pytest_evalcheck.reports.causes import Cause
 from pytest_evalcheck.reports.json import versions
 from pytest_evalcheck.reports.libraries import Libraries
 from pytest_evalcheck.reports.results import OUTCOMES, Cell, Outcome, Report, plural
@@ -189,7 +190,7 @@ class _Page:
         """The targets of some cells, one entry per set of codes."""
         return self._naming.where(cells)
 
-    def others(self, cause: groups.Cause[Cell]) -> dict[str, list[tuple[str, Cell | None]]]:
+    def others(self, cause: Cause[Cell]) -> dict[str, list[tuple[str, Cell | None]]]:
         """The other cells of a cause by why they are there: a line each, and the first that has a failure to show."""
         return {
             why: [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import sysconfig
 from importlib.metadata import distributions, version
@@ -223,6 +224,17 @@ def mutation(session: nox.Session) -> None:
     """Mutation testing, which takes an hour or more: that a test fails when a line of the package is changed."""
     _over_the_readmes(session, "cosmic-ray>=8.4,<9")
     session.run("python", "benchmarks/mutation.py", *session.posargs)
+
+
+@nox.session(default=False)
+def browser(session: nox.Session) -> None:
+    """The HTML report in Chromium: accessibility by axe, filters, links, and its bytes and time to load."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    if not any(map(shutil.which, names)):
+        session.skip(f"no browser is installed; expected one of {', '.join(names)} on PATH")
+    _over_the_readmes(session, "playwright==1.65.*", "axe-playwright-python==0.1.8")
+    session.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/reports/test_html_browser.py")
+    session.run("python", "benchmarks/html_report.py", *session.posargs)
 
 
 @nox.session(default=False, venv_backend="none")

@@ -165,11 +165,10 @@ def devices(session: nox.Session, release: str) -> None:
 
 @nox.session(venv_backend="none")
 def company(session: nox.Session) -> None:
-    """The suite beside other plugins: spread over workers, with plugin autoloading off, with real processes.
+    """The suite with plugin autoloading off, and with real processes; the short run is spread over workers already.
 
     Those of one loop, or of every loop with ``-- every``.
     """
-    session.run("pytest", "--evalcheck", ONE_FILE, "-n", "2", "-q")
     alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     session.run("pytest", "-p", "pytest_evalcheck", "--evalcheck", ONE_FILE, "-q", env=alone)
     wanted = "*" if "every" in session.posargs else "transformers"

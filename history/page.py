@@ -10,7 +10,7 @@ from history.outcomes import OUTCOMES, REFERENCES
 
 PAGE = ROOT / "docs" / "history.md"
 
-_INTRODUCTION = """# Yesterday's releases
+_INTRODUCTION = """# Released fixes
 
 What changelogs say was mended in a number that an evaluation reports, and whether today's suite finds it in the release
 before. The list (`history/*.toml`) is written before the suite runs; each entry predicts the check that finds it.

@@ -160,7 +160,7 @@ class Facts:
 
 
 def _target_of(nodeid: str) -> str:
-    return nodeid.rpartition("::")[0]
+    return nodeid.rpartition("::")[0] or nodeid.removeprefix("::")  # a target that is inferred has no file
 
 
 def _some(texts: Iterable[str]) -> str:

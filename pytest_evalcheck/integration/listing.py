@@ -10,6 +10,7 @@ from _pytest.config import create_terminal_writer
 
 from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.errors import UsageError, nearest
+from pytest_evalcheck.integration.options import given_text
 from pytest_evalcheck.kinds.common.check import Check
 from pytest_evalcheck.kinds.registry import kinds, shipped
 from pytest_evalcheck.reports.results import plural
@@ -50,11 +51,7 @@ _SEVERAL = "several kinds"
 
 
 def _chosen(config: pytest.Config) -> list[Check]:
-    def given(name: str) -> str:
-        value = config.getoption(f"evalcheck_{name}")
-        return str(config.getini(f"evalcheck_{name}") if value is None else value).strip()
-
-    selection = Selection.parse(given("select"), given("ignore"), shipped())
+    selection = Selection.parse(given_text(config, "select"), given_text(config, "ignore"), shipped())
     found = [check for check in shipped() if selection.takes(check)]
     if not found:
         raise UsageError("--evalcheck-select and --evalcheck-ignore leave no check")

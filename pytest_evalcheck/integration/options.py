@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,11 +65,7 @@ class Options:
         Raises:
             pytest.UsageError: when one of them cannot be meant.
         """
-
-        def given(name: str) -> str:
-            value = config.getoption(f"evalcheck_{name}")
-            return str(config.getini(f"evalcheck_{name}") if value is None else value).strip()
-
+        given = partial(given_text, config)
         try:
             _require_consistent(config)
             Selection.parse(given("select"), given("ignore"), shipped()) if not _foreign(given) else None
@@ -103,11 +100,10 @@ class Options:
             raise pytest.UsageError(str(error)) from error
 
 
-_SETTINGS = (
-    *("files", "select", "ignore", "effort", "device", "optional", "durations", "known", "since", "irrelevant"),
-    "timeout",
-)
-"""Of the ini file, without ``evalcheck_``."""
+def given_text(config: pytest.Config, name: str) -> str:
+    """The text of an option by its name without ``evalcheck_``, else that of its twin in the ini file."""
+    value = config.getoption(f"evalcheck_{name}")
+    return str(config.getini(f"evalcheck_{name}") if value is None else value).strip()
 
 
 def _require_consistent(config: pytest.Config) -> None:
@@ -117,7 +113,7 @@ def _require_consistent(config: pytest.Config) -> None:
         try:
             config.getini(name)
         except ValueError:
-            known = [f"evalcheck_{setting}" for setting in _SETTINGS]
+            known = [setting for setting in vars(config._parser)["_inidict"] if setting.startswith("evalcheck")]
             where = f"{config.inipath.name} or -o" if config.inipath else "-o"
             raise UsageError(f"{where}: there is no setting {name}{nearest(name, known)}") from None
     if config.getoption("evalcheck_isolate") and config.getoption("evalcheck_in_process"):

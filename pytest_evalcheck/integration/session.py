@@ -37,7 +37,7 @@ from pytest_evalcheck.reports.results import Cell, Report, Verdict
 from pytest_evalcheck.reports.runs import Run, Shard
 from pytest_evalcheck.targets import device_spec
 from pytest_evalcheck.targets.making import noting
-from pytest_evalcheck.targets.target import Target, requirement
+from pytest_evalcheck.targets.target import Target
 
 PROBLEM = "evalcheck_problem"
 """The user property that carries what is wrong beside a cell."""
@@ -147,7 +147,7 @@ class EvalcheckSession:
         self.facts.own_checks.update({check.code: check.name for check in obj.extra_checks})
         if self.options.baseline.entries or accepting.writes(self.options):
             self.facts.targets[f"{collector.nodeid}::{name}"] = [check.code for check in obj.checks]
-        self.facts.requires.update(dict.fromkeys(canonicalize_name(requirement(text).name) for text in obj.requires))
+        self.facts.requires.update(dict.fromkeys(canonicalize_name(name) for name in obj.required))
         node, left_out = collection.collected(collector, name, obj, self.options, self.asked, self.changed)
         self.facts.changed.update(self.changed.run if self.changed else {})
         for marker, count in left_out.items():

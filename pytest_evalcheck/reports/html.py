@@ -220,7 +220,7 @@ def _source(name: str) -> Markup:
     return Markup((_HERE / name).read_text(encoding="utf-8").strip())
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
     """How a content security policy names a script or style that may be used."""
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
@@ -232,6 +232,6 @@ def _template() -> jinja2.Template:
     environment.filters["block"] = lambda text: body(text, _MAX_BLOCK)
     environment.filters["codes"] = _codes
     environment.filters["slug"] = _slug
-    environment.filters["digest"] = _digest
+    environment.filters["digest"] = digest
     environment.filters["references"] = lambda text: list(references(clip(line(text), _MAX_LINE)))
     return environment.get_template("page.html.j2")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from collections.abc import Iterable
+
+from packaging.utils import canonicalize_name  # comes with pytest
 
 from pytest_evalcheck import upstream
 from pytest_evalcheck.reports.results import Cell, Report
@@ -44,8 +45,8 @@ def _library(cells: Iterable[Cell]) -> str:
 
 
 def normalized(name: str) -> str:
-    """The name of a distribution as package indexes compare it (PEP 503): ``lm-eval`` for ``lm_eval``."""
-    return re.sub(r"[-_.]+", "-", name).strip("-").lower()
+    """The name of a distribution as package indexes compare it: ``lm-eval`` for ``lm_eval``."""
+    return canonicalize_name(name).strip("-")
 
 
 def _is_library(cell: Cell) -> bool:

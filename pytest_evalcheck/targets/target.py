@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -155,9 +154,12 @@ class Target:
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The names of the distributions that it requires; a requirement that cannot be read is one of its problems."""
-        names = (re.match(r"[\w.-]+", text.strip()) for text in self.requires)
-        return tuple(name[0] for name in names if name)
+        """The names of the distributions that it requires.
+
+        Raises:
+            ValueError: when a requirement cannot be read.
+        """
+        return tuple(requirement(text).name for text in self.requires)
 
     def missing(self) -> str:
         """Why the target cannot run here: a requirement that is not installed; empty when it can."""

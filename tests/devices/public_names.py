@@ -11,6 +11,8 @@ from typing import Any
 
 import torch
 
+from pytest_evalcheck.devices.release import TORCH_RELEASE
+
 PACKAGES = ("torch.cuda", "torch.mps", "torch.accelerator", "torch.backends", "torch.amp", "torch.profiler")
 _NOT_IMPORTED = ("torch.backends.xeon",)  # a script
 
@@ -199,7 +201,7 @@ def arguments_of(module: str, name: str) -> str:
     """Python for the arguments of a minimal call. Raises LookupError where a parameter has no value above."""
     full = f"{module}.{name}"
     if full in ARGUMENTS:
-        gqa = ", False" if tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 5) else ""
+        gqa = ", False" if TORCH_RELEASE >= (2, 5) else ""
         sdpa = "torch.backends.cuda.SDPAParams({})".format(ARGUMENTS["torch.backends.cuda.SDPAParams"])
         return ARGUMENTS[full].replace("{sdpa}", sdpa).replace("{gqa}", gqa)
     try:

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from pytest_evalcheck.devices import simulate
+from pytest_evalcheck.devices.release import TORCH_RELEASE
 from pytest_evalcheck.devices.rules.device_checks import missing_kernel
 
 SAME = "Expected all tensors to be on the same device"
-NAMED_FIRST = tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 9)
+NAMED_FIRST = TORCH_RELEASE >= (2, 9)
 
 
 def refused(function: Callable[[], Any]) -> str:

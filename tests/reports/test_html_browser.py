@@ -8,12 +8,13 @@ from importlib.resources import files
 import pytest
 from report_samples import cell, failure, small
 
+from benchmarks.html_report import BROWSERS
 from pytest_evalcheck.reports.html import write
 from pytest_evalcheck.reports.results import Report
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: nox -s browser installs it")
 pytest.importorskip("axe_playwright_python", reason="axe is not installed: nox -s browser installs it")
-_PATH = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
+_PATH = next(filter(None, map(shutil.which, BROWSERS)), "")
 pytestmark = pytest.mark.skipif(not _PATH, reason="neither chromium nor google-chrome is installed")
 
 HOSTILE = "evalcheck_lm.py::<script>document.title='ran'</script>\n\u202eabc \u05d0\u05d1"

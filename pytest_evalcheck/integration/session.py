@@ -70,6 +70,8 @@ class EvalcheckSession:
     """What ``--evalcheck-since`` asks for."""
     _seen: set[int] = field(default_factory=set)
     _with_targets: set[str] = field(default_factory=set)
+    _files: dict[str, Path] = field(default_factory=dict)
+    """The file of each node id: pytest gives files outside of the root directory ids that need not differ."""
     _made: list[tuple[str, Target]] = field(default_factory=list)
     _until_the_end: ExitStack = field(default_factory=ExitStack)
     _reported_out: set[str] = field(default_factory=set)
@@ -143,6 +145,12 @@ class EvalcheckSession:
             return []  # its file reports it
         self._seen.add(id(obj))
         self._with_targets.add(collector.nodeid)
+        if (first := self._files.setdefault(collector.nodeid, collector.path)) != collector.path:
+            problem = (
+                f"{collector.path} and {first} have one id, since the root directory is {self.config.rootpath}: the "
+                "results of one would replace those of the other; name a folder that holds both, such as --rootdir=."
+            )
+            return collection.bad_target(collector, name, problem)
         self.facts.found[f"{collector.nodeid}::{name}"] = obj.kind
         self.facts.own_checks.update({check.code: check.name for check in obj.extra_checks})
         if self.options.baseline.entries or accepting.writes(self.options):

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -35,6 +36,11 @@ def install(patches: Patches, simulation: Simulation) -> None:
     )
 
 
+@functools.cache
+def _all_dtypes() -> frozenset[torch.dtype]:
+    return frozenset(value for value in vars(torch).values() if isinstance(value, torch.dtype))
+
+
 def functions_in_c(simulation: Simulation) -> dict[str, Any]:
     """What the Python code of PyTorch calls in C, which is more than this module."""
     kind = simulation.kinds[0]
@@ -44,8 +50,7 @@ def functions_in_c(simulation: Simulation) -> dict[str, Any]:
         set_index(simulation, kind, index)
         return before
 
-    unsupported = next(iter(simulation.devices.values())).unsupported_dtypes
-    dtypes = {value for value in vars(torch).values() if isinstance(value, torch.dtype) and value not in unsupported}
+    dtypes = _all_dtypes() - next(iter(simulation.devices.values())).unsupported_dtypes.keys()
     found: dict[str, Any] = {
         "_get_accelerator": lambda check=None: torch.device(kind),
         "_accelerator_getAccelerator": lambda: torch.device(kind),

@@ -163,9 +163,8 @@ def _target(name: str, kind: str, dtypes: set[torch.dtype]) -> torch.dtype | Non
 def install(patches: Patches) -> None:
     """Watch PyTorch's switches, and the regions that are open."""
     keeps_gradients()  # now, as inside this would be simulated
-    for name in dir(torch):
-        if name.startswith("set_autocast_") and name.endswith("enabled") and "cache" not in name:
-            patches.set(torch, name, _then_refresh(getattr(torch, name)))
+    for name in _switches():
+        patches.set(torch, name, _then_refresh(getattr(torch, name)))
     patches.set(torch, "clear_autocast_cache", _then_clear(torch.clear_autocast_cache))
     enter, leave = torch.autocast.__enter__, torch.autocast.__exit__
 
@@ -190,6 +189,13 @@ def install(patches: Patches) -> None:
 
     patches.set(torch.autocast, "__enter__", entered)
     patches.set(torch.autocast, "__exit__", left)
+
+
+@functools.cache
+def _switches() -> tuple[str, ...]:
+    """The functions that turn autocast on and off. Nothing is added to PyTorch later."""
+    found = (name for name in dir(torch) if name.startswith("set_autocast_") and name.endswith("enabled"))
+    return tuple(name for name in found if "cache" not in name)
 
 
 class _Region:

@@ -32,13 +32,33 @@ def install(patches: Patches, simulation: Simulation, **functions: Any) -> None:
 
     A kind that is not simulated keeps PyTorch's own errors, as on a machine without it.
     """
-    prefixes = tuple(prefix for kind in ("", *simulation.kinds) for prefix in _PREFIXES[kind])
-    for name in sorted(_names() | functions.keys()):
-        if name.startswith(prefixes) and not isinstance(getattr(torch._C, name, None), type):
-            patches.set(torch._C, name, functions.get(name) or _refusal(name))
-    for name in functions.keys() - _names():
+    refusals = _refusals(simulation.kinds, len(sys.modules))
+    for name, refusal in refusals.items():
+        patches.set(torch._C, name, functions.get(name) or refusal)
+    prefixes = _prefixes(simulation.kinds)
+    for name in functions.keys() - refusals.keys():
         if not name.startswith(prefixes):
             patches.set_existing(torch._C, **{name: functions[name]})
+        elif not isinstance(getattr(torch._C, name, None), type):
+            patches.set(torch._C, name, functions[name])
+
+
+def _prefixes(kinds: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(prefix for kind in ("", *kinds) for prefix in _PREFIXES[kind])
+
+
+@functools.lru_cache(maxsize=4)
+def _refusals(kinds: tuple[str, ...], number_of_modules: int) -> dict[str, Any]:  # noqa: ARG001
+    """What refuses each function about these kinds, by name: found once, as names are found again after imports only.
+
+    To find them takes most of the time of entering a simulation, which a suite does for every case.
+    """
+    prefixes = _prefixes(kinds)
+    return {
+        name: _refusal(name)
+        for name in sorted(_names())
+        if name.startswith(prefixes) and not isinstance(getattr(torch._C, name, None), type)
+    }
 
 
 def refused(feature: str, advice: str = _ADVICE) -> Any:
@@ -50,8 +70,9 @@ def refused(feature: str, advice: str = _ADVICE) -> Any:
     return refuse
 
 
+@functools.cache
 def refused_class(feature: str, advice: str = _ADVICE) -> Any:
-    """The same as a class, as code may ask `isinstance` of it."""
+    """The same as a class, as code may ask `isinstance` of it. It is made once: a class takes long to make."""
     refuse = refused(feature, advice)
     return type(feature.rpartition(".")[2], (), {"__new__": refuse, "__init__": refuse})
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from pytest_evalcheck.devices.device_marks import simulated_device_of
-from pytest_evalcheck.devices.errors import CannotSimulate
+from pytest_evalcheck.devices.patches.bindings import refused_class
 from pytest_evalcheck.devices.patches.patches import Patches
 from pytest_evalcheck.devices.patches.stream_classes import (
     CudaEvent,
@@ -31,15 +31,6 @@ _REFUSED = {
 }
 
 
-def _refused(feature: str, advice: str) -> Any:
-    """A class that raises when it is called: a class, as code may ask `isinstance` of it."""
-
-    def refuse(*_: Any, **__: Any) -> Any:
-        raise CannotSimulate(feature, advice)
-
-    return type(feature.rpartition(".")[2], (), {"__new__": refuse, "__init__": refuse})
-
-
 def _new(simulated: Any) -> Any:
     """`__new__` of PyTorch's class, for code that has imported it before: it gives an object of ours."""
 
@@ -57,12 +48,12 @@ def install(patches: Patches) -> None:
     _replace(patches, MpsEvent, torch.mps, events, name="Event")
     patches.set_existing(torch, Stream=Stream, Event=Event)
     for owner in (torch.cuda, torch.cuda.streams):
-        patches.set_existing(owner, ExternalStream=_refused("torch.cuda.ExternalStream", _EXTERNAL))
-    patches.set_existing(torch.cuda, get_stream_from_external=_refused("torch.cuda.ExternalStream", _EXTERNAL))
+        patches.set_existing(owner, ExternalStream=refused_class("torch.cuda.ExternalStream", _EXTERNAL))
+    patches.set_existing(torch.cuda, get_stream_from_external=refused_class("torch.cuda.ExternalStream", _EXTERNAL))
     patches.set(torch.Tensor, "record_stream", record_stream)
     for path, names in _REFUSED.items():
         owner = attrgetter(path)(torch)
-        patches.set_existing(owner, **{name: _refused(f"torch.{path}.{name}", _IN_ORDER) for name in names.split()})
+        patches.set_existing(owner, **{name: refused_class(f"torch.{path}.{name}", _IN_ORDER) for name in names.split()})
 
 
 def _replace(patches: Patches, simulated: Any, *owners: Any, name: str) -> None:

@@ -65,8 +65,10 @@ def _expect_nothing(value: Any, blank: Any, metric: MetricSubject, case: Stream,
 def compute_is_idempotent(metric: MetricSubject, case: Stream) -> None:
     """`compute()` twice gives the same value, with its cache and without; calls between updates change nothing.
 
+    Neither does a call that fails, or one before the first update.
+
     Why: loggers and progress bars call compute() at any time.
-    Usual cause: compute() normalises or concatenates its state in place.
+    Usual cause: compute() normalises or concatenates its state in place, and an error comes in between.
     Fix: let compute() read the state and write nothing.
     """
     expected = metric.value(case.cut)
@@ -80,6 +82,11 @@ def compute_is_idempotent(metric: MetricSubject, case: Stream) -> None:
         computed_often.update(batch)
         computed_often.compute()
     expect(computed_often.compute()).equals(expected, about="the value when compute() was called after every batch")
+    asked_early = metric.fresh()
+    asked_early.compute()
+    expect(asked_early.update(*case.cut).compute()).equals(
+        expected, about="the value when compute() was called before the first update"
+    )
 
 
 @check("EC206", regimes=("several batches",))

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import importlib.util
+import types
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -166,6 +168,58 @@ def test_torchtune_generates_for_fewer_prompts_than_there_are_rows():
     full = here.generate([[3, 5], [4, 6, 8]], here.make_cache(2), 4, ())
     assert here.generate([[3, 5]], here.make_cache(3), 4, ()) == full[:1]
     assert made.generate([[3, 5]], made.make_cache(3), 4, ()) == full[:1]
+
+
+def called_by(made, names):
+    """The same with these of its conventions."""
+    return replace(made, conventions={name: each for name, each in made.conventions.items() if name in names})
+
+
+@needs_torchtune
+def test_ways_to_call_a_model_of_torchtune_leave_its_caches_as_they_were():
+    from pytest_evalcheck.kinds.common.convention import supported, under
+
+    made = adapters.record("decoder", llama3())
+    assert {*made.conventions} - {*supported(made)} == {"no mask with caches", "no positions with caches"}
+    cache = made.make_cache(2)
+    made.step(IDS, cache, MASK, POSITIONS)
+    before = [tensor.clone() for tensor in made.tensors(cache)]
+    for name in supported(made):
+        way = under(made, name)
+        way.full(IDS, MASK, POSITIONS)
+        if way.generate is not made.generate:
+            way.generate([[3, 5], [4, 6]], cache, 3, ())
+        for old, new in zip(before, made.tensors(cache), strict=True):
+            torch.testing.assert_close(new, old, rtol=0, atol=0)
+
+
+@needs_torchtune
+@pytest.mark.parametrize("name", ["positions of one dimension", "generate without caches", "no mask, caches disabled"])
+def test_a_model_that_is_wrong_in_one_way_to_call_it_is_red(name):
+    from torchtune.modules import TransformerDecoder
+
+    def forward(self, tokens, *, mask=None, input_pos=None, **more):
+        if name.startswith("positions") and input_pos is not None and input_pos.dim() == 1:
+            input_pos = torch.zeros_like(input_pos)
+        if name.startswith("generate") and not self.caches_are_setup() and mask is not None:
+            mask = torch.ones_like(mask)
+        return TransformerDecoder.forward(self, tokens, mask=mask, input_pos=input_pos, **more)
+
+    def target(ways, wrong=True):
+        @ec.decoder(inputs=ec.strategies.prompts(vocab=20))
+        def decodes(device):
+            model = llama3().double()
+            if wrong:
+                model.forward = types.MethodType(forward, model)
+            return called_by(adapters.record("decoder", model), ways)
+
+        return decodes
+
+    (cell,) = ec.run(target([name]), select="EC319", effort="quick").cells
+    assert cell.outcome == "broken", cell
+    if name != "no mask, caches disabled":  # where it is wrong itself
+        (cell,) = ec.run(target([name], wrong=False), select="EC319", effort="quick").cells
+        assert cell.outcome == "kept", cell
 
 
 @needs_torchtune

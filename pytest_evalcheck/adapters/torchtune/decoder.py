@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pytest_evalcheck.adapters.torchtune import conventions
 from pytest_evalcheck.kinds.decoder.record import Decoder, truncate_at_stop
 
 DISABLED = ("masked", "unmasked")
@@ -16,13 +17,15 @@ def record(made: Any) -> Decoder:
     """The record of a model, or of a `Decoder` that creates its caches and does not say how to decode."""
     if not isinstance(made, Decoder):
         return decoder(made)
-    known = _Model(made.model)
+    known = _Model(made.model, made.capacity or 64)
+    generating = {} if made.generate else conventions.of_generation(known)
     return replace(
         made,
         step=known.step,
         generate=made.generate or known.generate,
         operations=made.operations or known.operations,
         tensors=made.tensors or known.tensors,
+        conventions={**conventions.of_steps(known), **generating, **made.conventions},
     )
 
 
@@ -59,7 +62,7 @@ def local(model: Any, *, length: int = 64, **fields: Any) -> Decoder:
         operations={"reset": lambda _rows: None},
         capacity=length,
         tensors=lambda _rows: known.tensors(),
-        **fields,
+        **{"conventions": conventions.of_local_generation(known), **fields},
     )
 
 
@@ -96,7 +99,7 @@ class _Model:
         from torchtune.modules.common_utils import disable_kv_cache
 
         unmasked = bool(mask.all()) and self.unmasked
-        options = {} if unmasked else {"mask": _visible(mask, ids.shape[1], ids.shape[1]), "input_pos": positions}
+        options = {} if unmasked else {"mask": self.visible(mask, ids.shape[1], ids.shape[1]), "input_pos": positions}
         with torch.no_grad():
             if not self.model.caches_are_setup():
                 return self.model(ids, **options)
@@ -111,16 +114,18 @@ class _Model:
             return self.full(ids, mask, positions)
         width = int(self.model.decoder_max_cache_seq_len)
         with torch.no_grad():
-            return self.model(ids, mask=_visible(mask, ids.shape[1], width), input_pos=positions)
+            return self.model(ids, mask=self.visible(mask, ids.shape[1], width), input_pos=positions)
 
     def generate(self, prompts: list[list[int]], _cache: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
         """What ``torchtune.generation.generate`` returns for prompts that are padded on the left.
 
         Rows of stop tokens are added up to the number that the caches are made for, as its evaluation recipe does.
         """
-        return self._filled(prompts, self._caches()[0].batch_size, max_new_tokens, stop)
+        return self.filled(prompts, self._caches()[0].batch_size, max_new_tokens, stop)
 
-    def generate_locally(self, prompts: list[list[int]], rows: int, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
+    def generate_locally(
+        self, prompts: list[list[int]], rows: int, max_new_tokens: int, stop: tuple[int, ...], *, flat: bool = False
+    ) -> Any:
         """The same under ``local_kv_cache``."""
         from torchtune.modules.common_utils import local_kv_cache
 
@@ -128,9 +133,12 @@ class _Model:
         with local_kv_cache(
             self.model, batch_size=rows, device=weight.device, dtype=weight.dtype, decoder_max_seq_len=self.length
         ):
-            return self._filled(prompts, rows, max_new_tokens, stop)
+            return self.filled(prompts, rows, max_new_tokens, stop, flat=flat)
 
-    def _filled(self, prompts: list[list[int]], rows: int, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
+    def filled(
+        self, prompts: list[list[int]], rows: int, max_new_tokens: int, stop: tuple[int, ...], *, flat: bool = False
+    ) -> Any:
+        """What ``generate`` returns for prompts and rows of stop tokens; ``flat`` gives one prompt in one dimension."""
         import torch
         from torchtune.data import left_pad_sequence
         from torchtune.generation import generate
@@ -141,7 +149,12 @@ class _Model:
         missing = max(0, rows - len(prompts))
         padded = torch.nn.functional.pad(padded, (0, 0, 0, missing), value=stop[0] if stop else 1)
         tokens, _ = generate(
-            self.model, padded, max_generated_tokens=max_new_tokens, pad_id=0, temperature=0.0, stop_tokens=list(stop)
+            self.model,
+            padded[0] if flat else padded,
+            max_generated_tokens=max_new_tokens,
+            pad_id=0,
+            temperature=0.0,
+            stop_tokens=list(stop),
         )
         # After the first stop token of a row ``generate`` puts zeros.
         new = tokens[: len(prompts), padded.shape[1] :].tolist()
@@ -152,13 +165,13 @@ class _Model:
 
         return [module for module in self.model.modules() if isinstance(module, KVCache)]
 
+    @staticmethod
+    def visible(mask: Any, new: int, width: int) -> Any:
+        """Which of ``width`` tokens the last ``new`` ones attend to, ``[rows, new, width]``: at least to themselves."""
+        import torch
 
-def _visible(mask: Any, new: int, width: int) -> Any:
-    """Which of ``width`` tokens the last ``new`` ones attend to, ``[rows, new, width]``: at least to themselves."""
-    import torch
-
-    count = mask.shape[1]
-    key = torch.arange(count, device=mask.device)
-    query = key[-new:, None]
-    visible = ((key <= query) & mask[:, None, :].bool()) | (key == query)
-    return torch.nn.functional.pad(visible, (0, width - count))
+        count = mask.shape[1]
+        key = torch.arange(count, device=mask.device)
+        query = key[-new:, None]
+        visible = ((key <= query) & mask[:, None, :].bool()) | (key == query)
+        return torch.nn.functional.pad(visible, (0, width - count))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import sysconfig
+import tempfile
 from importlib.metadata import distributions, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -203,6 +205,40 @@ def sweeps(session: nox.Session) -> None:
         session.run(
             "pytest", "--evalcheck", "-q", "-n", "2", "-m", "sweep", "--evalcheck-effort=quick", env=environment
         )
+
+
+@nox.session(default=False)
+def wheel(session: nox.Session) -> None:
+    """The README's target where nothing else is: the wheel in an environment and a folder outside of the clone.
+
+    What pip installs for ``pip install pytest-evalcheck``, and the library that the target imports.
+    """
+    text = Path("README.md").read_text(encoding="utf-8")
+    source, screen = (re.findall(rf"^```{name}\n(.*?)^```$", text, re.M | re.S) for name in ("python", "text"))
+    name = source[0].splitlines()[0].removeprefix("# ")
+    imported = set(re.findall(r"^(?:from|import) (\w+)", source[0], re.M)) - {"pytest_evalcheck"}
+    session.install("build")
+    with tempfile.TemporaryDirectory() as outside:
+        folder, environment, wheels = (Path(outside) / part for part in ("project", "environment", "wheels"))
+        session.run("python", "-m", "build", "--wheel", "--outdir", str(wheels), silent=True)
+        session.run("python", "-m", "venv", str(environment))
+        python = str(environment / ("Scripts" if sys.platform == "win32" else "bin") / "python")
+        pip = (python, "-m", "pip", "install", "-q", "-c", str(Path("constraints.txt").resolve()))
+        session.run(*pip, *map(str, wheels.glob("*.whl")), external=True)
+        folder.mkdir()
+        alone = {"PYTHONPATH": None, "COLUMNS": "120"}
+        run = (python, "-m", "pytest", "--evalcheck")
+        with session.chdir(folder):
+            session.run(*run, "--evalcheck-explain", screen[0][:5], env=alone, external=True, silent=True)
+            Path(name).write_text(source[0], encoding="utf-8")
+            lacks = str(session.run(*run, env=alone, external=True, silent=True, success_codes=[1]))
+            session.run(*pip, *imported, external=True)
+            printed = str(session.run(*run, env=alone, external=True, silent=True, success_codes=[1]))
+    if not all(f"No module named '{library}'" in lacks for library in imported):
+        session.error(f"without {', '.join(imported)} it is not named:\n{lacks}")
+    if screen[0].rstrip() not in "\n".join(map(str.rstrip, printed.splitlines())):
+        session.error(f"the README shows\n{screen[0]}\nand this is printed:\n{printed}")
+    session.log(f"{name} prints what the README shows")
 
 
 @nox.session(default=False)

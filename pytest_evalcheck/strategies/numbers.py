@@ -29,12 +29,19 @@ def regression(
         ValueError: where ``spread`` is another word.
     """
     number, centre = _numbers(spread, positive, 0.125)
+    top = 2 * _SPREADS[spread][1] if positive and spread == "wide" else 5.5  # a wrong prediction is positive, too
     row = number if outputs is None else st.tuples(*[number] * outputs)
     shape = () if outputs is None else (outputs,)
 
     def predicted(sample: Sample, change: Any) -> Sample:
         prediction = change(sample[1]) if outputs is None else tuple(change(t) for t in sample[1])
         return prediction, sample[1]
+
+    def wrong(target: float) -> float:
+        # Reversed and shifted, for correlations with a sign and for means. Not monotonic, and so not linear: a squared
+        # correlation is 1 of predictions that are merely reversed. Equal to no target.
+        above = target - centre
+        return centre + top - above + 2 * (above % 1.5)
 
     def each(value: float) -> Any:
         return value if outputs is None else tuple(value + 0.5 * d for d in range(outputs))
@@ -57,8 +64,9 @@ def regression(
         collate=lambda rows: _floats(rows, 2, shape),
         min_samples=min_samples,
         right=lambda sample: predicted(sample, lambda t: t),
-        wrong=lambda sample: predicted(sample, lambda t: 2 * centre + 5.5 - t),
-        contrast=tuple((each(centre + v), each(centre + v)) for v in (0.5, 1.0, 2.0, 2.5)),
+        wrong=lambda sample: predicted(sample, wrong),
+        # The last one has another sign than its wrong prediction.
+        contrast=tuple((each(centre + v), each(centre + v)) for v in (0.5, 1.0, 2.0, 2.5, -1.25)[: 4 if positive else 5]),
         corrupted=lambda row, bad: (bad if outputs is None else (bad, *row[0][1:]), row[1]),
         nonfinite=_NONFINITE,
         bulk=bulk,
@@ -87,13 +95,17 @@ def values(*, weighted: bool = False, nonnegative: bool = False, spread: Spread 
     def change(row: Sample, value: float) -> Sample:
         return (value, row[1]) if weighted else value
 
+    def wrong(value: float) -> float:
+        # Shifted, spread and bent: some metrics of values ignore a shift, a spread, or both, such as the skewness.
+        above = value - centre
+        return centre + 2 * above + (4.5 if above >= 2 else 1.5)
+
     return SampleStrategy(
         name="weighted values" if weighted else "values",
         sample=st.tuples(number, st.sampled_from([0.5, 1.0, 2.0])) if weighted else number,
         collate=lambda rows: _floats(rows, 2, ()) if weighted else _floats([(row,) for row in rows], 1, ()),
         right=lambda row: row,
-        # Shifted and spread: some metrics of values ignore a shift, others ignore a spread.
-        wrong=lambda row: change(row, 2 * (row[0] if weighted else row) - centre + 1.5),
+        wrong=lambda row: change(row, wrong(row[0] if weighted else row)),
         contrast=((0.5, 1.0), (1.0, 2.0), (2.5, 1.0)) if weighted else (0.5, 1.0, 2.5),
         corrupted=change,
         nonfinite=_NONFINITE,

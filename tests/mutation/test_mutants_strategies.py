@@ -136,8 +136,9 @@ class TestNumbers:
         assert inputs.right
         assert inputs.wrong
         assert inputs.bulk
-        assert (inputs.right((9.0, 2.0)), inputs.wrong((9.0, 2.0))) == ((2.0, 2.0), (3.5, 2.0))
-        assert inputs.contrast == tuple((v, v) for v in (0.5, 1.0, 2.0, 2.5))
+        assert (inputs.right((9.0, 2.0)), inputs.wrong((9.0, 2.0))) == ((2.0, 2.0), (4.5, 2.0))
+        assert [inputs.wrong(row)[0] for row in inputs.contrast] == [6.0, 6.5, 4.5, 5.0, 7.25][: 4 if positive else 5]
+        assert inputs.contrast == tuple((v, v) for v in (0.5, 1.0, 2.0, 2.5, -1.25)[: 4 if positive else 5])
         rows = inputs.bulk(SMALL)
         assert pstdev([guess - truth for guess, truth in rows]) == pytest.approx(1.0, abs=0.1)
         early, late = (fmean(row[1] for row in part) for part in (rows[:40], rows[-40:]))
@@ -152,7 +153,7 @@ class TestNumbers:
         assert inputs.wrong
         assert inputs.corrupted
         assert inputs.right(((9.0, 9.0), (1.0, 2.0))) == ((1.0, 2.0), (1.0, 2.0))
-        assert inputs.wrong(((9.0, 9.0), (1.0, 2.0))) == ((4.5, 3.5), (1.0, 2.0))
+        assert inputs.wrong(((9.0, 9.0), (1.0, 2.0))) == ((6.5, 4.5), (1.0, 2.0))
         assert inputs.contrast[1] == ((1.0, 1.5), (1.0, 1.5))
         assert inputs.corrupted(((1.0, 2.0), (3.0, 4.0)), math.inf) == ((math.inf, 2.0), (3.0, 4.0))
 
@@ -165,7 +166,8 @@ class TestNumbers:
         assert weighted.wrong
         assert plain.bulk
         assert weighted.bulk
-        assert (plain.wrong(3.0), weighted.wrong((3.0, 0.5))) == (7.5, (7.5, 0.5))
+        assert (plain.wrong(3.0), weighted.wrong((3.0, 0.5))) == (10.5, (10.5, 0.5))
+        assert [plain.wrong(value) for value in (1.875, 2.0)] == [5.25, 8.5]
         assert plain.contrast == (0.5, 1.0, 2.5)
         assert weighted.contrast == ((0.5, 1.0), (1.0, 2.0), (2.5, 1.0))
         rows = plain.bulk(SMALL)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import HealthCheck, Phase, find, given, settings
@@ -112,6 +113,38 @@ def test_right_and_wrong_predictions_differ_on_the_contrast(inputs: SampleStrate
     assert inputs.contrast
     assert any(right(row) != inputs.wrong(row) for row in inputs.contrast)
     assert all(right(row) == right(right(row)) for row in inputs.contrast)
+
+
+@pytest.mark.parametrize("outputs", [None, 1, 3])
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("spread", ["small", "wide", "offset"])
+def test_a_wrong_number_is_no_linear_or_monotonic_function_of_its_target(
+    spread: Any, positive: bool, outputs: int | None
+) -> None:
+    """A squared correlation of predictions that are merely reversed is 1, as of right ones."""
+    inputs = es.regression(spread=spread, positive=positive, outputs=outputs)
+    assert inputs.wrong
+    wrong = [inputs.wrong(row) for row in inputs.contrast]
+    assert [row[1] for row in wrong] == [row[1] for row in inputs.contrast]
+    predicted, target = (np.array([row[i] for row in wrong]).reshape(len(wrong), -1) for i in range(2))
+    for column in range(outputs or 1):
+        given, expected = predicted[:, column], target[:, column]
+        ranks = [np.argsort(np.argsort(numbers)) for numbers in (given, expected)]
+        assert np.corrcoef(given, expected)[0, 1] ** 2 < 0.9
+        assert np.corrcoef(*ranks)[0, 1] ** 2 < 0.9
+        assert positive or spread == "offset" or (np.sign(given) != np.sign(expected)).any()
+
+
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("spread", ["small", "wide", "offset"])
+def test_a_wrong_number_is_never_its_target(spread: Any, positive: bool) -> None:
+    inputs = es.regression(spread=spread, positive=positive)
+    assert inputs.wrong
+    lowest, highest = {"small": (-4, 4), "wide": (-250, 250), "offset": (9_996, 10_004)}[spread]
+    for eighth in range(max(8 * lowest, 1 if positive else 8 * lowest), 8 * highest + 1):
+        prediction, target = inputs.wrong((0.0, eighth / 8))
+        assert abs(prediction - target) >= 0.5
+        assert prediction > 0 or not positive
 
 
 @every_kind

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_evalcheck.expectations.comparison import Raised, difference, has_nonfinite, is_no_score, show
+from pytest_evalcheck.expectations.comparison import (
+    Raised,
+    Tolerance,
+    difference,
+    has_nonfinite,
+    is_no_score,
+    show,
+)
 from pytest_evalcheck.expectations.failures import expect, inconclusive
 from pytest_evalcheck.kinds.common.case import RightAndWrong
 from pytest_evalcheck.kinds.common.check import check
@@ -159,6 +167,8 @@ def ignored_samples_do_not_change_the_value(metric: MetricSubject, case: Ignored
 def a_collection_gives_the_values_of_its_members(metric: MetricSubject, case: FirstBatch) -> None:
     """A collection gives the values that its members give alone.
 
+    Where several members name their results alike, the collection may give them other names, and loses none.
+
     Why: collections share state between members whose states are equal after the first batch; where those members
     differ, one metric is reported under the name of another.
     Usual cause: members are grouped by comparing their states after a batch on which they happen to agree.
@@ -175,10 +185,31 @@ def a_collection_gives_the_values_of_its_members(metric: MetricSubject, case: Fi
             member.try_update(metric.arguments(batch))
     together = live.compute()
     alone: dict[str, object] = {}
+    every: list[tuple[str, object]] = []
     for name, member in members.items():
         value = member.compute()
-        alone.update(value if isinstance(value, dict) else {name: value})
+        named = value if isinstance(value, dict) else {name: value}
+        every += [(str(key), each) for key, each in named.items()]
+        alone.update(named)
+    if len(alone) < len(every) and isinstance(together, dict):
+        # Several members have a result of one name: which names the collection gives them is its own affair.
+        lost = _lost(every, list(together.values()), metric.tolerance)
+        about = "the collection has no value for a result whose name another member has, too"
+        expect(together).holds(not lost, about=about, detail=f"lost      {', '.join(lost)}\nof        {show(together)}")
+        return
     expect(together).equals(alone, about="the values of the collection, beside its members alone")
+
+
+def _lost(every: Sequence[tuple[str, Any]], given: list[Any], tolerance: Tolerance) -> list[str]:
+    """The results that are not among the values ``given``, each of which is one result."""
+    lost = []
+    for name, value in every:
+        place = next((i for i, each in enumerate(given) if difference(each, value, tolerance) is None), None)
+        if place is None:
+            lost.append(f"{name}={show(value)}")
+        else:
+            del given[place]
+    return lost
 
 
 @check("EC215", regimes=("several batches", "uneven batches"), after=("EC201",))

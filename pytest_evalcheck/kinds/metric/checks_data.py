@@ -14,9 +14,9 @@ from pytest_evalcheck.strategies.samples import Arguments
 
 @check("EC222", regimes=("a batch of one", "a constant stream", "a last batch of one"), after=("EC201",))
 def ordinary_data_is_scored_or_clearly_refused(metric: MetricSubject, case: FewKinds) -> None:
-    """What `update` has taken, `compute` scores or refuses clearly: one sample, one class, classes that are absent.
+    """Ordinary data is scored or refused clearly: one sample, one class, classes that are absent.
 
-    A refusal is clear where a `raise` statement raises an error with a text, other than those of Python's own mistakes:
+    A refusal of `update` or of `compute` is clear where a `raise` statement raises an error with a text, other than those of Python's own mistakes:
     a lookup, an attribute, a name, a type or a division.
 
     Why: a small data set, a rare class or one rank of many has such data; the evaluation must not end there.
@@ -25,7 +25,11 @@ def ordinary_data_is_scored_or_clearly_refused(metric: MetricSubject, case: FewK
     """
     live = metric.fresh().update(*case.cut)
     if live.failed:
-        inconclusive(str(live.failed))
+        if is_clear_refusal(live.failed.error):
+            inconclusive(str(live.failed))
+            return
+        about = "update() ended in an error that says nothing about the data"
+        expect(live.failed).holds(False, about=about, detail=str(live.failed))
         return
     value = live.compute()
     accident = isinstance(value, Raised) and not is_clear_refusal(value.error)

@@ -53,7 +53,9 @@ def install(patches: Patches) -> None:
     patches.set(torch.Tensor, "record_stream", record_stream)
     for path, names in _REFUSED.items():
         owner = attrgetter(path)(torch)
-        patches.set_existing(owner, **{name: refused_class(f"torch.{path}.{name}", _IN_ORDER) for name in names.split()})
+        patches.set_existing(
+            owner, **{name: refused_class(f"torch.{path}.{name}", _IN_ORDER) for name in names.split()}
+        )
 
 
 def _replace(patches: Patches, simulated: Any, *owners: Any, name: str) -> None:

@@ -31,6 +31,11 @@ class CalledStream(Stream):
 
     @classmethod
     def canonical(cls, inputs: SampleStrategy) -> list[Stream]:
-        """The streams of `Stream`, each with another convention first."""
-        streams = enumerate(Stream.canonical(inputs)[:3])
+        """The streams of `Stream` and a longer one, each with another convention first.
+
+        Three samples may have the same value by accident, as where two labels are exchanged.
+        """
+        n = max(8, inputs.min_samples)
+        longer = Stream(samples=inputs.fixed(n), batches=[[*range(n - 3)], [n - 3], [n - 2, n - 1]])
+        streams = enumerate([*Stream.canonical(inputs)[:3], longer])
         return [cls(samples=each.samples, batches=each.batches, first=index) for index, each in streams]

@@ -1,0 +1,88 @@
+"""Functions that stand in a script as they stand here: each imports nothing but what `NEEDS` says."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import tempfile
+from datetime import timedelta
+from typing import Any
+
+import numpy
+import torch
+
+NEEDS = {
+    "same": {"import numpy"},
+    "visible": {"import numpy"},
+    "on_ranks": {
+        "import multiprocessing",
+        "import os",
+        "import pickle",
+        "import tempfile",
+        "import torch",
+        "import torch.distributed",
+        "from datetime import timedelta",
+    },
+}
+
+
+def same(actual: Any, expected: Any, rtol: float, atol: float) -> bool:
+    """Whether two results are equal within a tolerance; two errors of one type are."""
+    if isinstance(actual, Exception) or isinstance(expected, Exception):
+        return type(actual) is type(expected)
+    if isinstance(actual, dict) and isinstance(expected, dict):
+        return actual.keys() == expected.keys() and all(same(actual[k], expected[k], rtol, atol) for k in actual)
+    if isinstance(actual, (list, tuple)) and isinstance(expected, (list, tuple)):
+        pairs = zip(actual, expected)  # noqa: B905
+        return len(actual) == len(expected) and all(same(a, e, rtol, atol) for a, e in pairs)
+    if isinstance(actual, (str, bytes, type(None))) or isinstance(expected, (str, bytes, type(None))):
+        return bool(actual == expected)
+    a, e = (numpy.asarray(one.detach().double() if hasattr(one, "detach") else one) for one in (actual, expected))
+    return a.shape == e.shape and bool(numpy.allclose(a, e, rtol=rtol, atol=atol, equal_nan=True))
+
+
+def visible(value: Any) -> bool:
+    """Whether a NaN, an infinity or an error is anywhere in a result."""
+    if isinstance(value, Exception):
+        return True
+    if isinstance(value, (dict, list, tuple)):
+        return any(map(visible, value.values() if isinstance(value, dict) else value))
+    numbers = numpy.asarray(value.detach().double() if hasattr(value, "detach") else value)
+    return not numpy.isfinite(numbers).all()
+
+
+def on_ranks(world: Any, count: int, seconds: float = 20.0) -> list[Any]:
+    """What ``world(rank)`` returns in each process of a gloo group; an error where one fails, or does not end."""
+
+    def work(rank: int, folder: str, pipe: Any) -> None:
+        torch.set_num_threads(1)
+        try:
+            place, limit = f"file://{folder}/rendezvous", timedelta(seconds=2 * seconds)
+            torch.distributed.init_process_group(
+                "gloo", init_method=place, rank=rank, world_size=count, timeout=limit
+            )
+            result = world(rank)
+            torch.distributed.barrier()
+        except Exception as error:
+            result = RuntimeError(f"rank {rank}: {type(error).__name__}: {error}")
+        pipe.send_bytes(pickle.dumps(result))
+        os._exit(0)
+
+    context = multiprocessing.get_context("fork")
+    with tempfile.TemporaryDirectory() as folder:
+        pipes = [context.Pipe() for _ in range(count)]
+        started = [context.Process(target=work, args=(rank, folder, pipes[rank][1])) for rank in range(count)]
+        for process in started:
+            process.start()
+        try:
+            ended = [ours.poll(seconds) for ours, _ in pipes]
+            texts = [f"rank {rank} did not end within {seconds:g} seconds" for rank in range(count)]
+            return [
+                pickle.loads(ours.recv_bytes()) if there else TimeoutError(text)
+                for (ours, _), there, text in zip(pipes, ended, texts)  # noqa: B905
+            ]
+        finally:
+            for process in started:
+                process.kill()
+                process.join()

@@ -1,0 +1,283 @@
+"""Values as source code: what came by a step by its name, everything else written out."""
+
+from __future__ import annotations
+
+import enum
+import functools
+import inspect
+import re
+import sys
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pytest_evalcheck.reports.case_codec import is_plain, literal
+
+if TYPE_CHECKING:
+    from pytest_evalcheck.scripts.tape import Tape
+
+_MOST_NUMBERS = 2_000
+"""A tensor or an array with more of them is not written out."""
+
+
+class Unwritable(Exception):
+    """A value has no form as source code; the text says which."""
+
+
+@dataclass(frozen=True)
+class Text:
+    """Source code, and what it needs."""
+
+    text: str
+    uses: frozenset[int] = frozenset()
+    imports: frozenset[str] = frozenset()
+    sources: tuple[Any, ...] = ()
+
+    def __add__(self, other: Text) -> Text:
+        return Text("", self.uses | other.uses, self.imports | other.imports, (*self.sources, *other.sources))
+
+
+class Writer:
+    """Writes the values of one tape."""
+
+    def __init__(self, tape: Tape) -> None:
+        self._tape = tape
+
+    @staticmethod
+    def numbers(text: str) -> frozenset[int]:
+        """The steps whose results stand in a text."""
+        return frozenset(int(number) for number in re.findall(r"<(\d+)>", text))
+
+    def text(self, value: Any, hint: str) -> Text:
+        """A value; a tensor or an array becomes a variable of this name.
+
+        Raises:
+            Unwritable: where it has no form as source code.
+        """
+        known = self._tape.expression(value)
+        if known is not None:
+            return Text(known, self.numbers(known))
+        if is_plain(value) and type(value) not in (list, dict):
+            return Text(literal(value))
+        module = type(value).__module__.partition(".")[0]
+        if module == "torch":
+            return self._of_torch(value, hint)
+        if module == "numpy":
+            return self._of_numpy(value, hint)
+        if isinstance(value, functools.partial):
+            parts = [self.text(part, hint) for part in (value.func, *value.args)]
+            named = {name: self.text(part, name) for name, part in value.keywords.items()}
+            inside = ", ".join([part.text for part in parts] + [f"{name}={part.text}" for name, part in named.items()])
+            return self._joined(f"functools.partial({inside})", [*parts, *named.values()], {"import functools"})
+        if type(value) in (list, tuple, set, frozenset) or (isinstance(value, tuple) and hasattr(value, "_fields")):
+            return self._sequence(value, hint)
+        if type(value) is dict:
+            keys = [self.text(key, hint) for key in value]
+            parts = [self.text(part, str(key)) for key, part in value.items()]
+            pairs = ", ".join(f"{key.text}: {part.text}" for key, part in zip(keys, parts, strict=True))
+            return self._joined("{" + pairs + "}", [*keys, *parts])
+        if isinstance(value, enum.Enum):
+            cls = self._importable(type(value))
+            return Text(f"{cls.text}.{value.name}", imports=cls.imports, sources=cls.sources)
+        if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType)):
+            return self._importable(value)
+        if isinstance(value, types.MethodType):
+            return self.callee(value)
+        if value is Ellipsis:
+            return Text("...")
+        if isinstance(value, (slice, range)):
+            parts = [self.text(part, hint) for part in (value.start, value.stop, value.step)]
+            return self._joined(f"{type(value).__name__}({', '.join(part.text for part in parts)})", parts)
+        raise Unwritable(f"an object of type {type(value).__module__}.{type(value).__qualname__}")
+
+    def index(self, value: Any) -> Text:
+        """An operand of an operator or an index: slices by their signs."""
+        if isinstance(value, slice):
+            parts = ["" if part is None else str(part) for part in (value.start, value.stop, value.step)]
+            if all(re.fullmatch(r"-?\d*", part) for part in parts):
+                return Text(":".join(parts[:2] if not parts[2] else parts))
+        if isinstance(value, tuple) and any(isinstance(part, slice) for part in value):
+            inner = [self.index(part) for part in value]
+            return self._joined(", ".join(part.text for part in inner), inner)
+        return self.text(value, "value")
+
+    def callee(self, function: Any) -> Text:
+        """What is called."""
+        known = self._tape.expression(function)
+        if known is not None:
+            return Text(known, self.numbers(known))
+        owner = getattr(function, "__self__", None)
+        name = getattr(function, "__name__", "")
+        if name and getattr(sys.modules.get("torch"), name, None) is function:  # its builtins name no module
+            return Text(f"torch.{name}", imports=frozenset({"import torch"}))
+        if owner is not None and not isinstance(owner, types.ModuleType):
+            if isinstance(owner, type):
+                of = self._importable(owner)
+            else:
+                of = self.text(owner, "tensor")
+            if getattr(owner, name, None) is None or name.startswith("<"):
+                raise Unwritable("its name is not that of an attribute")
+            return Text(f"{of.text}.{name}", of.uses, of.imports, of.sources)
+        return self._importable(function)
+
+    def arguments(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Text:
+        """The arguments of a call, in its parentheses."""
+        names = _parameters(function)
+        parts = [self.text(value, names[i] if i < len(names) else "value") for i, value in enumerate(args)]
+        named = {name: self.text(value, name) for name, value in kwargs.items()}
+        inside = [part.text for part in parts]
+        for name, part in named.items():
+            inside.append(f"{name}={part.text}" if name.isidentifier() else f"**{{{name!r}: {part.text}}}")
+        return self._joined(", ".join(inside), [*parts, *named.values()])
+
+    def _sequence(self, value: Any, hint: str) -> Text:
+        parts = [self.text(part, hint) for part in value]
+        inside = ", ".join(part.text for part in parts)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            cls = self._importable(type(value))
+            return self._joined(f"{cls.text}({inside})", [cls, *parts])
+        if isinstance(value, tuple):
+            return self._joined(f"({inside},)" if len(parts) == 1 else f"({inside})", parts)
+        if isinstance(value, list):
+            return self._joined(f"[{inside}]", parts)
+        return self._joined(f"{type(value).__name__}([{inside}])", parts)
+
+    def _joined(self, text: str, parts: list[Text], imports: set[str] | None = None) -> Text:
+        made = functools.reduce(lambda a, b: a + b, parts, Text("", imports=frozenset(imports or ())))
+        return Text(text, made.uses, made.imports, made.sources)
+
+    def _of_torch(self, value: Any, hint: str) -> Text:
+        import torch
+
+        needs = frozenset({"import torch"})
+        if isinstance(value, torch.nn.Module):
+            raise Unwritable(f"a model of type {type(value).__qualname__} that no recorded call made")
+        if isinstance(value, torch.Size):
+            return Text(repr(tuple(value)))
+        if isinstance(value, torch.dtype):
+            return Text(repr(value), imports=needs)
+        if isinstance(value, torch.device):
+            return Text(f"torch.device({str(value)!r})", imports=needs)
+        if not isinstance(value, torch.Tensor):
+            raise Unwritable(f"an object of type torch.{type(value).__qualname__}")
+        return self._variable(value, tensor_text(value), hint, needs)
+
+    def _of_numpy(self, value: Any, hint: str) -> Text:
+        import numpy
+
+        needs = frozenset({"import numpy"})
+        if isinstance(value, numpy.generic):
+            return Text(f"numpy.{type(value).__name__}({literal(value.item())})", imports=needs)
+        if isinstance(value, numpy.dtype):
+            return Text(f"numpy.dtype({value.name!r})", imports=needs)
+        if not isinstance(value, numpy.ndarray):
+            raise Unwritable(f"an object of type numpy.{type(value).__qualname__}")
+        if value.size > _MOST_NUMBERS:
+            raise Unwritable(f"an array of {value.size} numbers")
+        if value.dtype == object or value.dtype.names:
+            raise Unwritable(f"an array of {value.dtype}")
+        text = _called("numpy", "array", value.tolist(), value.shape, f"numpy.{value.dtype.name}", _default(value))
+        return self._variable(value, text, hint, needs)
+
+    def _variable(self, value: Any, text: str, hint: str, imports: frozenset[str]) -> Text:
+        name = self._tape.literal(value, text, hint, imports)
+        return Text(name, self.numbers(name))
+
+    def _importable(self, thing: Any) -> Text:
+        """A class, a function or a module by where it is imported from; one of the file of the target by its source."""
+        if isinstance(thing, types.ModuleType):
+            return Text(thing.__name__, imports=frozenset({f"import {thing.__name__}"}))
+        module, name = str(getattr(thing, "__module__", None) or "builtins"), str(getattr(thing, "__qualname__", ""))
+        if module == "builtins" and getattr(sys.modules["builtins"], name, None) is thing:
+            return Text(name)
+        if module in self._tape.rewritten or module.startswith("pytest_evalcheck"):
+            if module.startswith("pytest_evalcheck") or "<" in name or "." in name:
+                raise Unwritable(f"{name} of {module}, which is made by the suite or inside of a function")
+            return Text(name, sources=(thing,))
+        place = _place_of(thing, module, name)
+        if place is None:
+            raise Unwritable(f"{name or thing!r} of {module}, which cannot be imported by its name")
+        package, top = place
+        if package in ("torch", "numpy") or package.startswith("torch."):
+            return Text(f"{package}.{name}", imports=frozenset({f"import {package}"}))
+        return Text(name, imports=frozenset({f"from {package} import {top}"}))
+
+
+def _place_of(thing: Any, module: str, name: str) -> tuple[str, str] | None:
+    """The shortest package that offers a thing by its name, and the first part of that name."""
+    top = name.partition(".")[0]
+    parts = module.split(".")
+    for length in range(1, len(parts) + 1):
+        package = ".".join(parts[:length])
+        if any(part.startswith("_") for part in package.split(".")[:length]) and length < len(parts):
+            continue
+        found: Any = sys.modules.get(package)
+        try:
+            for part in name.split("."):
+                found = inspect.getattr_static(found, part) if isinstance(found, type) else getattr(found, part)
+        except AttributeError:
+            continue
+        if found is thing or getattr(found, "__func__", None) is thing:
+            return package, top
+    return None
+
+
+def tensor_text(value: Any) -> str:
+    """A tensor of torch as a call.
+
+    Raises:
+        Unwritable: where it is large, sparse, quantised or elsewhere than on the CPU.
+    """
+    import torch
+
+    if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout != torch.strided or value.is_quantized:
+        raise Unwritable(f"a tensor of type {type(value).__qualname__} and layout {value.layout}")
+    if value.device.type != "cpu" or hasattr(value, "_evalcheck_device"):
+        raise Unwritable(f"a tensor on {value.device}")
+    if value.numel() > _MOST_NUMBERS:
+        flat = value.detach().reshape(-1)
+        if bool((flat == flat[0]).all()):
+            return f"torch.full({tuple(value.shape)}, {literal(flat[0].item())}, dtype={value.dtype})"
+        raise Unwritable(f"a tensor of {value.numel()} numbers")
+    numbers = value.detach().tolist()
+    usual = {float: torch.get_default_dtype(), int: torch.int64, bool: torch.bool}
+    flat = value.detach().reshape(-1).tolist()
+    same = bool(flat) and usual.get(type(flat[0])) == value.dtype
+    text = _called("torch", "tensor", numbers, tuple(value.shape), str(value.dtype), same)
+    return text if not value.requires_grad else text[:-1] + ", requires_grad=True)"
+
+
+def _called(package: str, function: str, numbers: Any, shape: tuple[int, ...], dtype: str, usual: bool) -> str:
+    if 0 in shape:
+        return f"{package}.zeros({shape}, dtype={dtype})"
+    return f"{package}.{function}({_numbers(package, numbers)}" + (")" if usual else f", dtype={dtype})")
+
+
+def _numbers(package: str, value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_numbers(package, part) for part in value) + "]"
+    if isinstance(value, float) and value != value:
+        return f"{package}.nan"
+    if isinstance(value, float) and value in (float("inf"), float("-inf")):
+        return f"{'-' if value < 0 else ''}{package}.inf"
+    return repr(value)
+
+
+def _default(value: Any) -> bool:
+    flat = value.reshape(-1).tolist()
+    names = {float: "float64", int: "int64", bool: "bool"}
+    return bool(flat) and names.get(type(flat[0])) == value.dtype.name
+
+
+def _parameters(function: Any) -> list[str]:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def name_of_callable(function: Any) -> str:
+    """What a message calls a function."""
+    return str(getattr(function, "__qualname__", type(function).__qualname__))

@@ -1,0 +1,465 @@
+"""What a replay calls outside of the suite, in order: each call as a statement over the results of earlier ones."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import operator
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from pytest_evalcheck.scripts.literals import Unwritable, Writer, name_of_callable
+
+_STDLIB = {*sys.stdlib_module_names}
+_PLAIN = (bool, int, str, type(None), type, types.ModuleType)
+_NUMERIC = ("torch", "numpy")
+_SEEDS = {"torch": "torch.manual_seed", "numpy.random": "numpy.random.seed", "random": "random.seed"}
+_GLOBAL = {
+    ("torch", "manual_seed"),
+    ("torch.random", "manual_seed"),
+    ("random", "seed"),
+    ("numpy.random", "seed"),
+    ("torch", "set_default_dtype"),
+}
+"""Functions that change the process, by module and name."""
+
+
+@dataclass
+class Step:
+    """One statement."""
+
+    number: int
+    text: str
+    """Its expression, or the whole statement; results of earlier steps stand in it as ``<number>``."""
+    uses: frozenset[int]
+    """The results that it reads, or changes."""
+    changes: frozenset[int] = frozenset()
+    """The results that it may change."""
+    result: Any = None
+    keeps: bool = False
+    """Whether it has a result that later steps may use."""
+    hint: str = "value"
+    """What its result may be called."""
+    always: bool = False
+    """Whether it changes the process, so that it stays where nothing uses it."""
+    seeds: bool = False
+    """Whether it sets a generator of random numbers, as the suite does before each factory."""
+    error: BaseException | None = None
+    missing: str = ""
+    """Why it cannot be written; empty where it can."""
+    imports: frozenset[str] = frozenset()
+    sources: tuple[Any, ...] = ()
+    """Functions and classes of the file of the target that it names."""
+    literal: str = ""
+    """Of a value that is written out: the text, without earlier results."""
+    world: tuple[int, int] | None = None
+    """Of what one rank of several calls together with the others: the number of its group, and the rank."""
+
+
+@dataclass
+class Tape:
+    """The steps so far, and by which of them each object came."""
+
+    steps: list[Step] = field(default_factory=list)
+    rewritten: set[str] = field(default_factory=set)
+    """The modules whose calls come here: what they call of each other is no step."""
+    frozen: bool = False
+
+    def __post_init__(self) -> None:
+        self._expressions: dict[int, str] = {}
+        self._groups: dict[Any, int] = {}
+        self._alive: list[Any] = []
+        self._inside = threading.local()
+        self.writer = Writer(self)
+
+    # What the rewritten modules call.
+
+    def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Make a call, and note it where it goes to code that is not the suite's."""
+        if self._passes(function):
+            return function(*args, **kwargs)
+        function, args, kwargs = _without_partial(function, args, kwargs)
+        if function is getattr and len(args) >= 2 and isinstance(args[1], str):
+            value = getattr(*args)
+            self._note_path(args[0], value, f".{args[1]}")
+            return value
+        if function is setattr and len(args) == 3:
+            self.set_attribute(*args)
+            return None
+        if self._passes(function):
+            return function(*args, **kwargs)
+        return self._noted(function, args, kwargs)
+
+    def attribute(self, thing: Any, name: str, /) -> Any:
+        """Read an attribute."""
+        value = getattr(thing, name)
+        self._note_path(thing, value, f".{name}")
+        return value
+
+    def item(self, thing: Any, index: Any, /) -> Any:
+        """Read an element."""
+        if self._quiet() or self.expression(thing) is None:
+            return thing[index]
+        if isinstance(thing, (dict, list, tuple)):
+            value = thing[index]
+            try:
+                self._note_path(thing, value, f"[{self.writer.text(index, '').text}]")
+            except Unwritable:
+                pass
+            return value
+        return self._operation("{}[{}]", operator.getitem, thing, index)
+
+    def operator(self, sign: str, left: Any, right: Any, /) -> Any:
+        """Apply a binary operator."""
+        function = _SIGNS[sign]
+        if self._quiet() or (self.expression(left) is None and self.expression(right) is None):
+            return function(left, right)
+        return self._operation(f"({{}} {sign} {{}})", function, left, right)
+
+    def negative(self, value: Any, /) -> Any:
+        """Apply unary minus."""
+        if self._quiet() or self.expression(value) is None:
+            return -value
+        return self._operation("(-{})", operator.neg, value)
+
+    def set_attribute(self, thing: Any, name: str, value: Any, /) -> None:
+        """Write an attribute."""
+        setattr(thing, name, value)
+        self._note_write(thing, f"{{}}.{name} = {{}}", value)
+
+    def set_item(self, thing: Any, index: Any, value: Any, /) -> None:
+        """Write an element."""
+        if self._quiet() or self.expression(thing) is None:
+            thing[index] = value
+            return
+        try:
+            at = self.writer.index(index)
+        except Unwritable as why:
+            thing[index] = value
+            self._add(Step(0, "", self._bases(thing), changes=self._bases(thing), missing=str(why)))
+            return
+        thing[index] = value
+        self._note_write(thing, f"{{}}[{at.text}] = {{}}", value)
+
+    # What a writer asks.
+
+    def expression(self, value: Any) -> str | None:
+        """How an object is written, from the step that it came by; None where none did."""
+        return self._expressions.get(id(value))
+
+    def keep(self, value: Any, expression: str) -> None:
+        """Write an object so from now on."""
+        self._expressions[id(value)] = expression
+        self._alive.append(value)  # no other object may get its id
+
+    def literal(self, value: Any, text: str, hint: str, imports: frozenset[str]) -> str:
+        """A step for a value that is written out, since later steps may change or read the same object."""
+        step = self._add(Step(0, text, frozenset(), result=value, keeps=True, hint=hint, imports=imports, literal=text))
+        self.keep(value, f"<{step.number}>")
+        return f"<{step.number}>"
+
+    def seeded(self, seed: int) -> None:
+        """Note that the generators of random numbers were set, as they are before each call of a factory."""
+        for package, call in _SEEDS.items():
+            if package in sys.modules:
+                needs = frozenset({f"import {package.partition('.')[0]}"})
+                self._add(Step(0, f"{call}({seed})", frozenset(), seeds=True, imports=needs))
+
+    def together(self, calls: Sequence[Any], result: Any) -> None:
+        """Note calls without arguments that all ranks of a group make together; ``result`` is that of rank 0.
+
+        Ranks whose calls are those of the same objects are one group.
+        """
+        made = []
+        for call in calls:
+            try:
+                text = self.writer.callee(call)
+            except Unwritable as why:
+                bases = self._bases(getattr(call, "__self__", None))
+                made.append(Step(0, "", bases, bases, keeps=True, missing=str(why)))
+            else:
+                made.append(Step(0, f"{text.text}()", text.uses, text.uses, keeps=True, imports=text.imports))
+        self._group(made, [result])
+
+    def apart(self, last: Sequence[Step], results: Sequence[Any]) -> None:
+        """Note that these steps end what the ranks of a group did, each in a process of its own; and their results."""
+        self._group([replace(step) for step in last], results)
+
+    def _group(self, steps: Sequence[Step], results: Sequence[Any]) -> None:
+        key = tuple(step.uses for step in steps)
+        group = self._groups.setdefault(key, len(self._groups))
+        for rank, step in enumerate(steps):
+            step.world, step.keeps, step.hint = (group, rank), True, "value"
+            if rank < len(results):
+                step.result = results[rank]
+            self._add(step)
+        for step, result in zip(steps, results, strict=False):
+            if _is_trackable(result):
+                self._keep_with_parts(result, f"<{step.number}>")
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """Nothing in this block is noted."""
+        before = self._quiet()
+        self._inside.quiet = True
+        try:
+            yield
+        finally:
+            self._inside.quiet = before
+
+    def _quiet(self) -> bool:
+        return self.frozen or getattr(self._inside, "quiet", False)
+
+    def _passes(self, function: Any) -> bool:
+        """Whether a call is not looked at: it is inside of one that is, or goes to the suite."""
+        return self._quiet() or self._is_of_the_suite(function)
+
+    def _is_of_the_suite(self, function: Any) -> bool:
+        if isinstance(function, functools.partial):
+            return False
+        owner = getattr(function, "__self__", None)
+        if owner is not None and not isinstance(owner, types.ModuleType):
+            module = (owner if isinstance(owner, type) else type(owner)).__module__
+        elif isinstance(function, (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
+            module = function.__module__
+        else:
+            module = type(function).__module__
+        module = str(module)
+        if module == "pytest_evalcheck" or module.startswith(("pytest_evalcheck.", "hypothesis.", "pytest.", "_pytest.")):
+            # Reference fixes are code that a script may import; all else of this package is not.
+            return True
+        if module not in self.rewritten:
+            return False
+        # Of a file of targets, classes are code under test; its functions are written as what they call.
+        return isinstance(function, (types.FunctionType, types.LambdaType)) or module.startswith("pytest_evalcheck")
+
+    def _noted(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        kind = _kind_of(function)
+        changing = _changes_operands(function, kind)
+        operands = self._operands((*args, *kwargs.values()))
+        owner = getattr(function, "__self__", None)
+        owned = owner is not None and not isinstance(owner, (types.ModuleType, type)) and kind != "builtin"
+        if owned and self.expression(owner) is not None:
+            operands |= self._bases(owner)
+        elif self.expression(function) is not None:
+            operands |= self._bases(function)
+        globally = (str(getattr(function, "__module__", "")), getattr(function, "__name__", "")) in _GLOBAL
+        wanted = globally or kind == "library" or bool(operands)
+        if not wanted or _is_uninteresting(function):
+            return function(*args, **kwargs)
+        if _reads(function, args, kwargs):
+            changing, kind = False, "numeric"
+        step = self._written(function, args, kwargs, kind)
+        step.always = globally
+        try:
+            with self.silent():
+                result = function(*args, **kwargs)
+        except BaseException as error:
+            step.error, step.keeps, step.hint = error, True, "error"
+            step.changes = step.uses if changing else frozenset()
+            self._add(step)
+            self.keep(error, f"<{step.number}>")
+            raise
+        step.result, step.keeps = result, _is_trackable(result) or kind == "library"
+        step.changes = step.uses if changing else frozenset()
+        if kind != "library" and not step.keeps and not step.changes and not globally:
+            return result
+        self._add(step)
+        if _is_trackable(result):
+            in_place = any(result is operand for operand in (owner, *args))
+            if not in_place:
+                self._keep_with_parts(result, f"<{step.number}>")
+        return result
+
+    def _written(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], kind: str) -> Step:
+        try:
+            called = self.writer.callee(function)
+            given = self.writer.arguments(function, args, kwargs)
+        except Unwritable as why:
+            uses = self._operands((*args, *kwargs.values()))
+            owner = getattr(function, "__self__", None)
+            uses |= self._bases(owner) if owner is not None else frozenset()
+            return Step(0, "", uses, missing=f"{name_of_callable(function)}: {why}", hint="value")
+        made = called + given
+        return Step(
+            0,
+            f"{called.text}({given.text})",
+            made.uses,
+            hint=_hint(function, kind),
+            imports=made.imports,
+            sources=made.sources,
+        )
+
+    def _operation(self, form: str, function: Callable[..., Any], *operands: Any) -> Any:
+        result = function(*operands)
+        if not _is_trackable(result):
+            return result
+        try:
+            texts = [self.writer.index(operand) for operand in operands]
+        except Unwritable as why:
+            step = Step(0, "", self._operands(operands), missing=str(why), result=result, keeps=True)
+        else:
+            made = functools.reduce(operator.add, texts)
+            text = form.format(*(one.text for one in texts))
+            step = Step(0, text, made.uses, result=result, keeps=True, imports=made.imports, sources=made.sources)
+        self._add(step)
+        self.keep(result, f"<{step.number}>")
+        return result
+
+    def _note_path(self, thing: Any, value: Any, path: str) -> None:
+        if self._quiet() or isinstance(value, _PLAIN) or self.expression(value) is not None:
+            return
+        if type(value).__module__ == "torch" and not _is_trackable(value):
+            return
+        base = self.expression(thing)
+        if base is not None and not isinstance(value, types.MethodType | types.BuiltinMethodType):
+            self.keep(value, base + path)
+
+    def _note_write(self, thing: Any, form: str, value: Any) -> None:
+        if self._quiet() or self.expression(thing) is None:
+            return
+        bases = self._bases(thing)
+        try:
+            written = self.writer.text(value, "value")
+        except Unwritable as why:
+            self._add(Step(0, "", bases, changes=bases, missing=str(why)))
+            return
+        text = form.format(self.expression(thing), written.text)
+        self._add(Step(0, text, bases | written.uses, bases, imports=written.imports, sources=written.sources))
+
+    def _add(self, step: Step) -> Step:
+        step.number = len(self.steps)
+        self.steps.append(step)
+        self._alive.append(step.result)
+        return step
+
+    def _keep_with_parts(self, value: Any, expression: str, depth: int = 2) -> None:
+        self.keep(value, expression)
+        parts: Iterator[tuple[str, Any]] = iter(())
+        if isinstance(value, Mapping):
+            parts = ((f"[{key!r}]", part) for key, part in value.items() if isinstance(key, (str, int)))
+        elif isinstance(value, (list, tuple)):
+            parts = ((f"[{index}]", part) for index, part in enumerate(value))
+        for path, part in list(parts)[:_MOST_PARTS] if depth else ():
+            if _is_trackable(part):
+                self._keep_with_parts(part, expression + path, depth - 1)
+
+    def _bases(self, value: Any) -> frozenset[int]:
+        expression = self.expression(value)
+        return frozenset() if expression is None else self.writer.numbers(expression)
+
+    def _operands(self, values: Any, depth: int = 3) -> frozenset[int]:
+        found: frozenset[int] = frozenset()
+        for value in values:
+            found |= self._bases(value)
+            if depth and isinstance(value, (list, tuple)):
+                found |= self._operands(value, depth - 1)
+            elif depth and isinstance(value, dict):
+                found |= self._operands(value.values(), depth - 1)
+        return found
+
+
+_SIGNS = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "@": operator.matmul,
+}
+_MOST_PARTS = 64
+
+
+def _without_partial(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    while isinstance(function, functools.partial):
+        args, kwargs = (*function.args, *args), {**function.keywords, **kwargs}
+        function = function.func
+    return function, args, kwargs
+
+
+def _kind_of(function: Any) -> str:
+    """``library`` for code under test, ``numeric`` for torch and numpy on values, ``builtin`` for the standard library.
+
+    What is called on a module, an optimiser or another object of torch that has a state is of a library, too.
+    """
+    owner = getattr(function, "__self__", None)
+    if owner is not None and not isinstance(owner, types.ModuleType):
+        cls = owner if isinstance(owner, type) else type(owner)
+        root = cls.__module__.partition(".")[0]
+        if root in _NUMERIC:
+            return "library" if hasattr(cls, "state_dict") and hasattr(cls, "named_modules") else "numeric"
+    elif isinstance(function, type) or hasattr(function, "__qualname__"):
+        root = str(getattr(function, "__module__", None) or "builtins").partition(".")[0]
+        if isinstance(function, type) and root == "torch" and hasattr(function, "named_modules"):
+            return "library"
+    else:
+        root = type(function).__module__.partition(".")[0]
+        if root == "torch" and hasattr(function, "named_modules"):
+            return "library"
+    if root in _NUMERIC:
+        return "numeric"
+    return "builtin" if root in _STDLIB or root in ("builtins", "_io") else "library"
+
+
+def _changes_operands(function: Any, kind: str) -> bool:
+    name = str(getattr(function, "__name__", ""))
+    if kind == "library":
+        return True
+    if kind == "numeric":
+        return name.endswith("_") and not name.endswith("__")
+    owner = getattr(function, "__self__", None)
+    return isinstance(owner, (list, dict, set)) and name in _MUTATORS
+
+
+def _reads(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether a method of a model or a metric changes nothing; a script stays on the CPU."""
+    name, module = getattr(function, "__name__", ""), str(getattr(function, "__module__", ""))
+    if not hasattr(getattr(function, "__self__", None), "named_modules"):
+        return False
+    if name == "to":
+        return not kwargs and [str(value) for value in args] == ["cpu"]
+    return module == "torch.nn.modules.module" and name in _READERS
+
+
+_READERS = {
+    *("modules", "named_modules", "children", "named_children", "parameters", "named_parameters"),
+    *("buffers", "named_buffers", "state_dict", "get_submodule", "get_parameter", "get_buffer"),
+}
+_MUTATORS = {"append", "extend", "insert", "pop", "update", "clear", "remove", "setdefault", "add", "discard", "sort"}
+_UNINTERESTING = {
+    *("isinstance", "issubclass", "hasattr", "len", "repr", "id", "type", "callable", "iter", "next", "print", "zip"),
+    *("enumerate", "map", "filter", "dict", "list", "tuple", "set", "frozenset", "range", "any", "all", "hash", "vars"),
+    *("reversed", "str", "format", "dir"),
+}
+
+
+def _is_uninteresting(function: Any) -> bool:
+    name = getattr(function, "__name__", "")
+    if getattr(builtins, name, None) is function:
+        return name in _UNINTERESTING
+    module = str(getattr(function, "__module__", "") or "")
+    if module.partition(".")[0] in ("inspect", "contextlib", "dataclasses", "warnings", "weakref", "threading", "re"):
+        return True
+    return module.startswith("torch.autograd.grad_mode") or module.startswith("torch.utils._")
+
+
+def _is_trackable(value: Any) -> bool:
+    """Whether an object has an identity of its own, by which it is known again."""
+    if isinstance(value, (*_PLAIN, types.FunctionType, types.MethodType, types.BuiltinFunctionType)):
+        return False
+    return type(value).__module__ != "torch" or type(value).__name__ not in ("Size", "dtype", "device", "layout")
+
+
+def _hint(function: Any, kind: str) -> str:
+    """What the result of a call may be called: a class by its name, ``compute()`` gives a value."""
+    name = str(getattr(function, "__name__", "value"))
+    if isinstance(function, type):
+        return "".join(f"_{c.lower()}" if c.isupper() and i and not name[i - 1].isupper() else c.lower() for i, c in enumerate(name))
+    return {"compute": "value", "result": "value", "forward": "value", "update": "returned"}.get(name, "value" if kind != "library" else "result")

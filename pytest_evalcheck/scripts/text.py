@@ -1,0 +1,204 @@
+"""The text of a script: imports, the calls in their order, and the comparison."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pytest_evalcheck.scripts import helpers
+from pytest_evalcheck.scripts.slicing import World
+from pytest_evalcheck.scripts.tape import Step
+
+_ENDS = """
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Exception:  # another error than the one this script is about
+        traceback.print_exc()
+        sys.exit(2)
+"""
+_WARNED = r'any(re.search(r"\b(nans?|inf|infinit\w*|non-?finite)\b", str(one.message), re.I) for one in caught)'
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a script ends: what it compares."""
+
+    actual: str
+    expected: str
+    rtol: float
+    atol: float
+    form: str = "same"
+    """``same``: both must be equal. ``visible``: the actual value must hold a NaN, an infinity or an error, or there
+    must be a warning of one."""
+
+    @property
+    def uses(self) -> frozenset[int]:
+        """The steps whose results are compared."""
+        return _numbers(self.actual + self.expected)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a script is made of."""
+
+    title: Sequence[str]
+    """The lines of its docstring."""
+    definitions: Sequence[str]
+    imports: frozenset[str]
+    """What the definitions need."""
+    steps: Sequence[Step]
+    verdict: Verdict
+    worlds: Mapping[int, World] = field(default_factory=dict)
+    without_gradients: bool = False
+
+    @property
+    def all_steps(self) -> list[Step]:
+        """The steps of the script and those of its ranks."""
+        own = [step for step in self.steps if step.world is None]
+        return [*own, *(step for world in self.worlds.values() for rank in world.ranks for step in rank)]
+
+
+def script(parts: Parts) -> str:
+    """The whole script; its exit code is 1 while the fault is there, 0 without it, and 2 for any other error."""
+    functions = ["visible" if parts.verdict.form == "visible" else "same", *(["on_ranks"] if parts.worlds else [])]
+    needs = {"import sys", "import traceback", *parts.imports}
+    needs |= {line for step in parts.all_steps for line in step.imports}
+    needs |= {line for name in functions for line in helpers.NEEDS[name]}
+    needs |= {"import re", "import warnings"} if parts.verdict.form == "visible" else set()
+    needs |= {"import torch"} if parts.without_gradients else set()
+    title = "\n".join(parts.title).replace("\\", "\\\\").replace('"""', "'''")
+    top = f'"""{title}\n"""\n\nfrom __future__ import annotations\n\n{_sorted(needs)}'
+    blocks = [top, *parts.definitions, *map(_helper, functions), *_worlds(parts), _main(parts), _ENDS.strip()]
+    return "\n\n\n".join(blocks) + "\n"
+
+
+def _main(parts: Parts) -> str:
+    names = _names(parts.steps)
+    verdict = parts.verdict
+    body = ["torch.set_grad_enabled(False)"] if parts.without_gradients else []
+    seen: set[int] = set()
+    for step in parts.steps:
+        if step.world is not None and step.world[0] not in seen:
+            seen.add(step.world[0])
+            count = len(parts.worlds[step.world[0]].ranks)
+            body.append(f"values = on_ranks({_world_name(step.world[0], parts)}, {count})")
+        if step.world is not None:
+            body.append(f"{names[step.number]} = values[{step.world[1]}]")
+        else:
+            body += _lines(step, names, _used(parts.steps) | verdict.uses, _inlined(parts.steps, verdict.uses))
+    inlined = _inlined(parts.steps, verdict.uses)
+    actual, expected = (_named(text, names, inlined) for text in (verdict.actual, verdict.expected))
+    if verdict.form == "visible":
+        inner = textwrap.indent("\n".join(body), "    ")
+        body = ["with warnings.catch_warnings(record=True) as caught:", '    warnings.simplefilter("always")', inner]
+        body += [f"reported = visible({actual}) or {_WARNED}"]
+        body += ['print("expected", "NaN, infinity, an error or a warning")', f'print("actual  ", repr({actual}))']
+        body += ["return 0 if reported else 1"]
+    else:
+        body += [f'print("expected", repr({expected}))', f'print("actual  ", repr({actual}))']
+        body += [f"return 0 if same({actual}, {expected}, rtol={verdict.rtol!r}, atol={verdict.atol!r}) else 1"]
+    return "def main():\n" + textwrap.indent("\n".join(body), "    ")
+
+
+def _worlds(parts: Parts) -> list[str]:
+    """A function a group of processes: what each rank does."""
+    blocks = []
+    for group, world in parts.worlds.items():
+        lines = [f"def {_world_name(group, parts)}(rank):", '    """What one process of the group does."""']
+        for rank, steps in enumerate(world.ranks):
+            names = _names(steps)
+            body = [line for step in steps[:-1] for line in _lines(step, names, _used(steps), _inlined(steps))]
+            body.append(f"return {_named(steps[-1].text, names, _inlined(steps))}")
+            if rank < len(world.ranks) - 1:
+                lines += [f"    if rank == {rank}:", *(f"        {line}" for line in body)]
+            else:
+                lines += [f"    {line}" for line in body]
+        blocks.append("\n".join(lines))
+    return blocks
+
+
+def _world_name(group: int, parts: Parts) -> str:
+    index = list(parts.worlds).index(group)
+    return "world" if index == 0 else f"world_{index + 1}"
+
+
+def _lines(step: Step, names: Mapping[int, str], used: frozenset[int], inlined: Mapping[int, str]) -> list[str]:
+    if step.number in inlined:
+        return []
+    text = _named(step.text, names, inlined)
+    name = names.get(step.number, "")
+    needed = step.keeps and step.number in used
+    if step.error is not None and needed:
+        return ["try:", f"    {name} = {text}", "except Exception as error:", f"    {name} = error"]
+    if step.error is not None:
+        return ["try:", f"    {text}", "except Exception:", "    pass"]
+    return [f"{name} = {text}" if needed else text]
+
+
+def _inlined(steps: Sequence[Step], compared: Iterable[int] = ()) -> dict[int, str]:
+    """Short values that one other step reads: they stand where they are read."""
+    counts: dict[int, int] = {}
+    for step in steps:
+        for number in re.findall(r"<(\d+)>", step.text):
+            counts[int(number)] = counts.get(int(number), 0) + 1
+    for number in compared:
+        counts[number] = counts.get(number, 0) + 2
+    return {s.number: s.literal for s in steps if s.literal and counts.get(s.number) == 1 and len(s.literal) <= _SHORT}
+
+
+_SHORT = 60
+
+
+def _used(steps: Iterable[Step]) -> frozenset[int]:
+    return frozenset().union(*(step.uses for step in steps))
+
+
+def _numbers(text: str) -> frozenset[int]:
+    return frozenset(int(number) for number in re.findall(r"<(\d+)>", text))
+
+
+def _named(text: str, names: Mapping[int, str], inlined: Mapping[int, str]) -> str:
+    return re.sub(r"<(\d+)>", lambda match: inlined.get(int(match[1])) or names[int(match[1])], text)
+
+
+def _names(steps: Sequence[Step]) -> dict[int, str]:
+    """By step: the name of its variable, which no other has."""
+    counts: dict[str, int] = {}
+    names = {}
+    inlined = _inlined(steps)
+    used = _used(steps)
+    for step in steps:
+        if not step.keeps or (step.number in inlined and step.number not in used):
+            continue
+        if step.number in inlined:
+            names[step.number] = ""
+            continue
+        hint = re.sub(r"\W", "_", step.hint) or "value"
+        hint = f"{hint}_" if hint in _TAKEN else f"_{hint}" if hint[0].isdigit() else hint
+        counts[hint] = counts.get(hint, 0) + 1
+        names[step.number] = hint if counts[hint] == 1 else f"{hint}_{counts[hint]}"
+    return names
+
+
+_TAKEN = {
+    *("same", "visible", "on_ranks", "world", "values", "rank", "main", "error", "caught", "reported"),
+    *("input", "lambda", "in", "is", "class", "sys", "numpy", "torch", "re", "os", "pickle", "warnings", "copy"),
+}
+
+
+def _helper(name: str) -> str:
+    source = inspect.getsource(getattr(helpers, name))
+    return re.sub(r"  # noqa.*", "", source).rstrip()
+
+
+def _sorted(lines: Iterable[str]) -> str:
+    """Imports: those of the standard library, and a blank line before all others."""
+    own = sorted(set(lines), key=lambda line: (line.startswith("from"), line))
+    standard = [line for line in own if re.split(r"[ .]", line)[1] in sys.stdlib_module_names]
+    others = [line for line in own if line not in standard]
+    return "\n".join(standard) + ("\n\n" + "\n".join(others) if others else "")

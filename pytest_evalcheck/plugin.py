@@ -113,6 +113,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="take out of the baseline what no longer fails, or is not there any more",
     )
+    group.addoption(
+        "--evalcheck-scripts",
+        default=None,
+        metavar="DIR",
+        help="write a stand-alone script and the text of an issue for every root cause; with --runxfail of known ones too",
+    )
+    group.addoption(
+        "--evalcheck-write-tests",
+        default=None,
+        metavar="FILE",
+        help="append a plain test for every root cause, with its smallest case",
+    )
     group.addoption("--evalcheck-explain", default=None, metavar="CODE", help="print what a check promises, and exit")
     group.addoption(
         "--evalcheck-list",
@@ -245,6 +257,7 @@ def pytest_configure(config: pytest.Config) -> None:
         for name in (
             *("select", "ignore", "replay", "report", "with_tests", "accept", "prune"),
             *("isolate", "in_process", "resume", "optional", "shard", "since", "fresh", "on", "workers"),
+            *("scripts", "write_tests"),
         )
         if config.getoption(f"evalcheck_{name}")
     ]

@@ -27,6 +27,7 @@ from pytest_evalcheck.integration.isolation import isolated_cell, should_isolate
 from pytest_evalcheck.integration.lost import defines_targets, lost, of_conftests
 from pytest_evalcheck.integration.opt_in import MARKERS, Asked
 from pytest_evalcheck.integration.options import Options
+from pytest_evalcheck.integration.scripts import Places
 from pytest_evalcheck.kinds.common.calling import relative
 from pytest_evalcheck.kinds.registry import problems, shipped
 from pytest_evalcheck.live_objects import made_to_stay
@@ -64,6 +65,9 @@ class EvalcheckSession:
     """By format, a sentence about what the report had no room for."""
     accepted: list[str] = field(default_factory=list)
     """What ``--evalcheck-accept`` and ``--evalcheck-prune`` have changed, a line each."""
+    places: Places = field(default_factory=Places)
+    scripts: list[str] = field(default_factory=list)
+    """What ``--evalcheck-scripts`` and ``--evalcheck-write-tests`` have written, a line each."""
     meanwhile: list[Callable[[], None]] = field(default_factory=list)
     """What is called again and again while a cell runs in another process."""
     changed: changes.ChangedSince | None = None
@@ -88,7 +92,8 @@ class EvalcheckSession:
             config.addinivalue_line("markers", f"{name}: {text}")
         # A target that cannot be collected must not take the others with it.
         config.option.continue_on_collection_errors = True
-        made = cls(Options.read(config), config, changed=changes.changed_since(config))
+        options, places = Options.read(config), Places.read(config)
+        made = cls(options, config, changed=changes.changed_since(config), places=places)
         config.stash[CONCLUDE] = made.conclude
         config.stash[narrowing.WRITTEN] = nearby.by_names(config)
         if not made.works:
@@ -356,6 +361,7 @@ class EvalcheckSession:
             session.exitstatus = pytest.ExitCode.OK
         self.code = int(session.exitstatus)
         self._write_baseline()
+        self.scripts = self.places.write(self.config, list(self.cells.values()))
         self._write()
         if session.exitstatus == pytest.ExitCode.OK and not self.report.ok:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
@@ -461,7 +467,7 @@ class EvalcheckSession:
             terminalreporter.write_line(line)
         for line in filter(None, self.cut.values()):
             terminalreporter.write_line(line)
-        for line in self.accepted:
+        for line in (*self.accepted, *self.scripts):
             terminalreporter.write_line(line)
         if self.options.baseline.entries:
             terminalreporter.write_line(summary(self.options.baseline))

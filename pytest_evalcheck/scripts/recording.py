@@ -1,7 +1,7 @@
 """``python -m pytest_evalcheck.scripts.recording WANTED.json OUT.json PYTEST_ARGUMENTS``: replay, and write a script.
 
-WANTED holds the signature of the failure and the lines of the docstring. OUT gets ``{"scripts": [...]}``, or ``{"why":
-...}`` where there is none.
+WANTED holds the signature of the failure, the lines of the docstring and the name of a test. OUT gets ``{"scripts":
+[[script, test], ...]}``, or ``{"why": ...}`` where there is none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pytest_evalcheck.scripts.rewriting import Importer
 from pytest_evalcheck.scripts.slicing import World, needed, worlds
 from pytest_evalcheck.scripts.sources import definitions
 from pytest_evalcheck.scripts.tape import Step, Tape
-from pytest_evalcheck.scripts.text import Parts, Verdict, script
+from pytest_evalcheck.scripts.text import Parts, Verdict, script, test_function
 
 _PACKAGES = ("pytest_evalcheck.kinds.", "pytest_evalcheck.adapters.")
 
@@ -29,12 +29,12 @@ _PACKAGES = ("pytest_evalcheck.kinds.", "pytest_evalcheck.adapters.")
 class Recorder:
     """Watches one replay, and writes the script of the failure that has the wanted signature."""
 
-    def __init__(self, signature: str, title: list[str]) -> None:
+    def __init__(self, signature: str, title: list[str], name: str) -> None:
         self.tape = Tape()
         self.importer = Importer(self.tape, _PACKAGES)
-        self._signature, self._title = signature, title
-        self.scripts: list[str] = []
-        """The first one that shows the failure is the one to take: the others set random numbers, too."""
+        self._signature, self._title, self._name = signature, title, name
+        self.scripts: list[tuple[str, str]] = []
+        """Scripts and tests. The first that shows the failure is the one to take: the next sets random numbers, too."""
         self.why = "the replay did not fail in the same way"
         self._compared: tuple[Any, Any, Any] | None = None
 
@@ -131,7 +131,7 @@ class Recorder:
 
         subject._merge, subject.on_processes = merged, processes
 
-    def _write(self) -> list[str]:
+    def _write(self) -> list[tuple[str, str]]:
         assert self._compared is not None
         actual, expected, tolerance = self._compared
         verdict = self._verdict(actual, expected, tolerance)
@@ -147,7 +147,7 @@ class Recorder:
         defined, imports = definitions(sources, self.tape.writer)
         parts = Parts(self._title, defined, frozenset(imports), steps, verdict, found)
         plain = replace(parts, steps=_unseeded(steps), worlds={group: _plain(world) for group, world in found.items()})
-        return list(dict.fromkeys([script(plain), script(parts)]))
+        return list(dict.fromkeys((script(one), test_function(one, self._name)) for one in (plain, parts)))
 
     _form = "same"
 
@@ -210,7 +210,7 @@ def _plain(world: World) -> World:
 def main(arguments: list[str]) -> int:
     """Replay, and write OUT."""
     wanted = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-    recorder = Recorder(wanted["signature"], wanted["title"])
+    recorder = Recorder(wanted["signature"], wanted["title"], wanted["name"])
     recorder.install()
     # This package was imported before pytest could rewrite the asserts of a plugin, which has none.
     quiet = ("-W", "ignore::pytest.PytestAssertRewriteWarning")

@@ -65,19 +65,41 @@ class Parts:
 
 def script(parts: Parts) -> str:
     """The whole script; its exit code is 1 while the fault is there, 0 without it, and 2 for any other error."""
-    functions = ["visible" if parts.verdict.form == "visible" else "same", *(["on_ranks"] if parts.worlds else [])]
-    needs = {"import sys", "import traceback", *parts.imports}
+    top = f'"""{_title(parts)}\n"""\n\nfrom __future__ import annotations\n\n{_sorted(_needs(parts, "sys", "traceback"))}'
+    body, good = _body(parts)
+    main = "def main():\n" + textwrap.indent("\n".join([*body, f"return 0 if {good} else 1"]), "    ")
+    helped = map(_helper, _functions(parts))
+    return "\n\n\n".join([top, *parts.definitions, *helped, *_worlds(parts), main, _ENDS.strip()]) + "\n"
+
+
+def test_function(parts: Parts, name: str) -> str:
+    """The same as a test of pytest, with all that it needs inside: it can be appended to any file."""
+    body, good = _body(parts)
+    needs = _sorted(_needs(parts)).splitlines()
+    inside = [f'"""{_title(parts)}\n"""', "\n".join(needs)]
+    inside += [*parts.definitions, *map(_helper, _functions(parts)), *_worlds(parts)]
+    inside.append("\n".join([*body, f"assert {good}"]))
+    return f"def {name}():\n" + textwrap.indent("\n\n".join(inside), "    ") + "\n"
+
+
+def _title(parts: Parts) -> str:
+    return "\n".join(parts.title).replace("\\", "\\\\").replace('"""', "'''")
+
+
+def _functions(parts: Parts) -> list[str]:
+    return ["visible" if parts.verdict.form == "visible" else "same", *(["on_ranks"] if parts.worlds else [])]
+
+
+def _needs(parts: Parts, *modules: str) -> set[str]:
+    needs = {*parts.imports, *(f"import {module}" for module in modules)}
     needs |= {line for step in parts.all_steps for line in step.imports}
-    needs |= {line for name in functions for line in helpers.NEEDS[name]}
+    needs |= {line for name in _functions(parts) for line in helpers.NEEDS[name]}
     needs |= {"import re", "import warnings"} if parts.verdict.form == "visible" else set()
-    needs |= {"import torch"} if parts.without_gradients else set()
-    title = "\n".join(parts.title).replace("\\", "\\\\").replace('"""', "'''")
-    top = f'"""{title}\n"""\n\nfrom __future__ import annotations\n\n{_sorted(needs)}'
-    blocks = [top, *parts.definitions, *map(_helper, functions), *_worlds(parts), _main(parts), _ENDS.strip()]
-    return "\n\n\n".join(blocks) + "\n"
+    return needs | ({"import torch"} if parts.without_gradients else set())
 
 
-def _main(parts: Parts) -> str:
+def _body(parts: Parts) -> tuple[list[str], str]:
+    """The lines that print both values, and the condition that holds without the fault."""
     names = _names(parts.steps)
     verdict = parts.verdict
     body = ["torch.set_grad_enabled(False)"] if parts.without_gradients else []
@@ -98,11 +120,9 @@ def _main(parts: Parts) -> str:
         body = ["with warnings.catch_warnings(record=True) as caught:", '    warnings.simplefilter("always")', inner]
         body += [f"reported = visible({actual}) or {_WARNED}"]
         body += ['print("expected", "NaN, infinity, an error or a warning")', f'print("actual  ", repr({actual}))']
-        body += ["return 0 if reported else 1"]
-    else:
-        body += [f'print("expected", repr({expected}))', f'print("actual  ", repr({actual}))']
-        body += [f"return 0 if same({actual}, {expected}, rtol={verdict.rtol!r}, atol={verdict.atol!r}) else 1"]
-    return "def main():\n" + textwrap.indent("\n".join(body), "    ")
+        return body, "reported"
+    body += [f'print("expected", repr({expected}))', f'print("actual  ", repr({actual}))']
+    return body, f"same({actual}, {expected}, rtol={verdict.rtol!r}, atol={verdict.atol!r})"
 
 
 def _worlds(parts: Parts) -> list[str]:

@@ -1,0 +1,159 @@
+"""``--evalcheck-scripts`` and ``--evalcheck-write-tests``: what every root cause leaves behind at the end of a run."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.integration.isolation import INSIDE
+from pytest_evalcheck.reports import write_file
+from pytest_evalcheck.reports.causes import causes_of
+from pytest_evalcheck.reports.results import Cell, plural
+from pytest_evalcheck.scripts.issue import issue
+from pytest_evalcheck.scripts.producing import Made, make, name_of_test
+
+_MARK = "Exit code 1: the fault is there"
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where scripts and tests are written."""
+
+    folder: Path | None = None
+    tests: Path | None = None
+
+    @classmethod
+    def read(cls, config: pytest.Config) -> Places:
+        """From the command line.
+
+        Raises:
+            pytest.UsageError: where nothing can be written there.
+        """
+        base = Path(config.invocation_params.dir)
+        folder, tests = (config.getoption(f"evalcheck_{name}") for name in ("scripts", "write_tests"))
+        made = cls(
+            base / Path(folder).expanduser() if folder else None, base / Path(tests).expanduser() if tests else None
+        )
+        if hasattr(config, "workerinput"):
+            return made
+        try:
+            _require_folder(made.folder) if made.folder else None
+            _require_tests(made.tests) if made.tests else None
+        except UsageError as error:
+            raise pytest.UsageError(str(error)) from error
+        return made
+
+    def write(self, config: pytest.Config, cells: Sequence[Cell]) -> list[str]:
+        """Make the script of every root cause, and write what comes out; returns lines for the screen."""
+        if INSIDE in os.environ or not (self.folder or self.tests):
+            return []
+        red = ["broken", *(["known"] if config.option.runxfail else [])]
+        causes = causes_of([cell for cell in cells if cell.outcome in red])
+        if not causes:
+            return ["no script was written: nothing failed"]
+        options = ["--rootdir", str(config.rootpath), *(["-c", str(config.inipath)] if config.inipath else [])]
+        options += ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "-q", "--evalcheck-in-process"]
+        environment = {**os.environ, INSIDE: "1"}
+        base = Path(config.invocation_params.dir)
+        with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+            made = list(pool.map(lambda cause: make(cause.cells, base, options, environment), causes))
+        return [*self._scripts(made), *self._tests(made)]
+
+    def _scripts(self, made: Sequence[Made]) -> Iterator[str]:
+        if self.folder is None:
+            return
+        good = [one for one in made if one.script]
+        names: set[str] = set()
+        for one in good:
+            path = self.folder / f"{_free(name_of_test(one.cell).removeprefix('test_'), names)}.py"
+            if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"):
+                yield f"{path} was not written: a file is there that is no script of this suite"
+                continue
+            try:
+                write_file(one.script.encode(), path)
+                write_file(issue(one).encode(), path.with_suffix(".md"))
+            except OSError as error:
+                yield f"{path} could not be written: {error}"
+        yield f"scripts: {len(good)} of {plural(len(made), 'root cause')} in {_shown(self.folder)}"
+        for one in made:
+            if not one.script:
+                yield f"no script for {one.cell.code} of {one.cell.target}: {one.why}"
+
+    def _tests(self, made: Sequence[Made]) -> Iterator[str]:
+        if self.tests is None:
+            return
+        before = self.tests.read_text(encoding="utf-8") if self.tests.exists() else ""
+        there = {node.name for node in ast.parse(before).body if isinstance(node, ast.FunctionDef)}
+        new = {name_of_test(one.cell): one.test for one in made if one.test}
+        added = [text for name, text in new.items() if name not in there]
+        text = "\n\n\n".join(part for part in (before.rstrip(), *(one.rstrip() for one in added)) if part) + "\n"
+        try:
+            write_file(text.encode(), self.tests) if added else None
+        except OSError as error:
+            yield f"{self.tests} could not be written: {error}"
+            return
+        again = f"; {len(new) - len(added)} were there" if len(new) > len(added) else ""
+        yield f"tests: {len(added)} of {plural(len(made), 'root cause')} appended to {_shown(self.tests)}{again}"
+        if self.folder is None:
+            for one in made:
+                if not one.test:
+                    yield f"no test for {one.cell.code} of {one.cell.target}: {one.why}"
+
+
+def _free(name: str, taken: set[str]) -> str:
+    new, count = name, 1
+    while new in taken:
+        count += 1
+        new = f"{name}_{count}"
+    taken.add(new)
+    return new
+
+
+def _shown(path: Path) -> str:
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+
+
+def _require_folder(path: Path) -> None:
+    problem = f"--evalcheck-scripts: {path} cannot hold scripts"
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{problem}: it is a file; name a folder")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{problem}: {error.strerror}") from error
+    _require_writable(path, problem)
+
+
+def _require_tests(path: Path) -> None:
+    problem = f"--evalcheck-write-tests: tests cannot be appended to {path}"
+    if path.suffix != ".py":
+        raise UsageError(f"{problem}: expected a Python file, such as {path.with_name('test_evalcheck.py').name}")
+    if path.is_dir():
+        raise UsageError(f"{problem}: it is a folder")
+    if path.exists():
+        try:
+            ast.parse(path.read_text(encoding="utf-8"))
+        except (SyntaxError, UnicodeDecodeError, OSError) as error:
+            raise UsageError(f"{problem}: it is no Python source ({error})") from error
+    _require_writable(path.parent, problem)
+
+
+def _require_writable(folder: Path, problem: str) -> None:
+    if not folder.is_dir():
+        raise UsageError(f"{problem}: there is no folder {folder}")
+    trial = folder / f".evalcheck-{os.getpid()}.tmp"
+    try:
+        trial.touch()
+        trial.unlink()
+    except OSError as error:
+        raise UsageError(f"{problem}: {error.strerror}") from error

@@ -117,7 +117,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--evalcheck-scripts",
         default=None,
         metavar="DIR",
-        help="write a stand-alone script and the text of an issue for every root cause; with --runxfail of known ones too",
+        help="write a script and the text of an issue for every root cause; with --runxfail of known ones too",
     )
     group.addoption(
         "--evalcheck-write-tests",

@@ -59,9 +59,7 @@ def on_ranks(world: Any, count: int, seconds: float = 20.0) -> list[Any]:
         torch.set_num_threads(1)
         try:
             place, limit = f"file://{folder}/rendezvous", timedelta(seconds=2 * seconds)
-            torch.distributed.init_process_group(
-                "gloo", init_method=place, rank=rank, world_size=count, timeout=limit
-            )
+            torch.distributed.init_process_group("gloo", init_method=place, rank=rank, world_size=count, timeout=limit)
             result = world(rank)
             torch.distributed.barrier()
         except Exception as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import enum
 import functools
 import inspect
@@ -58,7 +60,9 @@ class Writer:
         known = self._tape.expression(value)
         if known is not None:
             return Text(known, self.numbers(known))
-        if is_plain(value) and type(value) not in (list, dict):
+        if type(value) in (list, dict) and value:
+            return self._container(value, hint)
+        if is_plain(value):
             return Text(literal(value))
         module = type(value).__module__.partition(".")[0]
         if module == "torch":
@@ -72,11 +76,6 @@ class Writer:
             return self._joined(f"functools.partial({inside})", [*parts, *named.values()], {"import functools"})
         if type(value) in (list, tuple, set, frozenset) or (isinstance(value, tuple) and hasattr(value, "_fields")):
             return self._sequence(value, hint)
-        if type(value) is dict:
-            keys = [self.text(key, hint) for key in value]
-            parts = [self.text(part, str(key)) for key, part in value.items()]
-            pairs = ", ".join(f"{key.text}: {part.text}" for key, part in zip(keys, parts, strict=True))
-            return self._joined("{" + pairs + "}", [*keys, *parts])
         if isinstance(value, enum.Enum):
             cls = self._importable(type(value))
             return Text(f"{cls.text}.{value.name}", imports=cls.imports, sources=cls.sources)
@@ -89,6 +88,11 @@ class Writer:
         if isinstance(value, (slice, range)):
             parts = [self.text(part, hint) for part in (value.start, value.stop, value.step)]
             return self._joined(f"{type(value).__name__}({', '.join(part.text for part in parts)})", parts)
+        if dataclasses.is_dataclass(value) and not type(value).__module__.startswith("pytest_evalcheck"):
+            cls = self._importable(type(value))
+            named = {f.name: self.text(getattr(value, f.name), f.name) for f in dataclasses.fields(value) if f.init}
+            inside = ", ".join(f"{name}={part.text}" for name, part in named.items())
+            return self._joined(f"{cls.text}({inside})", [cls, *named.values()])
         raise Unwritable(f"an object of type {type(value).__module__}.{type(value).__qualname__}")
 
     def index(self, value: Any) -> Text:
@@ -112,10 +116,7 @@ class Writer:
         if name and getattr(sys.modules.get("torch"), name, None) is function:  # its builtins name no module
             return Text(f"torch.{name}", imports=frozenset({"import torch"}))
         if owner is not None and not isinstance(owner, types.ModuleType):
-            if isinstance(owner, type):
-                of = self._importable(owner)
-            else:
-                of = self.text(owner, "tensor")
+            of = self._importable(owner) if isinstance(owner, type) else self.text(owner, "tensor")
             if getattr(owner, name, None) is None or name.startswith("<"):
                 raise Unwritable("its name is not that of an attribute")
             return Text(f"{of.text}.{name}", of.uses, of.imports, of.sources)
@@ -130,6 +131,20 @@ class Writer:
         for name, part in named.items():
             inside.append(f"{name}={part.text}" if name.isidentifier() else f"**{{{name!r}: {part.text}}}")
         return self._joined(", ".join(inside), [*parts, *named.values()])
+
+    def _container(self, value: Any, hint: str) -> Text:
+        """A list or a dict, which code under test may change: it becomes a variable, and stays the same object."""
+        if is_plain(value):
+            return self._variable(value, literal(value), hint, frozenset())
+        if isinstance(value, list):
+            made = self._sequence(value, hint)
+        else:
+            keys = [self.text(key, hint) for key in value]
+            parts = [self.text(part, str(key)) for key, part in value.items()]
+            pairs = ", ".join(f"{key.text}: {part.text}" for key, part in zip(keys, parts, strict=True))
+            made = self._joined("{" + pairs + "}", [*keys, *parts])
+        name = self._tape.literal(value, made.text, hint, made.imports, made)
+        return Text(name, self.numbers(name))
 
     def _sequence(self, value: Any, hint: str) -> Text:
         parts = [self.text(part, hint) for part in value]
@@ -184,6 +199,22 @@ class Writer:
         name = self._tape.literal(value, text, hint, imports)
         return Text(name, self.numbers(name))
 
+    def _lambda(self, function: Any) -> Text:
+        """A lambda by its source, with what it has from around it as arguments of another one."""
+        source = _lambda_source(function)
+        code = function.__code__
+        unknown = [name for name in code.co_names if name in function.__globals__]
+        if unknown:
+            raise Unwritable(f"a lambda that names {unknown[0]} of its module")
+        if not code.co_freevars:
+            return Text(f"({source})")
+        cells = [
+            self.text(cell.cell_contents, name)
+            for name, cell in zip(code.co_freevars, function.__closure__, strict=True)
+        ]
+        inside = ", ".join(cell.text for cell in cells)
+        return self._joined(f"(lambda {', '.join(code.co_freevars)}: {source})({inside})", cells)
+
     def _importable(self, thing: Any) -> Text:
         """A class, a function or a module by where it is imported from; one of the file of the target by its source."""
         if isinstance(thing, types.ModuleType):
@@ -191,17 +222,50 @@ class Writer:
         module, name = str(getattr(thing, "__module__", None) or "builtins"), str(getattr(thing, "__qualname__", ""))
         if module == "builtins" and getattr(sys.modules["builtins"], name, None) is thing:
             return Text(name)
+        if getattr(thing, "__name__", "") == "<lambda>":
+            return self._lambda(thing)
         if module in self._tape.rewritten or module.startswith("pytest_evalcheck"):
             if module.startswith("pytest_evalcheck") or "<" in name or "." in name:
                 raise Unwritable(f"{name} of {module}, which is made by the suite or inside of a function")
             return Text(name, sources=(thing,))
         place = _place_of(thing, module, name)
         if place is None:
-            raise Unwritable(f"{name or thing!r} of {module}, which cannot be imported by its name")
+            called = name or f"an object of type {type(thing).__qualname__}"
+            raise Unwritable(f"{called} of {module}, which cannot be imported by its name")
         package, top = place
         if package in ("torch", "numpy") or package.startswith("torch."):
             return Text(f"{package}.{name}", imports=frozenset({f"import {package}"}))
         return Text(name, imports=frozenset({f"from {package} import {top}"}))
+
+
+def _lambda_source(function: Any) -> str:
+    """The text of a lambda.
+
+    Raises:
+        Unwritable: where it is not the only one of its arguments in its lines.
+    """
+    try:
+        lines, first = inspect.findsource(function)
+        tree = ast.parse("".join(lines))
+    except (OSError, TypeError, SyntaxError) as error:
+        raise Unwritable("a lambda whose source is not to be had") from error
+    code = function.__code__
+    found = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Lambda)
+        and node.lineno == code.co_firstlineno
+        and _arguments_of(node) == code.co_varnames
+    ]
+    if len(found) != 1:
+        raise Unwritable(f"one of several lambdas at line {first + 1}")
+    return ast.unparse(found[0])
+
+
+def _arguments_of(node: ast.Lambda) -> tuple[str, ...]:
+    arguments = node.args
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return tuple(one.arg for one in (*named, *filter(None, (arguments.vararg, arguments.kwarg))))
 
 
 def _place_of(thing: Any, module: str, name: str) -> tuple[str, str] | None:
@@ -223,6 +287,15 @@ def _place_of(thing: Any, module: str, name: str) -> tuple[str, str] | None:
     return None
 
 
+def value_text(value: Any) -> str:
+    """A value that holds no result of a call, as it is now.
+
+    Raises:
+        Unwritable: where it is neither plain nor a tensor.
+    """
+    return literal(value) if is_plain(value) else tensor_text(value)
+
+
 def tensor_text(value: Any) -> str:
     """A tensor of torch as a call.
 
@@ -231,6 +304,8 @@ def tensor_text(value: Any) -> str:
     """
     import torch
 
+    if not isinstance(value, torch.Tensor):
+        raise Unwritable(f"an object of type {type(value).__qualname__}")
     if type(value) not in (torch.Tensor, torch.nn.Parameter) or value.layout != torch.strided or value.is_quantized:
         raise Unwritable(f"a tensor of type {type(value).__qualname__} and layout {value.layout}")
     if value.device.type != "cpu" or hasattr(value, "_evalcheck_device"):

@@ -6,17 +6,20 @@ WANTED holds the signature of the failure, the lines of the docstring and the na
 
 from __future__ import annotations
 
+import copy
 import json
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from pytest_evalcheck.scripts.literals import Unwritable
+from pytest_evalcheck.reports.case_codec import is_plain
+from pytest_evalcheck.scripts.literals import Unwritable, value_text
 from pytest_evalcheck.scripts.rewriting import Importer
 from pytest_evalcheck.scripts.slicing import World, needed, worlds
 from pytest_evalcheck.scripts.sources import definitions
@@ -24,6 +27,10 @@ from pytest_evalcheck.scripts.tape import Step, Tape
 from pytest_evalcheck.scripts.text import Parts, Verdict, script, test_function
 
 _PACKAGES = ("pytest_evalcheck.kinds.", "pytest_evalcheck.adapters.")
+
+
+_TOLD = {"EC216": "visible", "EC225": "warned"}
+"""Checks that require a NaN, an error or a warning, by which warnings count."""
 
 
 class Recorder:
@@ -58,6 +65,7 @@ class Recorder:
     def watch(self) -> None:
         """See what is compared, and which comparison fails."""
         from pytest_evalcheck.expectations import failures
+        from pytest_evalcheck.expectations.comparison import Tolerance
         from pytest_evalcheck.expectations.signature import signature_of
 
         expect: Any = failures.expect
@@ -66,7 +74,7 @@ class Recorder:
         def watched(method: Callable[..., None], form: str) -> Callable[..., None]:
             def compare(comparison: Any, other: Any = None, **more: Any) -> None:
                 stats = failures.current_stats()
-                usual = stats.tolerance if stats else failures.Tolerance()
+                usual = stats.tolerance if stats else Tolerance()
                 self._compared = (comparison.actual, other if form == "same" else None, more.get("tolerance") or usual)
                 self._form = form
                 with self.tape.silent():
@@ -86,13 +94,18 @@ class Recorder:
         from pytest_evalcheck.engine.factory import TargetFactory
         from pytest_evalcheck.kinds.common.process_state import SEED
 
-        make = TargetFactory._make
+        factories: Any = TargetFactory
+        make = factories._make
 
         def made(factory: Any, arguments: Any) -> Any:
             self.tape.seeded(SEED)
             return make(factory, arguments)
 
-        TargetFactory._make = made  # type: ignore[method-assign]
+        factories._make = made
+        # A target that is made once a cell is copied by the suite.
+        vars(sys.modules[TargetFactory.__module__])["copy"] = SimpleNamespace(
+            deepcopy=lambda value: self.tape.call(copy.deepcopy, value)
+        )
         self._watch_ranks()
         expect.equals, expect.holds = watched(equals, "same"), watched(holds, "holds")
         failures._report = reported
@@ -114,28 +127,34 @@ class Recorder:
             return value
 
         def processes(metric: Any, shards: Any) -> Any:
-            last = []
+            last: list[Step] = []
             for batches in shards:
                 before = len(self.tape.steps)
                 live = metric.fresh().update(*batches)
                 if live.failed is None and live.record.synchronised is not None:
                     with suppress(Exception):  # there is no group here
                         self.tape.call(live.record.synchronised)
-                last.append(self.tape.steps[-1] if len(self.tape.steps) > before else None)
+                last += self.tape.steps[-1:] if len(self.tape.steps) > before else []
             with self.tape.silent():
                 values = on_processes(metric, shards)
-            if all(last):
+            if len(last) == len(shards):
                 errors = [values.error] * len(last) if hasattr(values, "error") else values
                 self.tape.apart(last, errors)
             return values
 
-        subject._merge, subject.on_processes = merged, processes
+        reference = subject.expected
+
+        def expected(metric: Any, samples: Any) -> Any:
+            with self.tape.silent():  # what the reference gives is written as it is
+                return reference(metric, samples)
+
+        subject._merge, subject.on_processes, subject.expected = merged, processes, expected
 
     def _write(self) -> list[tuple[str, str]]:
         assert self._compared is not None
         actual, expected, tolerance = self._compared
         verdict = self._verdict(actual, expected, tolerance)
-        steps = needed(self.tape.steps, verdict.uses)
+        steps = needed(self.tape.steps, verdict.uses, changed=verdict.changed)
         found = worlds(self.tape.steps, steps)
         all_steps = [*steps, *(step for world in found.values() for rank in world.ranks for step in rank)]
         for step in all_steps:
@@ -145,7 +164,7 @@ class Recorder:
             raise Unwritable("no call of the library has made the value")
         sources = [thing for step in all_steps for thing in step.sources]
         defined, imports = definitions(sources, self.tape.writer)
-        parts = Parts(self._title, defined, frozenset(imports), steps, verdict, found)
+        parts = Parts(self._title, defined, frozenset(imports), steps, verdict, found, self.tape.without_gradients)
         plain = replace(parts, steps=_unseeded(steps), worlds={group: _plain(world) for group, world in found.items()})
         return list(dict.fromkeys((script(one), test_function(one, self._name)) for one in (plain, parts)))
 
@@ -157,22 +176,42 @@ class Recorder:
         if self._form == "same":
             made = self._result(actual)
             return Verdict(made, self._result(expected, avoiding=made), **common)
-        if code == "EC216":
-            return Verdict(self._result(actual), "", form="visible", **common)
+        if code in _TOLD:
+            return Verdict(self._result(actual), "", form=_TOLD[code], **common)
+        if isinstance(getattr(actual, "error", None), BaseException):
+            return Verdict(self._result(actual), type(actual.error).__name__, form="raises", **common)
         if (changed := self._changed_input()) is not None:
-            return Verdict(f"<{changed.number}>", changed.literal, **common)
+            if changed.keys:
+                keys = f"list(<{changed.number}>)"
+                return Verdict(keys, repr(list(changed.keys)), changed=True, **common)
+            return Verdict(f"<{changed.number}>", changed.literal, changed=True, **common)
         raise Unwritable(f"{code} judges by a condition of its own")
 
     def _changed_input(self) -> Step | None:
         """The last value that was written out and is another now, although no step of the suite has changed it."""
-        from pytest_evalcheck.scripts.literals import tensor_text
-
         for step in reversed(self.tape.steps):
-            if step.literal.startswith("torch."):
-                with suppress(Unwritable), self.tape.silent():
-                    if tensor_text(step.result) != step.literal:
+            if step.keys and tuple(step.result) != step.keys:
+                return step
+            if step.literal:
+                with suppress(Unwritable):
+                    if value_text(step.result) != step.literal:
                         return step
         return None
+
+    def _alike(self, value: Any, avoiding: str) -> str:
+        """The last result of a call with the same numbers: the suite may have copied it number by number."""
+        import torch
+
+        for step in reversed(self.tape.steps):
+            made = step.result
+            if step.literal or not step.keeps or f"<{step.number}>" in avoiding or step.missing:
+                continue
+            if isinstance(value, torch.Tensor) and isinstance(made, torch.Tensor):
+                if made.shape == value.shape and torch.equal(made.detach(), value.detach().to(made.dtype)):
+                    return f"<{step.number}>"
+            elif isinstance(value, (list, float)) and hasattr(made, "tolist") and made.tolist() == value:
+                return f"<{step.number}>.tolist()"
+        return ""
 
     def _result(self, value: Any, avoiding: str = "") -> str:
         """A compared value as an expression over results, and where it came from none, as it is."""
@@ -183,16 +222,25 @@ class Recorder:
         known = self.tape.expression(value)
         if known is not None:
             return known
+        if isinstance(value, str):
+            value = str(value)
         if isinstance(value, dict):
-            return "{" + ", ".join(f"{key!r}: {self._result(part)}" for key, part in value.items()) + "}"
+            return "{" + ", ".join(f"{key!r}: {self._result(part, avoiding)}" for key, part in value.items()) + "}"
+        if isinstance(value, list) and value and is_plain(value):
+            same = (text for made, text in self.tape.lists() if is_plain(made) and made == value)
+            if text := next((text for text in same if not avoiding or text not in avoiding), ""):
+                return text
         if isinstance(value, (list, tuple)):
-            inside = ", ".join(self._result(part) for part in value)
+            inside = ", ".join(self._result(part, avoiding) for part in value)
             return f"[{inside}]" if isinstance(value, list) else f"({inside},)"
         if isinstance(value, (bool, int, float, str, type(None))):
             for step in reversed(self.tape.steps):
                 equal = type(step.result) is type(value) and step.result == value and not step.literal
                 if equal and step.keeps and f"<{step.number}>" not in avoiding:
                     return f"<{step.number}>"
+        alike = self._alike(value, avoiding)
+        if alike:
+            return alike
         if isinstance(value, BaseException):
             raise Unwritable(f"the error {type(value).__name__} came from the suite")
         made = self.tape.writer.text(value, "expected")

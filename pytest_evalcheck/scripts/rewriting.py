@@ -80,6 +80,17 @@ class Rewriter(ast.NodeTransformer):
             node.value = self.visit(node.value)
         return node  # annotations stay as they are: dataclasses and type hints read them
 
+    def visit_For(self, node: ast.For) -> ast.AST:
+        self.generic_visit(node)
+        node.iter = _of_tape(node.iter, "each", [node.iter])
+        return node
+
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        self.generic_visit(node)
+        if not node.is_async:
+            node.iter = _of_tape(node.iter, "each", [node.iter])
+        return node
+
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         arguments = node.args
         arguments.defaults = [self.visit(value) for value in arguments.defaults]
@@ -129,6 +140,7 @@ class Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._asking = False
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        del target
         if self._asking:
             return None
         self._asking = True
@@ -148,7 +160,7 @@ class Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             name, origin, loader=self, submodule_search_locations=spec.submodule_search_locations
         )
 
-    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> None:  # noqa: ARG002
         return None
 
     def exec_module(self, module: ModuleType) -> None:

@@ -17,15 +17,17 @@ class World:
     last: tuple[Step, ...]
 
 
-def needed(steps: Sequence[Step], wanted: Iterable[int], *, whole: bool = False) -> list[Step]:
+def needed(steps: Sequence[Step], wanted: Iterable[int], *, whole: bool = False, changed: bool = False) -> list[Step]:
     """The steps that must run so that the results of ``wanted`` come out as they did, in their order.
 
     A step is among them that made a value which is needed, or that may have changed one. What another step holds on
     to, such as the members of a collection, is needed with it, and so is all that changes it later. What ranks call
-    together comes from their processes: what it needs is left out, unless the ``whole`` is asked for.
+    together comes from their processes: what it needs is left out, unless the ``whole`` is asked for. With ``changed``
+    the wanted value is one that later steps have changed.
     """
     values = set(wanted)
-    last = max(values, default=-1)  # what comes after it was not computed from it
+    # What comes after the last of them was not computed from it.
+    last = len(steps) if changed else max(values, default=-1)
     kept = [step for step in steps[: last + 1] if whole or step.world is None or step.number in values]
     while True:
         before = len(values)

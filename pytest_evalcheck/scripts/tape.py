@@ -9,11 +9,11 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_evalcheck.scripts.literals import Unwritable, Writer, name_of_callable
+from pytest_evalcheck.scripts.literals import Text, Unwritable, Writer, name_of_callable
 
 _STDLIB = {*sys.stdlib_module_names}
 _PLAIN = (bool, int, str, type(None), type, types.ModuleType)
@@ -57,6 +57,8 @@ class Step:
     """Functions and classes of the file of the target that it names."""
     literal: str = ""
     """Of a value that is written out: the text, without earlier results."""
+    keys: tuple[Any, ...] = ()
+    """Of a mapping that is written out: its keys then."""
     world: tuple[int, int] | None = None
     """Of what one rank of several calls together with the others: the number of its group, and the rank."""
 
@@ -69,6 +71,8 @@ class Tape:
     rewritten: set[str] = field(default_factory=set)
     """The modules whose calls come here: what they call of each other is no step."""
     frozen: bool = False
+    without_gradients: bool = False
+    """Whether values were written into while torch recorded no gradients, as it must not then."""
 
     def __post_init__(self) -> None:
         self._expressions: dict[int, str] = {}
@@ -107,12 +111,23 @@ class Tape:
             return thing[index]
         if isinstance(thing, (dict, list, tuple)):
             value = thing[index]
-            try:
+            with suppress(Unwritable):
                 self._note_path(thing, value, f"[{self.writer.text(index, '').text}]")
-            except Unwritable:
-                pass
             return value
         return self._operation("{}[{}]", operator.getitem, thing, index)
+
+    def each(self, things: Any, /) -> Any:
+        """Iterate; the elements of what came by a step are known by their places in it."""
+        if self._quiet() or self.expression(things) is None:
+            return things
+        if isinstance(things, (list, tuple)):
+            for index, thing in enumerate(things):
+                if _is_trackable(thing):
+                    self._note_path(things, thing, f"[{index}]")
+            return things
+        if type(things).__module__ == "torch" and hasattr(things, "dim") and things.dim():
+            return (self.item(things, index) for index in range(len(things)))
+        return things
 
     def operator(self, sign: str, left: Any, right: Any, /) -> Any:
         """Apply a binary operator."""
@@ -152,14 +167,28 @@ class Tape:
         """How an object is written, from the step that it came by; None where none did."""
         return self._expressions.get(id(value))
 
+    def lists(self) -> Iterator[tuple[list[Any], str]]:
+        """The lists that came by calls, the last ones first, and how they are written."""
+        for thing in reversed(self._alive):
+            text = self.expression(thing) if type(thing) is list and thing else None
+            if text and not any(self.steps[number].literal for number in self.writer.numbers(text)):
+                yield thing, text
+
     def keep(self, value: Any, expression: str) -> None:
         """Write an object so from now on."""
         self._expressions[id(value)] = expression
         self._alive.append(value)  # no other object may get its id
 
-    def literal(self, value: Any, text: str, hint: str, imports: frozenset[str]) -> str:
-        """A step for a value that is written out, since later steps may change or read the same object."""
-        step = self._add(Step(0, text, frozenset(), result=value, keeps=True, hint=hint, imports=imports, literal=text))
+    def literal(self, value: Any, text: str, hint: str, imports: frozenset[str], parts: Text | None = None) -> str:
+        """A step for a value that is written out, since later steps may change or read the same object.
+
+        Where it holds results of earlier steps, ``parts`` says what it needs.
+        """
+        step = Step(0, text, frozenset(), result=value, keeps=True, hint=hint, imports=imports, literal=text)
+        step.keys = tuple(value) if isinstance(value, dict) else ()
+        if parts is not None:
+            step.uses, step.sources, step.literal = parts.uses, parts.sources, "" if parts.uses else text
+        self._add(step)
         self.keep(value, f"<{step.number}>")
         return f"<{step.number}>"
 
@@ -230,7 +259,9 @@ class Tape:
         else:
             module = type(function).__module__
         module = str(module)
-        if module == "pytest_evalcheck" or module.startswith(("pytest_evalcheck.", "hypothesis.", "pytest.", "_pytest.")):
+        if module == "pytest_evalcheck" or module.startswith(
+            ("pytest_evalcheck.", "hypothesis.", "pytest.", "_pytest.")
+        ):
             # Reference fixes are code that a script may import; all else of this package is not.
             return True
         if module not in self.rewritten:
@@ -240,7 +271,8 @@ class Tape:
 
     def _noted(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         kind = _kind_of(function)
-        changing = _changes_operands(function, kind)
+        # A generator of random numbers goes on with each draw.
+        changing = _changes_operands(function, kind) or self.expression(kwargs.get("generator")) is not None
         operands = self._operands((*args, *kwargs.values()))
         owner = getattr(function, "__self__", None)
         owned = owner is not None and not isinstance(owner, (types.ModuleType, type)) and kind != "builtin"
@@ -265,8 +297,12 @@ class Tape:
             self._add(step)
             self.keep(error, f"<{step.number}>")
             raise
+        if step.changes or changing:
+            self.without_gradients |= kind == "numeric" and not _torch_gradients()
         step.result, step.keeps = result, _is_trackable(result) or kind == "library"
         step.changes = step.uses if changing else frozenset()
+        if _reads(function, args, kwargs) and function.__name__ in _BY_NAME and self.expression(owner) is not None:
+            return self._named_parts(owner, function.__name__, result)
         if kind != "library" and not step.keeps and not step.changes and not globally:
             return result
         self._add(step)
@@ -275,6 +311,18 @@ class Tape:
             if not in_place:
                 self._keep_with_parts(result, f"<{step.number}>")
         return result
+
+    def _named_parts(self, owner: Any, method: str, found: Any) -> Any:
+        """The parameters, buffers or modules of a model, each known by its name in it."""
+        found = list(found)
+        getter, named = _BY_NAME[method]
+        names = {id(part): name for name, part in getattr(owner, named)()}
+        base = self.expression(owner)
+        for one in found:
+            part = one[1] if isinstance(one, tuple) else one
+            if name := names.get(id(part)):
+                self.keep(part, f"{base}.{getter}({name!r})")
+        return iter(found)
 
     def _written(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], kind: str) -> Step:
         try:
@@ -397,7 +445,10 @@ def _kind_of(function: Any) -> str:
             return "library" if hasattr(cls, "state_dict") and hasattr(cls, "named_modules") else "numeric"
     elif isinstance(function, type) or hasattr(function, "__qualname__"):
         root = str(getattr(function, "__module__", None) or "builtins").partition(".")[0]
+        module = str(getattr(function, "__module__", ""))
         if isinstance(function, type) and root == "torch" and hasattr(function, "named_modules"):
+            return "library"
+        if module.startswith(("torch.utils.data", "torch.optim")) or function is getattr(_torch(), "Generator", None):
             return "library"
     else:
         root = type(function).__module__.partition(".")[0]
@@ -408,9 +459,19 @@ def _kind_of(function: Any) -> str:
     return "builtin" if root in _STDLIB or root in ("builtins", "_io") else "library"
 
 
+def _torch() -> Any:
+    return sys.modules.get("torch")
+
+
+def _torch_gradients() -> bool:
+    return bool(getattr(_torch(), "is_grad_enabled", lambda: True)())
+
+
 def _changes_operands(function: Any, kind: str) -> bool:
     name = str(getattr(function, "__name__", ""))
     if kind == "library":
+        return True
+    if kind == "numeric" and type(getattr(function, "__self__", None)) is getattr(_torch(), "Generator", ()):
         return True
     if kind == "numeric":
         return name.endswith("_") and not name.endswith("__")
@@ -428,6 +489,12 @@ def _reads(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> b
     return module == "torch.nn.modules.module" and name in _READERS
 
 
+_BY_NAME = {
+    **dict.fromkeys(("parameters", "named_parameters"), ("get_parameter", "named_parameters")),
+    **dict.fromkeys(("buffers", "named_buffers"), ("get_buffer", "named_buffers")),
+    **dict.fromkeys(("modules", "named_modules", "children", "named_children"), ("get_submodule", "named_modules")),
+}
+"""By method of a model: what gives one of its parts, and what gives the names of all."""
 _READERS = {
     *("modules", "named_modules", "children", "named_children", "parameters", "named_parameters"),
     *("buffers", "named_buffers", "state_dict", "get_submodule", "get_parameter", "get_buffer"),
@@ -442,12 +509,16 @@ _UNINTERESTING = {
 
 def _is_uninteresting(function: Any) -> bool:
     name = getattr(function, "__name__", "")
+    if isinstance(getattr(function, "__self__", None), Mapping) and name in ("items", "values", "keys"):
+        return True
+    if name.startswith("register_") and name.endswith("_hook"):
+        return True  # of the suite, which watches the code under test
     if getattr(builtins, name, None) is function:
         return name in _UNINTERESTING
     module = str(getattr(function, "__module__", "") or "")
     if module.partition(".")[0] in ("inspect", "contextlib", "dataclasses", "warnings", "weakref", "threading", "re"):
         return True
-    return module.startswith("torch.autograd.grad_mode") or module.startswith("torch.utils._")
+    return module.startswith(("torch.autograd.grad_mode", "torch.utils._"))
 
 
 def _is_trackable(value: Any) -> bool:
@@ -461,5 +532,10 @@ def _hint(function: Any, kind: str) -> str:
     """What the result of a call may be called: a class by its name, ``compute()`` gives a value."""
     name = str(getattr(function, "__name__", "value"))
     if isinstance(function, type):
-        return "".join(f"_{c.lower()}" if c.isupper() and i and not name[i - 1].isupper() else c.lower() for i, c in enumerate(name))
-    return {"compute": "value", "result": "value", "forward": "value", "update": "returned"}.get(name, "value" if kind != "library" else "result")
+        return "".join(
+            f"_{c.lower()}" if c.isupper() and i and not name[i - 1].isupper() else c.lower()
+            for i, c in enumerate(name)
+        )
+    return {"compute": "value", "result": "value", "forward": "value", "update": "returned"}.get(
+        name, "value" if kind != "library" else "result"
+    )

@@ -22,6 +22,7 @@ if __name__ == "__main__":
         sys.exit(2)
 """
 _WARNED = r'any(re.search(r"\b(nans?|inf|infinit\w*|non-?finite)\b", str(one.message), re.I) for one in caught)'
+_TOLD = "any(not issubclass(one.category, (DeprecationWarning, FutureWarning)) for one in caught)"
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,11 @@ class Verdict:
     atol: float
     form: str = "same"
     """``same``: both must be equal. ``visible``: the actual value must hold a NaN, an infinity or an error, or there
-    must be a warning of one."""
+    must be a warning of one; ``warned``: or any warning. ``raises``: the actual value must not be an error of the type
+    that ``expected`` names."""
+
+    changed: bool = False
+    """Whether the actual value is an input, which must be as it was written."""
 
     @property
     def uses(self) -> frozenset[int]:
@@ -65,7 +70,9 @@ class Parts:
 
 def script(parts: Parts) -> str:
     """The whole script; its exit code is 1 while the fault is there, 0 without it, and 2 for any other error."""
-    top = f'"""{_title(parts)}\n"""\n\nfrom __future__ import annotations\n\n{_sorted(_needs(parts, "sys", "traceback"))}'
+    top = (
+        f'"""{_title(parts)}\n"""\n\nfrom __future__ import annotations\n\n{_sorted(_needs(parts, "sys", "traceback"))}'
+    )
     body, good = _body(parts)
     main = "def main():\n" + textwrap.indent("\n".join([*body, f"return 0 if {good} else 1"]), "    ")
     helped = map(_helper, _functions(parts))
@@ -87,14 +94,15 @@ def _title(parts: Parts) -> str:
 
 
 def _functions(parts: Parts) -> list[str]:
-    return ["visible" if parts.verdict.form == "visible" else "same", *(["on_ranks"] if parts.worlds else [])]
+    compares = {"same": ["same"], "visible": ["visible"], "warned": ["visible"]}.get(parts.verdict.form, [])
+    return [*compares, *(["on_ranks"] if parts.worlds else [])]
 
 
 def _needs(parts: Parts, *modules: str) -> set[str]:
     needs = {*parts.imports, *(f"import {module}" for module in modules)}
     needs |= {line for step in parts.all_steps for line in step.imports}
     needs |= {line for name in _functions(parts) for line in helpers.NEEDS[name]}
-    needs |= {"import re", "import warnings"} if parts.verdict.form == "visible" else set()
+    needs |= {"visible": {"import re", "import warnings"}, "warned": {"import warnings"}}.get(parts.verdict.form, set())
     return needs | ({"import torch"} if parts.without_gradients else set())
 
 
@@ -115,10 +123,16 @@ def _body(parts: Parts) -> tuple[list[str], str]:
             body += _lines(step, names, _used(parts.steps) | verdict.uses, _inlined(parts.steps, verdict.uses))
     inlined = _inlined(parts.steps, verdict.uses)
     actual, expected = (_named(text, names, inlined) for text in (verdict.actual, verdict.expected))
-    if verdict.form == "visible":
+    if verdict.form == "raises":
+        shown = f"another result than {verdict.expected}"
+        return [*body, f"print('expected', {shown!r})", f'print("actual  ", repr({actual}))'], (
+            f"type({actual}).__name__ != {verdict.expected!r}"
+        )
+    if verdict.form in ("visible", "warned"):
         inner = textwrap.indent("\n".join(body), "    ")
         body = ["with warnings.catch_warnings(record=True) as caught:", '    warnings.simplefilter("always")', inner]
-        body += [f"reported = visible({actual}) or {_WARNED}"]
+        warned = _WARNED if verdict.form == "visible" else _TOLD
+        body += [f"reported = visible({actual}) or {warned}"]
         body += ['print("expected", "NaN, infinity, an error or a warning")', f'print("actual  ", repr({actual}))']
         return body, "reported"
     body += [f'print("expected", repr({expected}))', f'print("actual  ", repr({actual}))']

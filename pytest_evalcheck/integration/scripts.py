@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -60,7 +61,10 @@ class Places:
             return ["no script was written: nothing failed"]
         options = ["--rootdir", str(config.rootpath), *(["-c", str(config.inipath)] if config.inipath else [])]
         options += ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "-q", "--evalcheck-in-process"]
-        environment = {**os.environ, INSIDE: "1"}
+        # A library of the project itself need not be installed: pytest may have found it by its settings.
+        own = [path for path in sys.path if path and Path(path).is_relative_to(config.rootpath)]
+        path = os.pathsep.join([*own, *filter(None, [os.environ.get("PYTHONPATH")])])
+        environment = {**os.environ, INSIDE: "1", "PYTHONPATH": path}
         base = Path(config.invocation_params.dir)
         with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
             made = list(pool.map(lambda cause: make(cause.cells, base, options, environment), causes))

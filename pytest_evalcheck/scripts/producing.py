@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import platform
 import shlex
 import subprocess
@@ -74,8 +73,8 @@ def _of_cell(cell: Cell, folder: Path, options: Sequence[str], environment: dict
         for script, test in found["scripts"]:
             path = Path(temporary) / "script.py"
             path.write_text(script, encoding="utf-8")
-            ended = _run([sys.executable, str(path)], folder, dict(os.environ))
-            if ended.returncode == 1:
+            ended = _run([sys.executable, str(path)], folder, environment)
+            if ended.returncode == 1 and ended.stdout.startswith("expected"):
                 return Made(cell, script, test, ended.stdout.strip())
             seen = _last_line(ended)
             why = f"its script ended with exit code {ended.returncode}, expected 1" + (f": {seen}" if seen else "")

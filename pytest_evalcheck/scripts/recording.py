@@ -89,6 +89,8 @@ class Recorder:
                     self.scripts = self._write()
                 except Unwritable as why:
                     self.why = str(why)
+                except Exception as error:  # it must not look like a mistake of the check
+                    self.why = f"writing it raised {type(error).__name__}: {error}"
             report(failure)
 
         from pytest_evalcheck.engine.factory import TargetFactory
@@ -209,6 +211,10 @@ class Recorder:
             if isinstance(value, torch.Tensor) and isinstance(made, torch.Tensor):
                 if made.shape == value.shape and torch.equal(made.detach(), value.detach().to(made.dtype)):
                     return f"<{step.number}>"
+                if made.shape[1:] == value.shape and made.dim() > 1:
+                    for index, row in enumerate(made.detach()):
+                        if torch.equal(row, value.detach().to(made.dtype)):
+                            return f"<{step.number}>[{index}]"
             elif isinstance(value, (list, float)) and hasattr(made, "tolist") and made.tolist() == value:
                 return f"<{step.number}>.tolist()"
         return ""

@@ -154,7 +154,7 @@ class Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if spec is None or not origin or not origin.endswith(".py"):
             return None
         of_suite = name.startswith(self._packages) and name not in _AS_THEY_ARE
-        if not of_suite and (name.startswith("pytest_evalcheck") or not _uses_the_suite(Path(origin))):
+        if not of_suite and (name.startswith("pytest_evalcheck") or not _is_of_targets(Path(origin))):
             return None
         return importlib.util.spec_from_file_location(
             name, origin, loader=self, submodule_search_locations=spec.submodule_search_locations
@@ -182,9 +182,12 @@ def _found(name: str, path: Any, without: Importer) -> Any:
     return None
 
 
-def _uses_the_suite(path: Path) -> bool:
-    if "site-packages" in path.parts or "dist-packages" in path.parts:
+def _is_of_targets(path: Path) -> bool:
+    """Whether a module is a file of targets, or one that helps them: it imports the suite, or its name is private."""
+    if any(part in ("site-packages", "dist-packages") or part.startswith("python3.") for part in path.parts):
         return False
+    if path.name.startswith("_") and path.name != "__init__.py":
+        return True
     try:
         return b"pytest_evalcheck" in path.read_bytes()
     except OSError:

@@ -254,7 +254,7 @@ class Tape:
         owner = getattr(function, "__self__", None)
         if owner is not None and not isinstance(owner, types.ModuleType):
             module = (owner if isinstance(owner, type) else type(owner)).__module__
-        elif isinstance(function, (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
+        elif isinstance(function, _NAMED):
             module = function.__module__
         else:
             module = type(function).__module__
@@ -267,7 +267,7 @@ class Tape:
         if module not in self.rewritten:
             return False
         # Of a file of targets, classes are code under test; its functions are written as what they call.
-        return isinstance(function, (types.FunctionType, types.LambdaType)) or module.startswith("pytest_evalcheck")
+        return isinstance(function, (types.FunctionType, functools._lru_cache_wrapper))
 
     def _noted(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         kind = _kind_of(function)
@@ -423,6 +423,8 @@ _SIGNS = {
     "@": operator.matmul,
 }
 _MOST_PARTS = 64
+_NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools._lru_cache_wrapper)
+"""Types of callables that say where they are from themselves; of any other its class says it."""
 
 
 def _without_partial(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -13,13 +13,22 @@ from pytest_evalcheck.scripts import helpers
 from pytest_evalcheck.scripts.slicing import World
 from pytest_evalcheck.scripts.tape import Step
 
+_BEGINS = '''
+import sys
+import traceback
+
+
+def another_error(kind, error, trace):
+    """End with 2 for any error but the one that this script is about, also where an import fails."""
+    traceback.print_exception(kind, error, trace)
+    sys.exit(2)
+
+
+sys.excepthook = another_error
+'''
 _ENDS = """
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except Exception:  # another error than the one this script is about
-        traceback.print_exc()
-        sys.exit(2)
+    sys.exit(main())
 """
 _WARNED = r'any(re.search(r"\b(nans?|inf|infinit\w*|non-?finite)\b", str(one.message), re.I) for one in caught)'
 _TOLD = "any(not issubclass(one.category, (DeprecationWarning, FutureWarning)) for one in caught)"
@@ -70,9 +79,8 @@ class Parts:
 
 def script(parts: Parts) -> str:
     """The whole script; its exit code is 1 while the fault is there, 0 without it, and 2 for any other error."""
-    top = (
-        f'"""{_title(parts)}\n"""\n\nfrom __future__ import annotations\n\n{_sorted(_needs(parts, "sys", "traceback"))}'
-    )
+    imports = _sorted(_needs(parts))
+    top = f'"""{_title(parts)}\n"""\n\nfrom __future__ import annotations\n{_BEGINS}\n{imports}'
     body, good = _body(parts)
     main = "def main():\n" + textwrap.indent("\n".join([*body, f"return 0 if {good} else 1"]), "    ")
     helped = map(_helper, _functions(parts))
@@ -98,8 +106,8 @@ def _functions(parts: Parts) -> list[str]:
     return [*compares, *(["on_ranks"] if parts.worlds else [])]
 
 
-def _needs(parts: Parts, *modules: str) -> set[str]:
-    needs = {*parts.imports, *(f"import {module}" for module in modules)}
+def _needs(parts: Parts) -> set[str]:
+    needs = {*parts.imports}
     needs |= {line for step in parts.all_steps for line in step.imports}
     needs |= {line for name in _functions(parts) for line in helpers.NEEDS[name]}
     needs |= {"visible": {"import re", "import warnings"}, "warned": {"import warnings"}}.get(parts.verdict.form, set())
@@ -108,8 +116,8 @@ def _needs(parts: Parts, *modules: str) -> set[str]:
 
 def _body(parts: Parts) -> tuple[list[str], str]:
     """The lines that print both values, and the condition that holds without the fault."""
-    names = _names(parts.steps)
     verdict = parts.verdict
+    names = _names(parts.steps, verdict.uses)
     body = ["torch.set_grad_enabled(False)"] if parts.without_gradients else []
     seen: set[int] = set()
     for step in parts.steps:
@@ -200,17 +208,13 @@ def _named(text: str, names: Mapping[int, str], inlined: Mapping[int, str]) -> s
     return re.sub(r"<(\d+)>", lambda match: inlined.get(int(match[1])) or names[int(match[1])], text)
 
 
-def _names(steps: Sequence[Step]) -> dict[int, str]:
+def _names(steps: Sequence[Step], compared: Iterable[int] = ()) -> dict[int, str]:
     """By step: the name of its variable, which no other has."""
     counts: dict[str, int] = {}
     names = {}
-    inlined = _inlined(steps)
-    used = _used(steps)
+    inlined = _inlined(steps, compared)
     for step in steps:
-        if not step.keeps or (step.number in inlined and step.number not in used):
-            continue
-        if step.number in inlined:
-            names[step.number] = ""
+        if not step.keeps or step.number in inlined:
             continue
         hint = re.sub(r"\W", "_", step.hint) or "value"
         hint = f"{hint}_" if hint in _TAKEN else f"_{hint}" if hint[0].isdigit() else hint
@@ -219,6 +223,7 @@ def _names(steps: Sequence[Step]) -> dict[int, str]:
     return names
 
 
+_ANNOTATION = re.compile(r": (?:Any|float|int|str)\b| -> [^:]+(?=:$)")
 _TAKEN = {
     *("same", "visible", "on_ranks", "world", "values", "rank", "main", "error", "caught", "reported"),
     *("input", "lambda", "in", "is", "class", "sys", "numpy", "torch", "re", "os", "pickle", "warnings", "copy"),
@@ -226,8 +231,9 @@ _TAKEN = {
 
 
 def _helper(name: str) -> str:
-    source = inspect.getsource(getattr(helpers, name))
-    return re.sub(r"  # noqa.*", "", source).rstrip()
+    source = re.sub(r"  # noqa.*", "", inspect.getsource(getattr(helpers, name))).rstrip()
+    # In a test the annotations would be evaluated, and name what is not imported there.
+    return re.sub(r"^ *def .*:$", lambda line: _ANNOTATION.sub("", line[0]), source, flags=re.M)
 
 
 def _sorted(lines: Iterable[str]) -> str:

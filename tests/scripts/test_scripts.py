@@ -1,0 +1,211 @@
+"""`--evalcheck-scripts` and `--evalcheck-write-tests` on a library whose faults an environment variable mends.
+
+A script must exit with 1 while the fault is there and with 0 once the library is mended: one that compares what the
+check itself has written would exit with 1 for ever.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_evalcheck.testing import Project
+
+LIBRARY = '''
+"""A library that knows nothing of the suite. MENDED=1 takes its faults out."""
+import os
+import torch
+
+MENDED = bool(os.environ.get("MENDED"))
+
+
+class Mean:
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self.total, self.count, self.cache = torch.zeros(()), 0, None
+
+    def update(self, values):
+        self.total, self.count, self.cache = self.total + values.sum(), self.count + len(values), None
+
+    def compute(self):
+        return self.total / max(self.count, 1)
+
+
+class MeanOfMeans(Mean):
+    def update(self, values):
+        super().update(values if MENDED else values.mean().reshape(1))
+
+
+class HandsOutItsCache(Mean):
+    def compute(self):
+        if self.cache is None:
+            self.cache = super().compute()
+        return self.cache.clone() if MENDED else self.cache
+
+
+class KeepsReferences(Mean):
+    def reset(self):
+        super().reset()
+        self.kept = []
+
+    def update(self, values):
+        self.kept.append(values.clone() if MENDED else values)
+
+    def compute(self):
+        return torch.cat(self.kept).mean() if self.kept else torch.zeros(())
+
+
+class ClampsItsInputs(Mean):
+    def update(self, values):
+        super().update(values.clamp(min=0) if MENDED else values.clamp_(min=0))
+
+
+class ResetsHalf(Mean):
+    def reset(self):
+        super().reset() if MENDED or not hasattr(self, "total") else setattr(self, "total", torch.zeros(()))
+
+
+class DropsNan(Mean):
+    def update(self, values):
+        super().update(values if MENDED else values.nan_to_num(0.0, 0.0, 0.0))
+
+
+class Classifier(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(2, 3)
+
+    def forward(self, features, labels):
+        return {"logits": self.layer(features)}
+
+
+class PopsLabels(Classifier):
+    def score(self, batch):
+        return {**self(**batch), "labels": batch["labels"] if MENDED else batch.pop("labels")}
+'''
+TARGETS = """
+import torch
+import library
+import pytest_evalcheck as ec
+from pytest_evalcheck import strategies as es
+from hypothesis import strategies as st
+
+def metric(name):
+    def made(device):
+        return ec.Metric.of(getattr(library, name)())
+    made.__name__ = name
+    return ec.metric(inputs=es.values())(made)
+
+mean_of_means = metric("MeanOfMeans")
+hands_out_its_cache = metric("HandsOutItsCache")
+keeps_references = metric("KeepsReferences")
+clamps_its_inputs = metric("ClampsItsInputs")
+resets_half = metric("ResetsHalf")
+drops_nan = metric("DropsNan")
+mean = metric("Mean")
+
+rows = es.samples(
+    st.tuples(st.integers(-2, 2), st.integers(-2, 2), st.integers(0, 2)),
+    collate=lambda samples: {
+        "features": torch.tensor([[float(a), float(b)] for a, b, _ in samples]).reshape(-1, 2),
+        "labels": torch.tensor([label for *_, label in samples], dtype=torch.long),
+    },
+    name="rows",
+)
+
+@ec.wrapper(inputs=rows)
+def pops_labels(device):
+    model = library.PopsLabels()
+    return ec.Wrapper(forward=model.score, model=model)
+"""
+EXPECTED = {
+    "ec201_mean_of_means": "same(",
+    "ec219_hands_out_its_cache": "copy_(",
+    "ec207_keeps_references": "copy_(",
+    "ec206_clamps_its_inputs": "torch.tensor(",
+    "ec204_resets_half": "reset()",
+    "ec216_drops_nan": "visible(",
+    "ec101_pops_labels": "list(",
+}
+"""By script: what stands in it."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project after a run with both options."""
+    folder = tmp_path_factory.mktemp("project")
+    (folder / "library.py").write_text(LIBRARY, encoding="utf-8")
+    (folder / "evalcheck_library.py").write_text(TARGETS, encoding="utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "--evalcheck", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
+    codes = "EC101,EC201,EC204,EC206,EC207,EC216,EC219"
+    command += [f"--evalcheck-select={codes}", "--evalcheck-device=cpu", "--evalcheck-effort=quick"]
+    command += ["--evalcheck-scripts=scripts", "--evalcheck-write-tests=test_regressions.py"]
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    (folder / "screen.txt").write_text(ended.stdout + ended.stderr, encoding="utf-8")
+    return folder
+
+
+def run(folder: Path, *command: str, mended: bool) -> subprocess.CompletedProcess[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "MENDED"}
+    environment |= {"PYTHONPATH": str(folder), **({"MENDED": "1"} if mended else {})}
+    return subprocess.run(
+        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("name", list(EXPECTED))
+def test_a_script_shows_the_fault_and_ends_well_without_it(made: Path, name: str) -> None:
+    path = made / "scripts" / f"{name}.py"
+    assert path.exists(), (made / "screen.txt").read_text(encoding="utf-8")
+    source = path.read_text(encoding="utf-8")
+    assert EXPECTED[name] in source
+    assert not any(f"import {package}" in source for package in ("pytest", "hypothesis", "pytest_evalcheck"))
+    broken, mended = run(made, str(path), mended=False), run(made, str(path), mended=True)
+    assert (broken.returncode, mended.returncode) == (1, 0), (
+        broken.stdout + broken.stderr + mended.stdout + mended.stderr
+    )
+    assert "expected" in broken.stdout
+    issue = path.with_suffix(".md").read_text(encoding="utf-8")
+    assert source.strip() in issue
+    assert broken.stdout.strip() in issue
+
+
+def test_the_tests_fail_until_the_library_is_mended(made: Path) -> None:
+    command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:pytest_evalcheck", "test_regressions.py")
+    broken, mended = run(made, *command, mended=False), run(made, *command, mended=True)
+    assert f"{len(EXPECTED)} failed" in broken.stdout, broken.stdout
+    assert f"{len(EXPECTED)} passed" in mended.stdout, mended.stdout
+
+
+def test_the_screen_counts_them(made: Path) -> None:
+    screen = (made / "screen.txt").read_text(encoding="utf-8")
+    assert f"scripts: {len(EXPECTED)} of {len(EXPECTED)} root causes in scripts" in screen
+    assert f"tests: {len(EXPECTED)} of {len(EXPECTED)} root causes appended to test_regressions.py" in screen
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--evalcheck-scripts=evalcheck_example.py"], "it is a file; name a folder"),
+        (["--evalcheck-write-tests=tests.txt"], "expected a Python file, such as test_evalcheck.py"),
+        (["--evalcheck-write-tests=broken.py"], "it is no Python source"),
+        (["--evalcheck-write-tests=nowhere/test_it.py"], "there is no folder"),
+    ],
+)
+def test_what_cannot_be_written_is_said_before_anything_runs(project: Project, options: list[str], words: str) -> None:
+    project.write("")
+    (project.path / "broken.py").write_text("def (", encoding="utf-8")
+    project.run(*options, code=4).shows(words)
+
+
+def test_without_evalcheck_the_options_are_refused(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "--evalcheck-scripts=scripts"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "--evalcheck-scripts does nothing without --evalcheck" in ended.stderr + ended.stdout

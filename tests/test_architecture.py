@@ -107,7 +107,10 @@ def test_only_the_plugin_side_knows_pytest_and_only_fixes_stand_alone() -> None:
         }
         if "pytest" in imported:
             # The simulated devices are a plugin by themselves, `-p pytest_evalcheck.devices`, without all that is above.
-            assert _layer(path) in {"engine", "integration", "plugin", "scripts", "testing"} or path.name == "pytest_plugin.py"
+            assert (
+                _layer(path) in {"engine", "integration", "plugin", "scripts", "testing"}
+                or path.name == "pytest_plugin.py"
+            )
         if _layer(path) == "fixes":
             assert not imported & {"pytest", "hypothesis"}
 

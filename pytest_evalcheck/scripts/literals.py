@@ -12,12 +12,9 @@ import sys
 import types
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from pytest_evalcheck.reports.case_codec import is_plain, literal
-
-if TYPE_CHECKING:
-    from pytest_evalcheck.scripts.tape import Tape
 
 _MOST_NUMBERS = 2_000
 """A tensor or an array with more of them is not written out."""
@@ -40,10 +37,24 @@ class Text:
         return Text("", self.uses | other.uses, self.imports | other.imports, (*self.sources, *other.sources))
 
 
+class Results(Protocol):
+    """What a tape knows of the objects that came by its steps."""
+
+    rewritten: set[str]
+
+    def expression(self, value: Any) -> str | None:
+        """How an object is written; None where no step made it."""
+        ...
+
+    def literal(self, value: Any, text: str, hint: str, imports: frozenset[str], parts: Text | None = None) -> str:
+        """A step for a value that is written out; how it is written from then on."""
+        ...
+
+
 class Writer:
     """Writes the values of one tape."""
 
-    def __init__(self, tape: Tape) -> None:
+    def __init__(self, tape: Results) -> None:
         self._tape = tape
 
     @staticmethod

@@ -66,7 +66,9 @@ def regression(
         right=lambda sample: predicted(sample, lambda t: t),
         wrong=lambda sample: predicted(sample, wrong),
         # The last one has another sign than its wrong prediction.
-        contrast=tuple((each(centre + v), each(centre + v)) for v in (0.5, 1.0, 2.0, 2.5, -1.25)[: 4 if positive else 5]),
+        contrast=tuple(
+            (each(centre + v), each(centre + v)) for v in (0.5, 1.0, 2.0, 2.5, -1.25)[: 4 if positive else 5]
+        ),
         corrupted=lambda row, bad: (bad if outputs is None else (bad, *row[0][1:]), row[1]),
         nonfinite=_NONFINITE,
         bulk=bulk,

@@ -1,0 +1,133 @@
+"""How many root causes of docs/findings come out as a stand-alone script that shows them, and how long scripts are.
+
+python benchmarks/scripts.py                     # runs the main job on the CPU, then makes the scripts: hours
+python benchmarks/scripts.py --report run.json   # of a report of an earlier run, json or jsonl
+python benchmarks/scripts.py --smoke             # one file of targets, two scripts
+
+``--keep DIR`` keeps the scripts. A root cause is a finding; the upstream faults of the registry say which finding a
+known failure shows. Findings that no cell on the CPU shows are counted apart: their environment or device is another one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
+
+from findings import findings  # noqa: E402
+
+from pytest_evalcheck import upstream  # noqa: E402
+from pytest_evalcheck.reports.results import Cell  # noqa: E402
+from pytest_evalcheck.scripts.producing import Made, make  # noqa: E402
+
+SMOKE = "fixtures/targets/evalcheck_torchmetrics_aggregation.py"
+OPTIONS = ("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "-q", "--evalcheck-in-process")
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--report", type=Path)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--smoke", action="store_true")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        report = asked.report or run(Path(folder) / "run.jsonl", smoke=asked.smoke)
+        shown = by_finding(cells_of(report))
+    if asked.smoke:
+        shown = dict(list(shown.items())[:2])
+    made = scripts(shown, asked.workers)
+    if asked.keep:
+        asked.keep.mkdir(parents=True, exist_ok=True)
+        for place, one in made.items():
+            name = place.replace(".md#", "_").replace("-", "_")[:100]
+            (asked.keep / f"{name}.py").write_text(one.script, encoding="utf-8") if one.script else None
+    table(made)
+    if asked.smoke and not all(one.script for one in made.values()):
+        raise SystemExit("a script of the smoke run did not come out")
+
+
+def run(path: Path, *, smoke: bool) -> Path:
+    """The main job on the CPU, or one file of it."""
+    targets = [SMOKE] if smoke else ["fixtures/targets", "-m", "full or not full"]
+    command = [sys.executable, "-m", "pytest", "--evalcheck", *targets, "-q", "-n", "2", "--evalcheck-effort=quick"]
+    command += ["--evalcheck-device=cpu", f"--evalcheck-report=jsonl={path}"]
+    subprocess.run(command, cwd=ROOT, env=environment(), check=False, stdout=subprocess.DEVNULL)
+    return path
+
+
+def environment() -> dict[str, str]:
+    """That of a replay: the modules beside the files of targets are found without pytest, too."""
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return {**os.environ, "PYTHONPATH": path, "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
+
+
+def cells_of(report: Path) -> list[Cell]:
+    """The cells of a report."""
+    text = report.read_text(encoding="utf-8")
+    rows = [json.loads(line) for line in text.splitlines()] if report.suffix == ".jsonl" else json.loads(text)["cells"]
+    return [Cell.from_json(row) for row in (row.get("cell", row) for row in rows) if "outcome" in row]
+
+
+def by_finding(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
+    """By finding, the known failures on the CPU that show it, those of different checks first."""
+    found: dict[str, list[Cell]] = defaultdict(list)
+    for cell in cells:
+        fault = upstream.find(cell.upstream) if cell.upstream else None
+        if fault and cell.device == "cpu" and cell.failure and cell.failure.case is not None:
+            found[fault.finding].append(cell)
+    for place, own in found.items():
+        seen: set[str] = set()
+        found[place] = sorted(own, key=lambda cell: (cell.code in seen, seen.add(cell.code) or 0))
+    return found
+
+
+def scripts(shown: dict[str, list[Cell]], workers: int) -> dict[str, Made]:
+    """The script of each finding, by its place."""
+
+    def one(cells: Sequence[Cell]) -> Made:
+        made = make(cells, ROOT, OPTIONS, environment())
+        print(f"{made.cell.code} {made.cell.target}: {made.why or 'script'}", file=sys.stderr, flush=True)
+        return made
+
+    with ThreadPoolExecutor(workers) as pool:
+        return dict(zip(shown, pool.map(one, shown.values()), strict=True))
+
+
+def table(made: dict[str, Made]) -> None:
+    """Counts by page, and why others have none."""
+    pages: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+    for finding in findings():
+        row = pages[finding.page]
+        row[0] += 1
+        row[1] += finding.place in made
+        row[2] += finding.place in made and bool(made[finding.place].script)
+    print("| page | findings | shown on the CPU here | with a script |\n| --- | --- | --- | --- |")
+    for page, row in pages.items():
+        print(f"| {page} | {row[0]} | {row[1]} | {row[2]} |")
+    total = [sum(row[i] for row in pages.values()) for i in range(3)]
+    print(f"| all | {total[0]} | {total[1]} | {total[2]} |")
+    good = [one.script for one in made.values() if one.script]
+    share = len(good) / max(1, len(made))
+    lines = statistics.median([len(text.splitlines()) for text in good]) if good else 0
+    print(
+        f"\n{len(good)} of {len(made)} root causes that were shown have a script: {share:.0%}; median {lines:g} lines"
+    )
+    for why, count in Counter(one.why.partition(":")[0] for one in made.values() if one.why).most_common():
+        print(f"* {count}: {why}")
+
+
+if __name__ == "__main__":
+    main()

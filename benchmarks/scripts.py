@@ -4,8 +4,8 @@ python benchmarks/scripts.py                     # runs the main job on the CPU,
 python benchmarks/scripts.py --report run.json   # of a report of an earlier run, json or jsonl
 python benchmarks/scripts.py --smoke             # one file of targets, two scripts
 
-``--keep DIR`` keeps the scripts. A root cause is a finding; the upstream faults of the registry say which finding a
-known failure shows. Findings that no cell on the CPU shows are counted apart: their environment or device is another one.
+``--keep DIR`` keeps the scripts. A root cause is a finding; the registry of upstream faults says which one a known
+failure shows. Findings that no cell on the CPU shows are counted apart: their environment or device is another one.
 """
 
 from __future__ import annotations

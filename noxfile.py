@@ -263,12 +263,16 @@ def mutation(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def browser(session: nox.Session) -> None:
-    """The HTML report in Chromium: accessibility by axe, filters, links, and its bytes and time to load."""
+    """The HTML report and the site in Chromium: accessibility by axe; filters, links, bytes and time of the report.
+
+    The pages of the site are those that `nox -s docs` has built.
+    """
     names = ("chromium", "chromium-browser", "google-chrome")
     if not any(map(shutil.which, names)):
         session.skip(f"no browser is installed; expected one of {', '.join(names)} on PATH")
     _over_the_readmes(session, "playwright==1.65.*", "axe-playwright-python==0.1.8")
-    session.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/reports/test_html_browser.py")
+    tests = ("tests/reports/test_html_browser.py", "tests/test_site_browser.py")
+    session.run("python", "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", *tests)
     session.run("python", "benchmarks/html_report.py", *session.posargs)
 
 

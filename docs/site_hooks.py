@@ -6,6 +6,7 @@
 * Codes of checks link to their pages, and the first use of a word of the glossary on a page links to it.
 * A page must be read by the forge as it is read here: as many items, cells, headings and blocks of code.
 * No page asks a network when it is read.
+* Parts of the theme that a screen reader could not name have a name.
 """
 
 from __future__ import annotations
@@ -58,6 +59,13 @@ WITHOUT_WORDS = {
     "index.md",
 }  # fmt: skip
 """Pages that are read by row, or once."""
+
+UNNAMED = {
+    'data-md-component="search" role="dialog"': "Search",
+    'data-md-toggle="search" type="checkbox"': "Search",
+    'data-md-toggle="drawer" type="checkbox"': "Navigation",
+}
+"""What the theme gives no name, and the name."""
 
 Place = tuple[str, str]
 """The path of a page in the repository, and the one in the site."""
@@ -129,7 +137,21 @@ def on_post_page(output: str, *, page: Page, **_: object) -> str:
     asked = [each for each in asked if 'rel="canonical"' not in each]
     if asked or 'data-md-component="source"' in output:
         raise PluginError(f"{page.file.src_uri} asks a network when it is read: {asked or 'the theme counts stars'}")
-    return output
+    return _named(output, page.file.src_uri)
+
+
+def on_post_template(output_content: str, *, template_name: str, **_: object) -> str:
+    """The page for addresses that are not there has the same parts."""
+    return _named(output_content, template_name) if template_name.endswith(".html") else output_content
+
+
+def _named(html: str, place: str) -> str:
+    """Parts of the theme without a name get one, for those who cannot see what they are."""
+    for part, name in UNNAMED.items():
+        if html.count(part) != 1:
+            raise PluginError(f"{place}: {part} is there {html.count(part)} times; the theme has changed")
+        html = html.replace(part, f'{part} aria-label="{name}"')
+    return html
 
 
 class _OfThisSite(Extension):

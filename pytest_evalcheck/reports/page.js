@@ -46,7 +46,7 @@ document.addEventListener("DOMContentLoaded", () => {
         for (const place of [...row.line.cells].slice(1)) {
           const outcome = place.textContent;
           if (outcome) {
-            const see = place.dataset.see || place.firstElementChild?.hash.slice(1);
+            const see = place.firstElementChild?.hash.slice(1);
             const cell = { place, row, column: columns[column], outcome, group: groups.get(see), on: true };
             cells.push(cell);
             row.cells.push(cell);
@@ -299,14 +299,14 @@ document.addEventListener("DOMContentLoaded", () => {
   });
   document.addEventListener("click", (event) => {
     if (event.target.matches(".copy")) copy(event.target);
-    const link = event.target.closest("a[href^='#'], td[data-see]");
+    const link = event.target.closest("a[href^='#']");
     if (!link) return;
     event.preventDefault();
-    const id = link.dataset.see || decodeURIComponent(link.hash.slice(1));
+    const id = decodeURIComponent(link.hash.slice(1));
     reveal(id);
     store(id);
   });
-  document.addEventListener("mouseover", (event) => {
+  for (const kind of ["mouseover", "focusin"]) document.addEventListener(kind, (event) => {
     const place = event.target.closest(".matrix td");
     if (!place || place.title || !place.textContent) return;
     read();

@@ -136,6 +136,24 @@ def test_a_cell_leads_to_its_failure_whose_command_can_be_copied(opened):
     assert page.evaluate("navigator.clipboard.readText()") == command
 
 
+@pytest.mark.parametrize("outcome", ["not run", "not applicable", "known"])
+def test_a_cell_leads_to_its_reason_by_keyboard(opened, outcome):
+    page = opened()
+    link = page.locator(".matrix td a", has_text=outcome).first
+    reason = page.locator(link.get_attribute("href"))
+    page.locator(".matrix .scroll").first.focus()
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        if link.evaluate("(each) => each === document.activeElement"):
+            break
+    # What the keyboard reached is outlined, and said as what the mouse would show.
+    assert link.evaluate("(each) => getComputedStyle(each).outlineStyle") == "solid"
+    assert outcome in link.locator("xpath=..").get_attribute("title")
+    page.keyboard.press("Enter")
+    assert reason.evaluate("(each) => each.open && each.contains(document.activeElement)")
+    assert reason.locator(".text").is_visible()
+
+
 def test_hostile_texts_show_as_themselves(opened):
     page = opened()
     assert page.title() == "evalcheck: broken promises"

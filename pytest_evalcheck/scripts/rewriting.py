@@ -80,6 +80,12 @@ class Rewriter(ast.NodeTransformer):
             node.value = self.visit(node.value)
         return node  # annotations stay as they are: dataclasses and type hints read them
 
+    def visit_With(self, node: ast.With) -> ast.AST:
+        self.generic_visit(node)
+        for item in node.items:
+            item.context_expr = _of_tape(item.context_expr, "entered", [item.context_expr])
+        return node
+
     def visit_For(self, node: ast.For) -> ast.AST:
         self.generic_visit(node)
         node.iter = _of_tape(node.iter, "each", [node.iter])

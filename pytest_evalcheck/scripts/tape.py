@@ -129,6 +129,17 @@ class Tape:
             return (self.item(things, index) for index in range(len(things)))
         return things
 
+    def entered(self, manager: Any, /) -> Any:
+        """Enter a context manager; one that came by a call may change what that call was given."""
+        base = None if self._quiet() else self.expression(manager)
+        return manager if base is None else _Entered(self, manager, base)
+
+    def note_block(self, base: str, method: str) -> None:
+        """Note that a context manager was entered or left."""
+        own = self.writer.numbers(base)
+        uses = own.union(*(self.steps[number].uses for number in own))
+        self._add(Step(0, f"{base}.{method}", uses, uses))
+
     def operator(self, sign: str, left: Any, right: Any, /) -> Any:
         """Apply a binary operator."""
         function = _SIGNS[sign]
@@ -410,6 +421,23 @@ class Tape:
             elif depth and isinstance(value, dict):
                 found |= self._operands(value.values(), depth - 1)
         return found
+
+
+class _Entered:
+    """A context manager of the code under test, whose beginning and end are steps."""
+
+    def __init__(self, tape: Tape, manager: Any, base: str) -> None:
+        self._tape, self._manager, self._base = tape, manager, base
+
+    def __enter__(self) -> Any:
+        self._tape.note_block(self._base, "__enter__()")
+        with self._tape.silent():
+            return self._manager.__enter__()
+
+    def __exit__(self, *error: Any) -> Any:
+        self._tape.note_block(self._base, "__exit__(None, None, None)")
+        with self._tape.silent():
+            return self._manager.__exit__(*error)
 
 
 _SIGNS = {

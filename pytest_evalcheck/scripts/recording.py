@@ -44,6 +44,7 @@ class Recorder:
         """Scripts and tests. The first that shows the failure is the one to take: the next sets random numbers, too."""
         self.why = "the replay did not fail in the same way"
         self._compared: tuple[Any, Any, Any] | None = None
+        self._malformed: Any = None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self) -> None:
@@ -115,6 +116,7 @@ class Recorder:
     def _watch_ranks(self) -> None:
         """Note what ranks do: as threads they call together, as processes each makes its calls apart."""
         from pytest_evalcheck.kinds.metric.subject import MetricSubject
+        from pytest_evalcheck.kinds.wrapper.malformed import MalformedBatch
 
         subject: Any = MetricSubject
         merge, on_processes = subject._merge, subject.on_processes
@@ -150,6 +152,14 @@ class Recorder:
             with self.tape.silent():  # what the reference gives is written as it is
                 return reference(metric, samples)
 
+        malformed: Any = MalformedBatch
+        problem = malformed.problem
+
+        def judged(batch: Any, actual: Any, good: Any, tolerance: Any) -> str:
+            self._malformed = (batch, actual, good)
+            return str(problem(batch, actual, good, tolerance))
+
+        malformed.problem = judged
         subject._merge, subject.on_processes, subject.expected = merged, processes, expected
 
     def _write(self) -> list[tuple[str, str]]:
@@ -180,6 +190,8 @@ class Recorder:
             return Verdict(made, self._result(expected, avoiding=made), **common)
         if code in _TOLD:
             return Verdict(self._result(actual), "", form=_TOLD[code], **common)
+        if code == "EC110" and self._malformed:
+            return self._of_malformed(**common)
         if isinstance(getattr(actual, "error", None), BaseException):
             return Verdict(self._result(actual), type(actual.error).__name__, form="raises", **common)
         if (changed := self._changed_input()) is not None:
@@ -188,6 +200,18 @@ class Recorder:
                 return Verdict(keys, repr(list(changed.keys)), changed=True, **common)
             return Verdict(f"<{changed.number}>", changed.literal, changed=True, **common)
         raise Unwritable(f"{code} judges by a condition of its own")
+
+    def _of_malformed(self, **common: Any) -> Verdict:
+        """Of a malformed batch: an error must name what is missing, and others must be refused, or scored alike."""
+        batch, actual, good = self._malformed
+        errors = [value for value in actual.values() if hasattr(value, "error")]
+        if batch.fault == "missing":
+            unnamed = next(value for value in errors if batch.field not in str(value.error))
+            return Verdict(self._result(unnamed), batch.field, form="named", **common)
+        made = self._result(dict(actual))
+        if batch.fault == "of another length":
+            return Verdict(made, "", form="refused", **common)
+        return Verdict(made, self._result(dict(good), avoiding=made), **common)
 
     def _changed_input(self) -> Step | None:
         """The last value that was written out and is another now, although no step of the suite has changed it."""

@@ -45,7 +45,7 @@ class Verdict:
     form: str = "same"
     """``same``: both must be equal. ``visible``: the actual value must hold a NaN, an infinity or an error, or there
     must be a warning of one; ``warned``: or any warning. ``raises``: the actual value must not be an error of the type
-    that ``expected`` names."""
+    that ``expected`` names. ``refused``: it must be an error. ``named``: an error must hold the word ``expected``."""
 
     changed: bool = False
     """Whether the actual value is an input, which must be as it was written."""
@@ -131,20 +131,36 @@ def _body(parts: Parts) -> tuple[list[str], str]:
             body += _lines(step, names, _used(parts.steps) | verdict.uses, _inlined(parts.steps, verdict.uses))
     inlined = _inlined(parts.steps, verdict.uses)
     actual, expected = (_named(text, names, inlined) for text in (verdict.actual, verdict.expected))
-    if verdict.form == "raises":
-        shown = f"another result than {verdict.expected}"
-        return [*body, f"print('expected', {shown!r})", f'print("actual  ", repr({actual}))'], (
-            f"type({actual}).__name__ != {verdict.expected!r}"
+    if verdict.form in _ERRORS:
+        text, good = _ERRORS[verdict.form]
+        words = {"actual": actual, "name": verdict.expected}
+        tried = _tried(body, actual) if verdict.form == "refused" else [*body, f"outcome = {actual}"]
+        return [*tried, f'print("expected", {text.format(**words)!r})', 'print("actual  ", repr(outcome))'], (
+            good.format(name=repr(verdict.expected))
         )
     if verdict.form in ("visible", "warned"):
-        inner = textwrap.indent("\n".join(body), "    ")
-        body = ["with warnings.catch_warnings(record=True) as caught:", '    warnings.simplefilter("always")', inner]
+        steps = body
+        body = ["with warnings.catch_warnings(record=True) as caught:", '    warnings.simplefilter("always")']
+        body += textwrap.indent("\n".join(_tried(steps, actual)), "    ").splitlines()
         warned = _WARNED if verdict.form == "visible" else _TOLD
-        body += [f"reported = visible({actual}) or {warned}"]
-        body += ['print("expected", "NaN, infinity, an error or a warning")', f'print("actual  ", repr({actual}))']
-        return body, "reported"
+        body += ['print("expected", "NaN, infinity, an error or a warning")', 'print("actual  ", repr(outcome))']
+        return body, f"visible(outcome) or {warned}"
     body += [f'print("expected", repr({expected}))', f'print("actual  ", repr({actual}))']
     return body, f"same({actual}, {expected}, rtol={verdict.rtol!r}, atol={verdict.atol!r})"
+
+
+def _tried(body: Sequence[str], actual: str) -> list[str]:
+    """The lines with their outcome: the value, or the error that any of them raises."""
+    inside = textwrap.indent("\n".join([*body, f"outcome = {actual}"]), "    ")
+    return ["try:", *inside.splitlines(), "except Exception as error:", "    outcome = error"]
+
+
+_ERRORS = {
+    "raises": ("another result than {name}", "type(outcome).__name__ != {name}"),
+    "refused": ("an error", "isinstance(outcome, Exception)"),
+    "named": ("no error, or one that names {name}", "not isinstance(outcome, Exception) or {name} in str(outcome)"),
+}
+"""By form: what is expected, and when that holds."""
 
 
 def _worlds(parts: Parts) -> list[str]:
@@ -225,7 +241,7 @@ def _names(steps: Sequence[Step], compared: Iterable[int] = ()) -> dict[int, str
 
 _ANNOTATION = re.compile(r": (?:Any|float|int|str)\b| -> [^:]+(?=:$)")
 _TAKEN = {
-    *("same", "visible", "on_ranks", "world", "values", "rank", "main", "error", "caught", "reported"),
+    *("same", "visible", "on_ranks", "world", "values", "rank", "main", "error", "caught", "outcome"),
     *("input", "lambda", "in", "is", "class", "sys", "numpy", "torch", "re", "os", "pickle", "warnings", "copy"),
 }
 

@@ -69,10 +69,12 @@ class Rewriter(ast.NodeTransformer):
         (target, *others) = node.targets
         if others or not isinstance(target, (ast.Attribute, ast.Subscript)):
             return node
+        if isinstance(target, ast.Attribute) and target.attr.startswith("__"):
+            return node  # a private name, which the compiler changes
         if isinstance(target, ast.Attribute):
-            call = _of_tape(node, "set_attribute", [_loaded(target.value), ast.Constant(target.attr), node.value])
+            call = _of_tape(node, "set_attribute", [target.value, ast.Constant(target.attr), node.value])
         else:
-            call = _of_tape(node, "set_item", [_loaded(target.value), _as_expression(target.slice), node.value])
+            call = _of_tape(node, "set_item", [target.value, _as_expression(target.slice), node.value])
         return ast.fix_missing_locations(ast.copy_location(ast.Expr(call), node))
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
@@ -122,10 +124,6 @@ def _of_tape(node: ast.AST, name: str, arguments: Sequence[ast.expr], keywords: 
     hook = ast.Attribute(ast.Name(_HOOK, ast.Load()), name, ast.Load())
     call = ast.Call(hook, list(arguments), list(keywords))
     return ast.fix_missing_locations(ast.copy_location(call, node))
-
-
-def _loaded(node: ast.expr) -> ast.expr:
-    return node
 
 
 def _as_expression(index: ast.expr) -> ast.expr:

@@ -89,9 +89,9 @@ STATEMENTS = {
 @pytest.mark.parametrize("name", list(STATEMENTS))
 def test_rewritten_code_does_what_it_did(name: str) -> None:
     source = textwrap.dedent(STATEMENTS[name])
-    plain: dict[str, Any] = {"__name__": "plain"}
+    plain: dict[str, Any] = {"__name__": __name__}
     exec(source, plain)
-    rewritten: dict[str, Any] = {"__name__": "rewritten", "__evalcheck_tape__": Tape()}
+    rewritten: dict[str, Any] = {"__name__": __name__, "__evalcheck_tape__": Tape()}
     exec(compile(Rewriter().visit(ast.parse(source)), "<test>", "exec"), rewritten)
     assert repr(rewritten["result"]) == repr(plain["result"])
 

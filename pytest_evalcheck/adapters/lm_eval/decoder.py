@@ -5,9 +5,21 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.decoder.record import Decoder
+
+_ONE_EACH = '"A list of generated continuation strings, one per request." (LM.generate_until)'
+_UNTIL = '"until (str | list[str]): Stop sequence(s) for generation." (normalize_gen_kwargs)'
+_TOKENS = (
+    '"max_gen_toks | max_new_tokens | max_tokens | max_completion_tokens: Maximum tokens to generate" '
+    "(normalize_gen_kwargs)"
+)
+_GREEDY = (
+    '"When temperature is 0.0 and `do_sample` is not specified, `do_sample` is set to False." (normalize_gen_kwargs)'
+)
 
 
 def record(made: Any) -> Decoder:
@@ -57,13 +69,17 @@ def decoder(make: Callable[[int], Any], *, suppressed: Sequence[int] = (), **fie
         suppressed=tuple(suppressed),
         tensors=lambda _lm: [],  # a cache lives as long as a batch, inside generate_until
         in_float32=in_float32 if hasattr(made, "_model") else None,
-        **fields,
+        **{"conventions": _conventions(tuple(suppressed)), **fields},
     )
 
 
 @dataclass(frozen=True)
 class _Requests:
     suppressed: tuple[int, ...]
+    worded: Callable[[dict[str, Any]], dict[str, Any]] = dict
+    """From the arguments of a generation to others that mean the same."""
+    alone: bool = False
+    """Whether every request is a call of its own."""
 
     def __call__(self, prompts: list[list[int]], lm: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
         from lm_eval.api.instance import Instance
@@ -76,10 +92,35 @@ class _Requests:
         if self.suppressed:
             arguments["suppress_tokens"] = list(self.suppressed)
         requests = [
-            Instance("generate_until", {}, (_text(lm, prompt), dict(arguments)), index)
+            Instance("generate_until", {}, (_text(lm, prompt), self.worded(arguments)), index)
             for index, prompt in enumerate(prompts)
         ]
-        return [lm.tok_encode(text) for text in lm.generate_until(requests, disable_tqdm=True)]
+        calls = [[request] for request in requests] if self.alone else [requests]
+        texts = [text for call in calls for text in lm.generate_until(call, disable_tqdm=True)]
+        return [lm.tok_encode(text) for text in texts]
+
+
+def _conventions(suppressed: tuple[int, ...]) -> dict[str, Convention]:
+    """One request at a time, and other words for the arguments of a generation."""
+
+    def until(arguments: dict[str, Any]) -> dict[str, Any]:
+        stops = arguments["until"]
+        return {**arguments, "until": stops[0] if len(stops) == 1 else stops}
+
+    def renamed(arguments: dict[str, Any], name: str) -> dict[str, Any]:
+        return {name if key == "max_gen_toks" else key: each for key, each in arguments.items()}
+
+    def temperature(arguments: dict[str, Any]) -> dict[str, Any]:
+        return {**{key: each for key, each in arguments.items() if key != "do_sample"}, "temperature": 0.0}
+
+    ways = {
+        "one request at a time": Convention(_ONE_EACH, generate=_Requests(suppressed, alone=True)),
+        "one stop sequence as a string": Convention(_UNTIL, generate=_Requests(suppressed, until)),
+        "a temperature of 0": Convention(_GREEDY, generate=_Requests(suppressed, temperature)),
+    }
+    for name in ("max_new_tokens", "max_tokens", "max_completion_tokens"):
+        ways[name] = Convention(_TOKENS, generate=_Requests(suppressed, partial(renamed, name=name)))
+    return ways
 
 
 def _text(lm: Any, prompt: list[int]) -> str:

@@ -89,7 +89,13 @@ def decoding(decoder: DecoderUnderTest, case: CalledPrompts, rows: Ids) -> Decod
     return Decoding(rows if sides else even(rows), side, decoder.within_prefill(sizes))
 
 
-def tokens(decoder: DecoderUnderTest, rows: Ids) -> Any:
-    """What is generated for rows with a new cache, or the error; None where a row is missing."""
+def tokens(decoder: DecoderUnderTest, rows: Ids, stop: tuple[int, ...] = ()) -> Any:
+    """What is generated for rows with a new cache, or the error; None where a row is missing.
+
+    A row ends before its stop token. What is generated behind one stays.
+    """
     sequence = decoder.start(len(rows))
-    return sequence.error or all_rows_or_none(decoder.generate(rows, sequence.cache, NEW_TOKENS), rows)
+    found = sequence.error or all_rows_or_none(decoder.generate(rows, sequence.cache, NEW_TOKENS, stop), rows)
+    if isinstance(found, Raised) or found is None:
+        return found
+    return [row[:-1] if row and row[-1] in stop else row for row in found]

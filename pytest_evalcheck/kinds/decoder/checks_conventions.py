@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import inconclusive
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.convention import in_turn
@@ -65,7 +66,8 @@ def compare_tokens(decoder: DecoderUnderTest, rows: Ids, name: str, sentence: st
         rows = rows if decoder.record.sides and not decoder.refuses("padding") else even(rows)
         actual = tokens(decoder, rows)
     expected = tokens(decoder, rows)
-    if actual != expected:
+    agrees = actual == expected
+    if not agrees:
         right = decoder.greedy(rows, actual)
         if expected != right and actual != right:
             inconclusive(_TWO_WRONG)
@@ -73,3 +75,11 @@ def compare_tokens(decoder: DecoderUnderTest, rows: Ids, name: str, sentence: st
         expected = right
     about = f"the tokens by the convention {name!r}"
     decoder.assert_same(actual, expected, about=about, detail=sentence)
+    if not agrees or isinstance(expected, Raised) or expected is None or not any(row[1:] for row in expected):
+        return
+    # The second token of a row, where one is: a generation that it ends is no longer than that of the others.
+    stop = next(row[1] for row in expected if row[1:])
+    with decoder.called_by(name):
+        stopped = tokens(decoder, rows, (stop,))
+    about = f"the tokens before a stop token by the convention {name!r}"
+    decoder.assert_same(stopped, tokens(decoder, rows, (stop,)), about=about, detail=sentence)

@@ -53,25 +53,6 @@ def gain_of_equal_scores(device: str) -> Any:
     return RetrievalNormalizedDCG().to(device)
 
 
-@metrics(
-    inputs=es.retrieval().but(
-        name="documents of which some have no word of the query",
-        sample=st.tuples(
-            st.one_of(st.just(0.0), st.integers(1, 63).map(lambda i: i / 64)), st.integers(0, 1), st.integers(0, 1)
-        ),
-        distinct=lambda row: row[0] or row,
-        right=None,
-        wrong=None,
-        contrast=(),
-    )
-)
-def rank_of_what_is_found(device: str) -> Any:
-    """A score of 0 is that of a document which has nothing in common with the query: such documents have no order."""
-    from torchmetrics.retrieval import RetrievalMRR
-
-    return RetrievalMRR().to(device)
-
-
 @metrics(inputs=PROBABILITIES)
 def collection_of_equal_labels(device: str) -> Any:
     """Both members name their results after the classes."""

@@ -163,6 +163,7 @@ def retrieval(*, queries: int = 2, ignore_index: int | None = None) -> SampleStr
         ignored=None if ignore_index is None else st.tuples(score, st.just(ignore_index), st.integers(0, queries - 1)),
         contrast=((0.9, 1, 0), (0.2, 0, 0), (0.8, 1, 1), (0.1, 0, 1), (0.15, 0, 0), (0.12, 0, 1)),
         corrupted=lambda s, bad: (bad, *s[1:]),
+        numbered=lambda s, by: (*s[:2], s[2] * by),
     )
 
 

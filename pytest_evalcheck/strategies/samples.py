@@ -77,6 +77,8 @@ class SampleStrategy:
     of two by that much, however small the difference is. 0 where the data has no such bound."""
     integers: bool = False
     """Whether the numbers of a sample may also arrive as integer tensors (uint8 images, int32 counts)."""
+    numbered: Callable[[Sample, int], Sample] | None = None
+    """The same sample with the number of its group, such as a query, multiplied: which samples share one stays so."""
     padding: Padding | None = None
     """How samples of unequal length are padded."""
     containers: tuple[str, ...] = ("dict",)
@@ -410,6 +412,7 @@ _FUNCTIONS = {
     "similar": "from a sample to another one that looks the same in part",
     "corrupted": "from a sample and a number to the same one with this number in it",
     "bulk": "from a distribution to samples",
+    "numbered": "from a sample and a factor to the same one in a group whose number is multiplied by it",
 }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from pytest_evalcheck.expectations.comparison import Raised, is_no_score
 from pytest_evalcheck.expectations.failures import expect, inconclusive, not_offered
 from pytest_evalcheck.guard import Snapshot
+from pytest_evalcheck.kinds.common.allocations import largest_tensor
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.tensors import count_elements, count_tensors, detached, overwrite, overwrite_result
 from pytest_evalcheck.kinds.metric.cases import Rejected, Stream
@@ -217,7 +218,8 @@ def a_rejected_batch_does_not_change_the_state(metric: MetricSubject, case: Reje
 def the_state_does_not_grow_with_what_it_counts(metric: MetricSubject, case: Long) -> None:
     """A state takes no more memory for large numbers than for small ones, and a tensor of it does not grow.
 
-    A tensor that has elements in a new metric is a count. What keeps all samples is a list, or is empty at first.
+    A tensor that has elements in a new metric is a count. What keeps all samples is a list, or is empty at first. The
+    largest tensor that `compute` makes does not grow with the numbers either. The number of a query is one of them.
 
     Why: an evaluation over a whole data set must not end because a few numbers of it are large, or because it is long.
     Usual cause: a table is as long as the largest number or label that was seen; each batch is joined to a sum.
@@ -241,6 +243,12 @@ def the_state_does_not_grow_with_what_it_counts(metric: MetricSubject, case: Lon
         sum(seen[-1].values()) <= 2 * sum(usual.values()) + _SLACK,
         about="the state is larger for large numbers",
         detail=f"elements for numbers of size {case.scale:g}: {seen[-1]}\nfor numbers of size 1: {usual}"[:400],
+    )
+    largest, least = largest_tensor(live.compute), largest_tensor(small.compute)
+    expect(usual).holds(
+        largest <= 2 * least + _SLACK,
+        about="compute() makes a larger tensor for large numbers",
+        detail=f"elements for numbers of size {case.scale:g}: {largest}\nfor numbers of size 1: {least}",
     )
 
 

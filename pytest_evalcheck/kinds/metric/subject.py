@@ -275,14 +275,18 @@ class MetricSubject(Subject):
             yield self.arguments(rows[start : start + size])
 
     def long_stream(self, case: Long) -> Iterator[tuple[Arguments, Arguments]]:
-        """The batches of a long stream, each with one of the same shape whose numbers are of the size 1."""
+        """The batches of a long stream, each with one of the same shape whose numbers are of the size 1.
+
+        Where there is no ``bulk``, the numbers are those of groups.
+        """
         small = replace(case.bulk, scale=1.0)
         if self.inputs.bulk is not None:
             yield from zip(self.bulk_batches(case.bulk, case.rows), self.bulk_batches(small, case.rows), strict=True)
             return
-        rows = self.inputs.fixed(max(case.rows, self.inputs.min_samples))
+        rows, numbered = self.inputs.fixed(max(case.rows, self.inputs.min_samples)), self.inputs.numbered
+        large = rows if numbered is None else [numbered(row, round(case.scale)) for row in rows]
         for _ in range(case.batches):
-            yield self.arguments(rows), self.arguments(rows)
+            yield self.arguments(large), self.arguments(rows)
 
     @cached_property
     def option_values(self) -> dict[str, tuple[Any, ...]]:

@@ -24,6 +24,7 @@ from pytest_evalcheck.devices.handlers import (
     missing_factories,
     plan_caches,
     recurrent,
+    single_kernels,
     transfers,
     views,
 )
@@ -60,6 +61,7 @@ HANDLER_MODULES = (
     missing_factories,
     plan_caches,
     recurrent,
+    single_kernels,
     transfers,
     views,
 )

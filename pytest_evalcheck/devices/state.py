@@ -233,7 +233,19 @@ ACTIVE = _Active()
 """`ACTIVE.state` is the state of the thread that asks, or None outside of a simulation."""
 
 Handler = Callable[[ThreadState, Any, Any, dict[str, Any]], Any]
-HANDLERS: dict[Any, Handler] = {}
+
+
+class _Handlers(dict[Any, "Handler | None"]):
+    """The handler of each function of PyTorch; None for those that need none."""
+
+    find: Callable[[Any], Handler | None]
+    """What says which handler a function has that is not listed. Set by the module that can say it."""
+
+    def __missing__(self, func: Any) -> Handler | None:
+        return self.find(func)
+
+
+HANDLERS = _Handlers()
 
 
 def handles(*functions: Any, only_on_device: bool = False, reads: bool = False) -> Callable[[Handler], Handler]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from pytest_evalcheck.devices.device_marks import MARK
+from pytest_evalcheck.devices.handlers.without_dispatch import is_alone, no_dispatch
 from pytest_evalcheck.devices.state import ThreadState, handles
 
 # native_functions.yaml: one Tensor argument, and every result is a view of it, whatever its strides are.
@@ -23,8 +24,6 @@ _NAMES = (
 _ATTRIBUTES = "T mT H mH"
 _OF_CONTIGUOUS = "flatten ravel reshape"  # they copy where the strides do not fit
 _WRITTEN_OUT = frozenset({int, type(None), EllipsisType})
-_dispatch_modes = torch._C._len_torch_dispatch_stack
-_no_dispatch = torch._C._DisableTorchDispatch
 
 
 def _functions(names: str) -> set[Any]:
@@ -35,7 +34,7 @@ def _functions(names: str) -> set[Any]:
 @handles(*_functions(_NAMES), *(getattr(Tensor, name).__get__ for name in _ATTRIBUTES.split()))
 def view(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Run without the mode below autograd, unless a size is a tensor, whose value is read."""
-    for arg in args[1:]:
+    for arg in (*args[1:], *kwargs.values()) if kwargs else args[1:]:
         kind = type(arg)
         if kind is not int and kind is not torch.Size:
             if kind is not tuple and kind is not list:
@@ -43,11 +42,11 @@ def view(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> An
             for item in arg:
                 if type(item) is not int:
                     return func(*args, **kwargs)
-    if kwargs or not args or state.asynchrony.pending or not _is_ours(args[0]):
+    if not args or not is_alone(state) or not _is_ours(args[0]):
         return func(*args, **kwargs)
-    guard = _no_dispatch()  # in effect for as long as the object exists
+    guard = no_dispatch()
     try:
-        return func(*args)
+        return func(*args, **kwargs)
     finally:
         del guard
 
@@ -67,9 +66,9 @@ def getitem(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) ->
     for item in index if type(index) is tuple else (index,):
         if type(item) not in _WRITTEN_OUT and not _is_plain_slice(item):
             return func(*args)
-    if state.asynchrony.pending or not _is_ours(args[0]):
+    if not is_alone(state) or not _is_ours(args[0]):
         return func(*args)
-    guard = _no_dispatch()
+    guard = no_dispatch()
     try:
         return func(*args)
     finally:
@@ -83,8 +82,8 @@ def _is_plain_slice(index: Any) -> bool:
 
 
 def _is_ours(tensor: Any) -> bool:
-    """Whether a plain tensor is on the CPU or on a device of this simulation, and no other mode is to see the call."""
-    if _dispatch_modes() != 1 or (type(tensor) is not Tensor and type(tensor) is not torch.nn.Parameter):
+    """Whether a plain tensor is on the CPU or on a device of this simulation."""
+    if type(tensor) is not Tensor and type(tensor) is not torch.nn.Parameter:
         return False
     try:
         device = getattr(tensor.untyped_storage(), MARK, None)

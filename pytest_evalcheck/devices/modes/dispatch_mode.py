@@ -33,6 +33,7 @@ from pytest_evalcheck.devices.rules.device_checks import (
     row_devices,
 )
 from pytest_evalcheck.devices.rules.op_plans import PLANS, Plan, plan_for
+from pytest_evalcheck.devices.rules.results import mark_results
 from pytest_evalcheck.devices.rules.unsupported_dtypes import require_dtype
 from pytest_evalcheck.devices.state import NO_TARGET, ThreadState
 
@@ -101,13 +102,13 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
         if plan.aliases and is_usual:
             return out
         if type(out) is not Tensor or not is_usual or device.on_mark is not None or not _has_storage(out):
-            return _mark_results(out, device)
+            return mark_results(out, device)
         if out.dtype not in device.unsupported_dtypes:
             storage = out.untyped_storage()
             if getattr(storage, MARK, None) is not device:
                 mark_storage(storage, device)
             return out
-        return _mark_results(out, device)
+        return mark_results(out, device)
 
 
 def _device_of_plain(plan: Plan, args: Any) -> Any:
@@ -142,15 +143,6 @@ def _device_of_plain(plan: Plan, args: Any) -> Any:
     except (RuntimeError, NotImplementedError):  # no storage: sparse
         return _MIXED
     return None if device is _NONE_YET else device
-
-
-def _mark_results(out: Any, device: SimulatedDevice) -> Any:
-    """Put the results of an operator on `device`. Raises TypeError for a dtype that it does not support."""
-    for item in out if type(out) in (tuple, list) else (out,):
-        if isinstance(item, Tensor):
-            require_dtype(item.dtype, device)
-            mark(item, device)
-    return out
 
 
 def _is_elsewhere(kwargs: dict[str, Any]) -> bool:
@@ -242,13 +234,13 @@ def _foreach(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwa
     common = _MIXED if plan.checks_always else _device_of_plain(plan, args)
     if common is None or (common is not _MIXED and common.available):
         out = plan.call(*args, **kwargs)
-        return out if common is None or plan.aliases or out is None else _mark_results(out, common)
+        return out if common is None or plan.aliases or out is None else mark_results(out, common)
     devices = row_devices(mode.state.simulation, plan, func, args, kwargs)
     out = plan.call(*args, **kwargs)
     if isinstance(out, (list, tuple)):
         for item, device in zip(out, devices, strict=False):
             if device is not None and not plan.aliases:
-                _mark_results(item, device)
+                mark_results(item, device)
     return out
 
 

@@ -33,12 +33,13 @@ class SimulationFunctionMode(TorchFunctionMode):  # type: ignore[misc]
         if self.autocast is not None:
             return self.autocast.call(func, types, args, kwargs)
         try:
-            handler = HANDLERS.get(func)
+            handler = HANDLERS[func]
             if handler is not None:
                 return handler(self.state, func, args, dict(kwargs) if kwargs else {})
             if kwargs:
                 if kwargs.get("device") is not None or kwargs.get("pin_memory"):
-                    return HANDLERS[torch.empty](self.state, func, args, dict(kwargs))
+                    create: Any = HANDLERS[torch.empty]
+                    return create(self.state, func, args, dict(kwargs))
                 if kwargs.get("generator") is not None and args and isinstance(args[0], Tensor):
                     require_generator(kwargs["generator"], args[0])
                 return func(*args, **kwargs)

@@ -1,0 +1,123 @@
+"""Functions of PyTorch that are one kernel each: where all tensors are on one device, so are the results.
+
+The mode below autograd finds out nothing else about them, and without it such a call costs half. Which functions these
+are follows from the plans of the operators that they call (`rules/op_plans.py`), so that none is listed here. An error
+is raised by the other way, which knows what the device says.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from pytest_evalcheck.devices.device_marks import MARK, mark_storage
+from pytest_evalcheck.devices.handlers.without_dispatch import (
+    NO_TENSOR,
+    NOT_CERTAIN,
+    common_device_of,
+    is_alone,
+    no_dispatch,
+    nothing_is_derived,
+)
+from pytest_evalcheck.devices.rules.op_plans import PLANS, Plan, plan_for
+from pytest_evalcheck.devices.rules.results import mark_results
+from pytest_evalcheck.devices.state import HANDLERS, Handler, ThreadState
+
+_METHOD, _FUNCTION, _GETTER = type(Tensor.add), type(torch.add), type(Tensor.shape.__get__)
+_OWNERS = (torch._C._VariableFunctions, torch._C._nn, torch._C._special, torch._C._linalg)
+_COMPARISONS = {f"__{name}__": name for name in ("eq", "ne", "lt", "le", "gt", "ge")}
+
+
+def new_results(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Run the kernel without the mode, and mark what it makes."""
+    try:
+        device = common_device_of(args)
+        if kwargs and common_device_of(kwargs.values()) is not NO_TENSOR:  # such as out=
+            device = NOT_CERTAIN
+    except (RuntimeError, NotImplementedError):  # no storage: sparse, functorch
+        device = NOT_CERTAIN
+    if (
+        device is NOT_CERTAIN
+        or device is NO_TENSOR
+        or (device is not None and not device.available)
+        or not is_alone(state)
+        or not nothing_is_derived()
+    ):
+        return func(*args, **kwargs)
+    guard = no_dispatch()
+    try:
+        out = func(*args, **kwargs)
+    except Exception:
+        out = NOT_CERTAIN
+    finally:
+        del guard
+    if out is NOT_CERTAIN:
+        return func(*args, **kwargs)
+    state.last_device = device
+    if device is None:
+        return out
+    if type(out) is not Tensor or out.dtype in device.unsupported_dtypes:
+        return mark_results(out, device)
+    storage = out.untyped_storage()
+    if getattr(storage, MARK, None) is not device:
+        mark_storage(storage, device)
+    return out
+
+
+def handler_of(func: Any) -> Handler | None:
+    """The handler of a function that has none yet, which is stored for the next call; None where there is no need."""
+    if type(func) is _METHOD:
+        is_ours = func.__objclass__ is torch._C.TensorBase
+    else:
+        is_ours = type(func) is _FUNCTION and any(getattr(owner, func.__name__, None) is func for owner in _OWNERS)
+    if not is_ours:
+        if _stays(func):
+            HANDLERS[func] = None
+        return None
+    name = _COMPARISONS.get(func.__name__, func.__name__)
+    if name.startswith("_") and not name.startswith("__"):  # for PyTorch itself
+        HANDLERS[func] = None
+        return None
+    packet = getattr(torch.ops.aten, name, None)
+    names = packet.overloads() if isinstance(packet, torch._ops.OpOverloadPacket) else ()
+    overloads = [getattr(packet, each) for each in names]
+    # Others belong to TorchScript alone, such as aten::exp.int.
+    overloads = [each for each in overloads if torch._C._dispatch_has_kernel(each.name())]
+    asked = [each for each in overloads if not _is_asked_by_name(each)]
+    found = HANDLERS[func] = new_results if asked and all(map(_makes_new_results, asked)) else None
+    return found
+
+
+def _stays(func: Any) -> bool:
+    """Whether a function is one of PyTorch's own that are there for good, so that it need not be asked about again."""
+    if type(func) is _GETTER:
+        return getattr(func.__self__, "__objclass__", None) is torch._C.TensorBase
+    module, name = getattr(func, "__module__", None), getattr(func, "__qualname__", "<locals>")
+    return isinstance(module, str) and module.startswith("torch.") and "<locals>" not in name
+
+
+def _is_asked_by_name(overload: Any) -> bool:
+    """Whether a call of an overload has an argument that makes its handler take the other way: `out=`, a name."""
+    return any(
+        "Dimname" in str(argument.type) or (argument.kwarg_only and "Tensor" in str(argument.type))
+        for argument in overload._schema.arguments
+    )
+
+
+def _makes_new_results(overload: Any) -> bool:
+    """Whether the general rule is all there is to know about an overload, and every result is a new tensor."""
+    plan: Plan = PLANS.get(id(overload)) or plan_for(overload)
+    returns = overload._schema.returns
+    return (
+        not (plan.special or plan.indexed or plan.mixed or plan.checks_always or plan.has_device_argument)
+        and not (plan.syncs or plan.reads_indices or plan.resizes or plan.has_effects or plan.alert)
+        and bool(returns)
+        and all(str(each.type) == "Tensor" and each.alias_info is None for each in returns)
+        and not any(each.alias_info is not None for each in overload._schema.arguments)
+        and torch.Tag.nondeterministic_seeded not in overload.tags
+    )
+
+
+HANDLERS.find = handler_of

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import os
 import sys
 import warnings
@@ -173,8 +172,9 @@ class Ledger:
         size = tensor.numel() * tensor.element_size()
         if size and not self._pauses:
             file, line, call = call_site()
-            dtype = str(tensor.dtype).removeprefix("torch.")
-            self._record(Transfer(size, str(source), str(target), dtype, tuple(tensor.shape), call, file, line))
+            if file:
+                dtype = str(tensor.dtype).removeprefix("torch.")
+                self._record(Transfer(size, str(source), str(target), dtype, tuple(tensor.shape), call, file, line))
 
     def record_sync(self, device: torch.device, call: str = "") -> None:
         """Record that the host waited for the current stream of `device`."""
@@ -186,9 +186,10 @@ class Ledger:
         """Record that the host waited, where what it waited for is known already."""
         if not self._pauses:
             file, line, found = call_site()
-            self._record(Sync(str(device), call or found, file, line))
-            if self.sync_debug is not None and file and call != "synchronize":
-                self.sync_debug(device, file, line)
+            if file:
+                self._record(Sync(str(device), call or found, file, line))
+                if self.sync_debug is not None and call != "synchronize":
+                    self.sync_debug(device, file, line)
 
     def report_to_sync_debug(self, device: torch.device) -> None:
         """Report a wait that `record_wait` does not: a blocking copy to `device`, or `synchronize` of one stream."""
@@ -205,7 +206,7 @@ class Ledger:
                 span.record_race(race)
 
     def _record(self, entry: Transfer | Sync) -> None:
-        if self._pauses or not entry.file:
+        if self._pauses:
             return
         entries: list[Any] = self.transfers if isinstance(entry, Transfer) else self.syncs
         entries.append(entry)
@@ -238,26 +239,45 @@ def call_site() -> tuple[str, int, str]:
 
     The file is empty where the suite itself reads a value or moves a batch: that is no cost of the code under test.
     """
-    call = ""
-    for frame in frames():
-        owner = _owner(frame.f_code.co_filename)
-        if owner == "suite":
-            return "", 0, call
+    call: str | FrameType = ""  # a frame has the function among its variables, which take long to look at
+    frame = sys._getframe(1)
+    while True:
+        code = frame.f_code
+        owner = _OWNERS[code.co_filename]
         if owner == "user":
             break
-        if frame.f_code.co_name == "__torch_function__" and "func" in frame.f_locals:
-            call = _function_name(frame.f_locals["func"])
-        elif frame.f_code.co_filename.endswith(_DISTRIBUTED):  # no function mode sees a collective
-            call = frame.f_code.co_name
-    return frame.f_code.co_filename, frame.f_lineno, call
+        if owner == "suite":
+            return "", 0, _called_in(call)
+        if code.co_name == "__torch_function__":  # of several, the outermost is what the user called
+            call = frame
+        elif owner == "distributed":  # no function mode sees a collective
+            call = code.co_name
+        if frame.f_back is None:
+            break
+        frame = frame.f_back
+    return frame.f_code.co_filename, frame.f_lineno, _called_in(call)
 
 
-@functools.lru_cache(maxsize=4096)
-def _owner(file: str) -> str:
+def _called_in(call: str | FrameType) -> str:
+    return call if isinstance(call, str) else _function_name(call.f_locals.get("func", ""))
+
+
+class _Owners(dict[str, str]):
     """Whose code a file holds: the user's, the suite's, or that of PyTorch, the simulation and the reference fixes."""
-    if not file.startswith(_INSIDE):
-        return "suite" if _TEST_RUNNER in file else "user"
-    return "suite" if file.startswith(_PACKAGE) and not file.startswith((_DEVICES, _FIXES)) else "inner"
+
+    def __missing__(self, file: str) -> str:
+        if not file.startswith(_INSIDE):
+            owner = "suite" if _TEST_RUNNER in file else "user"
+        elif file.startswith(_PACKAGE) and not file.startswith((_DEVICES, _FIXES)):
+            owner = "suite"
+        else:
+            owner = "distributed" if file.endswith(_DISTRIBUTED) else "inner"
+        if len(self) < _MOST_FILES:  # code that is made while a program runs may have a file for each piece
+            self[file] = owner
+        return owner
+
+
+_OWNERS, _MOST_FILES = _Owners(), 10_000
 
 
 def _function_name(function: Any) -> str:

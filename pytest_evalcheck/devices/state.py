@@ -111,6 +111,10 @@ class Simulation:
         The second is False for devices that PyTorch itself has to handle, such as `meta`. Raises what PyTorch raises
         for a device that this simulation does not have.
         """
+        if type(device) is torch.device and not self.forked:
+            found = self.devices.get(device)
+            if found is not None:
+                return found, True
         if isinstance(device, int) and not isinstance(device, bool):
             device = torch.device(self.kinds[0], device)
         elif not isinstance(device, torch.device):

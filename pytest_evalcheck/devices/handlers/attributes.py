@@ -12,6 +12,7 @@ from torch import Tensor
 from pytest_evalcheck.devices.device_marks import device_of, simulated_device_of
 from pytest_evalcheck.devices.errors import CannotSimulate
 from pytest_evalcheck.devices.handlers.transfers import transfer
+from pytest_evalcheck.devices.handlers.without_dispatch import is_alone, is_plain, no_dispatch
 from pytest_evalcheck.devices.state import ThreadState, handles
 
 
@@ -48,6 +49,23 @@ def numpy(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> A
     )
 
 
+@handles(Tensor.item, Tensor.__bool__, Tensor.__int__, Tensor.__float__, Tensor.__index__, Tensor.__complex__)
+def read_number(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """The host waits for the device, once it is certain that there is one number."""
+    tensor = args[0]
+    if kwargs or not is_alone(state) or not is_plain(tensor):
+        return func(*args, **kwargs)
+    state.simulation.require_available(tensor)
+    guard = no_dispatch()
+    try:
+        number = func(tensor)
+    finally:
+        del guard
+    state.last_device = simulated_device_of(tensor)
+    state.record_read(tensor)
+    return number
+
+
 @handles(Tensor.tolist)
 def tolist(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     state.record_read(args[0])
@@ -71,8 +89,16 @@ def on_cpu_only(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]
 
 @handles(Tensor.__deepcopy__)
 def deep_copy(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    state.record_read_of_host(args[0])
-    return func(*args, **kwargs)
+    tensor = args[0]
+    state.record_read_of_host(tensor)
+    has_more = bool(vars(tensor)) or not tensor.is_leaf or tensor.grad is not None  # which may do anything when copied
+    if has_more or not is_alone(state) or not is_plain(tensor):
+        return func(*args, **kwargs)
+    guard = no_dispatch()  # the copy of a storage is on its device
+    try:
+        return func(*args, **kwargs)
+    finally:
+        del guard
 
 
 @handles(Tensor.share_memory_, only_on_device=True, reads=True)

@@ -12,11 +12,13 @@ from torch.utils import _device
 from pytest_evalcheck.devices.device_marks import CPU, SimulatedDevice, mark, mark_pinned, simulated_device_of
 from pytest_evalcheck.devices.device_memory import does_not_fit, is_out_of_memory
 from pytest_evalcheck.devices.handlers.transfers import transfer
+from pytest_evalcheck.devices.handlers.without_dispatch import PLAIN_VALUES, is_alone, no_dispatch
 from pytest_evalcheck.devices.rules.device_checks import require_generator
 from pytest_evalcheck.devices.rules.unsupported_dtypes import require_dtype
 from pytest_evalcheck.devices.state import ThreadState, handles
 
 # PyTorch's own list of functions that follow a default device; those that take data have a handler below.
+_SHORT = 32
 FACTORIES = _device._device_constructors() - {torch.tensor, torch.as_tensor, torch.asarray}
 
 
@@ -43,11 +45,35 @@ def requested_device(state: ThreadState, kwargs: dict[str, Any]) -> tuple[Simula
 
 
 def _call_factory(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """A new tensor, which the caller marks. Of sizes and a few numbers, the mode below autograd has nothing to see."""
+    if (
+        is_alone(state)
+        and not state.simulation.is_limited
+        and _is_written_out(args)
+        and _is_written_out(kwargs.values())
+    ):
+        guard = no_dispatch()
+        try:
+            return func(*args, **kwargs)
+        finally:
+            del guard
     before, state.creating = state.creating, True
     try:
         return func(*args, **kwargs)
     finally:
         state.creating = before
+
+
+def _is_written_out(values: Any) -> bool:
+    """Whether values are numbers and the like, or short nested lists of them: to look at long ones takes time too."""
+    for value in values:
+        kind = type(value)
+        if kind is list or kind is tuple:
+            if len(value) > _SHORT or not _is_written_out(value):
+                return False
+        elif kind not in PLAIN_VALUES and kind is not torch.device:
+            return False
+    return True
 
 
 @handles(*FACTORIES)

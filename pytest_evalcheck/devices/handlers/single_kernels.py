@@ -23,13 +23,15 @@ from pytest_evalcheck.devices.handlers.without_dispatch import (
 )
 from pytest_evalcheck.devices.rules.op_plans import PLANS, Plan, plan_for
 from pytest_evalcheck.devices.rules.results import mark_results
-from pytest_evalcheck.devices.state import HANDLERS, Handler, ThreadState
+from pytest_evalcheck.devices.state import HANDLERS, Handler, ThreadState, handles
 
 _METHOD, _FUNCTION, _GETTER = type(Tensor.add), type(torch.add), type(Tensor.shape.__get__)
 _OWNERS = (torch._C._VariableFunctions, torch._C._nn, torch._C._special, torch._C._linalg)
+_CASTS = "bfloat16 bool byte char double float half int long short"
 _COMPARISONS = {f"__{name}__": name for name in ("eq", "ne", "lt", "le", "gt", "ge")}
 
 
+@handles(*(getattr(Tensor, name) for name in _CASTS.split()))
 def new_results(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Run the kernel without the mode, and mark what it makes."""
     try:
@@ -66,6 +68,14 @@ def new_results(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]
     return out
 
 
+def like_an_argument(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """The same for a function that may be told where its result is to be, such as `zeros_like`."""
+    if kwargs.get("device") is not None or kwargs.get("pin_memory"):
+        create: Any = HANDLERS[torch.empty]
+        return create(state, func, args, kwargs)
+    return new_results(state, func, args, kwargs)
+
+
 def handler_of(func: Any) -> Handler | None:
     """The handler of a function that has none yet, which is stored for the next call; None where there is no need."""
     if type(func) is _METHOD:
@@ -86,7 +96,10 @@ def handler_of(func: Any) -> Handler | None:
     # Others belong to TorchScript alone, such as aten::exp.int.
     overloads = [each for each in overloads if torch._C._dispatch_has_kernel(each.name())]
     asked = [each for each in overloads if not _is_asked_by_name(each)]
-    found = HANDLERS[func] = new_results if asked and all(map(_makes_new_results, asked)) else None
+    found: Handler | None = new_results if asked and all(map(_makes_new_results, asked)) else None
+    if found is not None and any(PLANS[id(each)].has_device_argument for each in asked):
+        found = like_an_argument
+    HANDLERS[func] = found
     return found
 
 
@@ -111,7 +124,7 @@ def _makes_new_results(overload: Any) -> bool:
     plan: Plan = PLANS.get(id(overload)) or plan_for(overload)
     returns = overload._schema.returns
     return (
-        not (plan.special or plan.indexed or plan.mixed or plan.checks_always or plan.has_device_argument)
+        not (plan.special or plan.indexed or plan.mixed or plan.checks_always)
         and not (plan.syncs or plan.reads_indices or plan.resizes or plan.has_effects or plan.alert)
         and bool(returns)
         and all(str(each.type) == "Tensor" and each.alias_info is None for each in returns)

@@ -15,9 +15,12 @@ from pytest_evalcheck.devices.device_marks import (
     SimulatedDevice,
     device_of,
     is_wrapper,
+    mark,
     mark_pinned,
     simulated_device_of,
 )
+from pytest_evalcheck.devices.handlers.single_kernels import new_results
+from pytest_evalcheck.devices.handlers.without_dispatch import is_alone, is_plain, no_dispatch, nothing_is_derived
 from pytest_evalcheck.devices.rules.unsupported_dtypes import require_dtype
 from pytest_evalcheck.devices.state import ACTIVE, ThreadState, handles
 
@@ -44,11 +47,7 @@ def transfer(
             return Tensor.to(transfer(state, tensor, device, copy=copy, **options), dtype=dtype)
         return transfer(state, Tensor.to(tensor, dtype=dtype), device, **options)
     require_dtype(dtype, device)
-    before, state.target = state.target, device
-    try:
-        moved = Tensor.to(tensor, dtype=dtype, copy=True, **options)
-    finally:
-        state.target = before
+    moved = _copied(state, tensor, device, {"dtype": dtype, "copy": True, **options})
     if moved.requires_grad and moved.grad_fn is not None:
         moved.grad_fn.register_prehook(_ReturnGradients(source))
     non_blocking = bool(options.get("non_blocking"))
@@ -59,6 +58,22 @@ def transfer(
     waits = device is None and not in_flight
     state.record_transfer(moved, source, device, waits=waits, non_blocking=non_blocking)
     return moved
+
+
+def _copied(state: ThreadState, tensor: Tensor, device: SimulatedDevice | None, options: dict[str, Any]) -> Tensor:
+    if is_alone(state) and nothing_is_derived() and is_plain(tensor):
+        guard = no_dispatch()
+        try:
+            moved = Tensor.to(tensor, **options)
+        finally:
+            del guard
+        state.last_device = device
+        return mark(moved, device)
+    before, state.target = state.target, device
+    try:
+        return Tensor.to(tensor, **options)
+    finally:
+        state.target = before
 
 
 class _ReturnGradients:
@@ -95,7 +110,7 @@ def to(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
             options["device"] = device_of(other)
         options["dtype"] = other.dtype
     elif options.get("device") is None:
-        return func(*args, **kwargs)
+        return new_results(state, func, args, kwargs)
     else:
         device, ours = state.simulation.find(options["device"])
         if not ours:

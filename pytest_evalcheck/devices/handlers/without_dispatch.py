@@ -15,7 +15,9 @@ from pytest_evalcheck.devices.state import ThreadState
 
 no_dispatch = torch._C._DisableTorchDispatch  # in effect for as long as the object exists
 _function_modes, _dispatch_modes = torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack
-_PLAIN_VALUES = frozenset((int, float, bool, complex, type(None), torch.dtype, torch.Size))
+PLAIN_VALUES = frozenset(
+    (int, float, bool, complex, type(None), torch.dtype, torch.Size, torch.memory_format, torch.layout)
+)
 NO_TENSOR: Any = object()
 """The device of arguments among which there is no tensor."""
 NOT_CERTAIN: Any = object()
@@ -39,6 +41,17 @@ def _packs() -> bool:
     return torch.is_grad_enabled() and torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
 
 
+def is_plain(tensor: Any) -> bool:
+    """Whether a tensor is of no other class, and has a storage of its own."""
+    if type(tensor) is not Tensor and type(tensor) is not Parameter:
+        return False
+    try:
+        tensor.untyped_storage()
+    except (RuntimeError, NotImplementedError):  # sparse, functorch
+        return False
+    return True
+
+
 def common_device_of(values: Iterable[Any], device: Any = NO_TENSOR) -> Any:
     """The one device, or None for the CPU, of all tensors in nested lists: else `NO_TENSOR` or `NOT_CERTAIN`.
 
@@ -56,6 +69,6 @@ def common_device_of(values: Iterable[Any], device: Any = NO_TENSOR) -> Any:
             device = common_device_of(value, device)
             if device is NOT_CERTAIN:
                 return device
-        elif kind not in _PLAIN_VALUES:
+        elif kind not in PLAIN_VALUES:
             return NOT_CERTAIN
     return device

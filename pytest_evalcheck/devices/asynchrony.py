@@ -70,6 +70,8 @@ class Asynchrony:
         self._limit = 1000
         order.on_wait = self.complete
         ledger.copies_in_flight = self.copies_to
+        if self.stream_races is not None:
+            ledger.work_in_flight = self.stream_races.unfinished
         ledger.on_sync = self._host_waits_for_current
 
     def _host_waits_for_current(self, device: torch.device) -> None:

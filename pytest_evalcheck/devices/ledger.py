@@ -101,6 +101,8 @@ class Ledger:
         """Called with the user's line where the host waits, copies to a device included."""
         self.copies_in_flight: Callable[[torch.Tensor], Sequence[Any]] = lambda _: ()
         """The copies in flight to memory that a tensor uses."""
+        self.work_in_flight: Callable[[torch.Tensor], Sequence[Any]] = lambda _: ()
+        """What has written a tensor on a device on streams for which the current one has not waited."""
         self._pauses = 0
         self._spans: list[Ledger] = []
 
@@ -116,7 +118,7 @@ class Ledger:
     def span(self) -> Iterator[Ledger]:
         """A ledger of what happens inside the `with` only. The whole one counts it too."""
         inner = Ledger()
-        inner.copies_in_flight = self.copies_in_flight
+        inner.copies_in_flight, inner.work_in_flight = self.copies_in_flight, self.work_in_flight
         self._spans.append(inner)
         try:
             yield inner

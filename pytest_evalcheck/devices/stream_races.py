@@ -110,6 +110,18 @@ class StreamRaces:
         if block is not None:
             block.recorded.add(queue)
 
+    def unfinished(self, tensor: Tensor) -> list[Use]:
+        """The work that wrote a tensor, and that is not complete before what the current stream does next."""
+        device, block = simulated_device_of(tensor), self._block_of(tensor)
+        if device is None or block is None:
+            return []
+        queue, region = self.order.current(device.torch_device), Region(tensor)
+        return [
+            use
+            for use in block.uses
+            if use.writes and not self.order.is_before(use.work, queue) and use.region.overlaps(region)
+        ]
+
     def _block_of(self, tensor: Tensor) -> Block | None:
         try:
             return self._blocks.get(tensor.untyped_storage()._cdata)

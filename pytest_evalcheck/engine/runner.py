@@ -350,8 +350,8 @@ class CellRunner:
     def _without_leaks(self, case: Any, arguments: Mapping[str, Any]) -> None:
         changed: list[str] = []
         try:
-            count = self.spec.check.accelerators
-            on_device = device_spec.on(self.spec.device, count=count)
+            check = self.spec.check
+            on_device = device_spec.on(self.spec.device, count=check.accelerators, check_streams=check.streams)
             with isolated_process() as changed, counting(self.state.stats), on_device as ledger:
                 self.state.ledger = ledger
                 self._check(case, arguments)

@@ -117,20 +117,24 @@ def absent(device: str) -> str:
 
 
 @contextmanager
-def on(device: str, *, count: int = 1, in_flight: str = "ignore", asserts: str = "at once") -> Iterator[Any]:
+def on(
+    device: str, *, count: int = 1, in_flight: str = "ignore", asserts: str = "at once", check_streams: bool = False
+) -> Iterator[Any]:
     """Be where a device is: for a simulated one its simulation, of ``count`` devices where its kind has several.
 
     Gives the ledger of what crosses, or None where nothing is counted. What is used while a copy is in flight is in the
     ledger, for EC608; with ``in_flight="error"`` it is an error. A kernel complains of values at once, as on the CPU:
-    checks give invalid ones on purpose, and a real device would be of no use after the first.
+    checks give invalid ones on purpose, and a real device would be of no use after the first. With ``check_streams``
+    the ledger has the waits between streams that are missing, too.
     """
-    with _simulation(device, count, in_flight, asserts) if simulated(device) else nullcontext() as ledger:
+    streams = "check" if check_streams else "trust"
+    with _simulation(device, count, in_flight, asserts, streams) if simulated(device) else nullcontext() as ledger:
         yield ledger
 
 
-def _simulation(device: str, count: int, in_flight: Any, asserts: Any) -> Any:
+def _simulation(device: str, count: int, in_flight: Any, asserts: Any, streams: Any) -> Any:
     from pytest_evalcheck.devices import simulate
 
     name, _, index = torch_name(device).partition(":")
     last = max(int(index or 0), count - 1 if name == "cuda" else 0)
-    return simulate(f"{name}:{last}" if last else name, in_flight=in_flight, asserts=asserts)
+    return simulate(f"{name}:{last}" if last else name, in_flight=in_flight, asserts=asserts, streams=streams)

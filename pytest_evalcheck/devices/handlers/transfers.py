@@ -22,7 +22,7 @@ from pytest_evalcheck.devices.device_marks import (
 from pytest_evalcheck.devices.handlers.single_kernels import new_results
 from pytest_evalcheck.devices.handlers.without_dispatch import is_alone, is_plain, no_dispatch, nothing_is_derived
 from pytest_evalcheck.devices.rules.unsupported_dtypes import require_dtype
-from pytest_evalcheck.devices.state import ACTIVE, ThreadState, handles
+from pytest_evalcheck.devices.state import ACTIVE, NO_TARGET, ThreadState, handles
 
 
 def transfer(
@@ -110,6 +110,8 @@ def to(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
             options["device"] = device_of(other)
         options["dtype"] = other.dtype
     elif options.get("device") is None:
+        if state.target is not NO_TARGET:  # `transfer` calls this, and the mode below autograd knows where it goes
+            return func(*args, **kwargs)
         return new_results(state, func, args, kwargs)
     else:
         device, ours = state.simulation.find(options["device"])

@@ -43,6 +43,8 @@ class Check:
     """How many cases are tried at normal effort, where the usual number would take too long."""
     accelerators: int = 0
     """How many accelerators of one kind it needs. Above 0 it is about them, and is not tried on the CPU."""
+    streams: bool = False
+    """Whether waits between streams that are missing are looked for, where its accelerator is simulated."""
     after: tuple[str, ...] = ()
     """The codes of more basic checks, the most likely first. Where one of them is broken on the same target and device,
     a failure of this check is taken to follow from it: the report lists it below that one."""
@@ -84,6 +86,7 @@ def check(
     marks: tuple[str, ...] = (),
     examples: int | None = None,
     accelerators: int = 0,
+    streams: bool = False,
     after: tuple[str, ...] = (),
 ) -> Callable[[CheckFunction], Check]:
     """Make a check of ``function(subject, case)``: its kinds and its cases follow from the annotations.
@@ -116,6 +119,7 @@ def check(
             marks=marks,
             examples=examples,
             accelerators=accelerators,
+            streams=streams,
             after=after,
             since=since,
         )

@@ -178,17 +178,19 @@ def scoring_makes_no_transfers_or_syncs(subject: MetricSubject | WrapperSubject,
             expect(count).holds(count <= allowed, about=f"{count} {name} in {part}, {allowed} are allowed")
 
 
-@check("EC608", regimes=("several rows",), examples=_FEW, accelerators=1, after=("EC603",))
+@check("EC608", regimes=("several rows",), examples=_FEW, accelerators=1, streams=True, after=("EC603",))
 def copies_are_complete_before_they_are_read(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
     """An evaluation never reads what is still in flight: it waits for a non-blocking copy before it uses the memory.
 
     Batches are on the device, and in pinned memory of the host. Values are in flight as long as the host has not waited
-    for the device; memory that is overwritten while it is copied to the device, and a value that `compute` returns too
-    early, count too.
+    for the device, and work of one stream as long as the stream that uses its result has not waited for it. Memory that
+    is overwritten while a device reads it, and a value that `compute` returns too early, count too.
 
-    Why: memory has its old values until the copy is complete: the score is wrong now and then, without an error.
-    Usual cause: `.to("cpu", non_blocking=True)` without a synchronisation, or a buffer that is filled again too early.
-    Fix: leave out `non_blocking` for copies to the host; before a buffer is filled again, wait for an event.
+    Why: memory has its old values until the work is complete: the score is wrong now and then, without an error.
+    Usual cause: `.to("cpu", non_blocking=True)` without a synchronisation, a buffer that is filled again too early, or
+    a stream of its own for a part of the work, without `wait_stream`.
+    Fix: leave out `non_blocking` for copies to the host; before a buffer is filled again, wait for an event; let a
+    stream wait for the one that made its inputs, and the current one for it.
     """
     reference = CpuReference(subject, case.samples)
     if subject.ledger is None:
@@ -198,7 +200,7 @@ def copies_are_complete_before_they_are_read(subject: MetricSubject | WrapperSub
         return
     for part, found in races(subject, reference.rows):
         detail = "\n".join(found[:3])
-        expect(part).holds(not found, about=f"memory is used while a copy is in flight: {part}", detail=detail)
+        expect(part).holds(not found, about=f"memory is used while work on it is in flight: {part}", detail=detail)
 
 
 @check("EC609", regimes=("several rows",), examples=_FEW, accelerators=1, after=("EC603",))

@@ -1,4 +1,4 @@
-"""EC608: memory that is used while a copy of it is in flight, as the ledger of a simulated device lists it."""
+"""EC608: memory that is used while work on it is in flight, as the ledger of a simulated device lists it."""
 
 from __future__ import annotations
 
@@ -86,6 +86,10 @@ def unfinished(ledger: Any, value: Any) -> list[str]:
         found.extend(
             f"the value is in flight when it is returned: {copy.described} from {copy.device} by {copy.site}"
             for copy in ledger.copies_in_flight(tensor)
+        )
+        found.extend(
+            f"the value is returned, but the current stream does not wait for {use.site} on {use.work[0]}"
+            for use in ledger.work_in_flight(tensor)
         )
         return tensor
 

@@ -46,6 +46,10 @@ class Results(Protocol):
         """How an object is written; None where no step made it."""
         ...
 
+    def made(self, value: Any) -> tuple[Any, tuple[Any, ...], Mapping[str, Any]] | None:
+        """The class and the arguments by which an object of the suite was made."""
+        ...
+
     def literal(self, value: Any, text: str, hint: str, imports: frozenset[str], parts: Text | None = None) -> str:
         """A step for a value that is written out; how it is written from then on."""
         ...
@@ -104,6 +108,12 @@ class Writer:
             named = {f.name: self.text(getattr(value, f.name), f.name) for f in dataclasses.fields(value) if f.init}
             inside = ", ".join(f"{name}={part.text}" for name, part in named.items())
             return self._joined(f"{cls.text}({inside})", [cls, *named.values()])
+        if (made := self._tape.made(value)) is not None:
+            cls, args, kwargs = made
+            own, given = self._importable(cls), self.arguments(cls, args, kwargs)
+            text = self._joined(f"{own.text}({given.text})", [own, given])
+            name = self._tape.literal(value, text.text, "made", text.imports, text)
+            return Text(name, self.numbers(name))
         raise Unwritable(f"an object of type {type(value).__module__}.{type(value).__qualname__}")
 
     def index(self, value: Any) -> Text:
@@ -226,6 +236,17 @@ class Writer:
         inside = ", ".join(cell.text for cell in cells)
         return self._joined(f"(lambda {', '.join(code.co_freevars)}: {source})({inside})", cells)
 
+    def _nested(self, function: Any) -> Text:
+        """A function that another one has made, by a function that makes it from what it has from around it."""
+        names = function.__code__.co_freevars
+        cells = [cell.cell_contents for cell in function.__closure__ or ()]
+        if any(cell is function for cell in cells):
+            raise Unwritable(f"{function.__qualname__}, which calls itself")
+        parts = [self.text(cell, name) for name, cell in zip(names, cells, strict=True)]
+        inside = ", ".join([repr(function.__name__), *(part.text for part in parts)])
+        made = self._joined(f"make_{function.__code__.co_name.strip('_')}({inside})", parts)
+        return Text(made.text, made.uses, made.imports, (*made.sources, function))
+
     def _importable(self, thing: Any) -> Text:
         """A class, a function or a module by where it is imported from; one of the file of the target by its source."""
         if isinstance(thing, types.ModuleType):
@@ -236,8 +257,10 @@ class Writer:
         if getattr(thing, "__name__", "") == "<lambda>":
             return self._lambda(thing)
         if module in self._tape.rewritten or module.startswith("pytest_evalcheck"):
-            if module.startswith("pytest_evalcheck") or "<" in name or "." in name:
-                raise Unwritable(f"{name} of {module}, which is made by the suite or inside of a function")
+            if isinstance(thing, types.FunctionType) and "<locals>" in name:
+                return self._nested(thing)
+            if "." in name:
+                raise Unwritable(f"{name} of {module}, which is made inside of a function or a class")
             return Text(name, sources=(thing,))
         place = _place_of(thing, module, name)
         if place is None:

@@ -77,6 +77,8 @@ class Tape:
     def __post_init__(self) -> None:
         self._expressions: dict[int, str] = {}
         self._groups: dict[Any, int] = {}
+        self._made: dict[int, tuple[Any, tuple[Any, ...], Mapping[str, Any]]] = {}
+        """How objects of the suite were made, which code under test may be given."""
         self._alive: list[Any] = []
         self._inside = threading.local()
         self.writer = Writer(self)
@@ -86,7 +88,11 @@ class Tape:
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Make a call, and note it where it goes to code that is not the suite's."""
         if self._passes(function):
-            return function(*args, **kwargs)
+            made = function(*args, **kwargs)
+            if isinstance(function, type) and not self._quiet():
+                self._made[id(made)] = (function, args, kwargs)
+                self._alive.append(made)
+            return made
         function, args, kwargs = _without_partial(function, args, kwargs)
         if function is getattr and len(args) >= 2 and isinstance(args[1], str):
             value = getattr(*args)
@@ -177,6 +183,10 @@ class Tape:
     def expression(self, value: Any) -> str | None:
         """How an object is written, from the step that it came by; None where none did."""
         return self._expressions.get(id(value))
+
+    def made(self, value: Any) -> tuple[Any, tuple[Any, ...], Mapping[str, Any]] | None:
+        """The class and the arguments by which an object of the suite was made; None for any other."""
+        return self._made.get(id(value))
 
     def lists(self) -> Iterator[tuple[list[Any], str]]:
         """The lists that came by calls, the last ones first, and how they are written."""

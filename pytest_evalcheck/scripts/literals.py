@@ -10,7 +10,7 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -60,6 +60,8 @@ class Writer:
 
     def __init__(self, tape: Results) -> None:
         self._tape = tape
+        self.instead: dict[type, Callable[[Any], Any]] = {}
+        """By type of an object of the suite that only watches another one: what gives that."""
 
     @staticmethod
     def numbers(text: str) -> frozenset[int]:
@@ -75,6 +77,8 @@ class Writer:
         known = self._tape.expression(value)
         if known is not None:
             return Text(known, self.numbers(known))
+        if type(value) in self.instead:
+            return self.text(self.instead[type(value)](value), hint)
         if type(value) in (list, dict) and value:
             return self._container(value, hint)
         if is_plain(value):
@@ -103,7 +107,9 @@ class Writer:
         if isinstance(value, (slice, range)):
             parts = [self.text(part, hint) for part in (value.start, value.stop, value.step)]
             return self._joined(f"{type(value).__name__}({', '.join(part.text for part in parts)})", parts)
-        if dataclasses.is_dataclass(value) and not type(value).__module__.startswith("pytest_evalcheck"):
+        if isinstance(value, functools._lru_cache_wrapper):
+            return self._importable(value.__wrapped__)
+        if dataclasses.is_dataclass(value):
             cls = self._importable(type(value))
             named = {f.name: self.text(getattr(value, f.name), f.name) for f in dataclasses.fields(value) if f.init}
             inside = ", ".join(f"{name}={part.text}" for name, part in named.items())
@@ -224,17 +230,27 @@ class Writer:
         """A lambda by its source, with what it has from around it as arguments of another one."""
         source = _lambda_source(function)
         code = function.__code__
-        unknown = [name for name in code.co_names if name in function.__globals__]
-        if unknown:
-            raise Unwritable(f"a lambda that names {unknown[0]} of its module")
+        read = (node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name))
+        names = [name for name in dict.fromkeys(read) if name not in (*code.co_varnames, *code.co_freevars)]
+        named = [self._by_name(name, function.__globals__[name]) for name in names if name in function.__globals__]
         if not code.co_freevars:
-            return Text(f"({source})")
+            return self._joined(f"({source})", named)
         cells = [
             self.text(cell.cell_contents, name)
             for name, cell in zip(code.co_freevars, function.__closure__, strict=True)
         ]
         inside = ", ".join(cell.text for cell in cells)
-        return self._joined(f"(lambda {', '.join(code.co_freevars)}: {source})({inside})", cells)
+        return self._joined(f"(lambda {', '.join(code.co_freevars)}: {source})({inside})", [*cells, *named])
+
+    def _by_name(self, name: str, value: Any) -> Text:
+        """What a lambda names of its module, where a script can have it by this name."""
+        if isinstance(value, types.ModuleType):
+            line = f"import {value.__name__}" + ("" if value.__name__ == name else f" as {name}")
+            return Text(name, imports=frozenset({line}))
+        made = self.text(value, name) if hasattr(value, "__qualname__") else Text("")
+        if made.text != name:
+            raise Unwritable(f"a lambda that names {name} of its module")
+        return made
 
     def _nested(self, function: Any) -> Text:
         """A function that another one has made, by a function that makes it from what it has from around it."""

@@ -96,6 +96,7 @@ class Recorder:
 
         from pytest_evalcheck.engine.factory import TargetFactory
         from pytest_evalcheck.kinds.common.process_state import SEED
+        from pytest_evalcheck.kinds.loop.subject import _NotedCollate
 
         factories: Any = TargetFactory
         make = factories._make
@@ -110,6 +111,7 @@ class Recorder:
             deepcopy=lambda value: self.tape.call(copy.deepcopy, value)
         )
         self._watch_ranks()
+        self.tape.writer.instead[_NotedCollate] = lambda noted: noted.collate
         expect.equals, expect.holds = watched(equals, "same"), watched(holds, "holds")
         failures._report = reported
 

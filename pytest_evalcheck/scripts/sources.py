@@ -70,6 +70,14 @@ def _name(
     if is_plain(value):
         found[name] = f"{name} = {literal(value)}"
         return
+    if isinstance(value, dict) and all(map(is_plain, value)):
+        parts = {key: writer.text(part, str(key)) for key, part in value.items()}
+        for thing in (thing for part in parts.values() for thing in part.sources):
+            _define(thing, writer, found, imports, inside)
+        imports.update(line for part in parts.values() for line in part.imports)
+        pairs = (f"{literal(key)}: {part.text}" for key, part in parts.items())
+        found[name] = f"{name} = {{{', '.join(pairs)}}}"
+        return
     if not hasattr(value, "__qualname__"):
         raise Unwritable(f"{name}, an object of type {type(value).__qualname__} that a definition names")
     made = writer.text(value, name)

@@ -8,7 +8,6 @@ from typing import Any
 import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.adapters.transformers import encoder_decoder
-from pytest_evalcheck.adapters.transformers.decoder import decoder
 
 VOCAB, END = 99, 2
 PROMPTS = es.prompts(vocab=VOCAB, special=(0, 1, 2, 3))
@@ -29,13 +28,21 @@ def drawn(model: Any) -> Any:
 
 @ec.decoder(inputs=PROMPTS, requires=("transformers>=5",))
 def zamba2(device: Any) -> Any:
-    """The least step as it is by default, and weights in float32."""
-    from transformers import Zamba2Config, Zamba2ForCausalLM
+    """The least step as it is by default, and weights in float32; rows of one length need no mask."""
+    import torch
+    from transformers import DynamicCache, Zamba2Config, Zamba2ForCausalLM
 
     sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 64}
     sizes |= {"mamba_d_state": 8, "mamba_headdim": 16, "n_mamba_heads": 4, "mamba_ngroups": 1, "chunk_size": 16}
     config = Zamba2Config(vocab_size=VOCAB, layers_block_type=["mamba", "hybrid"], use_mem_rope=True, **sizes)
-    return decoder(drawn(Zamba2ForCausalLM(config)).to(device), generates=False)
+    model = drawn(Zamba2ForCausalLM(config)).to(device)
+
+    def step(ids: Any, cache: Any, mask: Any, positions: Any) -> Any:
+        del mask, positions
+        with torch.no_grad():
+            return model(ids, past_key_values=cache, use_cache=cache is not None).logits
+
+    return ec.Decoder(model, make_cache=lambda _rows: DynamicCache(config=model.config), step=step, sides=())
 
 
 @ec.decoder(inputs=SOURCES, requires=("transformers>=5",))

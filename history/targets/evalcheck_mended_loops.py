@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hypothesis import strategies as st
+
 import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.adapters.transformers import pipeline_loop
@@ -105,7 +107,9 @@ def question_answering() -> Any:
     return ec.Loop(evaluate=evaluate, exact=lambda rows: {"answers": 5.0})
 
 
-TEXTS = es.causal_lm(vocab=40)
+TEXTS = es.causal_lm(vocab=40).but(
+    sample=st.lists(st.integers(4, 39), min_size=4, max_size=6).map(lambda row: (tuple(row), 0))
+)
 
 
 @ec.loop(inputs=TEXTS, requires=("transformers>=5",))
@@ -126,9 +130,8 @@ def git_describes() -> Any:
             return ids, model(input_ids=ids, pixel_values=picture, labels=ids)
 
     def evaluate(data: Any, batch_size: int = 1) -> Any:
-        losses = [(len(row[0]) - 1, outputs(row)[1].loss.item()) for row in data if len(row[0]) > 1]
-        count = sum(n for n, _ in losses)
-        return {"loss": sum(n * loss for n, loss in losses) / count if count else 0.0}
+        losses = [(len(row[0]) - 1, outputs(row)[1].loss.item()) for row in data]
+        return {"loss": sum(n * loss for n, loss in losses) / sum(n for n, _ in losses)}
 
     def exact(rows: Any) -> dict[str, float]:
         found: list[float] = []
@@ -136,7 +139,7 @@ def git_describes() -> Any:
             ids, out = outputs(row)
             logarithms = out.logits[0, -ids.shape[1] :].log_softmax(-1)[:-1]
             found += (-logarithms.gather(1, ids[0, 1:, None])[:, 0]).tolist()
-        return {"loss": sum(found) / len(found) if found else 0.0}
+        return {"loss": sum(found) / len(found)}
 
     return ec.Loop(evaluate=evaluate, exact=exact, model=model)
 
@@ -193,5 +196,35 @@ def beams_of_few_words() -> Any:
         return ec.Evaluated(
             {"length": sum(map(len, found)) / len(found)}, [(i, {"ids": row}) for i, row in enumerate(found)]
         )
+
+    return ec.Loop(evaluate=evaluate, model=model)
+
+
+@ec.loop(inputs=es.prompts(vocab=40, special=(0, 1, 2, 3), max_length=8), variants={"chunks": {"chunk": 2}})
+def qwen3_next_in_chunks() -> Any:
+    """Prompts that are padded on the left, read at once and in chunks, some of which begin with padding."""
+    import torch
+    from transformers import Qwen3NextConfig, Qwen3NextForCausalLM
+
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    sizes |= {"head_dim": 8, "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 8}
+    sizes |= {"linear_value_head_dim": 8, "intermediate_size": 64, "moe_intermediate_size": 16, "num_experts": 4}
+    sizes |= {"shared_expert_intermediate_size": 16, "num_experts_per_tok": 2}
+    layers = ["linear_attention", "full_attention"]
+    config = Qwen3NextConfig(vocab_size=40, layer_types=layers, initializer_range=0.5, **sizes)
+    model = Qwen3NextForCausalLM(config).eval()
+    options = {"do_sample": False, "max_new_tokens": 5, "eos_token_id": None, "pad_token_id": 0}
+
+    def evaluate(data: Any, batch_size: int = 4, *, chunk: Any = None) -> Any:
+        records = []
+        for start in range(0, len(data), batch_size):
+            prompts = data[start : start + batch_size]
+            width = max(map(len, prompts))
+            ids = torch.tensor([[0] * (width - len(prompt)) + list(prompt) for prompt in prompts])
+            more = {} if chunk is None else {"prefill_chunk_size": chunk}
+            rows = model.generate(ids, attention_mask=(ids != 0).long(), suppress_tokens=[0], **options, **more)
+            records += [(start + i, {"ids": [float(one) for one in row[width:]]}) for i, row in enumerate(rows)]
+        return ec.Evaluated({"sum": sum(sum(row["ids"]) for _, row in records) / len(records)}, records)
 
     return ec.Loop(evaluate=evaluate, model=model)

@@ -530,9 +530,36 @@ class OfAFile(Accuracy):
         return copied
 
 
+class RefusesOneClass(Accuracy):
+    """It has no value where all labels are alike, as an area under the curve: neither on ranks nor without them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.labels: set[int] = set()
+
+    def update(self, predictions: Any, labels: Any) -> None:
+        super().update(predictions, labels)
+        self.labels |= set(labels.tolist())
+
+    def merge_state(self, others: Any) -> Any:
+        self.labels |= set().union(*(other.labels for other in others))
+        return super().merge_state(others)
+
+    def compute(self) -> Any:
+        if len(self.labels) < 2:
+            raise ValueError("all labels are alike")
+        return super().compute()
+
+
 @pytest.mark.parametrize(
     ("made", "outcome"),
-    [(Accuracy, "kept"), (MergesMeans, "broken"), (OfAFile, "not applicable"), (Lazily, "not applicable")],
+    [
+        (Accuracy, "kept"),
+        (MergesMeans, "broken"),
+        (OfAFile, "not applicable"),
+        (Lazily, "not applicable"),
+        (RefusesOneClass, "kept"),
+    ],
 )
 def test_metrics_of_processes_are_merged_by_their_method(made: type, outcome: str) -> None:
     @ec.metric(inputs=es.multiclass(classes=3, of="labels"))

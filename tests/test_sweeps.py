@@ -71,3 +71,27 @@ def test_options_get_values_that_bite() -> None:
     made = dict(configured([ACCURACY], bool))
     assert {"BinaryAccuracy(threshold=0.0625)", "BinaryAccuracy(ignore_index=0)"} <= made.keys()
     assert made["BinaryAccuracy(ignore_index=0)"].inputs.ignored is not None
+
+
+def test_parts_of_a_sweep_are_all_of_it_and_time_that_is_over_is_counted() -> None:
+    names = [f"Metric{i}()" for i in range(40)]
+    parts = [[name for name in names if sweeps.Chosen("", f"{i}/3", None, 1)(name)] for i in (1, 2, 3)]
+    assert sorted(name for part in parts for name in part) == sorted(names)
+    assert all(parts)
+    late = sweeps.Chosen("Metric1", "1/1", None, minutes=-1)
+    assert not any(map(late, names))
+    assert late.left_out == 11
+    few = sweeps.Chosen("", "1/1", 3, 1)
+    assert [few(name) for name in names].count(True) == 3
+    assert few.left_out == 0
+
+
+def test_the_value_of_a_window_of_updates_is_not_compared_with_that_of_one_update(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    home = ("from torchmetrics.aggregation import RunningSum",)
+    member = Member("RunningSum(window=2)", home, "es.values()", by_design=frozenset({"EC201"}))
+    monkeypatch.setattr(sweeps, "CODES", "EC201,EC217")
+    sweep = sweeps.sweep_wrappers([member], lambda name: name.startswith("MinMaxMetric"))
+    assert sweep.targets == 2
+    assert not sweep.red

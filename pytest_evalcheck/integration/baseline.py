@@ -18,6 +18,7 @@ from pytest_evalcheck.errors import UsageError, nearest
 from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.reports.case_codec import literal
 from pytest_evalcheck.reports.results import plural
+from pytest_evalcheck.reports.text import line as shown
 from pytest_evalcheck.targets.device_spec import KINDS
 from pytest_evalcheck.targets.target import KnownFailure
 
@@ -98,7 +99,7 @@ class Baseline:
             UsageError: when it cannot be read, or an entry cannot be meant; the message names the line.
         """
         try:
-            text = path.read_bytes().decode("utf-8").replace("\r\n", "\n")
+            text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
         except FileNotFoundError:
             return cls(path)
         except (OSError, UnicodeDecodeError) as error:
@@ -209,7 +210,7 @@ class Baseline:
     def _gone(self, entry: Entry, targets: Mapping[str, Sequence[str]], root: Path, *, whole: bool) -> str:
         file, _, name = entry.target.partition("::")
         if not (root / file).exists():
-            return f"the file {file} is not there"
+            return f"the file {shown(file)} is not there"
         others = [other.partition("::")[2] for other in targets if other.startswith(f"{file}::")]
         if others or whole:
             return f"{file} has no target {name!r}{nearest(name, others)}"

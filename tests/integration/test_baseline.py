@@ -102,11 +102,14 @@ def test_an_entry_is_pruned_for_the_device_on_which_it_does_not_fail(project: Pr
 
 def test_a_target_that_is_gone_is_an_error_until_it_is_pruned(project: Project) -> None:
     gone = ENTRY.replace("mean_of_means", "mean_of_mean") + ENTRY.replace("example.py", "other.py")
+    gone += ENTRY.replace("example.py", "two\\nlines.py")
     project.write(BROKEN)
     (project.path / FILE).write_text(ENTRY + gone, encoding="utf-8")
     result = project.run(*SELECT, code=1)
     result.shows(
-        "has no target 'mean_of_mean'; did you mean 'mean_of_means'?", "the file evalcheck_other.py is not there"
+        "has no target 'mean_of_mean'; did you mean 'mean_of_means'?",
+        "the file evalcheck_other.py is not there",
+        "the file evalcheck_two lines.py is not there",
     )
     project.run(*SELECT, "--evalcheck-prune", code=0)
     assert written(project).strip() == ENTRY.strip()
@@ -241,8 +244,9 @@ def test_literals(value) -> None:
     assert repr(from_literal(literal(value))) == repr(value)
 
 
-def test_windows_newlines(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_bytes(ENTRY.replace("\n", "\r\n").encode())
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_what_an_editor_of_windows_writes(tmp_path: Path, mark: bytes) -> None:
+    (tmp_path / FILE).write_bytes(mark + ENTRY.replace("\n", "\r\n").encode())
     (entry,) = Baseline.read(tmp_path / FILE).entries
     assert entry.reason == "it is called a mean of means"
 

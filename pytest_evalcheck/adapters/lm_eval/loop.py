@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_evalcheck.adapters.lm_eval.task import Run
+from pytest_evalcheck.adapters.lm_eval.task import Run, logged_samples
 from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop
 
 OPTIONS: dict[str, tuple[Any, ...]] = {"batch_size": BATCH_SIZES, "logits_cache": (True, False)}
@@ -49,7 +49,7 @@ def loop(lm: Any, task: Any, **fields: Any) -> Loop:
         model = copy.copy(lm)
         model.batch_size_per_gpu, model.logits_cache = batch_size, logits_cache
         output = run.with_model(model, data.collate(list(data)))
-        (results,), (samples,) = output["results"].values(), output["samples"].values()
+        (results,), samples = output["results"].values(), logged_samples(output)
         return Evaluated(_numbers(results), [(sample["doc_id"], _fields(sample)) for sample in samples])
 
     return Loop(evaluate=evaluate, **{"options": OPTIONS, "model": lm.model, "source": lm, **fields})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from functools import cache, partial
@@ -202,7 +203,7 @@ class Run:
         return task
 
     def _logged(self, results: Any, joined: bool = False) -> list[tuple[dict[str, Any], Any]]:
-        (samples,) = results["samples"].values()
+        samples = logged_samples(results)
         by_filter: dict[str, list[Any]] = {}
         for sample in samples:
             by_filter.setdefault(sample["filter"], []).append(sample)
@@ -213,6 +214,29 @@ class Run:
             numbers = {f"{name},{entry['filter']}": entry[name] for entry in entries for name in entry["metrics"]}
             logged.append((numbers, entries[0]["resps"]))
         return logged
+
+
+def logged_samples(output: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The logged samples of the one task of an evaluation, each with its filter and the names of its metrics.
+
+    Releases before 0.4.6 leave both out: a document is logged once for each filter, in their order.
+    """
+    (samples,), (results,) = output["samples"].values(), output["results"].values()
+    filters = list(dict.fromkeys(key.rsplit(",", 1)[1] for key in results if "," in key))
+    seen: Counter[int] = Counter()
+    logged = []
+    for sample in samples:
+        metrics = [name for name in sample if name not in _FIELDS]
+        logged.append({"filter": filters[seen[sample["doc_id"]] % len(filters)], "metrics": metrics, **sample})
+        seen[sample["doc_id"]] += 1
+    return logged
+
+
+_FIELDS = {
+    *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
+    *("doc_hash", "prompt_hash", "target_hash", "schema_version"),
+}
+"""What a logged sample holds beside its numbers."""
 
 
 def over(kind: Any, config: Mapping[str, Any], splits: Any) -> Any:
@@ -241,7 +265,7 @@ def _evaluate(model: Any, task: Any, samples: Sequence[int] | None = None, **opt
     machine = patch("torch.utils.collect_env.get_pretty_env_info", _machine)
     with machine, patch("lm_eval.evaluator.get_git_commit_hash", _commit):
         return lm_eval.simple_evaluate(
-            model=model, tasks=[task], bootstrap_iters=0, task_manager=_no_tasks(), **seeds, **options
+            model=model, tasks=[task], bootstrap_iters=0, task_manager=_tasks(task.config.task), **seeds, **options
         )
 
 
@@ -261,10 +285,14 @@ def _commit() -> str | None:
 
 
 @cache
-def _no_tasks() -> Any:
-    from lm_eval.tasks import TaskManager
+def _tasks(name: Any) -> Any:
+    """An index of all tasks by name that has none, or the one that some releases look up to print its file."""
+    from lm_eval import tasks
 
-    return TaskManager(include_defaults=False)
+    manager = tasks.TaskManager(include_defaults=False)
+    if isinstance(index := getattr(manager, "_task_index", None), dict):
+        index.setdefault(name, {"type": "task", "yaml_path": str(Path(tasks.__file__).with_name("drawn.yaml"))})
+    return manager
 
 
 def _data_set(documents: Sequence[Any]) -> Any:

@@ -109,7 +109,7 @@ class Writer:
             return self._joined(f"{type(value).__name__}({', '.join(part.text for part in parts)})", parts)
         if isinstance(value, functools._lru_cache_wrapper):
             return self._importable(value.__wrapped__)
-        if dataclasses.is_dataclass(value):
+        if dataclasses.is_dataclass(value) and all(hasattr(value, f.name) for f in dataclasses.fields(value)):
             cls = self._importable(type(value))
             named = {f.name: self.text(getattr(value, f.name), f.name) for f in dataclasses.fields(value) if f.init}
             inside = ", ".join(f"{name}={part.text}" for name, part in named.items())

@@ -178,7 +178,16 @@ class Recorder:
             raise Unwritable("no call of the library has made the value")
         sources = [thing for step in all_steps for thing in step.sources]
         defined, imports = definitions(sources, self.tape.writer)
-        parts = Parts(self._title, defined, frozenset(imports), steps, verdict, found, self.tape.without_gradients)
+        parts = Parts(
+            self._title,
+            defined,
+            frozenset(imports),
+            steps,
+            verdict,
+            found,
+            self.tape.without_gradients,
+            self.tape.environment,
+        )
         plain = replace(parts, steps=_unseeded(steps), worlds={group: _plain(world) for group, world in found.items()})
         return list(dict.fromkeys((script(one), test_function(one, self._name)) for one in (plain, parts)))
 

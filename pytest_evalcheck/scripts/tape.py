@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import operator
+import os
 import sys
 import threading
 import types
@@ -55,6 +56,8 @@ class Step:
     imports: frozenset[str] = frozenset()
     sources: tuple[Any, ...] = ()
     """Functions and classes of the file of the target that it names."""
+    creates: bool = False
+    """Whether it is a call of a class of the code under test."""
     literal: str = ""
     """Of a value that is written out: the text, without earlier results."""
     keys: tuple[Any, ...] = ()
@@ -73,6 +76,9 @@ class Tape:
     frozen: bool = False
     without_gradients: bool = False
     """Whether values were written into while torch recorded no gradients, as it must not then."""
+
+    environment: dict[str, str] = field(default_factory=dict)
+    """The variables that a file of targets has set, by which a library may choose its backend when it is imported."""
 
     def __post_init__(self) -> None:
         self._expressions: dict[int, str] = {}
@@ -98,6 +104,9 @@ class Tape:
             value = getattr(*args)
             self._note_path(args[0], value, f".{args[1]}")
             return value
+        if getattr(function, "__self__", None) is os.environ and getattr(function, "__name__", "") == "setdefault":
+            self.environment[args[0]] = function(*args)
+            return self.environment[args[0]]
         if function is setattr and len(args) == 3:
             self.set_attribute(*args)
             return None
@@ -166,6 +175,8 @@ class Tape:
 
     def set_item(self, thing: Any, index: Any, value: Any, /) -> None:
         """Write an element."""
+        if thing is os.environ:
+            self.environment[index] = value
         if self._quiet() or self.expression(thing) is None:
             thing[index] = value
             return
@@ -349,7 +360,7 @@ class Tape:
         try:
             called = self.writer.callee(function)
             given = self.writer.arguments(function, args, kwargs)
-        except Unwritable as why:
+        except Exception as why:  # an object of any library is looked at; the replay must go on
             uses = self._operands((*args, *kwargs.values()))
             owner = getattr(function, "__self__", None)
             uses |= self._bases(owner) if owner is not None else frozenset()
@@ -360,6 +371,7 @@ class Tape:
             f"{called.text}({given.text})",
             made.uses,
             hint=_hint(function, kind),
+            creates=isinstance(function, type),
             imports=made.imports,
             sources=made.sources,
         )

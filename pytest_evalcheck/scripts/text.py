@@ -69,6 +69,8 @@ class Parts:
     verdict: Verdict
     worlds: Mapping[int, World] = field(default_factory=dict)
     without_gradients: bool = False
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that are set before anything is imported."""
 
     @property
     def all_steps(self) -> list[Step]:
@@ -80,7 +82,9 @@ class Parts:
 def script(parts: Parts) -> str:
     """The whole script; its exit code is 1 while the fault is there, 0 without it, and 2 for any other error."""
     imports = _sorted(_needs(parts))
-    top = f'"""{_title(parts)}\n"""\n\nfrom __future__ import annotations\n{_BEGINS}\n{imports}'
+    begins = _BEGINS.replace("import sys\n", "import os\nimport sys\n") if parts.environment else _BEGINS
+    begins += "".join(f"os.environ[{name!r}] = {value!r}\n" for name, value in parts.environment.items())
+    top = f'"""{_title(parts)}\n"""\n\nfrom __future__ import annotations\n{begins}\n{imports}'
     body, good = _body(parts)
     main = "def main():\n" + textwrap.indent("\n".join([*body, f"return 0 if {good} else 1"]), "    ")
     helped = map(_helper, _functions(parts))
@@ -120,6 +124,7 @@ def _body(parts: Parts) -> tuple[list[str], str]:
     names = _names(parts.steps, verdict.uses)
     body = ["torch.set_grad_enabled(False)"] if parts.without_gradients else []
     seen: set[int] = set()
+    before, making = 0, True
     for step in parts.steps:
         if step.world is not None and step.world[0] not in seen:
             seen.add(step.world[0])
@@ -129,6 +134,8 @@ def _body(parts: Parts) -> tuple[list[str], str]:
             body.append(f"{names[step.number]} = values[{step.world[1]}]")
         else:
             body += _lines(step, names, _used(parts.steps) | verdict.uses, _inlined(parts.steps, verdict.uses))
+        making = making and (step.creates or step.seeds or bool(step.literal))
+        before = len(body) if making else before
     inlined = _inlined(parts.steps, verdict.uses)
     actual, expected = (_named(text, names, inlined) for text in (verdict.actual, verdict.expected))
     if verdict.form in _ERRORS:
@@ -139,8 +146,10 @@ def _body(parts: Parts) -> tuple[list[str], str]:
             good.format(name=repr(verdict.expected))
         )
     if verdict.form in ("visible", "warned"):
-        steps = body
-        body = ["with warnings.catch_warnings(record=True) as caught:", '    warnings.simplefilter("always")']
+        # What a constructor warns of is not about the data.
+        steps = body[before:]
+        caught = ["with warnings.catch_warnings(record=True) as caught:", '    warnings.simplefilter("always")']
+        body = [*body[:before], *caught]
         body += textwrap.indent("\n".join(_tried(steps, actual)), "    ").splitlines()
         warned = _WARNED if verdict.form == "visible" else _TOLD
         body += ['print("expected", "NaN, infinity, an error or a warning")', 'print("actual  ", repr(outcome))']

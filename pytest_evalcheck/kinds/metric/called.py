@@ -35,7 +35,7 @@ class CalledStream(Stream):
 
         Three samples may have the same value by accident, as where two labels are exchanged.
         """
-        n = max(8, inputs.min_samples)
+        n = max(5, inputs.min_samples)
         longer = Stream(samples=inputs.fixed(n), batches=[[*range(n - 3)], [n - 3], [n - 2, n - 1]])
         streams = enumerate([*Stream.canonical(inputs)[:3], longer])
         return [cls(samples=each.samples, batches=each.batches, first=index) for index, each in streams]

@@ -62,18 +62,12 @@ def a_state_keeps_its_dtype_and_integers_do_not_wrap(metric: MetricSubject, case
     Usual cause: `self.total = self.total + x` in the dtype of x; arithmetic before conversion.
     Fix: pytest_evalcheck.fixes.CompensatedSum
     """
-    import torch
-
-    dtype = getattr(torch, case.dtype)
-    integral = not dtype.is_floating_point
-    most = torch.iinfo(dtype).max if integral else 0
+    integral = "float" not in case.dtype
     live, usual = metric.fresh(), metric.fresh()
     before = live.state()
     changed: list[str] = []
     for batch in case.cut:
-        arguments = metric.arguments(batch)
-        if integral:
-            arguments = each_tensor(arguments, lambda t: t.abs().round().clamp(max=most))
+        arguments = _held(case.dtype, metric.arguments(batch))
         cast = _as(case.dtype, arguments)
         if live.try_update(cast):
             # A metric that refuses a dtype with an error reports no wrong number.
@@ -130,6 +124,17 @@ def _as(dtype: str, arguments: Arguments) -> Arguments:
     if to.is_floating_point:
         return cast_floats(arguments, to)  # type: ignore[no-any-return]
     return each_tensor(arguments, lambda t: t.abs().round().to(to))  # type: ignore[no-any-return]
+
+
+def _held(dtype: str, arguments: Arguments) -> Arguments:
+    """The nearest numbers that an integer dtype holds, in their own dtype; for a float the numbers themselves."""
+    import torch
+
+    to = getattr(torch, dtype)
+    if to.is_floating_point:
+        return arguments
+    most = torch.iinfo(to).max
+    return each_tensor(arguments, lambda t: t.abs().round().clamp(max=most))  # type: ignore[no-any-return]
 
 
 def _kinds(value: Any) -> Any:

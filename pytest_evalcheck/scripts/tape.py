@@ -139,6 +139,7 @@ class Tape:
             for index, thing in enumerate(things):
                 if _is_trackable(thing):
                     self._note_path(things, thing, f"[{index}]")
+                    self._note_values(thing)
             return things
         if type(things).__module__ == "torch" and hasattr(things, "dim") and things.dim():
             return (self.item(things, index) for index in range(len(things)))
@@ -315,6 +316,7 @@ class Tape:
         globally = (str(getattr(function, "__module__", "")), getattr(function, "__name__", "")) in _GLOBAL
         wanted = globally or kind == "library" or bool(operands)
         if not wanted or _is_uninteresting(function):
+            self._note_values(owner)
             return function(*args, **kwargs)
         if _reads(function, args, kwargs):
             changing, kind = False, "numeric"
@@ -400,6 +402,13 @@ class Tape:
         base = self.expression(thing)
         if base is not None and not isinstance(value, types.MethodType | types.BuiltinMethodType):
             self.keep(value, base + path)
+
+    def _note_values(self, mapping: Any) -> None:
+        """What a mapping holds is known by its keys, however it is gone through."""
+        if isinstance(mapping, Mapping) and self.expression(mapping) is not None:
+            for key, value in mapping.items():
+                if isinstance(key, (str, int)) and _is_trackable(value):
+                    self._note_path(mapping, value, f"[{key!r}]")
 
     def _note_write(self, thing: Any, form: str, value: Any) -> None:
         if self._quiet() or self.expression(thing) is None:

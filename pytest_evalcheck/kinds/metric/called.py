@@ -31,11 +31,12 @@ class CalledStream(Stream):
 
     @classmethod
     def canonical(cls, inputs: SampleStrategy) -> list[Stream]:
-        """The streams of `Stream` and a longer one, each with another convention first.
+        """The streams of `Stream` and a longer one of other samples, each with another convention first.
 
         Three samples may have the same value by accident, as where two labels are exchanged.
         """
         n = max(5, inputs.min_samples)
-        longer = Stream(samples=inputs.fixed(n), batches=[[*range(n - 3)], [n - 3], [n - 2, n - 1]])
+        # Of more samples the last ones: the first are those of the other streams.
+        longer = Stream(samples=inputs.fixed(n + 3)[-n:], batches=[[*range(n - 3)], [n - 3], [n - 2, n - 1]])
         streams = enumerate([*Stream.canonical(inputs)[:3], longer])
         return [cls(samples=each.samples, batches=each.batches, first=index) for index, each in streams]

@@ -260,12 +260,13 @@ def _run(source: str, tests: str | None, limits: Limits) -> Outcome:
                 now = time.monotonic()
                 left = began + START_SECONDS - now if math.isnan(started) else started + limits.seconds - now
                 _wait(left_open, max(0.0, min(left, 0.05 if left_open else 0.001)))
+                ended = judge.poll() is not None  # looked at first: what it has reported by then is read below
                 over = _read(texts, left_open) > limits.output_bytes
                 if math.isnan(started) and texts[reads[2]]:
                     started = time.monotonic()
                 judged = tests is not None and texts[reads[2]].endswith(b"]")
                 gone = b'["gone"' in texts[reads[2]]
-                if (judged and not gone) or (candidate if gone else judge).poll() is not None:
+                if (judged and not gone) or (candidate.poll() is not None if gone else ended):
                     break
                 if left <= 0 and math.isnan(started):
                     raise SandboxError(f"the sandbox did not reach the candidate within {START_SECONDS:g} seconds")

@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.integration.baseline import require_writable
 from pytest_evalcheck.integration.isolation import INSIDE
+from pytest_evalcheck.kinds.common.calling import relative
 from pytest_evalcheck.reports import write_file
 from pytest_evalcheck.reports.causes import causes_of
 from pytest_evalcheck.reports.results import Cell, plural
@@ -85,7 +87,7 @@ class Places:
                 write_file(issue(one).encode(), path.with_suffix(".md"))
             except OSError as error:
                 yield f"{path} could not be written: {error}"
-        yield f"scripts: {len(good)} of {plural(len(made), 'root cause')} in {_shown(self.folder)}"
+        yield f"scripts: {len(good)} of {plural(len(made), 'root cause')} in {relative(str(self.folder))}"
         for one in made:
             if not one.script:
                 yield f"no script for {one.cell.code} of {one.cell.target}: {one.why}"
@@ -104,7 +106,7 @@ class Places:
             yield f"{self.tests} could not be written: {error}"
             return
         again = f"; {len(new) - len(added)} were there" if len(new) > len(added) else ""
-        yield f"tests: {len(added)} of {plural(len(made), 'root cause')} appended to {_shown(self.tests)}{again}"
+        yield f"tests: {len(added)} of {plural(len(made), 'root cause')} appended to {relative(str(self.tests))}{again}"
         if self.folder is None:
             for one in made:
                 if not one.test:
@@ -120,13 +122,6 @@ def _free(name: str, taken: set[str]) -> str:
     return new
 
 
-def _shown(path: Path) -> str:
-    try:
-        return str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
-
-
 def _require_folder(path: Path) -> None:
     problem = f"--evalcheck-scripts: {path} cannot hold scripts"
     if path.exists() and not path.is_dir():
@@ -135,7 +130,7 @@ def _require_folder(path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UsageError(f"{problem}: {error.strerror}") from error
-    _require_writable(path, problem)
+    _require_writable(path / "script.py", problem)
 
 
 def _require_tests(path: Path) -> None:
@@ -149,15 +144,13 @@ def _require_tests(path: Path) -> None:
             ast.parse(path.read_text(encoding="utf-8"))
         except (SyntaxError, UnicodeDecodeError, OSError) as error:
             raise UsageError(f"{problem}: it is no Python source ({error})") from error
-    _require_writable(path.parent, problem)
+    if not path.parent.is_dir():
+        raise UsageError(f"{problem}: there is no folder {path.parent}")
+    _require_writable(path, problem)
 
 
-def _require_writable(folder: Path, problem: str) -> None:
-    if not folder.is_dir():
-        raise UsageError(f"{problem}: there is no folder {folder}")
-    trial = folder / f".evalcheck-{os.getpid()}.tmp"
+def _require_writable(path: Path, problem: str) -> None:
     try:
-        trial.touch()
-        trial.unlink()
-    except OSError as error:
-        raise UsageError(f"{problem}: {error.strerror}") from error
+        require_writable(path)
+    except UsageError as error:
+        raise UsageError(f"{problem}: {error}") from error

@@ -55,6 +55,11 @@ class Results(Protocol):
         ...
 
 
+def numbers_in(text: str) -> frozenset[int]:
+    """The steps whose results stand in a text."""
+    return frozenset(int(number) for number in re.findall(r"<(\d+)>", text))
+
+
 class Writer:
     """Writes the values of one tape."""
 
@@ -62,11 +67,6 @@ class Writer:
         self._tape = tape
         self.instead: dict[type, Callable[[Any], Any]] = {}
         """By type of an object of the suite that only watches another one: what gives that."""
-
-    @staticmethod
-    def numbers(text: str) -> frozenset[int]:
-        """The steps whose results stand in a text."""
-        return frozenset(int(number) for number in re.findall(r"<(\d+)>", text))
 
     def text(self, value: Any, hint: str) -> Text:
         """A value; a tensor or an array becomes a variable of this name.
@@ -76,7 +76,7 @@ class Writer:
         """
         known = self._tape.expression(value)
         if known is not None:
-            return Text(known, self.numbers(known))
+            return Text(known, numbers_in(known))
         if type(value) in self.instead:
             return self.text(self.instead[type(value)](value), hint)
         if type(value) in (list, dict) and value:
@@ -119,7 +119,7 @@ class Writer:
             own, given = self._importable(cls), self.arguments(cls, args, kwargs)
             text = self._joined(f"{own.text}({given.text})", [own, given])
             name = self._tape.literal(value, text.text, "made", text.imports, text)
-            return Text(name, self.numbers(name))
+            return Text(name, numbers_in(name))
         raise Unwritable(f"an object of type {type(value).__module__}.{type(value).__qualname__}")
 
     def index(self, value: Any) -> Text:
@@ -137,7 +137,7 @@ class Writer:
         """What is called."""
         known = self._tape.expression(function)
         if known is not None:
-            return Text(known, self.numbers(known))
+            return Text(known, numbers_in(known))
         owner = getattr(function, "__self__", None)
         name = getattr(function, "__name__", "")
         if name and getattr(sys.modules.get("torch"), name, None) is function:  # its builtins name no module
@@ -171,7 +171,7 @@ class Writer:
             pairs = ", ".join(f"{key.text}: {part.text}" for key, part in zip(keys, parts, strict=True))
             made = self._joined("{" + pairs + "}", [*keys, *parts])
         name = self._tape.literal(value, made.text, hint, made.imports, made)
-        return Text(name, self.numbers(name))
+        return Text(name, numbers_in(name))
 
     def _sequence(self, value: Any, hint: str) -> Text:
         parts = [self.text(part, hint) for part in value]
@@ -224,7 +224,7 @@ class Writer:
 
     def _variable(self, value: Any, text: str, hint: str, imports: frozenset[str]) -> Text:
         name = self._tape.literal(value, text, hint, imports)
-        return Text(name, self.numbers(name))
+        return Text(name, numbers_in(name))
 
     def _lambda(self, function: Any) -> Text:
         """A lambda by its source, with what it has from around it as arguments of another one."""
@@ -376,17 +376,7 @@ def tensor_text(value: Any) -> str:
 def _called(package: str, function: str, numbers: Any, shape: tuple[int, ...], dtype: str, usual: bool) -> str:
     if 0 in shape:
         return f"{package}.zeros({shape}, dtype={dtype})"
-    return f"{package}.{function}({_numbers(package, numbers)}" + (")" if usual else f", dtype={dtype})")
-
-
-def _numbers(package: str, value: Any) -> str:
-    if isinstance(value, list):
-        return "[" + ", ".join(_numbers(package, part) for part in value) + "]"
-    if isinstance(value, float) and value != value:
-        return f"{package}.nan"
-    if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        return f"{'-' if value < 0 else ''}{package}.inf"
-    return repr(value)
+    return f"{package}.{function}({literal(numbers)}" + (")" if usual else f", dtype={dtype})")
 
 
 def _default(value: Any) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -120,5 +121,4 @@ def versions(cell: Cell) -> list[str]:
 def name_of_test(cell: Cell) -> str:
     """A name that says what failed where: ``test_ec219_root_mean_squared_error``."""
     target = cell.target.rpartition("::")[2]
-    plain = "".join(character if character.isalnum() else "_" for character in target)
-    return f"test_{cell.code.lower()}_{plain}"
+    return re.sub(r"\W", "_", f"test_{cell.code.lower()}_{target}")

@@ -21,14 +21,12 @@ import pytest
 from pytest_evalcheck.reports.case_codec import is_plain
 from pytest_evalcheck.scripts.literals import Unwritable, value_text
 from pytest_evalcheck.scripts.rewriting import Importer
-from pytest_evalcheck.scripts.slicing import World, needed, worlds
+from pytest_evalcheck.scripts.slicing import World, needed, with_worlds, worlds
 from pytest_evalcheck.scripts.sources import definitions
 from pytest_evalcheck.scripts.tape import Step, Tape
 from pytest_evalcheck.scripts.text import Parts, Verdict, script, test_function
 
 _PACKAGES = ("pytest_evalcheck.kinds.", "pytest_evalcheck.adapters.")
-
-
 _TOLD = {"EC216": "visible", "EC225": "warned"}
 """Checks that require a NaN, an error or a warning, by which warnings count."""
 
@@ -43,7 +41,8 @@ class Recorder:
         self.scripts: list[tuple[str, str]] = []
         """Scripts and tests. The first that shows the failure is the one to take: the next sets random numbers, too."""
         self.why = "the replay did not fail in the same way"
-        self._compared: tuple[Any, Any, Any] | None = None
+        self._compared: tuple[str, Any, Any, Any] | None = None
+        """Of the last comparison: its form, both values, and the tolerance."""
         self._malformed: Any = None
 
     @pytest.hookimpl(tryfirst=True)
@@ -76,8 +75,7 @@ class Recorder:
             def compare(comparison: Any, other: Any = None, **more: Any) -> None:
                 stats = failures.current_stats()
                 usual = stats.tolerance if stats else Tolerance()
-                self._compared = (comparison.actual, other if form == "same" else None, more.get("tolerance") or usual)
-                self._form = form
+                self._compared = (form, comparison.actual, other, more.get("tolerance") or usual)
                 with self.tape.silent():
                     method(comparison, other, **more)
 
@@ -166,11 +164,10 @@ class Recorder:
 
     def _write(self) -> list[tuple[str, str]]:
         assert self._compared is not None
-        actual, expected, tolerance = self._compared
-        verdict = self._verdict(actual, expected, tolerance)
+        verdict = self._verdict(*self._compared)
         steps = needed(self.tape.steps, verdict.uses, changed=verdict.changed)
         found = worlds(self.tape.steps, steps)
-        all_steps = [*steps, *(step for world in found.values() for rank in world.ranks for step in rank)]
+        all_steps = with_worlds(steps, found)
         for step in all_steps:
             if step.missing:
                 raise Unwritable(step.missing)
@@ -191,12 +188,10 @@ class Recorder:
         plain = replace(parts, steps=_unseeded(steps), worlds={group: _plain(world) for group, world in found.items()})
         return list(dict.fromkeys((script(one), test_function(one, self._name)) for one in (plain, parts)))
 
-    _form = "same"
-
-    def _verdict(self, actual: Any, expected: Any, tolerance: Any) -> Verdict:
+    def _verdict(self, form: str, actual: Any, expected: Any, tolerance: Any) -> Verdict:
         code = self._signature.partition(":")[0]
         common: dict[str, Any] = {"rtol": tolerance.rtol, "atol": tolerance.atol}
-        if self._form == "same":
+        if form == "same":
             made = self._result(actual)
             return Verdict(made, self._result(expected, avoiding=made), **common)
         if code in _TOLD:

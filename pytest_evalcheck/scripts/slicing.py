@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_evalcheck.scripts.literals import Unwritable
@@ -41,6 +41,12 @@ def needed(steps: Sequence[Step], wanted: Iterable[int], *, whole: bool = False,
     kept = [step for step in kept if step.number in values or step.changes & values or step.always or step.seeds]
     # The generators are set before each factory; what is set again at once, or in the end, is not used.
     return [step for index, step in enumerate(kept) if not (step.seeds and _is_unused(step, kept[index + 1 :]))]
+
+
+def with_worlds(steps: Sequence[Step], found: Mapping[int, World]) -> list[Step]:
+    """All steps of a script: those of its own, and those of its ranks, the last of which stand among the former too."""
+    own = [step for step in steps if step.world is None]
+    return [*own, *(step for world in found.values() for rank in world.ranks for step in rank)]
 
 
 def worlds(steps: Sequence[Step], main: Sequence[Step]) -> dict[int, World]:

@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-import builtins
 import functools
 import operator
 import os
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from pytest_evalcheck.scripts.literals import Text, Unwritable, Writer, name_of_callable
+from pytest_evalcheck.scripts.callables import (
+    PARTS_BY_NAME,
+    changes_operands,
+    changes_process,
+    is_uninteresting,
+    kind_of,
+    name_for,
+    reads,
+    records_gradients,
+    without_partial,
+)
+from pytest_evalcheck.scripts.literals import Text, Unwritable, Writer, name_of_callable, numbers_in
 
-_STDLIB = {*sys.stdlib_module_names}
 _PLAIN = (bool, int, str, type(None), type, types.ModuleType)
-_NUMERIC = ("torch", "numpy")
 _SEEDS = {"torch": "torch.manual_seed", "numpy.random": "numpy.random.seed", "random": "random.seed"}
-_GLOBAL = {
-    ("torch", "manual_seed"),
-    ("torch.random", "manual_seed"),
-    ("random", "seed"),
-    ("numpy.random", "seed"),
-    ("torch", "set_default_dtype"),
-}
-"""Functions that change the process, by module and name."""
 
 
 @dataclass
 class Step:
     """One statement."""
 
-    number: int
     text: str
     """Its expression, or the whole statement; results of earlier steps stand in it as ``<number>``."""
     uses: frozenset[int]
@@ -64,6 +63,8 @@ class Step:
     """Of a mapping that is written out: its keys then."""
     world: tuple[int, int] | None = None
     """Of what one rank of several calls together with the others: the number of its group, and the rank."""
+    number: int = -1
+    """Its place on the tape."""
 
 
 @dataclass
@@ -93,13 +94,13 @@ class Tape:
 
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Make a call, and note it where it goes to code that is not the suite's."""
+        function, args, kwargs = without_partial(function, args, kwargs)
         if self._passes(function):
             made = function(*args, **kwargs)
             if isinstance(function, type) and not self._quiet():
                 self._made[id(made)] = (function, args, kwargs)
                 self._alive.append(made)
             return made
-        function, args, kwargs = _without_partial(function, args, kwargs)
         if function is getattr and len(args) >= 2 and isinstance(args[1], str):
             value = getattr(*args)
             self._note_path(args[0], value, f".{args[1]}")
@@ -110,8 +111,6 @@ class Tape:
         if function is setattr and len(args) == 3:
             self.set_attribute(*args)
             return None
-        if self._passes(function):
-            return function(*args, **kwargs)
         return self._noted(function, args, kwargs)
 
     def attribute(self, thing: Any, name: str, /) -> Any:
@@ -136,10 +135,9 @@ class Tape:
         if self._quiet() or self.expression(things) is None:
             return things
         if isinstance(things, (list, tuple)):
-            for index, thing in enumerate(things):
-                if _is_trackable(thing):
-                    self._note_path(things, thing, f"[{index}]")
-                    self._note_values(thing)
+            for path, thing in _parts(things):
+                self._note_path(things, thing, path)
+                self._note_values(thing)
             return things
         if type(things).__module__ == "torch" and hasattr(things, "dim") and things.dim():
             return (self.item(things, index) for index in range(len(things)))
@@ -152,9 +150,9 @@ class Tape:
 
     def note_block(self, base: str, method: str) -> None:
         """Note that a context manager was entered or left."""
-        own = self.writer.numbers(base)
+        own = numbers_in(base)
         uses = own.union(*(self.steps[number].uses for number in own))
-        self._add(Step(0, f"{base}.{method}", uses, uses))
+        self._add(Step(f"{base}.{method}", uses, uses))
 
     def operator(self, sign: str, left: Any, right: Any, /) -> Any:
         """Apply a binary operator."""
@@ -185,7 +183,7 @@ class Tape:
             at = self.writer.index(index)
         except Unwritable as why:
             thing[index] = value
-            self._add(Step(0, "", self._bases(thing), changes=self._bases(thing), missing=str(why)))
+            self._add(Step("", self._bases(thing), changes=self._bases(thing), missing=str(why)))
             return
         thing[index] = value
         self._note_write(thing, f"{{}}[{at.text}] = {{}}", value)
@@ -204,7 +202,7 @@ class Tape:
         """The lists that came by calls, the last ones first, and how they are written."""
         for thing in reversed(self._alive):
             text = self.expression(thing) if type(thing) is list and thing else None
-            if text and not any(self.steps[number].literal for number in self.writer.numbers(text)):
+            if text and not any(self.steps[number].literal for number in numbers_in(text)):
                 yield thing, text
 
     def keep(self, value: Any, expression: str) -> None:
@@ -217,7 +215,7 @@ class Tape:
 
         Where it holds results of earlier steps, ``parts`` says what it needs.
         """
-        step = Step(0, text, frozenset(), result=value, keeps=True, hint=hint, imports=imports, literal=text)
+        step = Step(text, frozenset(), result=value, keeps=True, hint=hint, imports=imports, literal=text)
         step.keys = tuple(value) if isinstance(value, dict) else ()
         if parts is not None:
             step.uses, step.sources, step.literal = parts.uses, parts.sources, "" if parts.uses else text
@@ -230,7 +228,7 @@ class Tape:
         for package, call in _SEEDS.items():
             if package in sys.modules:
                 needs = frozenset({f"import {package.partition('.')[0]}"})
-                self._add(Step(0, f"{call}({seed})", frozenset(), seeds=True, imports=needs))
+                self._add(Step(f"{call}({seed})", frozenset(), seeds=True, imports=needs))
 
     def together(self, calls: Sequence[Any], result: Any) -> None:
         """Note calls without arguments that all ranks of a group make together; ``result`` is that of rank 0.
@@ -243,9 +241,9 @@ class Tape:
                 text = self.writer.callee(call)
             except Unwritable as why:
                 bases = self._bases(getattr(call, "__self__", None))
-                made.append(Step(0, "", bases, bases, keeps=True, missing=str(why)))
+                made.append(Step("", bases, bases, keeps=True, missing=str(why)))
             else:
-                made.append(Step(0, f"{text.text}()", text.uses, text.uses, keeps=True, imports=text.imports))
+                made.append(Step(f"{text.text}()", text.uses, text.uses, keeps=True, imports=text.imports))
         self._group(made, [result])
 
     def apart(self, last: Sequence[Step], results: Sequence[Any]) -> None:
@@ -282,8 +280,6 @@ class Tape:
         return self._quiet() or self._is_of_the_suite(function)
 
     def _is_of_the_suite(self, function: Any) -> bool:
-        if isinstance(function, functools.partial):
-            return False
         owner = getattr(function, "__self__", None)
         if owner is not None and not isinstance(owner, types.ModuleType):
             module = (owner if isinstance(owner, type) else type(owner)).__module__
@@ -295,7 +291,6 @@ class Tape:
         if module == "pytest_evalcheck" or module.startswith(
             ("pytest_evalcheck.", "hypothesis.", "pytest.", "_pytest.")
         ):
-            # Reference fixes are code that a script may import; all else of this package is not.
             return True
         if module not in self.rewritten:
             return False
@@ -303,9 +298,9 @@ class Tape:
         return isinstance(function, (types.FunctionType, functools._lru_cache_wrapper))
 
     def _noted(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        kind = _kind_of(function)
+        kind = kind_of(function)
         # A generator of random numbers goes on with each draw.
-        changing = _changes_operands(function, kind) or self.expression(kwargs.get("generator")) is not None
+        changing = changes_operands(function, kind) or self.expression(kwargs.get("generator")) is not None
         operands = self._operands((*args, *kwargs.values()))
         owner = getattr(function, "__self__", None)
         owned = owner is not None and not isinstance(owner, (types.ModuleType, type)) and kind != "builtin"
@@ -313,12 +308,12 @@ class Tape:
             operands |= self._bases(owner)
         elif self.expression(function) is not None:
             operands |= self._bases(function)
-        globally = (str(getattr(function, "__module__", "")), getattr(function, "__name__", "")) in _GLOBAL
+        globally = changes_process(function)
         wanted = globally or kind == "library" or bool(operands)
-        if not wanted or _is_uninteresting(function):
+        if not wanted or is_uninteresting(function):
             self._note_values(owner)
             return function(*args, **kwargs)
-        if _reads(function, args, kwargs):
+        if reads(function, args, kwargs):
             changing, kind = False, "numeric"
         step = self._written(function, args, kwargs, kind)
         step.always = globally
@@ -332,10 +327,10 @@ class Tape:
             self.keep(error, f"<{step.number}>")
             raise
         if step.changes or changing:
-            self.without_gradients |= kind == "numeric" and not _torch_gradients()
+            self.without_gradients |= kind == "numeric" and not records_gradients()
         step.result, step.keeps = result, _is_trackable(result) or kind == "library"
         step.changes = step.uses if changing else frozenset()
-        if _reads(function, args, kwargs) and function.__name__ in _BY_NAME and self.expression(owner) is not None:
+        if reads(function, args, kwargs) and function.__name__ in PARTS_BY_NAME and self.expression(owner) is not None:
             return self._named_parts(owner, function.__name__, result)
         if kind != "library" and not step.keeps and not step.changes and not globally:
             return result
@@ -349,7 +344,7 @@ class Tape:
     def _named_parts(self, owner: Any, method: str, found: Any) -> Any:
         """The parameters, buffers or modules of a model, each known by its name in it."""
         found = list(found)
-        getter, named = _BY_NAME[method]
+        getter, named = PARTS_BY_NAME[method]
         names = {id(part): name for name, part in getattr(owner, named)()}
         base = self.expression(owner)
         for one in found:
@@ -366,13 +361,12 @@ class Tape:
             uses = self._operands((*args, *kwargs.values()))
             owner = getattr(function, "__self__", None)
             uses |= self._bases(owner) if owner is not None else frozenset()
-            return Step(0, "", uses, missing=f"{name_of_callable(function)}: {why}", hint="value")
+            return Step("", uses, missing=f"{name_of_callable(function)}: {why}", hint="value")
         made = called + given
         return Step(
-            0,
             f"{called.text}({given.text})",
             made.uses,
-            hint=_hint(function, kind),
+            hint=name_for(function, kind),
             creates=isinstance(function, type),
             imports=made.imports,
             sources=made.sources,
@@ -385,11 +379,11 @@ class Tape:
         try:
             texts = [self.writer.index(operand) for operand in operands]
         except Unwritable as why:
-            step = Step(0, "", self._operands(operands), missing=str(why), result=result, keeps=True)
+            step = Step("", self._operands(operands), missing=str(why), result=result, keeps=True)
         else:
             made = functools.reduce(operator.add, texts)
             text = form.format(*(one.text for one in texts))
-            step = Step(0, text, made.uses, result=result, keeps=True, imports=made.imports, sources=made.sources)
+            step = Step(text, made.uses, result=result, keeps=True, imports=made.imports, sources=made.sources)
         self._add(step)
         self.keep(result, f"<{step.number}>")
         return result
@@ -406,9 +400,8 @@ class Tape:
     def _note_values(self, mapping: Any) -> None:
         """What a mapping holds is known by its keys, however it is gone through."""
         if isinstance(mapping, Mapping) and self.expression(mapping) is not None:
-            for key, value in mapping.items():
-                if isinstance(key, (str, int)) and _is_trackable(value):
-                    self._note_path(mapping, value, f"[{key!r}]")
+            for path, value in _parts(mapping):
+                self._note_path(mapping, value, path)
 
     def _note_write(self, thing: Any, form: str, value: Any) -> None:
         if self._quiet() or self.expression(thing) is None:
@@ -417,10 +410,10 @@ class Tape:
         try:
             written = self.writer.text(value, "value")
         except Unwritable as why:
-            self._add(Step(0, "", bases, changes=bases, missing=str(why)))
+            self._add(Step("", bases, changes=bases, missing=str(why)))
             return
         text = form.format(self.expression(thing), written.text)
-        self._add(Step(0, text, bases | written.uses, bases, imports=written.imports, sources=written.sources))
+        self._add(Step(text, bases | written.uses, bases, imports=written.imports, sources=written.sources))
 
     def _add(self, step: Step) -> Step:
         step.number = len(self.steps)
@@ -430,18 +423,12 @@ class Tape:
 
     def _keep_with_parts(self, value: Any, expression: str, depth: int = 2) -> None:
         self.keep(value, expression)
-        parts: Iterator[tuple[str, Any]] = iter(())
-        if isinstance(value, Mapping):
-            parts = ((f"[{key!r}]", part) for key, part in value.items() if isinstance(key, (str, int)))
-        elif isinstance(value, (list, tuple)):
-            parts = ((f"[{index}]", part) for index, part in enumerate(value))
-        for path, part in list(parts)[:_MOST_PARTS] if depth else ():
-            if _is_trackable(part):
-                self._keep_with_parts(part, expression + path, depth - 1)
+        for path, part in _parts(value)[:_MOST_PARTS] if depth else ():
+            self._keep_with_parts(part, expression + path, depth - 1)
 
     def _bases(self, value: Any) -> frozenset[int]:
         expression = self.expression(value)
-        return frozenset() if expression is None else self.writer.numbers(expression)
+        return frozenset() if expression is None else numbers_in(expression)
 
     def _operands(self, values: Any, depth: int = 3) -> frozenset[int]:
         found: frozenset[int] = frozenset()
@@ -486,102 +473,6 @@ _NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType,
 """Types of callables that say where they are from themselves; of any other its class says it."""
 
 
-def _without_partial(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-    while isinstance(function, functools.partial):
-        args, kwargs = (*function.args, *args), {**function.keywords, **kwargs}
-        function = function.func
-    return function, args, kwargs
-
-
-def _kind_of(function: Any) -> str:
-    """``library`` for code under test, ``numeric`` for torch and numpy on values, ``builtin`` for the standard library.
-
-    What is called on a module, an optimiser or another object of torch that has a state is of a library, too.
-    """
-    owner = getattr(function, "__self__", None)
-    if owner is not None and not isinstance(owner, types.ModuleType):
-        cls = owner if isinstance(owner, type) else type(owner)
-        root = cls.__module__.partition(".")[0]
-        if root in _NUMERIC:
-            return "library" if hasattr(cls, "state_dict") and hasattr(cls, "named_modules") else "numeric"
-    elif isinstance(function, type) or hasattr(function, "__qualname__"):
-        root = str(getattr(function, "__module__", None) or "builtins").partition(".")[0]
-        module = str(getattr(function, "__module__", ""))
-        if isinstance(function, type) and root == "torch" and hasattr(function, "named_modules"):
-            return "library"
-        if module.startswith(("torch.utils.data", "torch.optim")) or function is getattr(_torch(), "Generator", None):
-            return "library"
-    else:
-        root = type(function).__module__.partition(".")[0]
-        if root == "torch" and hasattr(function, "named_modules"):
-            return "library"
-    if root in _NUMERIC:
-        return "numeric"
-    return "builtin" if root in _STDLIB or root in ("builtins", "_io") else "library"
-
-
-def _torch() -> Any:
-    return sys.modules.get("torch")
-
-
-def _torch_gradients() -> bool:
-    return bool(getattr(_torch(), "is_grad_enabled", lambda: True)())
-
-
-def _changes_operands(function: Any, kind: str) -> bool:
-    name = str(getattr(function, "__name__", ""))
-    if kind == "library":
-        return True
-    if kind == "numeric" and type(getattr(function, "__self__", None)) is getattr(_torch(), "Generator", ()):
-        return True
-    if kind == "numeric":
-        return name.endswith("_") and not name.endswith("__")
-    owner = getattr(function, "__self__", None)
-    return isinstance(owner, (list, dict, set)) and name in _MUTATORS
-
-
-def _reads(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Whether a method of a model or a metric changes nothing; a script stays on the CPU."""
-    name, module = getattr(function, "__name__", ""), str(getattr(function, "__module__", ""))
-    if not hasattr(getattr(function, "__self__", None), "named_modules"):
-        return False
-    if name == "to":
-        return not kwargs and [str(value) for value in args] == ["cpu"]
-    return module == "torch.nn.modules.module" and name in _READERS
-
-
-_BY_NAME = {
-    **dict.fromkeys(("parameters", "named_parameters"), ("get_parameter", "named_parameters")),
-    **dict.fromkeys(("buffers", "named_buffers"), ("get_buffer", "named_buffers")),
-    **dict.fromkeys(("modules", "named_modules", "children", "named_children"), ("get_submodule", "named_modules")),
-}
-"""By method of a model: what gives one of its parts, and what gives the names of all."""
-_READERS = {
-    *("modules", "named_modules", "children", "named_children", "parameters", "named_parameters"),
-    *("buffers", "named_buffers", "state_dict", "get_submodule", "get_parameter", "get_buffer"),
-}
-_MUTATORS = {"append", "extend", "insert", "pop", "update", "clear", "remove", "setdefault", "add", "discard", "sort"}
-_UNINTERESTING = {
-    *("isinstance", "issubclass", "hasattr", "len", "repr", "id", "type", "callable", "iter", "next", "print", "zip"),
-    *("enumerate", "map", "filter", "dict", "list", "tuple", "set", "frozenset", "range", "any", "all", "hash", "vars"),
-    *("reversed", "str", "format", "dir"),
-}
-
-
-def _is_uninteresting(function: Any) -> bool:
-    name = getattr(function, "__name__", "")
-    if isinstance(getattr(function, "__self__", None), Mapping) and name in ("items", "values", "keys"):
-        return True
-    if name.startswith("register_") and name.endswith("_hook"):
-        return True  # of the suite, which watches the code under test
-    if getattr(builtins, name, None) is function:
-        return name in _UNINTERESTING
-    module = str(getattr(function, "__module__", "") or "")
-    if module.partition(".")[0] in ("inspect", "contextlib", "dataclasses", "warnings", "weakref", "threading", "re"):
-        return True
-    return module.startswith(("torch.autograd.grad_mode", "torch.utils._"))
-
-
 def _is_trackable(value: Any) -> bool:
     """Whether an object has an identity of its own, by which it is known again."""
     if isinstance(value, (*_PLAIN, types.FunctionType, types.MethodType, types.BuiltinFunctionType)):
@@ -589,14 +480,11 @@ def _is_trackable(value: Any) -> bool:
     return type(value).__module__ != "torch" or type(value).__name__ not in ("Size", "dtype", "device", "layout")
 
 
-def _hint(function: Any, kind: str) -> str:
-    """What the result of a call may be called: a class by its name, ``compute()`` gives a value."""
-    name = str(getattr(function, "__name__", "value"))
-    if isinstance(function, type):
-        return "".join(
-            f"_{c.lower()}" if c.isupper() and i and not name[i - 1].isupper() else c.lower()
-            for i, c in enumerate(name)
-        )
-    return {"compute": "value", "result": "value", "forward": "value", "update": "returned"}.get(
-        name, "value" if kind != "library" else "result"
-    )
+def _parts(value: Any) -> list[tuple[str, Any]]:
+    """What a mapping, a list or a tuple holds that is known again, each with its index as source code."""
+    pairs: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, Mapping):
+        pairs = ((key, part) for key, part in value.items() if isinstance(key, (str, int)))
+    elif isinstance(value, (list, tuple)):
+        pairs = enumerate(value)
+    return [(f"[{key!r}]", part) for key, part in pairs if _is_trackable(part)]

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_evalcheck.scripts import helpers
-from pytest_evalcheck.scripts.slicing import World
+from pytest_evalcheck.scripts.literals import numbers_in
+from pytest_evalcheck.scripts.slicing import World, with_worlds
 from pytest_evalcheck.scripts.tape import Step
 
 _BEGINS = '''
@@ -53,7 +54,7 @@ class Verdict:
     @property
     def uses(self) -> frozenset[int]:
         """The steps whose results are compared."""
-        return _numbers(self.actual + self.expected)
+        return numbers_in(self.actual + self.expected)
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,7 @@ class Parts:
     @property
     def all_steps(self) -> list[Step]:
         """The steps of the script and those of its ranks."""
-        own = [step for step in self.steps if step.world is None]
-        return [*own, *(step for world in self.worlds.values() for rank in world.ranks for step in rank)]
+        return with_worlds(self.steps, self.worlds)
 
 
 def script(parts: Parts) -> str:
@@ -208,10 +208,10 @@ def _lines(step: Step, names: Mapping[int, str], used: frozenset[int], inlined: 
 
 
 def _inlined(steps: Sequence[Step], compared: Iterable[int] = ()) -> dict[int, str]:
-    """Short values that one other step reads: they stand where they are read."""
+    """Short values that one other step alone reads: its text has them in place of a variable."""
     counts: dict[int, int] = {}
     for step in steps:
-        for number in re.findall(r"<(\d+)>", step.text):
+        for number in re.findall(r"<(\d+)>", step.text):  # each time that it is read
             counts[int(number)] = counts.get(int(number), 0) + 1
     for number in compared:
         counts[number] = counts.get(number, 0) + 2
@@ -223,10 +223,6 @@ _SHORT = 60
 
 def _used(steps: Iterable[Step]) -> frozenset[int]:
     return frozenset().union(*(step.uses for step in steps))
-
-
-def _numbers(text: str) -> frozenset[int]:
-    return frozenset(int(number) for number in re.findall(r"<(\d+)>", text))
 
 
 def _named(text: str, names: Mapping[int, str], inlined: Mapping[int, str]) -> str:

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_evalcheck.scripts import helpers
-from pytest_evalcheck.scripts.literals import Unwritable
+from pytest_evalcheck.scripts.literals import Unwritable, numbers_in
 from pytest_evalcheck.scripts.rewriting import Rewriter
 from pytest_evalcheck.scripts.slicing import needed
 from pytest_evalcheck.scripts.tape import Tape
@@ -109,7 +109,7 @@ def lines(tape: Tape, value: Any) -> list[str]:
     """The statements that a value needs."""
     expression = tape.expression(value)
     assert expression is not None
-    return [step.text for step in needed(tape.steps, tape.writer.numbers(expression))]
+    return [step.text for step in needed(tape.steps, numbers_in(expression))]
 
 
 class Library:
@@ -201,8 +201,8 @@ def test_an_error_is_a_result() -> None:
 def test_plain_values_survive(value: Any) -> None:
     tape = Tape()
     text = tape.writer.text(value, "value").text
-    while "<" in text and tape.writer.numbers(text):
-        for number in tape.writer.numbers(text):
+    while "<" in text and numbers_in(text):
+        for number in numbers_in(text):
             text = text.replace(f"<{number}>", tape.steps[number].text)
     assert repr(eval(text)) == repr(value)
 

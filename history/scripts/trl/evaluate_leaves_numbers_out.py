@@ -24,5 +24,5 @@ with tempfile.TemporaryDirectory() as folder:
     found = trainer.evaluate()
 logged = next(line for line in trainer.state.log_history if "eval_entropy" in line)
 left_out = sorted(set(logged) - set(found) - {"epoch", "step"})
-print("logged and not given back:", left_out)
+print("logged, but not returned:", left_out)
 sys.exit(int(bool(left_out)))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from pytest_evalcheck.adapters.protocols import metric as protocols
@@ -27,8 +26,7 @@ _PAIR = ("y_pred", "y")
 def record(metric: Any) -> Metric:
     """What its methods tell, with its conventions."""
     known = protocols.record(metric)
-    copies = {name: lambda copied=copied: record(copied().source) for name, copied in known.copies.items()}
-    return replace(known, copies=copies, conventions={**known.conventions, **_conventions(metric, known.update)})
+    return protocols.with_conventions(known, record, _conventions(metric, known.update))
 
 
 def _conventions(metric: Any, update: Callable[..., Any]) -> dict[str, Convention]:

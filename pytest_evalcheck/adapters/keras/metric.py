@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import Any
 
 from pytest_evalcheck.adapters.protocols import metric as protocols
@@ -21,8 +20,7 @@ _STATELESS = (
 def record(metric: Any) -> Metric:
     """What its methods tell, with its conventions."""
     known = protocols.record(metric)
-    copies = {name: lambda copied=copied: record(copied().source) for name, copied in known.copies.items()}
-    return replace(known, copies=copies, conventions={**known.conventions, **_conventions(metric)})
+    return protocols.with_conventions(known, record, _conventions(metric))
 
 
 def _conventions(metric: Any) -> dict[str, Convention]:

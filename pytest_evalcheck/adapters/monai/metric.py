@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from pytest_evalcheck.adapters.protocols import metric as protocols
@@ -18,10 +17,9 @@ _LISTS = (
 def record(metric: Any) -> Metric:
     """What its methods tell, with its conventions."""
     known = protocols.record(metric)
-    copies = {name: lambda copied=copied: record(copied().source) for name, copied in known.copies.items()}
 
     def lists(*args: Any, **kwargs: Any) -> None:
         known.update(*map(list, args), **{name: list(each) for name, each in kwargs.items()})
 
     ways = {"lists of channel-first tensors": Convention(_LISTS, update=lists)}
-    return replace(known, copies=copies, conventions={**known.conventions, **ways})
+    return protocols.with_conventions(known, record, ways)

@@ -139,6 +139,21 @@ def record(made: Any) -> Metric:
     return _accumulator(made, protocol) if protocol.accumulates else _of_all_samples(made)
 
 
+def with_conventions(known: Metric, again: Callable[[Any], Metric], conventions: Mapping[str, Convention]) -> Metric:
+    """The record with more conventions; copies of its object are described by ``again``, with theirs."""
+    copies = copies_by(known, again)
+    return replace(known, copies=copies, conventions={**known.conventions, **conventions})
+
+
+def copies_by(known: Metric, again: Callable[[Any], Metric]) -> dict[str, Callable[[], Metric]]:
+    """The methods to copy a metric, whose copies are described by ``again``."""
+
+    def described(copied: Callable[[], Metric]) -> Callable[[], Metric]:
+        return lambda: again(copied().source)
+
+    return {name: described(copied) for name, copied in known.copies.items()}
+
+
 def adapted(source: Any, merge: str | None, changes: Mapping[str, Any]) -> Metric:
     """The record of `Metric.of`: that of the adapter or of the protocol, with some fields changed.
 
@@ -166,8 +181,8 @@ def adapted(source: Any, merge: str | None, changes: Mapping[str, Any]) -> Metri
     base: Metric = record(source) if by_class is None else by_class(source)
     names = [*(base.merges if by_class is None else ()), *([merge] if merge else ())]
     merges = {**base.merges, **{name: merging(name, again) for name in names}}
-    copies = {name: lambda copied=copied: again(copied().source) for name, copied in base.copies.items()}
-    kept: dict[str, Any] = {"merges": {} if "compute" in loose else merges, "copies": {} if loose else copies}
+    copies = {} if loose else copies_by(base, again)
+    kept: dict[str, Any] = {"merges": {} if "compute" in loose else merges, "copies": copies}
     if by_class is not None and not _VALUES & changes.keys():
         kept["stock"] = source
     return replace(base, **{**kept, **bound, "conventions": ways(base)}, changed=frozenset(changes))

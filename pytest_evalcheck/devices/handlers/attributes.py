@@ -12,7 +12,7 @@ from torch import Tensor
 from pytest_evalcheck.devices.device_marks import device_of, simulated_device_of
 from pytest_evalcheck.devices.errors import CannotSimulate
 from pytest_evalcheck.devices.handlers.transfers import transfer
-from pytest_evalcheck.devices.handlers.without_dispatch import is_alone, is_plain, no_dispatch
+from pytest_evalcheck.devices.handlers.without_dispatch import is_alone, is_plain, undispatched
 from pytest_evalcheck.devices.state import ThreadState, handles
 
 
@@ -56,11 +56,7 @@ def read_number(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]
     if kwargs or not is_alone(state) or not is_plain(tensor):
         return func(*args, **kwargs)
     state.simulation.require_available(tensor)
-    guard = no_dispatch()
-    try:
-        number = func(tensor)
-    finally:
-        del guard
+    number = undispatched(func, args, kwargs)
     state.last_device = simulated_device_of(tensor)
     state.record_read(tensor)
     return number
@@ -94,11 +90,7 @@ def deep_copy(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) 
     has_more = bool(vars(tensor)) or not tensor.is_leaf or tensor.grad is not None  # which may do anything when copied
     if has_more or not is_alone(state) or not is_plain(tensor):
         return func(*args, **kwargs)
-    guard = no_dispatch()  # the copy of a storage is on its device
-    try:
-        return func(*args, **kwargs)
-    finally:
-        del guard
+    return undispatched(func, args, kwargs)  # the copy of a storage is on its device
 
 
 @handles(Tensor.share_memory_, only_on_device=True, reads=True)

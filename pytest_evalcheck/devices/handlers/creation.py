@@ -12,7 +12,7 @@ from torch.utils import _device
 from pytest_evalcheck.devices.device_marks import CPU, SimulatedDevice, mark, mark_pinned, simulated_device_of
 from pytest_evalcheck.devices.device_memory import does_not_fit, is_out_of_memory
 from pytest_evalcheck.devices.handlers.transfers import transfer
-from pytest_evalcheck.devices.handlers.without_dispatch import PLAIN_VALUES, is_alone, no_dispatch
+from pytest_evalcheck.devices.handlers.without_dispatch import PLAIN_VALUES, is_alone, undispatched
 from pytest_evalcheck.devices.rules.device_checks import require_generator
 from pytest_evalcheck.devices.rules.unsupported_dtypes import require_dtype
 from pytest_evalcheck.devices.state import ThreadState, handles
@@ -52,11 +52,7 @@ def _call_factory(state: ThreadState, func: Any, args: Any, kwargs: dict[str, An
         and _is_written_out(args)
         and _is_written_out(kwargs.values())
     ):
-        guard = no_dispatch()
-        try:
-            return func(*args, **kwargs)
-        finally:
-            del guard
+        return undispatched(func, args, kwargs)
     before, state.creating = state.creating, True
     try:
         return func(*args, **kwargs)

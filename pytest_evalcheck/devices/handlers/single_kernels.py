@@ -18,8 +18,8 @@ from pytest_evalcheck.devices.handlers.without_dispatch import (
     NOT_CERTAIN,
     common_device_of,
     is_alone,
-    no_dispatch,
     nothing_is_derived,
+    undispatched,
 )
 from pytest_evalcheck.devices.rules.op_plans import PLANS, Plan, plan_for
 from pytest_evalcheck.devices.rules.results import mark_results
@@ -48,13 +48,10 @@ def new_results(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]
         or not nothing_is_derived()
     ):
         return func(*args, **kwargs)
-    guard = no_dispatch()
     try:
-        out = func(*args, **kwargs)
+        out = undispatched(func, args, kwargs)
     except Exception:
         out = NOT_CERTAIN
-    finally:
-        del guard
     if out is NOT_CERTAIN:
         return func(*args, **kwargs)
     state.last_device = device

@@ -20,7 +20,7 @@ from pytest_evalcheck.devices.device_marks import (
     simulated_device_of,
 )
 from pytest_evalcheck.devices.handlers.single_kernels import new_results
-from pytest_evalcheck.devices.handlers.without_dispatch import is_alone, is_plain, no_dispatch, nothing_is_derived
+from pytest_evalcheck.devices.handlers.without_dispatch import is_alone, is_plain, nothing_is_derived, undispatched
 from pytest_evalcheck.devices.rules.unsupported_dtypes import require_dtype
 from pytest_evalcheck.devices.state import ACTIVE, NO_TARGET, ThreadState, handles
 
@@ -62,11 +62,7 @@ def transfer(
 
 def _copied(state: ThreadState, tensor: Tensor, device: SimulatedDevice | None, options: dict[str, Any]) -> Tensor:
     if is_alone(state) and nothing_is_derived() and is_plain(tensor):
-        guard = no_dispatch()
-        try:
-            moved = Tensor.to(tensor, **options)
-        finally:
-            del guard
+        moved = undispatched(Tensor.to, (tensor,), options)
         state.last_device = device
         return mark(moved, device)
     before, state.target = state.target, device

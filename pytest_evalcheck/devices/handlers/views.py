@@ -2,7 +2,6 @@
 
 A view shares the storage of its tensor, and so the mark on it. Without that mode a view costs a third.
 """
-# ruff: noqa: ARG001  (all handlers have one signature)
 
 from __future__ import annotations
 
@@ -13,7 +12,7 @@ import torch
 from torch import Tensor
 
 from pytest_evalcheck.devices.device_marks import MARK
-from pytest_evalcheck.devices.handlers.without_dispatch import is_alone, no_dispatch
+from pytest_evalcheck.devices.handlers.without_dispatch import is_alone, undispatched
 from pytest_evalcheck.devices.state import ThreadState, handles
 
 # native_functions.yaml: one Tensor argument, and every result is a view of it, whatever its strides are.
@@ -44,11 +43,7 @@ def view(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> An
                     return func(*args, **kwargs)
     if not args or not is_alone(state) or not _is_ours(args[0]):
         return func(*args, **kwargs)
-    guard = no_dispatch()
-    try:
-        return func(*args, **kwargs)
-    finally:
-        del guard
+    return undispatched(func, args, kwargs)
 
 
 @handles(*_functions(_OF_CONTIGUOUS))
@@ -68,11 +63,7 @@ def getitem(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) ->
             return func(*args)
     if not is_alone(state) or not _is_ours(args[0]):
         return func(*args)
-    guard = no_dispatch()
-    try:
-        return func(*args)
-    finally:
-        del guard
+    return undispatched(func, args, kwargs)
 
 
 def _is_plain_slice(index: Any) -> bool:

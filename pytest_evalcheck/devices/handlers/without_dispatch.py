@@ -13,7 +13,7 @@ from torch.nn import Parameter
 from pytest_evalcheck.devices.device_marks import MARK
 from pytest_evalcheck.devices.state import ThreadState
 
-no_dispatch = torch._C._DisableTorchDispatch  # in effect for as long as the object exists
+_no_dispatch = torch._C._DisableTorchDispatch
 _function_modes, _dispatch_modes = torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack
 PLAIN_VALUES = frozenset(
     (int, float, bool, complex, type(None), torch.dtype, torch.Size, torch.memory_format, torch.layout)
@@ -30,6 +30,15 @@ def is_alone(state: ThreadState) -> bool:
     A mode of the user, of either kind, is to see the operators, and its own are to be seen.
     """
     return not state.asynchrony.pending and _dispatch_modes() == 1 and not _function_modes()
+
+
+def undispatched(func: Any, args: Any, kwargs: Any) -> Any:
+    """Call a function without the mode below autograd."""
+    guard = _no_dispatch()  # in effect for as long as the object exists, which a traceback may keep
+    try:
+        return func(*args, **kwargs)
+    finally:
+        del guard
 
 
 def nothing_is_derived() -> bool:

@@ -97,12 +97,18 @@ def multiclass(*, classes: int, of: Form = "labels", ignore_index: int | None = 
 
 
 def multilabel(*, labels: int, of: Form = "probabilities", ignore_index: int | None = None) -> SampleStrategy:
-    """``(predictions, labels)``, each of length L with labels 0 and 1; ``preds`` and ``target`` (N, L)."""
+    """``(predictions, labels)``, each of length L with labels 0 and 1; ``preds`` and ``target`` (N, L).
+
+    With ``ignore_index`` some labels of a sample are ignored: predictions there must not matter.
+    """
     _check_form(of)
     check_classes(labels, "labels")
     span = _SPANS[of]
     score = st.integers(0, 1) if of == "labels" else st.integers(0, 7).map(_between(*span, 8))
     prediction, truth = st.tuples(*[score] * labels), st.tuples(*[st.integers(0, 1)] * labels)
+    if ignore_index is not None:
+        label = st.sampled_from([0, 1, ignore_index])
+        truth = st.tuples(*[label] * labels).filter(lambda row: set(row) != {ignore_index})
 
     def bulk(size: Bulk) -> list[Sample]:
         rng = random.Random(size.seed)
@@ -113,7 +119,21 @@ def multilabel(*, labels: int, of: Form = "probabilities", ignore_index: int | N
         return rows
 
     def answer(row: Sample, right: bool) -> Sample:
-        return tuple(span[t if right else 1 - t] for t in row[1]), row[1]
+        return tuple(span[(t == 1) == right] for t in row[1]), row[1]
+
+    @st.composite
+    def partly_ignored(draw: st.DrawFn) -> tuple[Sample, Sample]:
+        place = draw(st.integers(0, labels - 1))
+        of_labels, scores = list(draw(truth)), draw(prediction)
+        of_labels[place], of_labels[place - 1] = ignore_index, draw(st.integers(0, 1))
+        if draw(st.booleans()):  # predictions that are drawn are mostly wrong, and what counts as wrong would not show
+            scores, _ = answer((scores, of_labels), True)
+        low, high = span
+        changed = tuple(
+            (high if score < (low + high) / 2 else low) if label == ignore_index else score
+            for score, label in zip(scores, of_labels, strict=True)
+        )
+        return (scores, tuple(of_labels)), (changed, tuple(of_labels))
 
     mixed = tuple(tuple((i + j) % 2 for j in range(labels)) for i in range(2))
     return SampleStrategy(
@@ -124,6 +144,7 @@ def multilabel(*, labels: int, of: Form = "probabilities", ignore_index: int | N
         wrong=lambda row: answer(row, False),
         contrast=tuple((t, t) for t in mixed) * 2,
         ignored=None if ignore_index is None else st.tuples(prediction, st.just((ignore_index,) * labels)),
+        partly_ignored=None if ignore_index is None else partly_ignored(),
         **_of_form(of, corrupted=lambda row, bad: ((bad, *row[0][1:]), row[1]), bulk=bulk),
     )
 
@@ -178,11 +199,22 @@ def rankings(*, length: int = 4, levels: int = 2) -> SampleStrategy:
 
 
 def segmentation(*, classes: int, size: tuple[int, int] = (2, 3), ignore_index: int | None = None) -> SampleStrategy:
-    """``(mask, mask)`` of class indices, each H rows of W; ``preds`` and ``target`` (N, H, W) int64."""
+    """``(mask, mask)`` of class indices, each H rows of W; ``preds`` and ``target`` (N, H, W) int64.
+
+    With ``ignore_index`` some pixels of a sample are ignored. The metric gets masks of W + 1 columns, too, of which the
+    last one is ignored: they must count as the same masks without it.
+    """
     check_classes(classes)
     height, width = size
     pixel = st.integers(0, classes - 1)
     mask = st.tuples(*[st.tuples(*[pixel] * width)] * height)
+    pair = st.tuples(mask, mask)
+    sample = pair if ignore_index is None else with_ignored_pixels(pair, ignore_index)
+
+    def collate(rows: Sequence[Sample]) -> tuple[Any, Any]:
+        shape = (height, len(rows[0][1][0]) if rows else width)
+        return _tensors(rows, pred_float=False, pred_shape=shape, target_shape=shape)
+
     blank = ((ignore_index,) * width,) * height
     ramp = tuple(
         tuple(tuple((shift + r * width + c) % classes for c in range(width)) for r in range(height))
@@ -190,14 +222,45 @@ def segmentation(*, classes: int, size: tuple[int, int] = (2, 3), ignore_index: 
     )
     return SampleStrategy(
         name="segmentation",
-        sample=st.tuples(mask, mask),
-        collate=lambda rows: _tensors(rows, pred_float=False, pred_shape=size, target_shape=size),
-        right=lambda row: (row[1], row[1]),
-        wrong=lambda row: (tuple(tuple((p + 1) % classes for p in line) for line in row[1]), row[1]),
+        sample=sample,
+        collate=collate,
+        right=lambda row: (predicted_mask(row[1], classes, 0), row[1]),
+        wrong=lambda row: (predicted_mask(row[1], classes, 1), row[1]),
         contrast=tuple((m, m) for m in ramp),
         ignored=None if ignore_index is None else st.tuples(mask, st.just(blank)),
+        partly_ignored=None if ignore_index is None else beside_an_ignored_column(sample, pixel, ignore_index),
         integers=True,
     )
+
+
+def predicted_mask(mask: Sample, classes: int, shift: int) -> Sample:
+    """The classes of a mask, each moved by a number of classes; what is no class, as an ignored pixel, is class 0."""
+    return tuple(tuple(((p if 0 <= p < classes else 0) + shift) % classes for p in line) for line in mask)
+
+
+@st.composite
+def with_ignored_pixels(draw: st.DrawFn, pair: st.SearchStrategy[Sample], ignore_index: int) -> Sample:
+    """A pair of masks, half of the time with a rectangle of the second one ignored, but not all of it."""
+    predicted, true = draw(pair)
+    height, width = len(true), len(true[0])
+    top, left = draw(st.integers(0, height - 1)), draw(st.integers(0, width - 1))
+    rows = range(top, top + draw(st.integers(0, height)))
+    columns = range(left, left + draw(st.integers(1, width)) - (len(rows) == height))
+    hole = tuple(
+        tuple(ignore_index if r in rows and c in columns else p for c, p in enumerate(line))
+        for r, line in enumerate(true)
+    )
+    return predicted, hole
+
+
+@st.composite
+def beside_an_ignored_column(
+    draw: st.DrawFn, sample: st.SearchStrategy[Sample], pixel: st.SearchStrategy[int], ignore_index: int
+) -> tuple[Sample, Sample]:
+    """A pair of masks with a column more, which is ignored, and the same pair without it."""
+    predicted, true = draw(sample)
+    longer = tuple((*line, draw(pixel)) for line in predicted), tuple((*line, ignore_index) for line in true)
+    return longer, (predicted, true)
 
 
 def _tensors(

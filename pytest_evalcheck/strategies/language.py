@@ -12,7 +12,11 @@ from pytest_evalcheck.strategies.samples import Bulk, Sample, SampleStrategy, fl
 
 
 def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) -> SampleStrategy:
-    """Token-level language modelling: ``(logits, labels)`` of T rows; ``preds`` (N, T, V), ``target`` (N, T)."""
+    """Token-level language modelling: ``(logits, labels)`` of T rows; ``preds`` (N, T, V), ``target`` (N, T).
+
+    With ``ignore_index`` some labels of a sample are ignored. The metric gets batches of T + 2 positions, too, of which
+    two of each row are ignored: they must count as the same batch without them.
+    """
     row = st.permutations(range(vocab)).map(lambda p: tuple(r / 2 for r in p))
     label = st.integers(0, vocab - 1)
     if ignore_index is not None:
@@ -30,8 +34,9 @@ def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) 
         return tuple(scores(label) for label in labels), tuple(labels)
 
     def collate(rows: Sequence[Sample]) -> tuple[Any, Any]:
-        logits = float_tensor([r[0] for r in rows], len(rows), length, vocab)
-        return logits, integer_tensor([r[1] for r in rows], len(rows), length)
+        positions = len(rows[0][1]) if rows else length
+        logits = float_tensor([r[0] for r in rows], len(rows), positions, vocab)
+        return logits, integer_tensor([r[1] for r in rows], len(rows), positions)
 
     def bulk(size: Bulk) -> list[Sample]:
         rng = random.Random(size.seed)
@@ -49,6 +54,16 @@ def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) 
         position = next(i for i, label in enumerate(labels) if label != ignore_index)
         return (*logits[:position], (bad, *logits[position][1:]), *logits[position + 1 :]), labels
 
+    @st.composite
+    def partly_ignored(draw: st.DrawFn) -> tuple[Sample, Sample]:
+        without = draw(sample)
+        if draw(st.booleans()):  # predictions that are drawn are mostly wrong, and what counts as wrong would not show
+            without = predicted(without[1], 0)
+        places = list(zip(*without, strict=True))
+        for _ in range(_INSERTED):
+            places.insert(draw(st.integers(0, len(places))), (draw(row), ignore_index))
+        return tuple(zip(*places, strict=True)), without
+
     ramp = [tuple((s + t) % vocab for t in range(length)) for s in range(vocab)]
     blank = st.just((ignore_index,) * length)
     return SampleStrategy(
@@ -59,10 +74,14 @@ def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) 
         wrong=lambda s: predicted(s[1], 1),
         contrast=tuple(predicted(labels, 0) for labels in ramp),
         ignored=None if ignore_index is None else st.tuples(st.tuples(*[row] * length), blank),
+        partly_ignored=None if ignore_index is None else partly_ignored(),
         corrupted=corrupted,
         bulk=bulk,
     )
 
+
+_INSERTED = 2
+"""How many positions of a row are ignored and must count as if they were not there."""
 
 _WORDS = ("a", "cat", "the", "mat", "sat", "on")
 

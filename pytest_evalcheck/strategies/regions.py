@@ -8,7 +8,12 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.strategies.classification import check_classes
+from pytest_evalcheck.strategies.classification import (
+    beside_an_ignored_column,
+    check_classes,
+    predicted_mask,
+    with_ignored_pixels,
+)
 from pytest_evalcheck.strategies.samples import Sample, SampleStrategy, float_tensor, integer_tensor
 from pytest_evalcheck.strategies.signals import counts, generator, shape_of
 
@@ -30,7 +35,8 @@ def masks(
 
     Both are int64. Some masks hold one class alone, so that the others are absent; with ``complete`` every mask has
     every class, as a distance between regions needs it. Large masks are drawn by a seed, as blotches. With
-    ``ignore_index``, which needs the form of indices, whole masks of it are ignored samples.
+    ``ignore_index``, which needs the form of indices, some pixels are ignored. The metric gets masks of W + 1 columns,
+    too, of which the last one is ignored: the only ignored pixels where ``complete``.
 
     >>> from pytest_evalcheck import strategies as es
     >>> preds, target = es.masks(classes=3, form="onehot").example(2)
@@ -41,7 +47,7 @@ def masks(
         ValueError: where a size or the number of classes is too small, or the form is another one.
     """
     check_classes(classes)
-    size = shape_of(height=height, width=width)
+    shape_of(height=height, width=width)
     if form not in ("index", "onehot"):
         raise ValueError(f"form={form!r}; expected 'index' or 'onehot'")
     if form == "onehot" and ignore_index is not None:
@@ -54,8 +60,11 @@ def masks(
         for shift in range(classes)
     )
 
+    pair = st.tuples(mask, mask)
+    sample = pair if ignore_index is None or complete else with_ignored_pixels(pair, ignore_index)
+
     def tensor(planes: Sequence[Any]) -> Any:
-        indices = integer_tensor(planes, len(planes), *size)
+        indices = integer_tensor(planes, len(planes), height, len(planes[0][0]) if planes else width)
         if form == "index":
             return indices
         return indices.unsqueeze(1) == integer_tensor(list(range(classes))).reshape(1, classes, 1, 1)
@@ -63,12 +72,17 @@ def masks(
     blank = ((ignore_index,) * width,) * height
     return SampleStrategy(
         name=f"masks {form}",
-        sample=st.tuples(mask, mask),
+        sample=sample,
         collate=lambda rows: tuple(tensor([row[i] for row in rows]).long() for i in range(2)),
-        right=lambda row: (row[1], row[1]),
-        wrong=lambda row: (tuple(tuple((p + 1) % classes for p in line) for line in row[1]), row[1]),
+        right=lambda row: (predicted_mask(row[1], classes, 0), row[1]),
+        wrong=lambda row: (predicted_mask(row[1], classes, 1), row[1]),
         contrast=tuple((m, m) for m in ramp),
         ignored=None if ignore_index is None else st.tuples(mask, st.just(blank)),
+        partly_ignored=(
+            None
+            if ignore_index is None
+            else beside_an_ignored_column(sample, st.integers(0, classes - 1), ignore_index)
+        ),
         integers=True,
     )
 

@@ -60,6 +60,10 @@ class SampleStrategy:
     """What may not occur twice in one case, e.g. the score of a candidate: a tie has no right order."""
     ignored: st.SearchStrategy[Sample] | None = None
     """Samples that must not count, e.g. with the label ``ignore_index``."""
+    partly_ignored: st.SearchStrategy[tuple[Sample, Sample]] | None = None
+    """Pairs of samples that must count alike: one with positions that must not count among others, and the same one
+    without these positions, or with other predictions there. The first ones of all pairs fit into one batch, and so do
+    the second ones."""
     right: Callable[[Sample], Sample] | None = None
     """The same sample with a perfect prediction."""
     wrong: Callable[[Sample], Sample] | None = None
@@ -99,10 +103,11 @@ class SampleStrategy:
             missing = value is None and name != "collate"
             if not missing and (not callable(value) or isinstance(value, st.SearchStrategy)):
                 raise TypeError(f"{self.name}: {name} must be a function, {expected}, got {value!r}")
-        for name in ("ignored", "odd"):
+        for name in ("ignored", "partly_ignored", "odd"):
             value = getattr(self, name)
             if value is not None and not isinstance(value, st.SearchStrategy):
-                raise TypeError(f"{self.name}: {name} must be a Hypothesis strategy of one sample, got {value!r}")
+                what = "two samples" if name == "partly_ignored" else "one sample"
+                raise TypeError(f"{self.name}: {name} must be a Hypothesis strategy of {what}, got {value!r}")
         _check_containers(self.containers)
 
     def rows(self, *, min_size: int = 0, max_size: int = 6) -> st.SearchStrategy[list[Sample]]:
@@ -157,6 +162,10 @@ class SampleStrategy:
     def fixed_ignored(self) -> list[Sample]:
         """Some samples that must not count, the same in every run; empty where there is no such sample."""
         return [] if self.ignored is None else drawn_with_seed(self.ignored, count=3, seed=0)
+
+    def fixed_partly_ignored(self, count: int) -> list[tuple[Sample, Sample]]:
+        """``count`` pairs of ``partly_ignored``, the same in every run; none where there is no such pair."""
+        return [] if self.partly_ignored is None else drawn_with_seed(self.partly_ignored, count=count, seed=0)
 
     def but(self, **changes: Any) -> SampleStrategy:
         """A copy with some fields changed, e.g. ``es.multiclass(classes=5).but(min_samples=2)``."""

@@ -167,6 +167,8 @@ def _inputs(made: Any) -> SampleStrategy:
         return es.tabular(features=2, classes=3)
     if "scorer" in made.kinds:
         return es.responses(max_repeats=3)
+    if "partly_ignored" in made.needs:
+        return ALL["tokens"]
     return ALL["binary probabilities"] if "ignored" in made.needs else ALL["multiclass logits"]
 
 
@@ -186,6 +188,8 @@ def test_cases_are_plain_and_print(made: Any) -> None:
     from pytest_evalcheck.reports.case_codec import case_fields, decode_case, encode_case
 
     inputs = ALL["binary probabilities"] if "metric" in made.kinds else _inputs(made)
+    if "partly_ignored" in made.needs:
+        inputs = ALL["tokens"]
 
     @light
     @given(made.case.strategy(inputs))
@@ -235,6 +239,50 @@ def test_ignored_samples_are_the_ones_with_the_ignored_label(case: Ignored) -> N
     assert sum(map(len, case.counted)) == len(case.samples) - len(case.ignored)
 
 
+PARTLY = {name: inputs for name, inputs in ALL.items() if inputs.partly_ignored is not None}
+IGNORE = {"multilabel": -1, "segmentation": 255, "tokens": -100, "masks": 255}
+
+
+def labels_of(sample: Any) -> list[int]:
+    """The labels of a sample, in one list."""
+    return np.asarray(sample[1]).reshape(-1).tolist()
+
+
+@pytest.mark.parametrize("name", IGNORE)
+def test_samples_have_ignored_labels_among_others(name: str) -> None:
+    assert [*PARTLY] == [*IGNORE]
+    inputs, ignore = ALL[name], IGNORE[name]
+
+    def is_mixed(sample: Any) -> bool:
+        return {ignore} < set(labels_of(sample))
+
+    assert is_mixed(minimal(inputs.sample, is_mixed))
+    assert any(map(is_mixed, inputs.fixed(12)))
+    for change in (inputs.right, inputs.wrong):
+        assert change
+        assert all(ignore not in np.asarray(change(sample)[0]).reshape(-1).tolist() for sample in inputs.fixed(12))
+
+
+@pytest.mark.parametrize("name", IGNORE)
+def test_partly_ignored_samples_differ_in_ignored_positions_alone(name: str) -> None:
+    inputs, ignore = ALL[name], IGNORE[name]
+    pairs = inputs.fixed_partly_ignored(9)
+    for one, other in pairs:
+        assert {ignore} < set(labels_of(one))
+        assert [label for label in labels_of(one) if label != ignore] == [
+            label for label in labels_of(other) if label != ignore
+        ]
+    several = [inputs.collate(rows) for rows in zip(*pairs, strict=True)]
+    assert all(len(batch[1]) == 9 for batch in several)
+    if name == "multilabel":
+        for (one, labels), (other, _) in pairs:
+            places = zip(one, other, labels, strict=True)
+            assert all(a == b for a, b, label in places if label != ignore)
+        assert any(one != other for (one, _), (other, _) in pairs)
+    else:
+        assert several[0][1].shape[-1] > several[1][1].shape[-1]
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -261,7 +309,9 @@ def test_what_must_be_a_function_is_refused_with_its_meaning(name: str, given: A
         es.samples(st.integers(), name="mine", **known)
 
 
-@pytest.mark.parametrize("name", ["ignored", "odd"])
-def test_what_must_be_a_strategy_is_refused_with_its_meaning(name: str) -> None:
-    with pytest.raises(TypeError, match=f"mine: {name} must be a Hypothesis strategy of one sample, got 3"):
+@pytest.mark.parametrize(
+    ("name", "what"), [("ignored", "one sample"), ("odd", "one sample"), ("partly_ignored", "two samples")]
+)
+def test_what_must_be_a_strategy_is_refused_with_its_meaning(name: str, what: str) -> None:
+    with pytest.raises(TypeError, match=f"mine: {name} must be a Hypothesis strategy of {what}, got 3"):
         es.samples(st.integers(), collate=lambda rows: (rows,), name="mine", **{name: 3})

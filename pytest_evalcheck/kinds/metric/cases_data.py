@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice
 from typing import Any
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.kinds.common.case import Rows, cuts
+from pytest_evalcheck.kinds.common.case import Cut, Rows, cuts, pick
 from pytest_evalcheck.kinds.metric.cases import Cast, Stream
-from pytest_evalcheck.strategies.samples import Bulk, SampleStrategy
+from pytest_evalcheck.strategies.samples import Bulk, Sample, SampleStrategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +61,47 @@ class Foreign(Cast):
     @classmethod
     def _dtypes(cls, inputs: SampleStrategy) -> list[str]:
         return ["float16", "float64", *(["int64", "uint8"] if inputs.integers else [])]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartlyIgnored(Stream):
+    """Samples with positions that must not count among others; ``beside`` are those that must count alike."""
+
+    beside: Rows
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        return frozenset({"several batches" if len(self.batches) > 1 else "one batch"})
+
+    @property
+    def cut_beside(self) -> list[Rows]:
+        """The samples that must count alike, in the same batches."""
+        return pick(self.beside, self.batches)
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[PartlyIgnored]:
+        least = max(1, inputs.min_samples)
+        assert inputs.partly_ignored is not None
+        pairs = st.lists(inputs.partly_ignored, min_size=least, max_size=max(4, least))
+        return pairs.flatmap(lambda drawn: cuts(len(drawn)).map(lambda plan: cls._of(drawn, plan)))
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Any]:
+        """Some pairs, each alone where so few have a value, in one batch and in several."""
+        least = max(1, inputs.min_samples)
+        pairs = inputs.fixed_partly_ignored(_PAIRS + least)
+        alone = [cls._of(pairs[i : i + least], [list(range(least))]) for i in range(_PAIRS if pairs else 0)]
+        n = len(pairs)
+        plans = [[list(range(n))], [[0], list(range(1, n))]] if n > 1 else []
+        return [*alone, *(cls._of(pairs, plan) for plan in plans)]
+
+    @classmethod
+    def _of(cls, pairs: Sequence[tuple[Sample, Sample]], plan: Cut) -> PartlyIgnored:
+        return cls(samples=[one for one, _ in pairs], beside=[other for _, other in pairs], batches=plan)
+
+
+_PAIRS = 8
+"""How many pairs of samples are tried each alone."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""EC222, EC224 to EC226: ordinary data is scored, weights count samples, undefined values are said to be so."""
+"""EC222, EC224 to EC226, EC238: ordinary data is scored, weights count, undefined values are said to be so."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconc
 from pytest_evalcheck.kinds.common.calling import is_clear_refusal
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.metric.cases import Stream
-from pytest_evalcheck.kinds.metric.cases_data import Declared, FewKinds, Weighted
+from pytest_evalcheck.kinds.metric.cases_data import Declared, FewKinds, PartlyIgnored, Weighted
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments
 
@@ -108,3 +108,17 @@ def _exchanged(arguments: Arguments) -> Arguments:
         raise NotApplicable("the inputs have no two arguments that could be exchanged")
     one, other = names[:2]
     return Arguments((), {**arguments.kwargs, one: arguments.kwargs[other], other: arguments.kwargs[one]})
+
+
+@check("EC238", regimes=("one batch", "several batches"), needs=("partly_ignored",), after=("EC213",))
+def ignored_positions_do_not_change_the_value(metric: MetricSubject, case: PartlyIgnored) -> None:
+    """Ignored positions among others in one sample do not change the value: tokens, labels or pixels.
+
+    The same samples without these positions, or with other predictions there, have the same value.
+
+    Why: a padded sentence, a prompt that is not scored and a border of an image have ignored positions beside others.
+    Usual cause: the positions are counted in a denominator, taken for another class, or cut off by their number.
+    Fix: take `labels != ignore_index` once, and use it for predictions, labels and counts.
+    """
+    actual, expected = metric.value(case.cut), metric.value(case.cut_beside)
+    expect(actual).equals(expected, about="the value with ignored positions, beside the same samples without them")

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
+from pytest_evalcheck.strategies.logits import are_large, binary_logit, large_logits
 from pytest_evalcheck.strategies.samples import Bulk, Sample, SampleStrategy, float_tensor, integer_tensor
 
 Form = Literal["labels", "probabilities", "logits"]
@@ -38,6 +39,9 @@ def binary(*, of: Form = "probabilities", ignore_index: int | None = None) -> Sa
         rows = []
         for _ in range(size.rows):
             label = rng.randrange(2)
+            if of == "logits":
+                rows.append((binary_logit(rng, size, label), label))
+                continue
             probability = min(0.999, max(0.001, rng.gauss(0.4 + 0.2 * label, 0.25)))
             rows.append((predict(round(probability)) if of == "labels" else probability, label))
         return rows
@@ -80,6 +84,9 @@ def multiclass(*, classes: int, of: Form = "labels", ignore_index: int | None = 
         rows = []
         for _ in range(size.rows):
             truth = rng.randrange(classes)
+            if of == "logits" and are_large(size):
+                rows.append((large_logits(rng, size, truth, classes), truth))
+                continue
             logits = [rng.gauss(1.0 if c == truth else 0.0, 1.0) for c in range(classes)]
             rows.append((tuple(_softmax(logits)) if of == "probabilities" else tuple(logits), truth))
         return rows
@@ -115,7 +122,10 @@ def multilabel(*, labels: int, of: Form = "probabilities", ignore_index: int | N
         rows = []
         for _ in range(size.rows):
             target = tuple(rng.randrange(2) for _ in range(labels))
-            rows.append((tuple(min(0.999, max(0.001, rng.gauss(0.4 + 0.2 * t, 0.25))) for t in target), target))
+            if of == "logits":
+                rows.append((tuple(binary_logit(rng, size, t) for t in target), target))
+            else:
+                rows.append((tuple(min(0.999, max(0.001, rng.gauss(0.4 + 0.2 * t, 0.25))) for t in target), target))
         return rows
 
     def answer(row: Sample, right: bool) -> Sample:

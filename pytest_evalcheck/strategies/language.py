@@ -8,6 +8,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from pytest_evalcheck.strategies.logits import are_large, large_logits
 from pytest_evalcheck.strategies.samples import Bulk, Sample, SampleStrategy, float_tensor, integer_tensor
 
 
@@ -40,14 +41,17 @@ def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) 
 
     def bulk(size: Bulk) -> list[Sample]:
         rng = random.Random(size.seed)
-        sharpness = 8 if size.scale > 1 else 2  # a model that is sure of itself; more than that overflows float32
-        return [
-            (
-                tuple(tuple(rng.gauss(0, sharpness) for _ in range(vocab)) for _ in range(length)),
-                tuple(rng.randrange(vocab) for _ in range(length)),
-            )
-            for _ in range(size.rows)
-        ]
+
+        def scores(label: int) -> tuple[float, ...]:
+            if are_large(size):
+                return large_logits(rng, size, label, vocab)
+            return tuple(rng.gauss(0, 2) for _ in range(vocab))
+
+        rows = []
+        for _ in range(size.rows):
+            labels = tuple(rng.randrange(vocab) for _ in range(length))
+            rows.append((tuple(map(scores, labels)), labels))
+        return rows
 
     def corrupted(sample: Sample, bad: float) -> Sample:
         logits, labels = sample

@@ -103,7 +103,7 @@ class TestClassification:
     def test_bulk_of_multiclass_scores_is_highest_at_the_label_on_average(self) -> None:
         inputs = es.multiclass(classes=3, of="logits")
         assert inputs.bulk
-        rows = inputs.bulk(SMALL)
+        rows = inputs.bulk(replace(SMALL, scale=1.0, offset=0.0))
         assert fmean(row[0][row[1]] for row in rows) == pytest.approx(1, abs=0.2)
         assert fmean(row[0][(row[1] + 1) % 3] for row in rows) == pytest.approx(0, abs=0.2)
         assert {row[1] for row in rows} == {0, 1, 2}
@@ -209,11 +209,46 @@ class TestLanguage:
         assert inputs.right((None, (0, 2)))[0] == ((1.5, 0.25, 0.5), (0.25, 0.5, 1.5))
         assert inputs.wrong((None, (0, 2)))[0] == ((0.5, 1.5, 0.25), (1.5, 0.25, 0.5))
         assert [row[1] for row in inputs.contrast] == [(0, 1), (1, 2), (2, 0)]
-        for size, deviation in ((replace(SMALL, scale=1.0), 2), (replace(SMALL, scale=4.0), 8)):
-            many = inputs.bulk(size)
-            numbers = [number for row in many for line in row[0] for number in line]
-            assert pstdev(numbers) == pytest.approx(deviation, rel=0.1)
-            assert {label for row in many for label in row[1]} == {0, 1, 2}
+        many = inputs.bulk(replace(SMALL, scale=1.0, offset=0.0))
+        assert pstdev(number for row in many for line in row[0] for number in line) == pytest.approx(2, rel=0.1)
+        assert {label for row in many for label in row[1]} == {0, 1, 2}
+
+    @pytest.mark.parametrize(
+        ("scale", "offset", "tops"), [(4.0, 0.0, {-96, 0, 96}), (4.0, 1000.0, {904, 1000, 1096}), (1.0, 1000.0, {1000})]
+    )
+    def test_large_logits_are_exact_in_half_precision_and_have_no_ties(
+        self, scale: float, offset: float, tops: set[float]
+    ) -> None:
+        for inputs, width, step in (
+            (es.tokens(vocab=4, length=2), 4, 16),
+            (es.multiclass(classes=3, of="logits"), 3, 24),
+            (es.tokens(vocab=20, length=1), 20, 8),
+        ):
+            assert inputs.bulk
+            rows = inputs.bulk(replace(SMALL, scale=scale, offset=offset))
+            nested = inputs.name == "tokens"
+            places = [pair for row in rows for pair in (zip(*row, strict=True) if nested else [row])]
+            assert {max(logits) for logits, _ in places} == tops
+            gaps = {max(logits) - logits[label] for logits, label in places}
+            assert gaps == {step * place for place in range(min(6, width))}
+            numbers = torch.tensor([logits for logits, _ in places])
+            assert all(torch.equal(numbers.to(dtype).float(), numbers) for dtype in (torch.float16, torch.bfloat16))
+            assert all(len({*logits}) == width for logits, _ in places)
+
+    @pytest.mark.parametrize(("scale", "step", "most"), [(1.0, 0.25, 2.625), (4.0, 4.0, 42.0)])
+    def test_bulk_of_logits_of_two_classes_has_both_signs_and_no_threshold(
+        self, scale: float, step: float, most: float
+    ) -> None:
+        for inputs in (es.binary(of="logits"), es.multilabel(labels=2, of="logits")):
+            assert inputs.bulk
+            rows = inputs.bulk(replace(SMALL, scale=scale))
+            places = [
+                pair for row in rows for pair in ([row] if inputs.name == "binary logits" else zip(*row, strict=True))
+            ]
+            numbers = [number for number, _ in places]
+            assert {(number - step / 2) % step for number in numbers} == {0.0}
+            assert max(map(abs, numbers)) <= most
+            assert fmean(n for n, label in places if label) > 0 > fmean(n for n, label in places if not label)
 
     def test_an_ignored_token_is_neither_corrupted_nor_predicted(self) -> None:
         inputs = es.tokens(vocab=3, length=2, ignore_index=-1)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import random
 import tempfile
+from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -24,6 +26,10 @@ NEEDS = {
         "import torch.distributed",
         "from datetime import timedelta",
     },
+    "seed": {"import random", "import numpy", "import torch"},
+    "next_random_numbers": {"import random", "import numpy", "import torch"},
+    "set_modes": {"import torch"},
+    "without_loader_seeds": {"from contextlib import contextmanager", "import torch", "import torch.utils.data"},
 }
 
 
@@ -84,3 +90,132 @@ def on_ranks(world: Any, count: int, seconds: float = 20.0) -> list[Any]:
             for process in started:
                 process.kill()
                 process.join()
+
+
+def seed() -> None:
+    """The same random numbers for every loop and every evaluation."""
+    random.seed(0x5EED)
+    numpy.random.seed(0x5EED)
+    torch.manual_seed(0x5EED)
+
+
+def new(factory: Any) -> Any:
+    """A new loop; the weights that it draws are the same each time."""
+    seed()
+    return factory()
+
+
+def numbers(function: Any, *args: Any, **options: Any) -> Any:
+    """The numbers of an evaluation by name, or its error."""
+    seed()
+    try:
+        result = function(*args, **options)
+    except Exception as error:
+        return error
+    return result and {name: float(number) for name, number in getattr(result, "numbers", result).items()}
+
+
+def evaluated(function: Any, *args: Any, **options: Any) -> Any:
+    """The numbers and the records of an evaluation, or its error."""
+    seed()
+    try:
+        result = function(*args, **options)
+    except Exception as error:
+        return error
+    return {"numbers": dict(result.numbers), "records": sorted(result.records, key=lambda record: record[0])}
+
+
+def several(function: Any, *args: Any, **options: Any) -> Any:
+    """The numbers of several evaluations of one run, by name, or its error."""
+    seed()
+    try:
+        found = function(*args, **options)
+        return {name: dict(getattr(result, "numbers", result)) for name, result in found.items()}
+    except Exception as error:
+        return error
+
+
+def of_ranks(function: Any, *args: Any, **options: Any) -> Any:
+    """The numbers that each rank reports, or the error."""
+    seed()
+    try:
+        return [result and dict(getattr(result, "numbers", result)) for result in function(*args, **options)]
+    except Exception as error:
+        return error
+
+
+def trained(train: Any, data: Any, between: Any) -> Any:
+    """What comes of a training in the middle of which ``between`` is called, or its error."""
+    seed()
+    try:
+        return train(data, between)
+    except Exception as error:
+        return error
+
+
+def set_modes(model: Any, trains: Any) -> None:
+    """Modes and gradients as between two steps of training."""
+    for index, module in enumerate(model.modules()):
+        module.training = trains(index)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.grad = torch.ones_like(parameter)
+
+
+def next_random_numbers() -> Any:
+    """What the generators would draw next."""
+    states = random.getstate(), numpy.random.get_state(), torch.get_rng_state()
+    drawn = [random.random(), numpy.random.rand(), torch.rand(()).item()]
+    random.setstate(states[0])
+    numpy.random.set_state(states[1])
+    torch.set_rng_state(states[2])
+    return drawn
+
+
+@contextmanager
+def without_loader_seeds() -> Any:
+    """Take back the one seed that a DataLoader draws where an iteration over it begins: that is no fault."""
+    iterator: Any = torch.utils.data.dataloader._BaseDataLoaderIter
+    begin = iterator.__init__
+
+    def begins(*args: Any, **kwargs: Any) -> None:
+        before = torch.get_rng_state()
+        begin(*args, **kwargs)
+        generator = torch.Generator()
+        generator.set_state(before)
+        torch.empty((), dtype=torch.int64).random_(generator=generator)
+        if torch.equal(torch.get_rng_state(), generator.get_state()):
+            torch.set_rng_state(before)
+
+    iterator.__init__ = begins
+    try:
+        yield
+    finally:
+        iterator.__init__ = begin
+
+
+def in_training(function: Any, *args: Any, **options: Any) -> Any:
+    """An evaluation in the middle of a training, whose random numbers go on."""
+    try:
+        with without_loader_seeds():
+            return function(*args, **options)
+    except Exception as error:
+        return error
+
+
+def failing(kind: Any) -> Any:
+    """A metric function that raises an error of this type."""
+
+    def metric(*_: Any, **__: Any) -> None:
+        raise kind("this metric cannot score what it was given")
+
+    return metric
+
+
+def passed_on(error: Any, kind: Any) -> bool:
+    """Whether an error is that of the metric function, or names it as its cause."""
+    while isinstance(error, Exception):
+        if type(error).__name__ == kind and "this metric cannot score what it was given" in str(error):
+            return True
+        error = error.__cause__
+    return False

@@ -10,7 +10,7 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -40,7 +40,7 @@ class Text:
 class Results(Protocol):
     """What a tape knows of the objects that came by its steps."""
 
-    rewritten: set[str]
+    rewritten: Container[str]
 
     def expression(self, value: Any) -> str | None:
         """How an object is written; None where no step made it."""
@@ -52,6 +52,14 @@ class Results(Protocol):
 
     def literal(self, value: Any, text: str, hint: str, imports: frozenset[str], parts: Text | None = None) -> str:
         """A step for a value that is written out; how it is written from then on."""
+        ...
+
+    def name_of(self, thing: Any) -> str:
+        """How a function or a class is named that the script defines."""
+        ...
+
+    def resolved(self, function: Any, source: str) -> str | None:
+        """A lambda with what the script defines for the names of its module; None where it keeps these names."""
         ...
 
 
@@ -108,7 +116,11 @@ class Writer:
             parts = [self.text(part, hint) for part in (value.start, value.stop, value.step)]
             return self._joined(f"{type(value).__name__}({', '.join(part.text for part in parts)})", parts)
         if isinstance(value, functools._lru_cache_wrapper):
-            return self._importable(value.__wrapped__)
+            wrapped = value.__wrapped__
+            if getattr(wrapped, "__name__", "") != "<lambda>":
+                return self._importable(wrapped)
+            made, size = self._lambda(wrapped), value.cache_parameters()["maxsize"]
+            return self._joined(f"functools.lru_cache({size})({made.text})", [made], {"import functools"})
         if dataclasses.is_dataclass(value) and all(hasattr(value, f.name) for f in dataclasses.fields(value)):
             cls = self._importable(type(value))
             named = {f.name: self.text(getattr(value, f.name), f.name) for f in dataclasses.fields(value) if f.init}
@@ -230,9 +242,13 @@ class Writer:
         """A lambda by its source, with what it has from around it as arguments of another one."""
         source = _lambda_source(function)
         code = function.__code__
+        resolved = self._tape.resolved(function, source)
         read = (node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name))
         names = [name for name in dict.fromkeys(read) if name not in (*code.co_varnames, *code.co_freevars)]
+        names, source = (names, source) if resolved is None else ([], resolved)
         named = [self._by_name(name, function.__globals__[name]) for name in names if name in function.__globals__]
+        others = dict(zip((name for name in names if name in function.__globals__), named, strict=True))
+        source = _renamed(source, {name: made.text for name, made in others.items() if made.text != name})
         if not code.co_freevars:
             return self._joined(f"({source})", named)
         cells = [
@@ -247,9 +263,11 @@ class Writer:
         if isinstance(value, types.ModuleType):
             line = f"import {value.__name__}" + ("" if value.__name__ == name else f" as {name}")
             return Text(name, imports=frozenset({line}))
-        made = self.text(value, name) if hasattr(value, "__qualname__") else Text("")
-        if made.text != name:
+        if not (hasattr(value, "__qualname__") or is_plain(value)):
             raise Unwritable(f"a lambda that names {name} of its module")
+        made = self.text(value, name)
+        if numbers_in(made.text):
+            raise Unwritable(f"a lambda that names {name} of its module, the result of a call")
         return made
 
     def _nested(self, function: Any) -> Text:
@@ -260,7 +278,7 @@ class Writer:
             raise Unwritable(f"{function.__qualname__}, which calls itself")
         parts = [self.text(cell, name) for name, cell in zip(names, cells, strict=True)]
         inside = ", ".join([repr(function.__name__), *(part.text for part in parts)])
-        made = self._joined(f"make_{function.__code__.co_name.strip('_')}({inside})", parts)
+        made = self._joined(f"{self._tape.name_of(function)}({inside})", parts)
         return Text(made.text, made.uses, made.imports, (*made.sources, function))
 
     def _importable(self, thing: Any) -> Text:
@@ -277,7 +295,7 @@ class Writer:
                 return self._nested(thing)
             if "." in name:
                 raise Unwritable(f"{name} of {module}, which is made inside of a function or a class")
-            return Text(name, sources=(thing,))
+            return Text(self._tape.name_of(thing), sources=(thing,))
         place = _place_of(thing, module, name)
         if place is None:
             called = name or f"an object of type {type(thing).__qualname__}"
@@ -310,6 +328,18 @@ def _lambda_source(function: Any) -> str:
     if len(found) != 1:
         raise Unwritable(f"one of several lambdas at line {first + 1}")
     return ast.unparse(found[0])
+
+
+def _renamed(source: str, names: Mapping[str, str]) -> str:
+    """A lambda with other expressions for some names."""
+    if not names:
+        return source
+
+    class Renamed(ast.NodeTransformer):
+        def visit_Name(self, node: ast.Name) -> ast.AST:
+            return ast.parse(names[node.id], mode="eval").body if node.id in names else node
+
+    return ast.unparse(Renamed().visit(ast.parse(source, mode="eval")))
 
 
 def _arguments_of(node: ast.Lambda) -> tuple[str, ...]:
@@ -396,3 +426,9 @@ def _parameters(function: Any) -> list[str]:
 def name_of_callable(function: Any) -> str:
     """What a message calls a function."""
     return str(getattr(function, "__qualname__", type(function).__qualname__))
+
+
+def usual_name(thing: Any) -> str:
+    """The name of a function or a class in a script; of a nested one that of the function that makes it."""
+    nested = "<locals>" in thing.__qualname__
+    return f"make_{thing.__code__.co_name.strip('_')}" if nested else str(thing.__qualname__)

@@ -20,6 +20,7 @@ import pytest
 
 from pytest_evalcheck.reports.case_codec import is_plain
 from pytest_evalcheck.scripts.literals import Unwritable, value_text
+from pytest_evalcheck.scripts.loops import LoopRecorder
 from pytest_evalcheck.scripts.rewriting import Importer
 from pytest_evalcheck.scripts.slicing import World, needed, with_worlds, worlds
 from pytest_evalcheck.scripts.sources import definitions
@@ -34,16 +35,19 @@ _TOLD = {"EC216": "visible", "EC225": "warned"}
 class Recorder:
     """Watches one replay, and writes the script of the failure that has the wanted signature."""
 
-    def __init__(self, signature: str, title: list[str], name: str) -> None:
+    def __init__(self, signature: str, title: list[str], name: str, kind: str) -> None:
         self.tape = Tape()
+        self.loops = LoopRecorder() if kind == "loop" else None
         self.importer = Importer(self.tape, _PACKAGES)
         self._signature, self._title, self._name = signature, title, name
-        self.scripts: list[tuple[str, str]] = []
-        """Scripts and tests. The first that shows the failure is the one to take: the next sets random numbers, too."""
+        self.scripts: list[tuple[str, str, bool]] = []
+        """Scripts and tests, and whether they draw what they draw in every run: the first that shows the failure is the
+        one to take, where it is the same in every run."""
         self.why = "the replay did not fail in the same way"
         self._compared: tuple[str, Any, Any, Any] | None = None
         """Of the last comparison: its form, both values, and the tolerance."""
         self._malformed: Any = None
+        self._about = ""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self) -> None:
@@ -58,6 +62,8 @@ class Recorder:
 
     def install(self) -> None:
         """Rewrite what is imported from now on."""
+        if self.loops is not None:
+            return  # a script of a loop is no list of calls
         if self.importer in sys.meta_path:
             sys.meta_path.remove(self.importer)
         sys.meta_path.insert(0, self.importer)
@@ -76,6 +82,7 @@ class Recorder:
                 stats = failures.current_stats()
                 usual = stats.tolerance if stats else Tolerance()
                 self._compared = (form, comparison.actual, other, more.get("tolerance") or usual)
+                self._about = str(more.get("about", ""))
                 with self.tape.silent():
                     method(comparison, other, **more)
 
@@ -92,9 +99,16 @@ class Recorder:
                     self.why = f"writing it raised {type(error).__name__}: {error}"
             report(failure)
 
+        expect.equals, expect.holds = watched(equals, "same"), watched(holds, "holds")
+        failures._report = reported
+        if self.loops is not None:
+            self.loops.watch()
+        else:
+            self._watch_calls()
+
+    def _watch_calls(self) -> None:
         from pytest_evalcheck.engine.factory import TargetFactory
         from pytest_evalcheck.kinds.common.process_state import SEED
-        from pytest_evalcheck.kinds.loop.subject import _NotedCollate
 
         factories: Any = TargetFactory
         make = factories._make
@@ -109,9 +123,6 @@ class Recorder:
             deepcopy=lambda value: self.tape.call(copy.deepcopy, value)
         )
         self._watch_ranks()
-        self.tape.writer.instead[_NotedCollate] = lambda noted: noted.collate
-        expect.equals, expect.holds = watched(equals, "same"), watched(holds, "holds")
-        failures._report = reported
 
     def _watch_ranks(self) -> None:
         """Note what ranks do: as threads they call together, as processes each makes its calls apart."""
@@ -162,8 +173,12 @@ class Recorder:
         malformed.problem = judged
         subject._merge, subject.on_processes, subject.expected = merged, processes, expected
 
-    def _write(self) -> list[tuple[str, str]]:
+    def _write(self) -> list[tuple[str, str, bool]]:
         assert self._compared is not None
+        if self.loops is not None:
+            code, (form, actual, expected, tolerance) = self._signature.partition(":")[0], self._compared
+            variants = self.loops.parts(self._title, code, form, actual, expected, self._about, tolerance)
+            return list(dict.fromkeys((script(one), test_function(one, self._name), True) for one in variants))
         verdict = self._verdict(*self._compared)
         steps = needed(self.tape.steps, verdict.uses, changed=verdict.changed)
         found = worlds(self.tape.steps, steps)
@@ -174,7 +189,7 @@ class Recorder:
         if not any(not (step.literal or step.seeds) for step in steps):
             raise Unwritable("no call of the library has made the value")
         sources = [thing for step in all_steps for thing in step.sources]
-        defined, imports = definitions(sources, self.tape.writer)
+        defined, imports = definitions(sources, self._is_own, self.tape.made)
         parts = Parts(
             self._title,
             defined,
@@ -186,7 +201,11 @@ class Recorder:
             self.tape.environment,
         )
         plain = replace(parts, steps=_unseeded(steps), worlds={group: _plain(world) for group, world in found.items()})
-        return list(dict.fromkeys((script(one), test_function(one, self._name)) for one in (plain, parts)))
+        both = [(script(one), test_function(one, self._name)) for one in (plain, parts)]
+        return [(*one, one == both[1]) for one in dict.fromkeys(both)]
+
+    def _is_own(self, module: str) -> bool:
+        return module in self.tape.rewritten or module.startswith("pytest_evalcheck")
 
     def _verdict(self, form: str, actual: Any, expected: Any, tolerance: Any) -> Verdict:
         code = self._signature.partition(":")[0]
@@ -294,7 +313,7 @@ def _plain(world: World) -> World:
 def main(arguments: list[str]) -> int:
     """Replay, and write OUT."""
     wanted = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-    recorder = Recorder(wanted["signature"], wanted["title"], wanted["name"])
+    recorder = Recorder(wanted["signature"], wanted["title"], wanted["name"], wanted["kind"])
     recorder.install()
     # This package was imported before pytest could rewrite the asserts of a plugin, which has none.
     quiet = ("-W", "ignore::pytest.PytestAssertRewriteWarning")

@@ -158,7 +158,7 @@ class Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if spec is None or not origin or not origin.endswith(".py"):
             return None
         of_suite = name.startswith(self._packages) and name not in _AS_THEY_ARE
-        if not of_suite and (name.startswith("pytest_evalcheck") or not _is_of_targets(Path(origin))):
+        if not of_suite and (name.startswith("pytest_evalcheck") or not is_of_targets(Path(origin))):
             return None
         return importlib.util.spec_from_file_location(
             name, origin, loader=self, submodule_search_locations=spec.submodule_search_locations
@@ -186,7 +186,7 @@ def _found(name: str, path: Any, without: Importer) -> Any:
     return None
 
 
-def _is_of_targets(path: Path) -> bool:
+def is_of_targets(path: Path) -> bool:
     """Whether a module is a file of targets, or one that helps them: it imports the suite, or its name is private."""
     if any(part in ("site-packages", "dist-packages") or part.startswith("python3.") for part in path.parts):
         return False

@@ -24,7 +24,7 @@ from pytest_evalcheck.scripts.callables import (
     records_gradients,
     without_partial,
 )
-from pytest_evalcheck.scripts.literals import Text, Unwritable, Writer, name_of_callable, numbers_in
+from pytest_evalcheck.scripts.literals import Text, Unwritable, Writer, name_of_callable, numbers_in, usual_name
 
 _PLAIN = (bool, int, str, type(None), type, types.ModuleType)
 _SEEDS = {"torch": "torch.manual_seed", "numpy.random": "numpy.random.seed", "random": "random.seed"}
@@ -197,6 +197,14 @@ class Tape:
     def made(self, value: Any) -> tuple[Any, tuple[Any, ...], Mapping[str, Any]] | None:
         """The class and the arguments by which an object of the suite was made; None for any other."""
         return self._made.get(id(value))
+
+    def name_of(self, thing: Any) -> str:
+        """Its own name: the text of a step is final."""
+        return usual_name(thing)
+
+    def resolved(self, function: Any, source: str) -> None:
+        """None: the names of its module stand in a step as they are."""
+        del function, source
 
     def lists(self) -> Iterator[tuple[list[Any], str]]:
         """The lists that came by calls, the last ones first, and how they are written."""

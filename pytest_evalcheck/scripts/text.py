@@ -14,6 +14,8 @@ from pytest_evalcheck.scripts.literals import numbers_in
 from pytest_evalcheck.scripts.slicing import World, with_worlds
 from pytest_evalcheck.scripts.tape import Step
 
+_HELPERS = [name for name, value in vars(helpers).items() if getattr(value, "__module__", "") == helpers.__name__]
+"""Functions that may stand in a script, in an order in which each is defined before it is used."""
 _BEGINS = '''
 import sys
 import traceback
@@ -46,10 +48,14 @@ class Verdict:
     form: str = "same"
     """``same``: both must be equal. ``visible``: the actual value must hold a NaN, an infinity or an error, or there
     must be a warning of one; ``warned``: or any warning. ``raises``: the actual value must not be an error of the type
-    that ``expected`` names. ``refused``: it must be an error. ``named``: an error must hold the word ``expected``."""
+    that ``expected`` names. ``refused``: it must be an error. ``named``: an error must hold the word ``expected``.
+    ``passed on``: it must be, or come from, the error ``expected`` of a metric function. ``different``: not equal."""
 
     changed: bool = False
     """Whether the actual value is an input, which must be as it was written."""
+
+    no_errors: bool = False
+    """Whether an error in place of one of the values is another error."""
 
     @property
     def uses(self) -> frozenset[int]:
@@ -88,7 +94,7 @@ def script(parts: Parts) -> str:
     body, good = _body(parts)
     main = "def main():\n" + textwrap.indent("\n".join([*body, f"return 0 if {good} else 1"]), "    ")
     helped = map(_helper, _functions(parts))
-    return "\n\n\n".join([top, *parts.definitions, *helped, *_worlds(parts), main, _ENDS.strip()]) + "\n"
+    return "\n\n\n".join([top, *_together(parts.definitions), *helped, *_worlds(parts), main, _ENDS.strip()]) + "\n"
 
 
 def test_function(parts: Parts, name: str) -> str:
@@ -101,19 +107,37 @@ def test_function(parts: Parts, name: str) -> str:
     return f"def {name}():\n" + textwrap.indent("\n\n".join(inside), "    ") + "\n"
 
 
+def _together(definitions: Sequence[str]) -> list[str]:
+    """Definitions, of which constants that follow each other are one block."""
+    blocks: list[str] = []
+    for text in definitions:
+        constant = not text.startswith(("def ", "class ", "@"))
+        if constant and blocks and not blocks[-1].startswith(("def ", "class ", "@")):
+            blocks[-1] += f"\n{text}"
+        else:
+            blocks.append(text)
+    return blocks
+
+
 def _title(parts: Parts) -> str:
     return "\n".join(parts.title).replace("\\", "\\\\").replace('"""', "'''")
 
 
 def _functions(parts: Parts) -> list[str]:
-    compares = {"same": ["same"], "visible": ["visible"], "warned": ["visible"]}.get(parts.verdict.form, [])
-    return [*compares, *(["on_ranks"] if parts.worlds else [])]
+    compares = {"same": ["same"], "different": ["same"], "visible": ["visible"], "warned": ["visible"]}
+    found = [*compares.get(parts.verdict.form, []), *(["on_ranks"] if parts.worlds else [])]
+    found += ["passed_on"] if parts.verdict.form == "passed on" else []
+    texts = "\n".join(step.text for step in parts.steps)
+    while more := [name for name in _HELPERS if name not in found and re.search(rf"(?<![\w.]){name}\(", texts)]:
+        found += more
+        texts = "\n".join(_helper(name) for name in more)
+    return sorted(found, key=_HELPERS.index)
 
 
 def _needs(parts: Parts) -> set[str]:
     needs = {*parts.imports}
     needs |= {line for step in parts.all_steps for line in step.imports}
-    needs |= {line for name in _functions(parts) for line in helpers.NEEDS[name]}
+    needs |= {line for name in _functions(parts) for line in helpers.NEEDS.get(name, ())}
     needs |= {"visible": {"import re", "import warnings"}, "warned": {"import warnings"}}.get(parts.verdict.form, set())
     return needs | ({"import torch"} if parts.without_gradients else set())
 
@@ -154,6 +178,12 @@ def _body(parts: Parts) -> tuple[list[str], str]:
         warned = _WARNED if verdict.form == "visible" else _TOLD
         body += ['print("expected", "NaN, infinity, an error or a warning")', 'print("actual  ", repr(outcome))']
         return body, f"visible(outcome) or {warned}"
+    if verdict.form == "different":
+        body += [f'print("expected", "another result than", repr({expected}))', f'print("actual  ", repr({actual}))']
+        return body, f"not same({actual}, {expected}, rtol={verdict.rtol!r}, atol={verdict.atol!r})"
+    for value in (actual, expected) if verdict.no_errors else ():
+        if re.fullmatch(r"\w+(\[[^][]+\])?", value):
+            body += [f"if isinstance({value}, Exception):", f"    raise {value}"]
     body += [f'print("expected", repr({expected}))', f'print("actual  ", repr({actual}))']
     return body, f"same({actual}, {expected}, rtol={verdict.rtol!r}, atol={verdict.atol!r})"
 
@@ -167,6 +197,7 @@ def _tried(body: Sequence[str], actual: str) -> list[str]:
 _ERRORS = {
     "raises": ("another result than {name}", "type(outcome).__name__ != {name}"),
     "refused": ("an error", "isinstance(outcome, Exception)"),
+    "passed on": ("the {name} of the metric function", "passed_on(outcome, {name})"),
     "named": ("no error, or one that names {name}", "not isinstance(outcome, Exception) or {name} in str(outcome)"),
 }
 """By form: what is expected, and when that holds."""

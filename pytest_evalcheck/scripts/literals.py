@@ -40,7 +40,10 @@ class Text:
 class Results(Protocol):
     """What a tape knows of the objects that came by its steps."""
 
-    rewritten: Container[str]
+    @property
+    def rewritten(self) -> Container[str]:
+        """The modules that a script cannot import."""
+        ...
 
     def expression(self, value: Any) -> str | None:
         """How an object is written; None where no step made it."""
@@ -119,8 +122,8 @@ class Writer:
             wrapped = value.__wrapped__
             if getattr(wrapped, "__name__", "") != "<lambda>":
                 return self._importable(wrapped)
-            made, size = self._lambda(wrapped), value.cache_parameters()["maxsize"]
-            return self._joined(f"functools.lru_cache({size})({made.text})", [made], {"import functools"})
+            inner, size = self._lambda(wrapped), value.cache_parameters()["maxsize"]
+            return self._joined(f"functools.lru_cache({size})({inner.text})", [inner], {"import functools"})
         if dataclasses.is_dataclass(value) and all(hasattr(value, f.name) for f in dataclasses.fields(value)):
             cls = self._importable(type(value))
             named = {f.name: self.text(getattr(value, f.name), f.name) for f in dataclasses.fields(value) if f.init}

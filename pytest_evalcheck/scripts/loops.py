@@ -274,18 +274,18 @@ class LoopRecorder:
 
     def _own_condition(self, code: str, actual: Any, about: str, common: dict[str, Any]) -> Verdict:
         if code == "EC505" and self._interruption is not None:
-            first, last, changes = self._interruption
+            before, after, changes = self._interruption
             kind = next((kind for kind, lines in changes.items() if lines and lines[0] in about), "")
             if kind not in _STATES:
                 raise Unwritable(f"the state of {kind or 'training'}")
-            for place in (first, last):
+            for place in (before, after):
                 self.events[place].text = _STATES[kind].format(f"<{self.events[place].loop}>")
             changed = (
-                f"{{name: <{last}>[name] for name in <{first}> if not same(<{last}>[name], <{first}>[name], 0, 0)}}"
+                f"{{name: <{after}>[name] for name in <{before}> if not same(<{after}>[name], <{before}>[name], 0, 0)}}"
             )
             if kind in ("modes", "requires_grad", "parameters", "gradients", "buffers"):
                 return Verdict(changed, "{}", **common)
-            return Verdict(f"<{last}>", f"<{first}>", **common)
+            return Verdict(f"<{after}>", f"<{before}>", **common)
         if code == "EC513":
             return Verdict(
                 self._found(actual, last=True),

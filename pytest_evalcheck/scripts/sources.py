@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from pytest_evalcheck.reports.case_codec import is_plain, literal
+from pytest_evalcheck.scripts import helpers
 from pytest_evalcheck.scripts.literals import Text, Unwritable, Writer, usual_name
 from pytest_evalcheck.scripts.pruning import pruned, shortened, without_options
 
@@ -315,7 +316,8 @@ class Definitions:
         for place in sorted(order, key=lambda place: not self._items[place].fixed):
             item = self._items[place]
             name, count = item.name, 1
-            while name in taken or name in users.get(place, ()):
+            others = users.get(place, set()) if item.fixed else users.get(place, set()) | _HELPERS
+            while name in taken or name in others:
                 if item.fixed:
                     raise Unwritable(f"two definitions of the name {name}")
                 count += 1
@@ -325,7 +327,8 @@ class Definitions:
         return names
 
 
-_TAKEN = {"main", "same", "visible", "on_ranks", "another_error", "new", "numbers", "evaluated", "several", "seed"}
+_TAKEN = {"main", "same", "visible", "on_ranks", "another_error"}
+_HELPERS = {name for name, value in vars(helpers).items() if getattr(value, "__module__", "") == helpers.__name__}
 
 
 @dataclass

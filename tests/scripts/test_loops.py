@@ -12,10 +12,22 @@ import pytest
 LIBRARY = '''
 """A library of evaluations that knows nothing of the suite. MENDED=1 takes its faults out."""
 import os
+from contextlib import contextmanager
 import torch
-from torch.utils.data import DataLoader
 
 MENDED = bool(os.environ.get("MENDED"))
+
+
+@contextmanager
+def evaluating(model):
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
 
 
 def network():
@@ -35,13 +47,8 @@ class Evaluator:
         return {"loss": torch.cat(parts).mean().item()}
 
     def run(self, loader):
-        training = self.model.training
-        self.model.eval()
-        try:
-            with torch.no_grad():
-                return self.finish([self.losses(batch) for batch in loader])
-        finally:
-            self.model.train(training)
+        with evaluating(self.model):
+            return self.finish([self.losses(batch) for batch in loader])
 
 
 class MeanOfMeans(Evaluator):
@@ -105,11 +112,12 @@ class EndsEarly(Evaluator):
         if MENDED:
             return super().run(loader)
         parts, batches = [], iter(loader)
-        try:
-            while True:
-                parts.append(self.losses(next(batches)))
-        except StopIteration:
-            return self.finish([part.detach() for part in parts])
+        with evaluating(self.model):
+            try:
+                while True:
+                    parts.append(self.losses(next(batches)))
+            except StopIteration:
+                return self.finish(parts)
 
 
 class Shards(Evaluator):
@@ -127,8 +135,7 @@ class Sorts(Evaluator):
     """Predictions are returned in the order of the labels."""
 
     def predict(self, loader):
-        self.model.eval()
-        with torch.no_grad():
+        with evaluating(self.model):
             rows = [row for batch in loader for row in zip(batch["labels"].tolist(), self.model(batch["x"]).tolist())]
         return [logits for _, logits in (rows if MENDED else sorted(rows, key=lambda row: row[0]))]
 '''
@@ -192,11 +199,9 @@ def shards():
     evaluator = library.Shards(library.network())
     def on_rank(data, batch_size=2):
         rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
-        evaluator.model.eval()
         own = [data[i] for i in range(rank, len(data), ranks)]
-        parts = [torch.zeros(0)]
-        with torch.no_grad():
-            parts += [evaluator.losses(data.collate(own))] if own else []
+        with library.evaluating(evaluator.model):
+            parts = [evaluator.losses(data.collate(own))] if own else [torch.zeros(0)]
         return evaluator.finish(evaluator.gathered(parts, rank, ranks))
     return plain(evaluator, on_rank=on_rank)
 

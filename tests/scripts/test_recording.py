@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_evalcheck.scripts import helpers
@@ -198,6 +198,7 @@ def test_an_error_is_a_result() -> None:
         max_leaves=8,
     )
 )
+@settings(suppress_health_check=[HealthCheck.too_slow])
 def test_plain_values_survive(value: Any) -> None:
     tape = Tape()
     text = tape.writer.text(value, "value").text

@@ -377,7 +377,7 @@ class OversizedBatch:
 
 @dataclass(frozen=True, kw_only=True)
 class PaddedBatch:
-    """Rows of one length, and how many filler rows are added to fill a batch."""
+    """Rows of one length, of which some may be equal, and how many filler rows are added to fill a batch."""
 
     samples: Rows
     fillers: int
@@ -385,18 +385,28 @@ class PaddedBatch:
     @property
     def regimes(self) -> frozenset[str]:
         alone = len(self.samples) == 1
-        return _reached({"no row added": not self.fillers, "all but one row added": alone and self.fillers > 0})
+        return _reached(
+            {
+                "no row added": not self.fillers,
+                "all but one row added": alone and self.fillers > 0,
+                "equal rows": any(self.samples.count(row) > 1 for row in self.samples),
+            }
+        )
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[PaddedBatch]:
         # Often some; but with none `results[:-fillers]` is empty.
         fillers = st.one_of(st.integers(0, 3), st.integers(1, 3))
-        return st.builds(cls, samples=even_rows(inputs, 1, 3), fillers=fillers)
+        rows = even_rows(inputs, 1, 3)
+        repeated = rows.map(lambda few: [*few, few[0]])
+        return st.builds(cls, samples=st.one_of(rows, rows, repeated), fillers=fillers)
 
     @classmethod
     def canonical(cls, inputs: SampleStrategy) -> list[PaddedBatch]:
-        """Rows to which none is added, one row with others, and several rows with one more."""
-        return [cls(samples=_long_rows(inputs, n), fillers=added) for n, added in ((2, 0), (1, 2), (3, 1))]
+        """Rows to which none is added, one row with others, several rows with one more, and equal rows."""
+        made = [cls(samples=_long_rows(inputs, n), fillers=added) for n, added in ((2, 0), (1, 2), (3, 1))]
+        first, *others = _long_rows(inputs, 2)
+        return [*made, cls(samples=[first, *others, list(first)], fillers=1)]
 
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> PaddedBatch | None:

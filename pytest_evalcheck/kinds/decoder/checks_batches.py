@@ -94,12 +94,14 @@ def a_reset_cache_behaves_like_a_new_cache(subject: DecoderSubject, case: SameBa
             decoder.assert_same(actual, expected, about=f"what rows get by {method} after a reset")
 
 
-@check("EC305", regimes=("no row added", "all but one row added"), examples=12)
+@check("EC305", regimes=("no row added", "all but one row added", "equal rows"), examples=12)
 def filler_rows_do_not_affect_other_rows(subject: DecoderSubject, case: PaddedBatch) -> None:
     """Rows that are added to fill a batch change no other row, and exactly these rows are removed afterwards.
 
+    Some rows of a batch are equal, as prompts of real data are: none of them is lost.
+
     Why: a last batch is filled up for a cache of fixed size; a lost or shifted row is scored against another's answer.
-    Usual cause: ``results[:-added]``, which is empty where none was added; added rows that come first.
+    Usual cause: ``results[:-added]``, which is empty where none was added; added rows that come first; prompts as keys.
     Fix: pytest_evalcheck.fixes.caches.trim
     """
     for decoder in subject.precisions():

@@ -5,7 +5,8 @@
     python benchmarks/beside_others.py [--transformers PATH] [--turns 5] [--smoke]
 
 PATH holds the sources of the installed release of transformers, for its `test_batching_equivalence`; without it that
-part is left out. Its tests of static caches are in no distribution, and are not measured.
+part is left out. Its tests of static caches are in no distribution: they run where PATH is a checkout, or where
+tests/generation of a checkout was added to it.
 
 Everything runs in this process on one thread, after one turn that is not counted, so that neither imports nor the start
 of pytest are in it. Figures are medians of turns. torchmetrics' harness has a benchmark of its own.
@@ -37,6 +38,8 @@ import pytest_evalcheck as ec  # noqa: E402
 ARCHITECTURES = ("llama", "mistral", "gpt2")
 _MISSING = {"tests.exporters.test_export": "ExportTesterMixin", "tests.generation.test_utils": "GenerationTesterMixin"}
 """What the tests in the archive import, and the archive lacks; `test_batching_equivalence` uses neither."""
+BATCHING = "test_batching_equivalence"
+STATIC = ("test_generate_with_static_cache", "test_generate_from_inputs_embeds_with_static_cache")
 
 
 def seconds(turns: int, what: Callable[[], tuple[int, int]]) -> tuple[float, int, int]:
@@ -103,14 +106,16 @@ def metrics(effort: str) -> dict[str, Callable[[], tuple[int, int]]]:
     return {f"{target.name}, {effort} effort": ours(target, effort) for target in targets}
 
 
-def theirs(sources: Path, architecture: str) -> Callable[[], tuple[int, int]]:
-    """transformers' test of one architecture, as its own test class would run it."""
+def theirs(sources: Path, architecture: str, tests: tuple[str, ...]) -> Callable[[], tuple[int, int]]:
+    """transformers' tests of one architecture, as its own test class would run them."""
     sys.path.insert(0, str(sources))
     for name, mixin in _MISSING.items():
-        sys.modules.setdefault(name.rpartition(".")[0], types.ModuleType(name.rpartition(".")[0]))
-        sys.modules[name] = types.ModuleType(name)
-        setattr(sys.modules[name], mixin, type(mixin, (), {}))
+        if not (sources / f"{name.replace('.', '/')}.py").exists():
+            sys.modules.setdefault(name.rpartition(".")[0], types.ModuleType(name.rpartition(".")[0]))
+            sys.modules[name] = types.ModuleType(name)
+            setattr(sys.modules[name], mixin, type(mixin, (), {}))
     import torch
+    from tests.generation.test_utils import GenerationTesterMixin
     from tests.test_modeling_common import ModelTesterMixin
     from transformers import CONFIG_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_MAPPING
 
@@ -119,6 +124,7 @@ def theirs(sources: Path, architecture: str) -> Callable[[], tuple[int, int]]:
 
         batch_size, seq_length, vocab = 13, 7, 99
         is_training = False
+        causal_lm_class = MODEL_FOR_CAUSAL_LM_MAPPING[CONFIG_MAPPING[architecture]]
 
         def get_config(self) -> Any:
             sizes = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 37}
@@ -131,7 +137,7 @@ def theirs(sources: Path, architecture: str) -> Callable[[], tuple[int, int]]:
             ids = torch.randint(3, self.vocab, (self.batch_size, self.seq_length))
             return self.get_config(), {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
-    class Tests(ModelTesterMixin, unittest.TestCase):
+    class Tests(ModelTesterMixin, GenerationTesterMixin, unittest.TestCase):
         """Their tests on this architecture."""
 
         config = CONFIG_MAPPING[architecture]
@@ -141,9 +147,7 @@ def theirs(sources: Path, architecture: str) -> Callable[[], tuple[int, int]]:
             self.model_tester = Tester()
 
     def call() -> tuple[int, int]:
-        done = unittest.TextTestRunner(stream=io.StringIO()).run(
-            unittest.TestSuite([Tests("test_batching_equivalence")])
-        )
+        done = unittest.TextTestRunner(stream=io.StringIO()).run(unittest.TestSuite(map(Tests, tests)))
         if not done.wasSuccessful() or done.skipped:
             raise SystemExit(f"{architecture}: {[*done.errors, *done.failures, *done.skipped]}")
         return done.testsRun, done.testsRun
@@ -157,7 +161,9 @@ def decoders(sources: Path, effort: str, count: int) -> dict[str, Callable[[], t
 
     found: dict[str, Callable[[], tuple[int, int]]] = {}
     for name in ARCHITECTURES[:count]:
-        found[f"transformers' test_batching_equivalence, {name}"] = theirs(sources, name)
+        found[f"transformers' {BATCHING}, {name}"] = theirs(sources, name, (BATCHING,))
+        if (sources / "tests" / "generation" / "test_utils.py").exists():
+            found[f"transformers' {len(STATIC)} tests of static caches, {name}"] = theirs(sources, name, STATIC)
         found[f"EC301 to EC314 on {name}, {effort} effort"] = ours(vars(sweep)[name], effort)
     return found
 

@@ -3,9 +3,11 @@
     python benchmarks/simulated_suite.py [--device sim:mps] [--effort quick] [--smoke] [FILE ...]
 
 Without files it takes those of one metric family and of one kind of model. Every file is a process of its own, in which
-each check is tried on the CPU and on the device, one after the other; the checks that are about devices are left out,
-as the CPU has none of them. A pair counts where both were tried with as many cases; the first pair of every target is
-left out, as it imports the library. The goal is a ratio under 2. What is kept on the CPU alone is listed.
+each check is tried on the CPU and on the device, one after the other, and then on the CPU once more inside two modes of
+torch that do nothing: a part of what a simulation costs is torch's, which calls a mode of Python for every operator.
+The checks that are about devices are left out, as the CPU has none of them. A cell counts where all three were tried
+with as many cases; the first of every target is left out, as it imports the library. The goal is a ratio under 1.6.
+What is kept on the CPU alone is listed.
 
 `--smoke` tries two checks of one file, in seconds, to see that the benchmark works.
 """
@@ -13,78 +15,104 @@ left out, as it imports the library. The goal is a ratio under 2. What is kept o
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-TARGETS = Path(__file__).parents[1] / "fixtures" / "targets"
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+from simulated_cost import empty_modes  # noqa: E402
+
+TARGETS = ROOT / "fixtures" / "targets"
 USUAL = ("evalcheck_torchmetrics_multiclass.py", "evalcheck_transformers_encoder.py")
 SMOKE, SMOKE_CHECKS = "evalcheck_torchmetrics_aggregation.py", "EC201,EC202"
 TRIED = ("kept", "known", "broken")
+EMPTY = "empty modes"
 
 
 class Times:
-    """Seconds of processor time for each test of a run, by its id."""
+    """Seconds of processor time for each test of a run, by its id; each runs inside such a context."""
 
-    def __init__(self) -> None:
+    def __init__(self, context: Callable[[], contextlib.AbstractContextManager[Any]]) -> None:
         self.seconds: dict[str, float] = {}
+        self.context = context
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
         started = time.process_time()
         try:
-            return (yield)
+            with self.context():
+                return (yield)
         finally:
             self.seconds[item.nodeid.rpartition("/")[2]] = time.process_time() - started
 
 
 def run(file: str, device: str, effort: str, report: str, select: str = "") -> None:
-    """Try a file on both devices; writes the cells with their processor time."""
-    times = Times()
+    """Try a file on the CPU and on the device, and inside empty modes; writes the cells with their processor time."""
+    cells = _tried(file, f"cpu,{device}", contextlib.nullcontext, effort, report, select)
+    inside = _tried(file, "cpu", empty_modes, effort, report, select)
+    Path(report).write_text(json.dumps(cells + [{**cell, "device": EMPTY} for cell in inside]))
+
+
+def _tried(
+    file: str,
+    devices: str,
+    context: Callable[[], contextlib.AbstractContextManager[Any]],
+    effort: str,
+    report: str,
+    select: str,
+) -> list[dict[str, Any]]:
+    times = Times(context)
     pytest.main(
         [
-            *("--evalcheck", file, f"--evalcheck-device=cpu,{device}", f"--evalcheck-effort={effort}"),
+            *("--evalcheck", file, f"--evalcheck-device={devices}", f"--evalcheck-effort={effort}"),
             *("--evalcheck-ignore=EC6", "-m", "not distributed and not sweep", f"--evalcheck-report=json={report}"),
             # In the process that counts the seconds: a supervised cell runs in another one.
             *("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--evalcheck-in-process"),
+            # The plugin is imported before pytest starts, which matters to assertions of its own only.
+            *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
             *([f"--evalcheck-select={select}"] if select else []),
         ],
         plugins=[times],
     )
-    cells = json.loads(Path(report).read_text())["cells"]
+    cells: list[dict[str, Any]] = json.loads(Path(report).read_text())["cells"]
     for cell in cells:
         cell["processor"] = times.seconds.get(f"{_short(cell)}::{cell['check']}[{cell['device']}]")
-    Path(report).write_text(json.dumps(cells))
+    return cells
 
 
 def _short(cell: dict[str, Any]) -> str:
     return str(cell["target"]).rpartition("/")[2]
 
 
-def pairs(cells: list[dict[str, Any]]) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-    """The cells of one target and check: on the CPU, and on the device."""
-    on_cpu = {(cell["target"], cell["code"]): cell for cell in cells if cell["device"] == "cpu"}
-    others = [cell for cell in cells if cell["device"] != "cpu"]
-    return [(on_cpu[key], cell) for cell in others if (key := (cell["target"], cell["code"])) in on_cpu]
+def beside(cells: list[dict[str, Any]]) -> list[tuple[dict[str, Any], ...]]:
+    """The cells of one target and check: on the CPU, inside empty modes, and on the device."""
+    by_key: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    for cell in cells:
+        place = cell["device"] if cell["device"] in ("cpu", EMPTY) else "there"
+        by_key.setdefault((cell["target"], cell["code"]), {})[place] = cell
+    return [(found["cpu"], found[EMPTY], found["there"]) for found in by_key.values() if len(found) == 3]
 
 
-def counted(found: list[tuple[dict[str, Any], dict[str, Any]]]) -> list[tuple[float, float]]:
-    """The seconds of those pairs that can be compared."""
+def counted(found: list[tuple[dict[str, Any], ...]]) -> list[tuple[float, ...]]:
+    """The seconds of those cells that can be compared."""
     seen, times = set(), []
-    for here, there in found:
-        first = here["target"] not in seen
-        seen.add(here["target"])
-        tried = here["outcome"] in TRIED and there["outcome"] == here["outcome"]
-        if not first and tried and here["examples"] == there["examples"] and here["processor"]:
-            times.append((here["processor"], there["processor"]))
+    for cells in found:
+        first = cells[0]["target"] not in seen
+        seen.add(cells[0]["target"])
+        tried = cells[0]["outcome"] in TRIED and len({(cell["outcome"], cell["examples"]) for cell in cells}) == 1
+        if not first and tried and all(cell["processor"] for cell in cells):
+            times.append(tuple(cell["processor"] for cell in cells))
     return times
 
 
@@ -99,9 +127,10 @@ def main() -> None:
     if given.into:
         run(given.files[0], given.device, given.effort, given.into, SMOKE_CHECKS if given.smoke else "")
         return
-    whole: list[tuple[float, float]] = []
+    whole: list[tuple[float, ...]] = []
     odd: list[str] = []
-    print(f"{'seconds of processor time':46}{'cells':>6}{'cpu':>9}{given.device:>10}{'ratio':>8}")
+    columns = f"{'cpu':>9}{EMPTY:>13}{'ratio':>8}{given.device:>10}{'ratio':>8}"
+    print(f"{'seconds of processor time':46}{'cells':>6}{columns}")
     for file in given.files or [str(TARGETS / name) for name in ([SMOKE] if given.smoke else USUAL)]:
         with tempfile.TemporaryDirectory() as folder:
             report = str(Path(folder) / "cells.json")
@@ -115,14 +144,14 @@ def main() -> None:
             )
             if not Path(report).exists():
                 sys.exit(f"{file} could not be tried:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-            found = pairs(json.loads(Path(report).read_text()))
+            found = beside(json.loads(Path(report).read_text()))
         times = counted(found)
         if not times:
             sys.exit(f"{file}: no cell was tried on both devices")
         whole += times
         odd += [
             f"  {_short(there)} {there['code']}: {there['reason']}"
-            for here, there in found
+            for here, _, there in found
             if there["outcome"] == "broken" and here["outcome"] != "broken"
         ]
         _row(Path(file).stem, times)
@@ -130,9 +159,10 @@ def main() -> None:
     print(f"broken on {given.device} alone:", *(odd or ["nothing"]), sep="\n")
 
 
-def _row(name: str, times: list[tuple[float, float]]) -> None:
-    here, there = (sum(side) for side in zip(*times, strict=True)) if times else (0.0, 0.0)
-    print(f"{name:46}{len(times):6}{here:9.1f}{there:10.1f}{there / here if here else float('nan'):8.2f}")
+def _row(name: str, times: list[tuple[float, ...]]) -> None:
+    here, inside, there = (sum(side) for side in zip(*times, strict=True))
+    ratios = f"{here:9.1f}{inside:13.1f}{inside / here:8.2f}{there:10.1f}{there / here:8.2f}"
+    print(f"{name:46}{len(times):6}{ratios}", flush=True)
 
 
 if __name__ == "__main__":

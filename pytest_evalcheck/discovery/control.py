@@ -11,12 +11,14 @@ from typing import Any
 
 from pytest_evalcheck import adapters
 from pytest_evalcheck import strategies as es
+from pytest_evalcheck.adapters.protocols.metric import is_function
 from pytest_evalcheck.discovery.schemas import Schema
 from pytest_evalcheck.engine.preflight import no_value
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
 from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.kinds.common.call_facts import describe_value
 from pytest_evalcheck.kinds.common.process_state import isolated_process
+from pytest_evalcheck.kinds.metric.samplewise import unordered
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments, SampleStrategy
 
@@ -78,6 +80,7 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
                 if missing := no_value(value):
                     return f"its value is {missing}", True
             found = _randomness(subject, rows) or _indifference(subject) or _of_whole_batches(subject, rows)
+            found = found or (_of_one_order(subject, rows) if is_function(make()) else "")
             return found or _returned_arguments(values[0], subject.arguments(rows)), False
     except CheckFailure as failure:
         return str(failure.about)[:160], False
@@ -97,6 +100,31 @@ def _randomness(subject: MetricSubject, rows: Sequence[Any]) -> str:
     if difference(first, second, subject.tolerance) is None:
         return ""
     return f"it is random, {describe_value(first)} and then {describe_value(second)} for the same samples; seed it"
+
+
+def _of_one_order(subject: MetricSubject, rows: Sequence[Any]) -> str:
+    """That a function has another value for the same rows in another order: it takes the batch for one sample.
+
+    Rows that share no number are enough to see that. A value that depends on the order of ties is a fault.
+    """
+    apart = _without_ties(rows)
+    rows = apart if len(apart) >= max(_OF_PREFLIGHT, subject.inputs.min_samples) else rows
+    orders = (rows, rows[::-1], *([*rows[i:], *rows[:i]] for i in range(1, len(rows))))
+    values = [subject.value([order]) for order in orders]
+    first, *others = (unordered(value, len(rows)) for value in values)
+    for other in others:
+        if difference(first, other, subject.tolerance) is not None:
+            shown = f"{describe_value(values[0])} and {describe_value(other)}"
+            return f"its value depends on the order of rows, {shown}: they are no samples to it, or a series"
+    return ""
+
+
+def _without_ties(rows: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    for row in rows:
+        if isinstance(row, tuple) and not any(a == b for other in found for a, b in zip(row, other, strict=False)):
+            found.append(row)
+    return found
 
 
 def _indifference(subject: MetricSubject) -> str:

@@ -173,7 +173,7 @@ class _Examples:
                 if line is None:
                     return None
                 lines[line] = None
-        renamed = _Renamed(functions)
+        renamed = Renamed(functions)
         sources = (renamed.of(self._functions[name]) for name in functions)
         return renamed.of(whole), (*lines, *sources)
 
@@ -210,8 +210,8 @@ def _free_names(tree: ast.AST) -> list[str]:
     return [name for name in dict.fromkeys(used) if name not in vars(builtins)]
 
 
-class _Renamed(ast.NodeTransformer):
-    """Functions get other names: those of two examples may be called the same."""
+class Renamed(ast.NodeTransformer):
+    """Functions and imports get other names: those of two sources may be called the same."""
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
@@ -221,6 +221,10 @@ class _Renamed(ast.NodeTransformer):
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
         return ast.Name(self._names.get(node.id, node.id), node.ctx)
+
+    def visit_alias(self, node: ast.alias) -> ast.alias:
+        name = node.asname or node.name
+        return ast.alias(node.name, self._names[name]) if name in self._names else node
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.name = self._names.get(node.name, node.name)

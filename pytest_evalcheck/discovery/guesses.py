@@ -22,6 +22,10 @@ _INDICES = re.compile(r"(^|_)(index|indices|indexes|idx|edges?|graph|adj|ptr|off
 """Words in the name of a parameter that takes places of samples in something else."""
 _SCORES = re.compile(r"(^|_)(logits?|probs?|probabilit(y|ies)|scores?)(_|$)")
 """Words in the name of a parameter that takes a score of each class, or of each candidate."""
+_TEXTS = re.compile(r"(^|_)(hypothes[ie]s|candidates?|sentences?|texts?|strings?|transcripts?)(_|$)")
+"""Words in the name of a parameter that takes texts."""
+_OF_TEXTS = re.compile(r"es\.(text_|answers)")
+"""Strategies whose samples are texts, of which there are no arrays."""
 _NO_SCORES = re.compile(r'of="labels"|es\.(regression|clusters|text|values|segmentation|answers|tokens\(\))')
 """Strategies whose predictions are no scores."""
 _NO_TIES = ".but(distinct=lambda sample: sample[0])"
@@ -75,7 +79,8 @@ def from_words(
     roles = [*map(role, parameters[:2]), "", ""]
     swapped = roles[0] == "targets" != roles[1]
     single = len(parameters) == 1 or not roles[1]
-    found = list(dict.fromkeys(_of_topic(name, options, single=single)))
+    first = ["text"] if any(map(_TEXTS.search, parameters[:2])) else []
+    found = list(dict.fromkeys(_of_topic(name, options, first, single=single)))
     if not single and ("threshold" in options or any(map(_SCORES.search, parameters[:2]))):
         found = [guess for guess in found if not _NO_SCORES.search(guess)]
     turned = [f"{guess}.swapped()" if swapped and "values" not in guess else guess for guess in found]
@@ -86,11 +91,12 @@ def from_words(
 
 def of_arrays(guess: str) -> list[str]:
     """A strategy for a library that knows no tensors: arrays first, and as it is."""
-    return [guess] if guess.endswith((".as_numpy()", ".as_list()")) else [f"{guess}.as_numpy()", guess]
+    as_it_is = guess.endswith((".as_numpy()", ".as_list()")) or _OF_TEXTS.match(guess)
+    return [guess] if as_it_is else [f"{guess}.as_numpy()", guess]
 
 
-def _of_topic(name: str, options: Mapping[str, Any], *, single: bool) -> Iterator[str]:
-    topics = _topics(name)
+def _of_topic(name: str, options: Mapping[str, Any], first: Sequence[str], *, single: bool) -> Iterator[str]:
+    topics = [*first, *_topics(name)]
     if topics[:1] == ["audio"]:  # what else has such a form would take the time for the samples
         yield from _TOPICS["audio"](options)
         return

@@ -6,11 +6,15 @@ import ast
 import re
 import textwrap
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import replace
 
+from pytest_evalcheck.discovery.examples import Renamed
 from pytest_evalcheck.discovery.proposals import Proposal
 from pytest_evalcheck.discovery.words import snake_case
 
 _WIDTH = 120
+_OWN = ("ec", "es", "device")
+"""Names of the file itself."""
 
 
 def write(title: str, proposals: Sequence[Proposal], left: Mapping[str, str], summary: Sequence[str]) -> str:
@@ -22,11 +26,49 @@ def write(title: str, proposals: Sequence[Proposal], left: Mapping[str, str], su
         left: by name, what has no target, with the reason.
         summary: lines about how many of what has targets.
     """
+    proposals = _with_names_of_their_own(proposals)
     taken: set[str] = set()
-    imported = {alias.asname or alias.name for each in proposals for alias in _imported(each)}
+    bound = {*_OWN, *(_bound(alias) for each in proposals for line in each.imports for alias in _aliases(line))}
     parts = [_head(title, left, summary), _imports(proposals)]
-    parts += [_target(each, _name(each, taken, imported)) for each in proposals]
+    parts += [_target(each, _name(each, taken, bound)) for each in proposals]
     return "\n\n\n".join([f"{parts[0]}\n\n{parts[1]}", *parts[2:]]) + "\n"
+
+
+def _with_names_of_their_own(proposals: Sequence[Proposal]) -> list[Proposal]:
+    """The proposals, where no two import different things by one name, and none uses a name of the file itself."""
+    lines: dict[str, list[str]] = {name: [""] for name in _OWN}
+    for line in (line for each in proposals for line in each.imports):
+        for alias in _aliases(line):
+            known = lines.setdefault(_bound(alias), [])
+            known.extend([line] if line not in known else [])
+    new = {
+        (line, name): f"{name}_{number}"
+        for name, found in lines.items()
+        for number, line in enumerate(found, 1)
+        if number > 1
+    }
+
+    def own(proposal: Proposal) -> Proposal:
+        names = {name: new[line, name] for line, name in new if line in proposal.imports}
+        if not names:
+            return proposal
+        renamed = Renamed(names)
+        sources = (proposal.construction, proposal.placed)
+        construction, placed = (source and renamed.of(ast.parse(source)) for source in sources)
+        imports = tuple(renamed.of(ast.parse(line)) for line in proposal.imports)
+        return replace(proposal, imports=imports, construction=construction, placed=placed)
+
+    return [own(each) for each in proposals]
+
+
+def _aliases(line: str) -> list[ast.alias]:
+    return [
+        alias for node in ast.parse(line).body if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names
+    ]
+
+
+def _bound(alias: ast.alias) -> str:
+    return alias.asname or alias.name.partition(".")[0]
 
 
 def _head(title: str, left: Mapping[str, str], summary: Sequence[str]) -> str:
@@ -50,11 +92,6 @@ def _imports(proposals: Iterable[Proposal]) -> str:
     lines = _joined(line for each in proposals for line in each.imports)
     functions = sorted(line for line in lines if line.startswith("def "))
     return "\n\n\n".join(["\n".join([*sorted(lines.difference(functions)), "", *ours]), *functions])
-
-
-def _imported(proposal: Proposal) -> Iterable[ast.alias]:
-    found = (node for line in proposal.imports for node in ast.parse(line).body)
-    return [alias for node in found if isinstance(node, (ast.Import, ast.ImportFrom)) for alias in node.names]
 
 
 def _joined(lines: Iterable[str]) -> set[str]:
@@ -98,12 +135,12 @@ def _not_applicable(reasons: Mapping[str, str]) -> str:
     return f"    not_applicable={{\n{''.join(lines)}    }},\n" if lines else ""
 
 
-def _name(proposal: Proposal, taken: set[str], imported: Container[str]) -> str:
-    """A name of a function: that of the class in small letters, with the options; it hides nothing that is imported."""
+def _name(proposal: Proposal, taken: set[str], bound: Container[str]) -> str:
+    """A name of a function: that of the class in small letters, with the options; it hides no other name."""
     snake = snake_case(proposal.candidate.name)
     words = re.sub(r"[^a-z0-9]+", "_", proposal.label.lower()).strip("_")
     name = "_".join(filter(None, [snake, words]))[:80].rstrip("_")
-    if name in imported:
+    if name in bound:
         name = f"{name}_target"
     unique, number = name, 2
     while unique in taken:

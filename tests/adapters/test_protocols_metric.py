@@ -274,6 +274,13 @@ class TestFunctions:
         with pytest.raises(TypeError, match=r"a batch of 2 positional arguments; the first one was of 0 .* y_true"):
             record.update([1], [1])
 
+    def test_rows_that_are_lists_are_copied(self) -> None:
+        record = adapters.record("metric", lambda y_true, y_pred: sum(map(list.__eq__, y_true, y_pred)) / len(y_true))
+        true, predicted = [["O", "B"], ["O"]], [["O", "B"], ["B"]]
+        record.update(true, predicted)
+        predicted[0][1], predicted[1][0] = "O", "O"
+        assert record.compute() == 0.5
+
     def test_nothing_was_given(self) -> None:
         with pytest.raises(ValueError, match="no batch was given"):
             adapters.record("metric", accuracy).compute()

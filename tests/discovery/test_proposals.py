@@ -513,3 +513,32 @@ def test_a_curve_for_each_class_as_lists_of_tensors_is_a_value():
         "        return [hits, hits / 2], [hits + 1, hits]\n"
     )
     assert proposed(source, "CurvesOfClasses").targets
+
+
+@pytest.mark.parametrize(
+    ("value", "tried"),
+    [
+        # One forecast of several categories: the rows of a batch are the categories.
+        ("float((numpy.cumsum(y_pred) ** 2).sum() - numpy.cumsum(y_true).sum())", False),
+        ("float(abs(y_pred[1:] - y_true[:-1]).mean())", False),  # a series
+        # Ranks without ties are right in any order, and a fault with ties must be found by a check.
+        ("float(numpy.corrcoef(y_pred.argsort().argsort(), y_true.argsort().argsort())[0, 1])", True),
+        ("abs(y_pred - y_true)", True),  # a value for each row moves with it
+    ],
+)
+def test_a_function_that_takes_a_batch_for_one_sample_is_not_tried(value, tried):
+    got = proposed(f"import numpy\ndef forecast_error(y_true, y_pred): return {value}", "forecast_error")
+    assert bool(got.targets) is tried, got.why
+    if not tried:
+        assert "depends on the order of rows" in got.why
+
+
+def test_the_names_of_parameters_say_that_it_takes_texts():
+    source = """
+def share_of_hits(reference, hypothesis):
+    if not all(isinstance(text, str) for text in (*reference, *hypothesis)):
+        raise ValueError("expected texts")
+    return sum(one == other for one, other in zip(reference, hypothesis)) / len(reference)
+"""
+    (only,) = proposed(source, "share_of_hits").targets
+    assert only.inputs == "es.text_pairs().swapped()"

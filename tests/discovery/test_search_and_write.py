@@ -213,3 +213,28 @@ def test_a_target_does_not_hide_what_another_one_imports():
     source = written.write("Targets.", [first, first, second], {}, [])
     assert "def signal_ratio_target(device):\n    return SignalRatio()" in source
     assert "def signal_ratio_target_2(device):" in source
+
+
+def test_two_things_of_one_name_stay_two_and_the_names_of_the_file_stay_its_own():
+    def target(module, name):
+        return Proposal(
+            candidate=Candidate(module=module, name=name, is_class=False),
+            label="",
+            construction=f"partial({name}, onehot=True)",
+            imports=("from functools import partial", f"from {module} import {name}"),
+            inputs="es.binary()",
+            origin="called by its signature",
+        )
+
+    wanted = [target("m", "score"), target("m.core", "score"), target("m.core", "es"), target("m", "score")]
+    source = written.write("Targets.", wanted, {}, [])
+    compile(source, "targets", "exec")
+    assert "from m import score\n" in source
+    assert "from m.core import score as score_2\n" in source
+    assert "from m.core import es as es_2\n" in source
+    called = [line.strip() for line in source.splitlines() if "return" in line]
+    assert called == [f"return partial({name}, onehot=True)" for name in ("score", "score_2", "es_2", "score")]
+    named = [line for line in source.splitlines() if line.startswith("def ")]
+    assert named == [
+        f"def {name}(device):" for name in ("score_target", "score_target_2", "es_target", "score_target_3")
+    ]

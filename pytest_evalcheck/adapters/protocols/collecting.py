@@ -53,6 +53,8 @@ def _words(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
 
 
 def _copied(value: Any) -> Any:
+    if type(value) in (list, tuple):
+        return type(value)(map(_copied, value))
     return value.clone() if hasattr(value, "clone") else copy.copy(value)
 
 

@@ -73,7 +73,9 @@ _PREDICTIONS = re.compile(
     r"pred(iction|icted)?s?|y?hat|scores?|prob(a|s|as)?|logits?|inputs?|outputs?|hypothes[ie]s|candidates?"
     r"|simulat(ion|ed)s?|sim|forecast(ed)?s?|fct"
 )
-_TARGETS = re.compile(r"y|true|truth|targets?|labels?|gt|golds?|references?|observ(ation|ed)s?|obs|actuals?")
+_TARGETS = re.compile(
+    r"y|true|truth|targets?|labels?|gt|golds?|references?|observ(ation|ed)s?|obs|actuals?|evaluations?"
+)
 """Words in the names of parameters."""
 _WEIGHTS = ("sample_weight", "sample_weights", "weight", "weights")
 """Names of the parameter that takes weights of samples, the one that says so first."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
-from pytest_evalcheck.kinds.common.calling import attempt
+from pytest_evalcheck.kinds.common.calling import attempt, is_clear_refusal
 from pytest_evalcheck.kinds.common.combinations import annotations_of, listed_values
 from pytest_evalcheck.kinds.common.convention import under
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
@@ -190,7 +190,7 @@ class MetricSubject(Subject):
         """The arguments of a batch with one weight per sample in place of their own; with None without any.
 
         Raises:
-            NotApplicable: where ``update`` takes no weights, or where the samples have no length.
+            NotApplicable: where ``update`` takes no weights.
         """
         record, plain = self.build(), self.arguments(batch)
         if not record.weights:
@@ -201,6 +201,25 @@ class MetricSubject(Subject):
         if weights is not None:
             kwargs[record.weights] = _like(next(iter((*args, *kwargs.values())), None), weights)
         return Arguments(args, kwargs)
+
+    def require_weights(self) -> None:
+        """See that weights are taken.
+
+        Raises:
+            NotApplicable: where ``update`` takes no weights, or refuses them clearly: they are no weights of samples.
+        """
+        if self._refusal_of_weights:
+            raise NotApplicable(self._refusal_of_weights)
+
+    @cached_property
+    def _refusal_of_weights(self) -> str:
+        """What is said of weights of 1, for samples that have a value without any; empty where they are taken."""
+        rows = self.inputs.fixed(max(4, self.inputs.min_samples))
+        value = self.value([self.weighted(rows, [1] * len(rows))])
+        refused = isinstance(value, Raised) and is_clear_refusal(value.error)
+        if not refused or isinstance(self.value([self.weighted(rows, None)]), Raised):
+            return ""
+        return f"weights of samples are refused: {value}"
 
     def value(self, batches: Sequence[Rows | Arguments], convention: str = "") -> Any:
         """The value of a new metric after these batches, or the error."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
 import pytest
 import torch
 
@@ -106,3 +107,43 @@ def test_an_annotation_without_values_is_an_error_of_the_target() -> None:
 
     (cell,) = ec.run(mean, select="EC227", effort="quick").cells
     assert (cell.outcome, cell.cause) == ("broken", "options")
+
+
+class TestWeightsThatAreRefused:
+    """EC224 about a parameter that is called ``weights``, and is none of samples."""
+
+    def run(self, function):
+        @ec.metric(inputs=es.regression().as_numpy())
+        def errors(device):
+            return function
+
+        (cell,) = ec.run(errors, select="EC224", effort="quick").cells
+        return cell
+
+    def test_a_clear_refusal_is_no_wrong_number(self):
+        def errors(predictions, observations, weights=None):
+            if weights is not None:
+                raise ValueError("cannot supply weights unless you also supply an ensemble")
+            return abs(predictions - observations).mean()
+
+        cell = self.run(errors)
+        assert cell.outcome == "not applicable"
+        assert "weights of samples are refused: compute raised ValueError: cannot supply weights" in cell.reason
+
+    def test_an_obscure_error_is_none(self):
+        def errors(predictions, observations, weights=None):
+            return abs(predictions - observations).mean() if weights is None else weights["forecast"]
+
+        assert self.run(errors).outcome == "broken"
+
+    def test_some_weights_may_be_refused(self):
+        def errors(predictions, observations, weights=None):
+            if weights is not None and 0 in weights:
+                raise ValueError("weights must be positive")
+            return numpy.average(abs(predictions - observations), weights=weights)
+
+        def by_rows(predictions, observations, weights=None):
+            total = errors(predictions, observations, weights) * (1 if weights is None else sum(weights))
+            return total / (1 if weights is None else len(weights))
+
+        assert (self.run(errors).outcome, self.run(by_rows).outcome) == ("kept", "broken")

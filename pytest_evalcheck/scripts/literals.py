@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from pytest_evalcheck.reports.case_codec import is_plain, literal
 
-_MOST_NUMBERS = 2_000
+MOST_NUMBERS = 2_000
 """A tensor or an array with more of them is not written out."""
 
 
@@ -115,6 +115,8 @@ class Writer:
             return self.callee(value)
         if value is Ellipsis:
             return Text("...")
+        if type(value) is object:
+            return Text("object()")
         if isinstance(value, (slice, range)):
             parts = [self.text(part, hint) for part in (value.start, value.stop, value.step)]
             return self._joined(f"{type(value).__name__}({', '.join(part.text for part in parts)})", parts)
@@ -230,7 +232,7 @@ class Writer:
             return Text(f"numpy.dtype({value.name!r})", imports=needs)
         if not isinstance(value, numpy.ndarray):
             raise Unwritable(f"an object of type numpy.{type(value).__qualname__}")
-        if value.size > _MOST_NUMBERS:
+        if value.size > MOST_NUMBERS:
             raise Unwritable(f"an array of {value.size} numbers")
         if value.dtype == object or value.dtype.names:
             raise Unwritable(f"an array of {value.dtype}")
@@ -284,6 +286,25 @@ class Writer:
         made = self._joined(f"{self._tape.name_of(function)}({inside})", parts)
         return Text(made.text, made.uses, made.imports, (*made.sources, function))
 
+    def _called_into_being(self, cls: type) -> Text | None:
+        """A class that a call of `type` has made, as that call; None for one that has a source."""
+        try:
+            inspect.getsource(cls)
+        except (OSError, TypeError):
+            pass
+        else:
+            return None
+        own = {name: value for name, value in vars(cls).items() if isinstance(value, types.FunctionType)}
+        usual = {"__module__", "__doc__", "__dict__", "__weakref__", "__abstractmethods__", "_abc_impl"}
+        if set(vars(cls)) - set(own) - usual:
+            return None
+        bases = self._sequence(cls.__bases__, "bases")
+        functions = {name: self.text(value, name) for name, value in own.items()}
+        inside = ", ".join(f"{name!r}: {part.text}" for name, part in functions.items())
+        text = self._joined(f"type({cls.__name__!r}, {bases.text}, {{{inside}}})", [bases, *functions.values()])
+        name = self._tape.literal(cls, text.text, cls.__name__, text.imports, text)
+        return Text(name, numbers_in(name))
+
     def _importable(self, thing: Any) -> Text:
         """A class, a function or a module by where it is imported from; one of the file of the target by its source."""
         if isinstance(thing, types.ModuleType):
@@ -296,6 +317,8 @@ class Writer:
         if module in self._tape.rewritten or module.startswith("pytest_evalcheck"):
             if isinstance(thing, types.FunctionType) and "<locals>" in name:
                 return self._nested(thing)
+            if isinstance(thing, type) and (made := self._called_into_being(thing)) is not None:
+                return made
             if "." in name:
                 raise Unwritable(f"{name} of {module}, which is made inside of a function or a class")
             return Text(self._tape.name_of(thing), sources=(thing,))
@@ -393,7 +416,7 @@ def tensor_text(value: Any) -> str:
         raise Unwritable(f"a tensor of type {type(value).__qualname__} and layout {value.layout}")
     if value.device.type != "cpu" or hasattr(value, "_evalcheck_device"):
         raise Unwritable(f"a tensor on {value.device}")
-    if value.numel() > _MOST_NUMBERS:
+    if value.numel() > MOST_NUMBERS:
         flat = value.detach().reshape(-1)
         if bool((flat == flat[0]).all()):
             return f"torch.full({tuple(value.shape)}, {literal(flat[0].item())}, dtype={value.dtype})"

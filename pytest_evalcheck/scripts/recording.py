@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from pytest_evalcheck.reports.case_codec import is_plain
-from pytest_evalcheck.scripts.literals import Unwritable, value_text
+from pytest_evalcheck.scripts.literals import MOST_NUMBERS, Unwritable, value_text
 from pytest_evalcheck.scripts.loops import LoopRecorder
 from pytest_evalcheck.scripts.rewriting import Importer
 from pytest_evalcheck.scripts.slicing import World, needed, with_worlds, worlds
@@ -48,6 +48,8 @@ class Recorder:
         """Of the last comparison: its form, both values, and the tolerance."""
         self._malformed: Any = None
         self._about = ""
+        self._states: Any = ()
+        """The states of a metric before it took another dtype, and after it."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self) -> None:
@@ -126,6 +128,7 @@ class Recorder:
 
     def _watch_ranks(self) -> None:
         """Note what ranks do: as threads they call together, as processes each makes its calls apart."""
+        from pytest_evalcheck.kinds.common.tensors import count_elements
         from pytest_evalcheck.kinds.metric.subject import MetricSubject
         from pytest_evalcheck.kinds.wrapper.malformed import MalformedBatch
 
@@ -171,7 +174,45 @@ class Recorder:
             return str(problem(batch, actual, good, tolerance))
 
         malformed.problem = judged
+        bulk = subject.bulk_batches
+
+        def in_bulk(metric: Any, size: Any, rows: int) -> Any:
+            with self.tape.silent():
+                batches = list(bulk(metric, size, rows))
+            values = (value for batch in batches for value in (*batch.args, *batch.kwargs.values()))
+            if max(map(count_elements, values), default=0) > MOST_NUMBERS:
+                with suppress(Unwritable):
+                    batches = self._drawn(metric, size, rows)
+            yield from batches
+
+        subject.bulk_batches = in_bulk
+        from pytest_evalcheck.kinds.metric import checks_precision
+
+        precision = vars(checks_precision)
+        changed = precision["_changed_dtypes"]
+
+        def changed_dtypes(before: Any, after: Any) -> Any:
+            found = changed(before, after)
+            self._states = (before, after) if found else self._states
+            return found
+
+        changed_dtypes.__module__ = changed.__module__  # a call of the suite, for the tape
+        precision["_changed_dtypes"] = changed_dtypes
         subject._merge, subject.on_processes, subject.expected = merged, processes, expected
+
+    def _drawn(self, metric: Any, size: Any, rows: int) -> list[Any]:
+        """The batches of a distribution, which are too long to be written out, by the code that draws them."""
+        from pytest_evalcheck.strategies.samples import Arguments
+
+        drawn, _ = self.tape.called(metric.inputs.bulk, size, hint="rows")
+        batches = []
+        for start in range(0, len(drawn), rows):
+            part = self.tape.item(drawn, slice(start, start + rows))
+            collated, text = self.tape.called(metric.inputs.collate, part, hint="batch")
+            batches.append(made := Arguments.of(collated))
+            for place, value in (*enumerate(made.args), *made.kwargs.items()):
+                self.tape.keep(value, f"{text}[{place!r}]")
+        return batches
 
     def _write(self) -> list[tuple[str, str, bool]]:
         assert self._compared is not None
@@ -219,6 +260,8 @@ class Recorder:
             return self._of_malformed(**common)
         if isinstance(getattr(actual, "error", None), BaseException):
             return Verdict(self._result(actual), type(actual.error).__name__, form="raises", **common)
+        if code == "EC212" and self._states:
+            return Verdict(*self._states_by_dtype(), changed=True, **common)
         if (changed := self._changed_input()) is not None:
             if changed.keys:
                 keys = f"list(<{changed.number}>)"
@@ -237,6 +280,21 @@ class Recorder:
         if batch.fault == "of another length":
             return Verdict(made, "", form="refused", **common)
         return Verdict(made, self._result(dict(good), avoiding=made), **common)
+
+    def _states_by_dtype(self) -> tuple[str, str]:
+        """The dtypes of the states that have another one than before, and what they were."""
+        before, now = self._states
+        names = [
+            name
+            for name, value in now.items()
+            if getattr(value, "dtype", None) != getattr(before.get(name), "dtype", None)
+        ]
+        places = {name: self.tape.expression(now[name]) for name in names}
+        if not all(places.values()):
+            raise Unwritable("the state of a metric, which no step has read")
+        actual = ", ".join(f"{name!r}: str({place}.dtype)" for name, place in places.items())
+        expected = ", ".join(f"{name!r}: {str(before[name].dtype)!r}" for name in names)
+        return f"{{{actual}}}", f"{{{expected}}}"
 
     def _changed_input(self) -> Step | None:
         """The last value that was written out and is another now, although no step of the suite has changed it."""

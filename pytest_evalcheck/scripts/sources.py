@@ -90,22 +90,23 @@ class Definitions:
         Raises:
             Unwritable: where it has no source, or names what cannot be written.
         """
-        if id(thing) in self._places:
-            return self._placeholder(self._places[id(thing)])
-        if undecorated:
-            self._undecorated.add(id(thing))
         nested = "<locals>" in thing.__qualname__
-        item = self._new(thing, _Item(name or usual_name(thing), bool(name)))
-        self._define(thing, item, nested)
-        return self._placeholder(self._places[id(thing)])
+        key = thing.__code__ if nested else id(thing)  # one function makes all that have this code
+        if key not in self._places:
+            if undecorated:
+                self._undecorated.add(id(thing))
+            item = self._new(key, _Item(name or usual_name(thing), bool(name)))
+            self._kept.append(thing)  # no other object may get its id
+            self._define(thing, item, nested)
+        return self._placeholder(self._places[key])
 
     def constant(self, name: str, value: Any) -> str:
         """Define a value that is no function and no class; returns how it is named until `finish`."""
         if id(value) in self._places:
             return self._placeholder(self._places[id(value)])
         made = self._values.whole(self.writer.text(value, name))
-        item = self._new(value, _Item(name, fixed=False))
-        self._assign(item, made)
+        self._kept.append(value)
+        self._assign(self._new(id(value), _Item(name, fixed=False)), made)
         return self._placeholder(self._places[id(value)])
 
     def note(self, text: str) -> None:
@@ -134,10 +135,9 @@ class Definitions:
 
     # How a definition is found.
 
-    def _new(self, thing: Any, item: _Item) -> _Item:
-        self._places[id(thing)] = len(self._items)
+    def _new(self, key: Any, item: _Item) -> _Item:
+        self._places[key] = len(self._items)
         self._items.append(item)
-        self._kept.append(thing)  # no other object may get its id
         return item
 
     def _placeholder(self, place: int) -> str:

@@ -231,6 +231,22 @@ class Tape:
         self.keep(value, f"<{step.number}>")
         return f"<{step.number}>"
 
+    def called(self, function: Any, *args: Any, hint: str, index: str = "") -> tuple[Any, str]:
+        """The result of a function of the suite, which stands in the script as its source; and how it is written.
+
+        Raises:
+            Unwritable: where it has no form as source.
+        """
+        called, given = self.writer.callee(function), self.writer.arguments(function, args, {})
+        made = called + given
+        with self.silent():
+            result = function(*args)
+        text = f"{called.text}({given.text}{index})"
+        step = Step(text, made.uses, result=result, keeps=True, hint=hint, imports=made.imports, sources=made.sources)
+        self._add(step)
+        self.keep(result, f"<{step.number}>")
+        return result, f"<{step.number}>"
+
     def seeded(self, seed: int) -> None:
         """Note that the generators of random numbers were set, as they are before each call of a factory."""
         for package, call in _SEEDS.items():
@@ -366,7 +382,7 @@ class Tape:
             called = self.writer.callee(function)
             given = self.writer.arguments(function, args, kwargs)
         except Exception as why:  # an object of any library is looked at; the replay must go on
-            uses = self._operands((*args, *kwargs.values()))
+            uses = self._operands((*args, *kwargs.values())) | self._bases(function)
             owner = getattr(function, "__self__", None)
             uses |= self._bases(owner) if owner is not None else frozenset()
             return Step("", uses, missing=f"{name_of_callable(function)}: {why}", hint="value")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import math
 import textwrap
+import threading
 from typing import Any
 
 import numpy
@@ -233,7 +234,7 @@ def test_special_numbers_survive() -> None:
     [
         (torch.arange(5000), "a tensor of 5000 numbers"),
         (torch.eye(2).to_sparse(), "layout torch.sparse_coo"),
-        (object(), "an object of type builtins.object"),
+        (threading.Lock(), "an object of type _thread.lock"),
         (torch.nn.Linear(1, 1), "a model of type Linear that no recorded call made"),
     ],
 )

@@ -4,13 +4,16 @@ python benchmarks/scripts.py                     # runs the main job on the CPU,
 python benchmarks/scripts.py --report run.json   # of a report of an earlier run, json or jsonl
 python benchmarks/scripts.py --smoke             # one file of targets, two scripts
 
-``--keep DIR`` keeps the scripts. A root cause is a finding; the registry of upstream faults says which one a known
-failure shows. Findings that no cell on the CPU shows are counted apart: their environment or device is another one.
+``--keep DIR`` keeps the scripts, ``--pages loops,trl`` is about some pages. A root cause is a finding; the registry of
+upstream faults says which one a known failure shows. A cell shows one finding, and a sweep is not part of the run:
+examples of known failures whose finding no cell has shown are replayed. Findings that nothing on the CPU shows are
+counted apart: their environment or device is another one, or no target of the suite shows them.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import os
 import statistics
@@ -18,16 +21,19 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from findings import findings  # noqa: E402
 
-from pytest_evalcheck import upstream  # noqa: E402
+from pytest_evalcheck import KnownFailure, Target, upstream  # noqa: E402
+from pytest_evalcheck.kinds.registry import shipped  # noqa: E402
+from pytest_evalcheck.reports.case_codec import encode_case  # noqa: E402
 from pytest_evalcheck.reports.results import Cell  # noqa: E402
 from pytest_evalcheck.scripts.producing import Made, make  # noqa: E402
 
@@ -41,11 +47,16 @@ def main() -> None:
     parser.add_argument("--report", type=Path)
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--pages", type=lambda text: text.split(","), default=[])
     parser.add_argument("--smoke", action="store_true")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         report = asked.report or run(Path(folder) / "run.jsonl", smoke=asked.smoke)
         shown = by_finding(cells_of(report))
+        if not asked.smoke:
+            shown |= by_finding(replayed(examples({*shown}, asked.pages), Path(folder), asked.workers))
+    if asked.pages:
+        shown = {place: cells for place, cells in shown.items() if place.partition(".md")[0] in asked.pages}
     if asked.smoke:
         shown = dict(list(shown.items())[:2])
     made = scripts(shown, asked.workers)
@@ -92,6 +103,60 @@ def by_finding(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
         seen: set[str] = set()
         found[place] = sorted(own, key=lambda cell: (cell.code in seen, seen.add(cell.code) or 0))
     return found
+
+
+def examples(shown: set[str], pages: Sequence[str]) -> list[list[str]]:
+    """Commands that replay examples of known failures on the CPU whose finding is not shown, two a finding."""
+    names = {made.code: made.name for made in shipped()}
+    found: dict[str, list[list[str]]] = defaultdict(list)
+    for path in sorted((ROOT / "fixtures" / "targets").glob("evalcheck_*.py")):
+        try:
+            targets = [one for one in vars(loaded(path)).values() if isinstance(one, Target)]
+        except ImportError:  # of a library that is not installed
+            continue
+        for target, code, entry in ((one, *pair) for one in targets for pair in entries(one)):
+            fault = upstream.find(entry.upstream) if entry.upstream else None
+            wanted = fault is not None and fault.finding not in shown and entry.example is not None
+            if not wanted or (entry.devices and "cpu" not in entry.devices) or fault is None:
+                continue
+            if pages and fault.finding.partition(".md")[0] not in pages:
+                continue
+            place = f"{path.relative_to(ROOT)}::{target.name}::{names.get(code, code)}[cpu]"
+            blob = encode_case(code if code in names else codes(names)[code], entry.example)
+            found[fault.finding].append([place, f"--evalcheck-replay={blob}"])
+    return [command for commands in found.values() for command in commands[:2]]
+
+
+def codes(names: dict[str, str]) -> dict[str, str]:
+    """The code of each check by its name."""
+    return {name: code for code, name in names.items()}
+
+
+def entries(target: Target) -> Iterator[tuple[str, KnownFailure]]:
+    """The known failures of a target, each with the code or the name of its check."""
+    for code, given in target.known_failures.items():
+        yield from ((code, entry) for entry in ([given] if isinstance(given, KnownFailure) else given))
+
+
+def loaded(path: Path) -> Any:
+    """The module of a file of targets."""
+    sys.path[:0] = [] if str(path.parent) in sys.path else [str(path.parent)]
+    return importlib.import_module(path.stem)
+
+
+def replayed(commands: Iterable[Sequence[str]], folder: Path, workers: int) -> list[Cell]:
+    """The cells of these replays."""
+
+    def one(numbered: tuple[int, Sequence[str]]) -> list[Cell]:
+        number, command = numbered
+        report = folder / f"replay{number}.jsonl"
+        marks = ["-m", "sweep or not sweep"]
+        start = [sys.executable, "-m", "pytest", "--evalcheck", *command, *marks, f"--evalcheck-report=jsonl={report}"]
+        subprocess.run([*start, *OPTIONS], cwd=ROOT, env=environment(), check=False, stdout=subprocess.DEVNULL)
+        return cells_of(report) if report.exists() else []
+
+    with ThreadPoolExecutor(workers) as pool:
+        return [cell for cells in pool.map(one, enumerate(commands)) for cell in cells]
 
 
 def scripts(shown: dict[str, list[Cell]], workers: int) -> dict[str, Made]:

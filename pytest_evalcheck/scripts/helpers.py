@@ -16,6 +16,7 @@ import torch
 
 NEEDS = {
     "same": {"import numpy"},
+    "close": {"import numpy"},
     "visible": {"import numpy"},
     "on_ranks": {
         "import multiprocessing",
@@ -44,6 +45,14 @@ def same(actual: Any, expected: Any, rtol: float, atol: float) -> bool:
         return len(actual) == len(expected) and all(same(a, e, rtol, atol) for a, e in pairs)
     if isinstance(actual, (str, bytes, type(None))) or isinstance(expected, (str, bytes, type(None))):
         return bool(actual == expected)
+    a, e = (numpy.asarray(one.detach().double() if hasattr(one, "detach") else one) for one in (actual, expected))
+    return a.shape == e.shape and bool(numpy.allclose(a, e, rtol=rtol, atol=atol, equal_nan=True))
+
+
+def close(actual: Any, expected: Any, rtol: float, atol: float) -> bool:
+    """Whether two numbers or tensors are equal within a tolerance."""
+    if isinstance(actual, Exception):
+        return False
     a, e = (numpy.asarray(one.detach().double() if hasattr(one, "detach") else one) for one in (actual, expected))
     return a.shape == e.shape and bool(numpy.allclose(a, e, rtol=rtol, atol=atol, equal_nan=True))
 

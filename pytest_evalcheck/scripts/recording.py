@@ -253,7 +253,7 @@ class Recorder:
         common: dict[str, Any] = {"rtol": tolerance.rtol, "atol": tolerance.atol}
         if form == "same":
             made = self._result(actual)
-            return Verdict(made, self._result(expected, avoiding=made), **common)
+            return Verdict(made, self._result(expected, avoiding=made), flat=_is_flat(expected), **common)
         if code in _TOLD:
             return Verdict(self._result(actual), "", form=_TOLD[code], **common)
         if code == "EC110" and self._malformed:
@@ -358,6 +358,14 @@ class Recorder:
             raise Unwritable(f"the error {type(value).__name__} came from the suite")
         made = self.tape.writer.text(value, "expected")
         return made.text
+
+
+def _is_flat(value: Any) -> bool:
+    """Whether a value is a number, or a tensor or an array of numbers."""
+    dtype = str(getattr(value, "dtype", ""))
+    return (isinstance(value, (int, float)) and not isinstance(value, bool)) or (
+        hasattr(value, "shape") and any(kind in dtype for kind in ("float", "int"))
+    )
 
 
 def _unseeded(steps: list[Step]) -> list[Step]:

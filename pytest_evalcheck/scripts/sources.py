@@ -327,7 +327,7 @@ class Definitions:
         return names
 
 
-_TAKEN = {"main", "same", "visible", "on_ranks", "another_error"}
+_TAKEN = {"main", "same", "close", "visible", "on_ranks", "another_error"}
 _HELPERS = {name for name, value in vars(helpers).items() if getattr(value, "__module__", "") == helpers.__name__}
 
 

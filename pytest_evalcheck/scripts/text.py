@@ -54,6 +54,9 @@ class Verdict:
     changed: bool = False
     """Whether the actual value is an input, which must be as it was written."""
 
+    flat: bool = False
+    """Whether the expected value is one number, or one tensor or array of them."""
+
     no_errors: bool = False
     """Whether an error in place of one of the values is another error."""
 
@@ -124,7 +127,12 @@ def _title(parts: Parts) -> str:
 
 
 def _functions(parts: Parts) -> list[str]:
-    compares = {"same": ["same"], "different": ["same"], "visible": ["visible"], "warned": ["visible"]}
+    compares = {
+        "same": ["close" if parts.verdict.flat else "same"],
+        "different": ["same"],
+        "visible": ["visible"],
+        "warned": ["visible"],
+    }
     found = [*compares.get(parts.verdict.form, []), *(["on_ranks"] if parts.worlds else [])]
     found += ["passed_on"] if parts.verdict.form == "passed on" else []
     texts = "\n".join(step.text for step in parts.steps)
@@ -185,7 +193,8 @@ def _body(parts: Parts) -> tuple[list[str], str]:
         if re.fullmatch(r"\w+(\[[^][]+\])?", value):
             body += [f"if isinstance({value}, Exception):", f"    raise {value}"]
     body += [f'print("expected", repr({expected}))', f'print("actual  ", repr({actual}))']
-    return body, f"same({actual}, {expected}, rtol={verdict.rtol!r}, atol={verdict.atol!r})"
+    function = "close" if verdict.flat else "same"
+    return body, f"{function}({actual}, {expected}, rtol={verdict.rtol!r}, atol={verdict.atol!r})"
 
 
 def _tried(body: Sequence[str], actual: str) -> list[str]:
@@ -277,7 +286,7 @@ def _names(steps: Sequence[Step], compared: Iterable[int] = ()) -> dict[int, str
 
 _ANNOTATION = re.compile(r": (?:Any|float|int|str)\b| -> [^:]+(?=:$)")
 _TAKEN = {
-    *("same", "visible", "on_ranks", "world", "values", "rank", "main", "error", "caught", "outcome"),
+    *("same", "close", "visible", "on_ranks", "world", "values", "rank", "main", "error", "caught", "outcome"),
     *("input", "lambda", "in", "is", "class", "sys", "numpy", "torch", "re", "os", "pickle", "warnings", "copy"),
 }
 

@@ -64,6 +64,31 @@ class Foreign(Cast):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Repeated(Stream):
+    """A stream, and the seed of one of many rows, whose sums are not exact: its last bits show how they were taken."""
+
+    seed: int
+
+    @property
+    def many(self) -> Bulk:
+        """The stream of many rows."""
+        return Bulk(seed=self.seed, rows=96)
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Repeated]:
+        return st.builds(cls._at, Stream.strategy(inputs), st.integers(0, 99))
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Any]:
+        """Several batches, and a constant stream."""
+        return [cls._at(stream, seed) for seed, stream in enumerate(Stream.canonical(inputs))]
+
+    @classmethod
+    def _at(cls, stream: Stream, seed: int) -> Repeated:
+        return cls(samples=stream.samples, batches=stream.batches, seed=seed)
+
+
+@dataclass(frozen=True, kw_only=True)
 class PartlyIgnored(Stream):
     """Samples with positions that must not count among others; ``beside`` are those that must count alike."""
 

@@ -1,18 +1,18 @@
-"""EC204 to EC207, EC209, EC210, EC219, EC229: only `update`, `forward` and `reset` change the state of a metric."""
+"""EC204 to EC207, EC209, EC210, EC219, EC229, EC240: only `update`, `forward` and `reset` change a state."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from pytest_evalcheck.expectations.comparison import Raised, is_no_score
+from pytest_evalcheck.expectations.comparison import EXACT, Raised, is_no_score, show
 from pytest_evalcheck.expectations.failures import expect, inconclusive, not_offered
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.allocations import largest_tensor
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.tensors import count_elements, count_tensors, detached, overwrite, overwrite_result
 from pytest_evalcheck.kinds.metric.cases import Rejected, Stream
-from pytest_evalcheck.kinds.metric.cases_data import Long
+from pytest_evalcheck.kinds.metric.cases_data import Long, Repeated
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments
 
@@ -88,6 +88,40 @@ def compute_is_idempotent(metric: MetricSubject, case: Stream) -> None:
     expect(asked_early.update(*case.cut).compute()).equals(
         expected, about="the value when compute() was called before the first update"
     )
+
+
+@check("EC240", regimes=("several batches",), examples=12, after=("EC204", "EC205"))
+def the_same_stream_twice_gives_the_same_bits(metric: MetricSubject, case: Repeated) -> None:
+    """The same stream twice in one process gives the same bits: with a new metric, after a reset, and asked again.
+
+    Why: who computes a score again must get the number that was published; a comparison may end in its last digit.
+    Usual cause: sums are taken in the order in which workers end, of a set or of random names; compute() stores a
+    rounded value in place of what it was computed from.
+    Fix: add in the order of the samples, and let compute() write nothing.
+    """
+    bulk = metric.inputs.bulk
+    many = list(bulk(case.many)) if bulk is not None else []
+    streams = [case.cut, *([[many[:_ROWS], many[_ROWS:]]] if many else [])]
+    for stream in streams:
+        expected, about = metric.value(stream), f"the value of the same {sum(map(len, stream))} samples"
+        live = metric.fresh().update(*stream)
+        _expect_bits(live.compute(), expected, f"{about}, of a second metric")
+        _expect_bits(live.compute(), expected, f"{about}, asked again")
+        live.forget()
+        _expect_bits(live.compute(), expected, f"{about}, asked again without a cache")
+        live.reset()
+        _expect_bits(live.update(*stream).compute(), expected, f"{about}, after a reset")
+
+
+def _expect_bits(value: Any, expected: Any, about: str) -> None:
+    if isinstance(value, Raised) != isinstance(expected, Raised):
+        inconclusive(f"{about}: {show(value)}, and not {show(expected)}; see EC204 and EC205")
+    else:
+        expect(value).equals(expected, about=about, tolerance=EXACT)
+
+
+_ROWS = 32
+"""How many rows the first batch of a stream of many has."""
 
 
 @check("EC206", regimes=("several batches",))

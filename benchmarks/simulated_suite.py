@@ -147,7 +147,8 @@ def main() -> None:
             found = beside(json.loads(Path(report).read_text()))
         times = counted(found)
         if not times:
-            sys.exit(f"{file}: no cell was tried on both devices")
+            print(f"{Path(file).stem}: no cell was tried on both devices with as many cases", flush=True)
+            continue
         whole += times
         odd += [
             f"  {_short(there)} {there['code']}: {there['reason']}"
@@ -155,6 +156,8 @@ def main() -> None:
             if there["outcome"] == "broken" and here["outcome"] != "broken"
         ]
         _row(Path(file).stem, times)
+    if not whole:
+        sys.exit("nothing was compared")
     _row("all", whole)
     print(f"broken on {given.device} alone:", *(odd or ["nothing"]), sep="\n")
 

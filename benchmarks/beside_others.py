@@ -164,7 +164,7 @@ def decoders(sources: Path, effort: str, count: int) -> dict[str, Callable[[], t
         found[f"transformers' {BATCHING}, {name}"] = theirs(sources, name, (BATCHING,))
         if (sources / "tests" / "generation" / "test_utils.py").exists():
             found[f"transformers' {len(STATIC)} tests of static caches, {name}"] = theirs(sources, name, STATIC)
-        found[f"EC301 to EC314 on {name}, {effort} effort"] = ours(vars(sweep)[name], effort)
+        found[f"our checks of a decoder, {name}, {effort} effort"] = ours(vars(sweep)[name], effort)
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_evalcheck import adapters
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.adapters.protocols.metric import is_function
+from pytest_evalcheck.adapters.protocols.collecting import Collected
 from pytest_evalcheck.discovery.schemas import Schema
 from pytest_evalcheck.engine.preflight import no_value
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
@@ -80,7 +80,7 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
                 if missing := no_value(value):
                     return f"its value is {missing}", True
             found = _randomness(subject, rows) or _indifference(subject) or _of_whole_batches(subject, rows)
-            found = found or (_of_one_order(subject, rows) if is_function(make()) else "")
+            found = found or _of_one_order(subject, rows)
             return found or _returned_arguments(values[0], subject.arguments(rows)), False
     except CheckFailure as failure:
         return str(failure.about)[:160], False
@@ -109,6 +109,8 @@ def _of_one_order(subject: MetricSubject, rows: Sequence[Any]) -> str:
     """
     apart = _without_ties(rows)
     rows = apart if len(apart) >= max(_OF_PREFLIGHT, subject.inputs.min_samples) else rows
+    if not isinstance(getattr(subject.build().update, "__self__", None), Collected):
+        return ""  # an object with a state is given one batch after another
     orders = (rows, rows[::-1], *([*rows[i:], *rows[:i]] for i in range(1, len(rows))))
     values = [subject.value([order]) for order in orders]
     first, *others = (unordered(value, len(rows)) for value in values)

@@ -533,6 +533,16 @@ def test_a_function_that_takes_a_batch_for_one_sample_is_not_tried(value, tried)
         assert "depends on the order of rows" in got.why
 
 
+def test_an_object_that_is_called_with_a_series_is_no_metric_of_samples():
+    source = """
+class ForecastError:
+    def __call__(self, y_true, y_pred):
+        return float(abs(y_pred[1:] - y_true[:-1]).mean())
+"""
+    got = proposed(source, "ForecastError")
+    assert (got.targets, "depends on the order of rows" in got.why) == ([], True)
+
+
 def test_the_names_of_parameters_say_that_it_takes_texts():
     source = """
 def share_of_hits(reference, hypothesis):

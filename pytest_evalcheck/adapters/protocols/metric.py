@@ -71,7 +71,7 @@ _ONE_TUPLE = ("output", "outputs")
 """Names of the single parameter that takes what a model and a loader gave, together."""
 _PREDICTIONS = re.compile(
     r"pred(iction|icted)?s?|y?hat|scores?|prob(a|s|as)?|logits?|inputs?|outputs?|hypothes[ie]s|candidates?"
-    r"|simulat(ion|ed)s?|sim|forecast(ed)?s?|fct"
+    r"|simulat(ion|ed)s?|sim|forecast(ed)?s?|fct|results?"
 )
 _TARGETS = re.compile(
     r"y|true|truth|targets?|labels?|gt|golds?|references?|observ(ation|ed)s?|obs|actuals?|evaluations?"

@@ -74,7 +74,10 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
             rows = inputs.fixed(max(_PLAIN, inputs.min_samples))
             values = []
             for part in (rows, rows[: max(_OF_PREFLIGHT, inputs.min_samples)], rows[: inputs.min_samples]):
-                values.append(value := subject.plain_result(part))
+                value, warned = subject.value_and_warnings([part])
+                values.append(value)
+                if warned:  # such as a loss that is not finite, in place of which there is a large number
+                    return f"it warns of numbers that are not finite: {warned[0]}"[:160], part is not rows
                 if isinstance(value, Raised):
                     return str(value).splitlines()[0][:160], part is not rows
                 if missing := no_value(value):

@@ -543,6 +543,27 @@ class ForecastError:
     assert (got.targets, "depends on the order of rows" in got.why) == ([], True)
 
 
+def test_inputs_of_which_a_metric_warns_that_they_are_not_finite_are_not_used():
+    source = """
+import warnings
+import torch
+
+class LogarithmicError:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+    def update(self, preds, target):
+        total = (preds.log() - target.log()).abs().sum()
+        if not torch.isfinite(total):
+            warnings.warn("Loss is not finite. Resetting it to 1e9")
+            total = torch.tensor(1e9)
+        self.total, self.count = self.total + total, self.count + len(preds)
+    def compute(self):
+        return self.total / self.count
+"""
+    (only,) = proposed(source, "LogarithmicError").targets
+    assert "positive=True" in only.inputs
+
+
 def test_the_names_of_parameters_say_that_it_takes_texts():
     source = """
 def share_of_hits(reference, hypothesis):

@@ -261,7 +261,7 @@ class MetricSubject(Subject):
             warnings.simplefilter("always")
             value = self.value(batches)
         texts = [str(warning.message) for warning in caught]
-        return value, [text for text in texts if re.search(r"\b(nans?|inf|infinit\w*|non-?finite)\b", text, re.I)]
+        return value, [text for text in texts if re.search(r"\b(nans?|inf|infinit\w*|(non-?)?finite)\b", text, re.I)]
 
     def value_and_all_warnings(self, batches: Sequence[Rows], **options: Any) -> tuple[Any, list[str]]:
         """The value of a new metric, and the texts of the warnings of its `update` and `compute` about anything."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy
@@ -147,3 +148,31 @@ class TestWeightsThatAreRefused:
             return total / (1 if weights is None else len(weights))
 
         assert (self.run(errors).outcome, self.run(by_rows).outcome) == ("kept", "broken")
+
+
+class MeanOrABillion:
+    """A mean of exponentials, in place of which there is a large number where it is not finite, with a warning."""
+
+    def __init__(self) -> None:
+        self.total, self.count = torch.tensor(0.0), 0
+
+    def update(self, values):
+        total = values.exp().sum()
+        if not torch.isfinite(total):
+            warnings.warn("Loss is not finite. Resetting it to 1e9", stacklevel=2)
+            total = torch.tensor(1e9)
+        self.total, self.count = self.total + total, self.count + len(values)
+
+    def compute(self):
+        return self.total / max(self.count, 1)
+
+
+def test_a_warning_that_says_not_finite_reports_a_nan_and_what_float32_cannot_hold_is_no_fault():
+    @ec.metric(inputs=es.values())
+    def exponentials(device):
+        return MeanOrABillion()
+
+    cells = ec.run(exponentials, select="EC211,EC216", effort="quick").cells
+    reasons = {cell.code: (cell.outcome, cell.reason) for cell in cells}
+    assert reasons["EC216"] == ("kept", "")
+    assert "e+" not in reasons["EC211"][1], reasons  # sums of half precision are a fault, infinite ones are not

@@ -2,7 +2,8 @@
 
 ``python benchmarks/sweeps.py`` prints for each sweep how many targets and cells it has, the CPU seconds, and what is
 red by cause. Names choose sweeps: ``wrappers`` (every metric of torchmetrics in every wrapper), ``pairs`` (every two
-metrics whose states look alike, in one collection), ``options`` (every metric with values of its options that bite).
+metrics whose states look alike, in one collection), ``options`` (every metric with values of its options that bite),
+``lm_eval`` (every filter, metric, aggregation and output type of lm-evaluation-harness with its options).
 ``--smoke`` takes a few targets of each, ``--part 2/8`` the second eighth of them, and after ``--minutes`` a sweep
 counts what it left out. ``--keep FOLDER`` keeps what was inferred there, and the cells that are red.
 """
@@ -38,6 +39,8 @@ BY_CHANCE = "torchmetrics-collection-merges-members-by-chance"
 NOT_PERSISTENT = "torchmetrics-wrapper-not-persistent"
 LOSES_LISTS = "Running loses the samples of a metric that keeps lists"
 """A finding: such a target cannot be tried at all, so that no signature tells it."""
+NO_PAIR = "acc_mutual_info with several targets is an error (EleutherAI/lm-evaluation-harness#3883)"
+"""A finding: such a target cannot be tried at all."""
 OF_NAN = "The largest value of NaN is minus infinity"
 """A finding of MinMaxMetric, which a reference alone shows."""
 
@@ -172,6 +175,27 @@ def sweep_options(found: list[Member], chosen: Callable[[str], bool]) -> Sweep:
     return sweep
 
 
+def sweep_lm_eval(_: list[Member], chosen: Callable[[str], bool]) -> Sweep:
+    """Every filter, metric, aggregation and output type of lm-evaluation-harness."""
+    import sweep_lm_eval
+
+    sweep, known = Sweep("lm_eval"), [fault for fault in faults() if fault.library == "lm_eval"]
+    for name, target in sweep_lm_eval.targets():
+        for cell in run(sweep, target, "EC") if chosen(name) else ():
+            # What is the fault of a whole task is no fault of one class: the registry does not look for it by itself.
+            shown = next((fault.id for fault in known if fault.shows(cell.signature)), "")
+            if cell.outcome == "broken" and (shown or _is_no_pair(name, cell)):
+                sweep.known[shown or NO_PAIR] += 1
+                sweep.outcomes["known"] += 1
+            else:
+                sweep.add("lm_eval", name, cell, "")
+    return sweep
+
+
+def _is_no_pair(name: str, cell: ec.Cell) -> bool:
+    return name == "multiple_choice: acc_mutual_info several answers" and "truth value of an array" in cell.reason
+
+
 def _in_part(name: str, part: str) -> bool:
     """Whether a target of this name is in a part such as ``2/8``: the same ones every time."""
     number, _, parts = part.partition("/")
@@ -201,7 +225,7 @@ class Chosen:
 def main() -> None:
     """Run the sweeps."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sweeps", nargs="*", help="wrappers, pairs, options (default: all)")
+    parser.add_argument("sweeps", nargs="*", help="wrappers, pairs, options, lm_eval (default: all)")
     parser.add_argument("--modules", nargs="+", default=[*MODULES], help="what --evalcheck-target takes")
     parser.add_argument("--only", default="", help="a regular expression that the names of targets must match")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="for what was inferred, and for red cells")
@@ -217,12 +241,13 @@ def main() -> None:
     modules = modules if given.smoke else tuple(given.modules)
     if given.keep:
         given.keep.mkdir(parents=True, exist_ok=True)
-    found = members(modules, given.keep and given.keep / "members.pickle")
+    every = {"wrappers": sweep_wrappers, "pairs": sweep_pairs, "options": sweep_options, "lm_eval": sweep_lm_eval}
+    torchmetrics = {*(given.sweeps or every)} - {"lm_eval"}
+    found = members(modules, given.keep and given.keep / "members.pickle") if torchmetrics else []
 
     def chosen() -> Chosen:
         return Chosen(given.only, given.part, 6 if given.smoke else None, given.minutes)
 
-    every = {"wrappers": sweep_wrappers, "pairs": sweep_pairs, "options": sweep_options}
     red = 0
     for name in given.sweeps or every:
         started, which = time.monotonic(), chosen()

@@ -1,4 +1,4 @@
-"""The sweeps over wrappers, collections and options judge what they try: planted bugs are red, what is known is not."""
+"""The sweeps over wrappers, collections, options and lm-eval judge what they try: planted bugs are red, what is known is not."""
 
 from __future__ import annotations
 
@@ -95,3 +95,40 @@ def test_the_value_of_a_window_of_updates_is_not_compared_with_that_of_one_updat
     sweep = sweeps.sweep_wrappers([member], lambda name: name.startswith("MinMaxMetric"))
     assert sweep.targets == 2
     assert not sweep.red
+
+
+@pytest.fixture
+def of_lm_eval(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The targets of the registries of lm-evaluation-harness, without its tasks, which take longer."""
+    pytest.importorskip("lm_eval", reason="lm_eval is not installed")
+    # The marks of targets are those of runs with --evalcheck; this one has no list of marks.
+    monkeypatch.setattr(pytest, "mark", pytest.MarkGenerator(_ispytest=True))
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    import sweep_lm_eval
+
+    return sweep_lm_eval
+
+
+def test_every_filter_and_aggregation_of_lm_eval_is_swept(of_lm_eval: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lm_eval.api.registry import aggregation_registry
+
+    names = [name for name, _ in of_lm_eval.aggregations()]
+    assert {*names} == {f"aggregation {name}" for name in aggregation_registry if name != "bypass"}
+    assert len([*of_lm_eval.filters()]) > 90
+    assert len({name for name, _ in of_lm_eval.filters()}) == len([*of_lm_eval.filters()])
+    monkeypatch.delitem(of_lm_eval.FILTERS, "take_first")
+    with pytest.raises(AssertionError, match="take_first"):
+        next(of_lm_eval.filters())
+
+
+def test_a_filter_of_lm_eval_that_looks_at_its_neighbours_is_red(
+    of_lm_eval: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def first_of_all(responses: Any, _documents: Any) -> list[Any]:
+        return [responses[0][-1:] for _ in responses]
+
+    inputs, _ = of_lm_eval.FILTERS["custom"]
+    monkeypatch.setitem(of_lm_eval.FILTERS, "custom", (inputs, [{"filter_fn": first_of_all}]))
+    red = sweeps.sweep_lm_eval([], lambda name: name == "custom(filter_fn='first_of_all')").red
+    assert {place.split(":")[1].strip() for place in red} >= {"EC407"}
+    assert not sweeps.sweep_lm_eval([], lambda name: name.startswith("take_first_k(k=1)")).red

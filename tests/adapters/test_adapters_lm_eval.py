@@ -272,3 +272,18 @@ def test_a_task_is_a_target() -> None:
 
     report = ec.run(exact, select="EC401,EC402,EC407,EC409", effort="quick")
     assert [cell.outcome for cell in report.cells] == ["kept"] * 4
+
+
+def test_numbers_of_a_task_whose_target_is_a_place_among_choices() -> None:
+    def place(document: Any) -> int:
+        return ["4", "5", "12"].index(document["answer"])
+
+    choices = {"doc_to_choice": lambda _: ["4", "5", "12"], "doc_to_target": place}
+    made = recorded(task(metric_list=averaged("exact_match"), **choices))
+    several = ec.Several(
+        function=lambda responses, document: {"right": float(document["answer"] == responses[0])},
+        aggregations={"right": sum},
+    )
+    assert made.score(RIGHT, DOCUMENTS) == [{"exact_match,none": 1.0}] * 3
+    assert made.numbers is not None
+    assert made.numbers([several], WRONG, DOCUMENTS) == {"right": 2.0}

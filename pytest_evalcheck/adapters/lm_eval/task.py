@@ -330,6 +330,7 @@ def _as_process_results(functions: Sequence[Several]) -> dict[str, Any]:
 def _as_metrics(functions: Sequence[Several]) -> dict[str, Any]:
     return {
         "doc_to_target": lambda document: document,
+        "doc_to_choice": None,  # where a task that generates has choices, the target is a place among them
         "metric_list": [_as_metric(index, several) for index, several in enumerate(functions)],
     }
 

@@ -6,7 +6,7 @@ python benchmarks/scripts.py --smoke             # one file of targets, two scri
 
 ``--keep DIR`` keeps the scripts, ``--pages loops,trl`` is about some pages. A root cause is a finding; the registry of
 upstream faults says which one a known failure shows. A cell shows one finding, and a sweep is not part of the run:
-examples of known failures whose finding no cell has shown are replayed. Findings that nothing on the CPU shows are
+examples of known failures whose finding no cell has shown are tried, too. Findings that nothing on the CPU shows are
 counted apart: their environment or device is another one, or no target of the suite shows them.
 """
 
@@ -16,6 +16,7 @@ import argparse
 import importlib
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import sys
@@ -34,7 +35,7 @@ from findings import findings  # noqa: E402
 from pytest_evalcheck import KnownFailure, Target, upstream  # noqa: E402
 from pytest_evalcheck.kinds.registry import shipped  # noqa: E402
 from pytest_evalcheck.reports.case_codec import encode_case  # noqa: E402
-from pytest_evalcheck.reports.results import Cell  # noqa: E402
+from pytest_evalcheck.reports.results import Cell, Failure  # noqa: E402
 from pytest_evalcheck.scripts.producing import Made, make  # noqa: E402
 
 SMOKE = "fixtures/targets/evalcheck_torchmetrics_aggregation.py"
@@ -54,7 +55,7 @@ def main() -> None:
         report = asked.report or run(Path(folder) / "run.jsonl", smoke=asked.smoke)
         shown = by_finding(cells_of(report))
         if not asked.smoke:
-            shown |= by_finding(replayed(examples({*shown}, asked.pages), Path(folder), asked.workers))
+            shown |= by_finding(examples({*shown}, asked.pages))
     if asked.pages:
         shown = {place: cells for place, cells in shown.items() if place.partition(".md")[0] in asked.pages}
     if asked.smoke:
@@ -105,31 +106,32 @@ def by_finding(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
     return found
 
 
-def examples(shown: set[str], pages: Sequence[str]) -> list[list[str]]:
-    """Commands that replay examples of known failures on the CPU whose finding is not shown, two a finding."""
-    names = {made.code: made.name for made in shipped()}
-    found: dict[str, list[list[str]]] = defaultdict(list)
+def examples(shown: set[str], pages: Sequence[str]) -> list[Cell]:
+    """Examples of known failures on the CPU whose finding is not shown, as the cells that would show them alone."""
+    checks = {word: made for made in shipped() for word in (made.code, made.name)}
+    found = []
     for path in sorted((ROOT / "fixtures" / "targets").glob("evalcheck_*.py")):
         try:
             targets = [one for one in vars(loaded(path)).values() if isinstance(one, Target)]
         except ImportError:  # of a library that is not installed
             continue
-        for target, code, entry in ((one, *pair) for one in targets for pair in entries(one)):
-            fault = upstream.find(entry.upstream) if entry.upstream else None
-            wanted = fault is not None and fault.finding not in shown and entry.example is not None
-            if not wanted or (entry.devices and "cpu" not in entry.devices) or fault is None:
+        for target, word, entry in ((one, *pair) for one in targets for pair in entries(one)):
+            fault, check = upstream.find(entry.upstream) if entry.upstream else None, checks[word]
+            if fault is None or fault.finding in shown or entry.example is None or fault.outside:
+                continue
+            if (entry.devices and "cpu" not in entry.devices) or check.accelerators:
                 continue
             if pages and fault.finding.partition(".md")[0] not in pages:
                 continue
-            place = f"{path.relative_to(ROOT)}::{target.name}::{names.get(code, code)}[cpu]"
-            blob = encode_case(code if code in names else codes(names)[code], entry.example)
-            found[fault.finding].append([place, f"--evalcheck-replay={blob}"])
-    return [command for commands in found.values() for command in commands[:2]]
-
-
-def codes(names: dict[str, str]) -> dict[str, str]:
-    """The code of each check by its name."""
-    return {name: code for code, name in names.items()}
+            place = f"{path.relative_to(ROOT)}::{target.name}"
+            blob = encode_case(check.code, entry.example)
+            command = f"pytest --evalcheck {shlex.quote(f'{place}::{check.name}[cpu]')} --evalcheck-replay={blob}"
+            command += " -m 'sweep or not sweep'"
+            failure = Failure(about=entry.reason, case=entry.example, promise=check.promise, reproduce=command)
+            of = {"kind": target.kind, "check": check.name, "code": check.code, "device": "cpu", "outcome": "known"}
+            signature = f"{check.code}: {fault.id}"
+            found.append(Cell(target=place, **of, upstream=fault.id, signature=signature, failure=failure))
+    return found
 
 
 def entries(target: Target) -> Iterator[tuple[str, KnownFailure]]:
@@ -142,21 +144,6 @@ def loaded(path: Path) -> Any:
     """The module of a file of targets."""
     sys.path[:0] = [] if str(path.parent) in sys.path else [str(path.parent)]
     return importlib.import_module(path.stem)
-
-
-def replayed(commands: Iterable[Sequence[str]], folder: Path, workers: int) -> list[Cell]:
-    """The cells of these replays."""
-
-    def one(numbered: tuple[int, Sequence[str]]) -> list[Cell]:
-        number, command = numbered
-        report = folder / f"replay{number}.jsonl"
-        marks = ["-m", "sweep or not sweep"]
-        start = [sys.executable, "-m", "pytest", "--evalcheck", *command, *marks, f"--evalcheck-report=jsonl={report}"]
-        subprocess.run([*start, *OPTIONS], cwd=ROOT, env=environment(), check=False, stdout=subprocess.DEVNULL)
-        return cells_of(report) if report.exists() else []
-
-    with ThreadPoolExecutor(workers) as pool:
-        return [cell for cells in pool.map(one, enumerate(commands)) for cell in cells]
 
 
 def scripts(shown: dict[str, list[Cell]], workers: int) -> dict[str, Made]:

@@ -62,6 +62,7 @@ def _of_cell(cell: Cell, folder: Path, options: Sequence[str], environment: dict
     with tempfile.TemporaryDirectory() as temporary:
         wanted, out = Path(temporary) / "wanted.json", Path(temporary) / "out.json"
         asked = {"signature": cell.signature, "title": title(cell), "name": name_of_test(cell), "kind": cell.kind}
+        asked["upstream"] = cell.upstream
         wanted.write_text(json.dumps(asked), encoding="utf-8")
         recorder = [sys.executable, "-m", "pytest_evalcheck.scripts.recording", str(wanted), str(out)]
         ended = _run([*recorder, *command[1:], *options], folder, environment)

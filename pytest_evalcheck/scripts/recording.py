@@ -1,7 +1,8 @@
 """``python -m pytest_evalcheck.scripts.recording WANTED.json OUT.json PYTEST_ARGUMENTS``: replay, and write a script.
 
-WANTED holds the signature of the failure, the lines of the docstring and the name of a test. OUT gets ``{"scripts":
-[[script, test], ...]}``, or ``{"why": ...}`` where there is none.
+WANTED holds the signature of the failure, the id of its upstream fault, whose other signatures do as well, the lines
+of the docstring, and the name of a test. OUT gets ``{"scripts": [[script, test, repeats], ...]}``, or ``{"why": ...}``
+where there is none.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pytest_evalcheck.scripts.slicing import World, needed, with_worlds, worlds
 from pytest_evalcheck.scripts.sources import definitions
 from pytest_evalcheck.scripts.tape import Step, Tape
 from pytest_evalcheck.scripts.text import Parts, Verdict, script, test_function
+from pytest_evalcheck.upstream import Fault, find
 
 _PACKAGES = ("pytest_evalcheck.kinds.", "pytest_evalcheck.adapters.")
 _TOLD = {"EC216": "visible", "EC225": "warned"}
@@ -35,11 +37,11 @@ _TOLD = {"EC216": "visible", "EC225": "warned"}
 class Recorder:
     """Watches one replay, and writes the script of the failure that has the wanted signature."""
 
-    def __init__(self, signature: str, title: list[str], name: str, kind: str) -> None:
+    def __init__(self, signature: str, title: list[str], name: str, kind: str, fault: Fault | None = None) -> None:
         self.tape = Tape()
         self.loops = LoopRecorder() if kind == "loop" else None
         self.importer = Importer(self.tape, _PACKAGES)
-        self._signature, self._title, self._name = signature, title, name
+        self._signature, self._title, self._name, self._fault = signature, title, name, fault
         self.scripts: list[tuple[str, str, bool]] = []
         """Scripts and tests, and whether they draw what they draw in every run: the first that shows the failure is the
         one to take, where it is the same in every run."""
@@ -91,7 +93,9 @@ class Recorder:
             return compare
 
         def reported(failure: Any) -> None:
-            if not self.tape.frozen and signature_of(self._signature.partition(":")[0], failure) == self._signature:
+            found = signature_of(self._signature.partition(":")[0], failure)
+            wanted = found == self._signature or (self._fault is not None and self._fault.shows(found))
+            if wanted and not self.tape.frozen:
                 self.tape.frozen = True
                 try:
                     self.scripts = self._write()
@@ -379,7 +383,7 @@ def _plain(world: World) -> World:
 def main(arguments: list[str]) -> int:
     """Replay, and write OUT."""
     wanted = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-    recorder = Recorder(wanted["signature"], wanted["title"], wanted["name"], wanted["kind"])
+    recorder = Recorder(wanted["signature"], wanted["title"], wanted["name"], wanted["kind"], find(wanted["upstream"]))
     recorder.install()
     # This package was imported before pytest could rewrite the asserts of a plugin, which has none.
     quiet = ("-W", "ignore::pytest.PytestAssertRewriteWarning")

@@ -7,8 +7,10 @@ where there is none.
 
 from __future__ import annotations
 
+import ast
 import copy
 import json
+import re
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,7 +22,7 @@ from typing import Any
 import pytest
 
 from pytest_evalcheck.reports.case_codec import is_plain
-from pytest_evalcheck.scripts.literals import MOST_NUMBERS, Unwritable, value_text
+from pytest_evalcheck.scripts.literals import MOST_NUMBERS, Unwritable, numbers_in, value_text
 from pytest_evalcheck.scripts.loops import LoopRecorder
 from pytest_evalcheck.scripts.rewriting import Importer
 from pytest_evalcheck.scripts.slicing import World, needed, with_worlds, worlds
@@ -231,7 +233,8 @@ class Recorder:
         for step in all_steps:
             if step.missing:
                 raise Unwritable(step.missing)
-        if not any(not (step.literal or step.seeds) for step in steps):
+        own = needed(self.tape.steps, numbers_in(verdict.actual), changed=verdict.changed)
+        if not any(step.library for step in own):
             raise Unwritable("no call of the library has made the value")
         sources = [thing for step in all_steps for thing in step.sources]
         defined, imports = definitions(sources, self._is_own, self.tape.made)
@@ -257,7 +260,10 @@ class Recorder:
         common: dict[str, Any] = {"rtol": tolerance.rtol, "atol": tolerance.atol}
         if form == "same":
             made = self._result(actual)
-            return Verdict(made, self._result(expected, avoiding=made), flat=_is_flat(expected), **common)
+            wanted = self._result(expected, avoiding=made)
+            if _decides_by_itself(made, wanted):
+                raise Unwritable("a number among the actual values that no call of the library has returned")
+            return Verdict(made, wanted, flat=_is_flat(expected), **common)
         if code in _TOLD:
             return Verdict(self._result(actual), "", form=_TOLD[code], **common)
         if code == "EC110" and self._malformed:
@@ -362,6 +368,40 @@ class Recorder:
             raise Unwritable(f"the error {type(value).__name__} came from the suite")
         made = self.tape.writer.text(value, "expected")
         return made.text
+
+
+def _decides_by_itself(actual: str, expected: str) -> bool:
+    """Whether an actual value holds a number or a text, no index, that the expected one has not in the same place.
+
+    A comparison that fails by it fails without the fault, too.
+    """
+    trees = (ast.parse(re.sub(r"<(\d+)>", r"_\1", text), mode="eval").body for text in (actual, expected))
+    return _differ_by_constants(*trees)
+
+
+def _differ_by_constants(actual: ast.AST, expected: ast.AST | None) -> bool:
+    if expected is not None and ast.dump(actual) == ast.dump(expected):
+        return False
+    match actual:
+        case ast.Constant(value=value):
+            return value is not None and not isinstance(value, bool)
+        case ast.Subscript(value=value):
+            return _differ_by_constants(value, None)
+        case ast.Call():
+            return False
+        case ast.Dict(keys=keys, values=values):
+            others: dict[str, ast.AST] = {}
+            if isinstance(expected, ast.Dict):
+                others = {ast.dump(key): v for key, v in zip(expected.keys, expected.values, strict=True) if key}
+            return any(
+                _differ_by_constants(value, others.get(ast.dump(key)) if key else None)
+                for key, value in zip(keys, values, strict=True)
+            )
+        case ast.List(elts=parts) | ast.Tuple(elts=parts):
+            there: list[ast.expr] = getattr(expected, "elts", []) if isinstance(expected, type(actual)) else []
+            others_in_order = there if len(there) == len(parts) else [None] * len(parts)
+            return any(map(_differ_by_constants, parts, others_in_order))
+    return any(_differ_by_constants(child, None) for child in ast.iter_child_nodes(actual))
 
 
 def _is_flat(value: Any) -> bool:

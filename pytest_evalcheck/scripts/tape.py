@@ -55,6 +55,8 @@ class Step:
     imports: frozenset[str] = frozenset()
     sources: tuple[Any, ...] = ()
     """Functions and classes of the file of the target that it names."""
+    library: bool = False
+    """Whether it is a call into the code under test."""
     creates: bool = False
     """Whether it is a call of a class of the code under test."""
     literal: str = ""
@@ -108,6 +110,8 @@ class Tape:
         if getattr(function, "__self__", None) is os.environ and getattr(function, "__name__", "") == "setdefault":
             self.environment[args[0]] = function(*args)
             return self.environment[args[0]]
+        if function in (list, tuple) and len(args) == 1 and isinstance(args[0], Iterator) and not self._quiet():
+            args = (self.each(args[0]),)
         if function is setattr and len(args) == 3:
             self.set_attribute(*args)
             return None
@@ -141,7 +145,35 @@ class Tape:
             return things
         if type(things).__module__ == "torch" and hasattr(things, "dim") and things.dim():
             return (self.item(things, index) for index in range(len(things)))
-        return things
+        drawn = isinstance(things, Iterator) and self._is_of_a_library(self._bases(things))
+        return self._drawn(things) if drawn else things
+
+    def _is_of_a_library(self, numbers: frozenset[int]) -> bool:
+        """Whether a call of the code under test is among these steps, or made what they read."""
+        seen: set[int] = set()
+        pending = list(numbers)
+        while pending:
+            number = pending.pop()
+            if self.steps[number].library:
+                return True
+            seen.add(number)
+            pending += self.steps[number].uses - seen
+        return False
+
+    def _drawn(self, iterator: Iterator[Any]) -> Iterator[Any]:
+        """What an iterator gives, each by a step of its own: the code behind it runs when it is asked."""
+        base = self.expression(iterator)
+        uses = self._bases(iterator)
+        while True:
+            with self.silent():
+                try:
+                    thing = next(iterator)
+                except StopIteration:
+                    return
+            step = self._add(Step(f"next({base})", uses, uses, result=thing, keeps=True, hint="item"))
+            if _is_trackable(thing):
+                self._keep_with_parts(thing, f"<{step.number}>")
+            yield thing
 
     def entered(self, manager: Any, /) -> Any:
         """Enter a context manager; one that came by a call may change what that call was given."""
@@ -268,6 +300,7 @@ class Tape:
                 made.append(Step("", bases, bases, keeps=True, missing=str(why)))
             else:
                 made.append(Step(f"{text.text}()", text.uses, text.uses, keeps=True, imports=text.imports))
+            made[-1].library = True
         self._group(made, [result])
 
     def apart(self, last: Sequence[Step], results: Sequence[Any]) -> None:
@@ -340,7 +373,7 @@ class Tape:
         if reads(function, args, kwargs):
             changing, kind = False, "numeric"
         step = self._written(function, args, kwargs, kind)
-        step.always = globally
+        step.always, step.library = globally, kind == "library"
         try:
             with self.silent():
                 result = function(*args, **kwargs)

@@ -274,11 +274,12 @@ def _names(steps: Sequence[Step], compared: Iterable[int] = ()) -> dict[int, str
     counts: dict[str, int] = {}
     names = {}
     inlined = _inlined(steps, compared)
+    taken = _TAKEN | {line.split()[-1] for step in steps for line in step.imports}
     for step in steps:
         if not step.keeps or step.number in inlined:
             continue
         hint = re.sub(r"\W", "_", step.hint) or "value"
-        hint = f"{hint}_" if hint in _TAKEN else f"_{hint}" if hint[0].isdigit() else hint
+        hint = f"{hint}_" if hint in taken else f"_{hint}" if hint[0].isdigit() else hint
         counts[hint] = counts.get(hint, 0) + 1
         names[step.number] = hint if counts[hint] == 1 else f"{hint}_{counts[hint]}"
     return names

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from pytest_evalcheck.scripts import helpers
 from pytest_evalcheck.scripts.literals import Unwritable, numbers_in
+from pytest_evalcheck.scripts.recording import _decides_by_itself
 from pytest_evalcheck.scripts.rewriting import Rewriter
 from pytest_evalcheck.scripts.slicing import needed
 from pytest_evalcheck.scripts.tape import Tape
@@ -267,3 +268,31 @@ def test_ranks_are_processes_of_one_group() -> None:
     assert isinstance(second, RuntimeError)
     assert "rank 1: ValueError: no" in str(second)
     assert first == 3.0 or isinstance(first, Exception)
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "decides"),
+    [
+        ("<1>", "0.5", False),
+        ("<1>['a'][0]", "0.5", False),
+        ("0.5", "<1>", True),
+        ("{'a': <1>, 'b': 0}", "{'a': <2>, 'b': 0}", False),
+        ("{'a': <1>, 'b': 0}", "{'a': <2>, 'b': 1}", True),
+        ("{'a': <1>, 'b': 0}", "<2>", True),
+        ("[<1>, 2]", "[<2>, 2]", False),
+        ("[<1>, 2]", "[<2>]", True),
+        ("[None, <1>]", "[<2>, <3>]", False),
+        ("str(<1>.dtype)", "'torch.float32'", False),
+    ],
+)
+def test_a_number_that_no_call_returned_must_not_decide(actual: str, expected: str, decides: bool) -> None:
+    assert _decides_by_itself(actual, expected) is decides
+
+
+def test_what_an_iterator_of_a_library_gives_is_drawn_by_steps() -> None:
+    class Gives(Library):
+        def parts(self) -> Any:
+            yield from ([1.0], [2.0])
+
+    tape, names = traced("result = [value for value in Gives().parts()]\nsecond = result[1]", Gives=Gives)
+    assert lines(tape, names["second"])[1:] == ["<0>.parts()", "next(<1>)", "next(<1>)"]

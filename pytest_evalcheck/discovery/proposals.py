@@ -298,7 +298,8 @@ def _sources(
     record: Any,
 ) -> Iterator[tuple[str, str]]:
     used_up: set[str] = set()
-    fed = _fed_parameters(record) if candidate.is_class else _parameters(thing)
+    every_parameter = _signature_of(record.update) if candidate.is_class else _parameters(thing)
+    fed = _without_variable(every_parameter)
     names = [each.name for each in fed]
     calls = form.observed.calls if form.observed else []
     shown = [(call, _data(call, fed)) for call in (*calls[:3], *examples)]
@@ -306,7 +307,7 @@ def _sources(
     told = [[schema.container for schema in each] for each in every]
     tensors = any("tensor" in each for each in told) or _knows_tensors(thing)
     tuned = [
-        (f"{source}{_naming(data, names)}", f"inputs like those of its example: {_shown(call)}")
+        (f"{source}{_naming(data, every_parameter)}", f"inputs like those of its example: {_shown(call)}")
         for call, data in shown
         for guess in guesses.from_example(data, form.options, candidate.name)
         for source in ([guess] if tensors else guesses.of_arrays(guess))
@@ -315,8 +316,9 @@ def _sources(
     forms = [each for each, seen in zip(every, told, strict=True) if {*seen} - {"number"} and "objects" not in seen]
     guessed = guesses.from_words(candidate.name, names, _given(thing, form), tensors=tensors)
     fitting = (source for source in guessed if _fits(source, forms, loosely=bool(form.label)))
+    by_name = _naming(dict.fromkeys(names[:2]), every_parameter) if names[1:] else ""
     worded = [
-        (source, f"inputs by its name and its parameters ({', '.join(names[:3])})")
+        (f"{source}{by_name}", f"inputs by its name and its parameters ({', '.join(names[:3])})")
         for source in itertools.islice(fitting, _MOST_BY_WORDS)
     ]
     again = [(source, "inputs of another configuration of it") for source in dict.fromkeys(used)]
@@ -382,19 +384,31 @@ def _data(call: Mapping[str, Any], fed: Sequence[inspect.Parameter]) -> dict[str
     return found
 
 
-def _naming(data: Mapping[str, Any], names: Sequence[str]) -> str:
-    """How a strategy gets the names of the parts of a batch, for a metric that takes all of them as one argument."""
-    named = not names and len(data) > 1 and not any(name.isdigit() for name in data)
+def _naming(data: Mapping[str, Any], parameters: Sequence[inspect.Parameter]) -> str:
+    """How a strategy gets the names of the parts of a batch, for a metric that takes them by name or as one value."""
+    by_position = [
+        each
+        for each in parameters
+        if each.kind is each.VAR_POSITIONAL or (each.kind is not each.KEYWORD_ONLY and each.name in data)
+    ]
+    together = not _without_variable(parameters) and len(data) > 1
+    named = data and (together or (parameters and not by_position)) and not any(name.isdigit() for name in data)
     return f".named({', '.join(map(repr, data))})" if named else ""
 
 
+def _without_variable(parameters: Sequence[inspect.Parameter]) -> list[inspect.Parameter]:
+    return [each for each in parameters if each.kind not in (each.VAR_POSITIONAL, each.VAR_KEYWORD)]
+
+
 def _fed_parameters(record: Any) -> list[inspect.Parameter]:
+    return _without_variable(_signature_of(record.update))
+
+
+def _signature_of(function: Any) -> list[inspect.Parameter]:
     try:
-        parameters = inspect.signature(record.update).parameters.values()
+        return list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
         return []
-    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    return [each for each in parameters if each.kind in kinds]
 
 
 def _one_number(record: Any) -> str:

@@ -1,7 +1,7 @@
 """Whether two results are equal, and where they differ.
 
-Numbers, tensors, arrays, texts, and tuples, lists and dicts of them are compared by value; NaN equals NaN; a
-0-dimensional tensor equals the number it holds. Shapes must agree, dtypes need not.
+Numbers, tensors, arrays, texts, and tuples, lists, dicts and dataclasses of them are compared by value; NaN equals NaN;
+a 0-dimensional tensor equals the number it holds. Shapes must agree, dtypes need not.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numbers
 import re
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from pytest_evalcheck.errors import safe_text
@@ -192,14 +192,33 @@ def close(actual: complex, expected: complex, tolerance: Tolerance) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Tensors of no dimension become numbers, sparse ones and sparse matrices dense; others stay as they are."""
+    """Tensors of no dimension become numbers, sparse ones and sparse matrices dense; others stay as they are.
+
+    What another library calls an array or a table (jax, pandas, xarray) becomes one of NumPy, and a dataclass a dict.
+    """
     if hasattr(value, "detach") and hasattr(value, "dim"):
         value = value.detach().cpu()
         value = value if str(getattr(value, "layout", "torch.strided")) == "torch.strided" else value.to_dense()
         return value.item() if value.dim() == 0 else value
     if type(value).__module__ == "numpy":
         return value.item() if getattr(value, "ndim", None) == 0 else value
-    return value.toarray() if hasattr(value, "toarray") and hasattr(value, "nnz") else value
+    if hasattr(value, "toarray") and hasattr(value, "nnz"):
+        return value.toarray()
+    if hasattr(type(value), "__array__"):
+        return _of_numpy(value)
+    if is_dataclass(value) and not isinstance(value, (type, Raised)):
+        return {each.name: getattr(value, each.name, None) for each in fields(value)}
+    return value
+
+
+def _of_numpy(value: Any) -> Any:
+    import numpy
+
+    try:
+        made = numpy.asarray(value)
+    except Exception:  # one that is on a device, or that no array can hold
+        return value
+    return made.item() if made.ndim == 0 else made
 
 
 def origin_of(value: Any) -> str:

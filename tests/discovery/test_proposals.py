@@ -543,6 +543,41 @@ class ForecastError:
     assert (got.targets, "depends on the order of rows" in got.why) == ([], True)
 
 
+NAMED = '''
+import torch
+
+class MeanError:
+    """
+    >>> import torch
+    >>> m = MeanError()
+    {example}
+    """
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+    def update(self, {update}):
+        preds, target = {given}
+        self.total, self.count = self.total + (preds - target).abs().sum(), self.count + len(preds)
+    def compute(self):
+        return self.total / self.count
+'''
+
+
+@pytest.mark.parametrize(
+    ("update", "example", "named"),
+    [
+        ("*, preds, target", True, True),
+        ("mask=None, **given", True, True),
+        ("*, preds, target", False, True),
+        ("preds, target", True, False),
+    ],
+)
+def test_what_is_taken_by_name_is_given_by_name(update, example, named):
+    shown = ">>> p, t = torch.tensor([0.5, 2.5]), torch.tensor([1.25, 2.0]); m.update(preds=p, target=t)"
+    given = "given['preds'], given['target']" if "given" in update else "preds, target"
+    (only,) = proposed(NAMED.format(example=shown if example else "", update=update, given=given), "MeanError").targets
+    assert only.inputs == f"es.regression(){'.named({!r}, {!r})'.format('preds', 'target') if named else ''}"
+
+
 def test_inputs_of_which_a_metric_warns_that_they_are_not_finite_are_not_used():
     source = """
 import warnings

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import dataclasses
 import math
+from typing import Any
 
 import numpy as np
+import pandas
 import pytest
 import torch
 from hypothesis import given
@@ -94,3 +97,47 @@ def test_sparse_results_are_compared_by_their_numbers() -> None:
     for sparse in (scipy_sparse.csr_matrix(dense), torch.tensor(dense).to_sparse()):
         assert difference(sparse, torch.tensor(dense), Tolerance()) is None
         assert str(difference(sparse, other, Tolerance())) == "[[0.0, 2.0], [3.0, 0.0]] is not [[0.0, 2.0], [4.0, 0.0]]"
+
+
+class Foreign:
+    """An array of another library: it says of itself that NumPy can read it, and compares element by element."""
+
+    def __init__(self, *numbers: float) -> None:
+        self.numbers = np.array(numbers[0] if len(numbers) == 1 else numbers)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.numbers.astype(dtype) if dtype else self.numbers
+
+    def __eq__(self, other: object) -> Any:
+        return self.numbers == getattr(other, "numbers", other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclasses.dataclass
+class Moments:
+    mean: Any
+    deviations: Any
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("actual", "expected", "equal"),
+    [
+        (Foreign(NAN), Foreign(NAN), True),
+        (Foreign(1.0), 1.0, True),
+        (Foreign(1.0, 2.0), np.array([1.0, 2.0]), True),
+        (Foreign(1.0, 2.0), Foreign(1.0, 3.0), False),
+        (pandas.Series([1.0, NAN]), pandas.Series([1.0, NAN]), True),
+        (pandas.DataFrame({"a": [1.0], "b": [2.0]}), pandas.DataFrame({"a": [1.0], "b": [3.0]}), False),
+        (Moments(NAN, torch.tensor([1.0, 2.0])), Moments(NAN, torch.tensor([1.0, 2.0])), True),
+        (Moments(0.0, torch.tensor([1.0, 2.0])), Moments(0.0, torch.tensor([1.0, 3.0])), False),
+    ],
+)
+def test_arrays_of_other_libraries_and_dataclasses_are_compared_by_value(
+    actual: Any, expected: Any, equal: bool
+) -> None:
+    assert (difference(actual, expected, Tolerance()) is None) == equal
+    assert has_nonfinite(actual) == ("nan" in show(actual))

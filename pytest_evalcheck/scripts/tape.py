@@ -90,6 +90,8 @@ class Tape:
         """How objects of the suite were made, which code under test may be given."""
         self._alive: list[Any] = []
         self._inside = threading.local()
+        self._writing = threading.RLock()
+        """Ranks are threads: Python 3.11 parses a source in one thread at a time alone."""
         self.writer = Writer(self)
 
     # What the rewritten modules call.
@@ -412,8 +414,9 @@ class Tape:
 
     def _written(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], kind: str) -> Step:
         try:
-            called = self.writer.callee(function)
-            given = self.writer.arguments(function, args, kwargs)
+            with self._writing:
+                called = self.writer.callee(function)
+                given = self.writer.arguments(function, args, kwargs)
         except Exception as why:  # an object of any library is looked at; the replay must go on
             uses = self._operands((*args, *kwargs.values())) | self._bases(function)
             owner = getattr(function, "__self__", None)

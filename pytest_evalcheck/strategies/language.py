@@ -95,9 +95,10 @@ def text_pairs(
 ) -> SampleStrategy:
     """``(prediction, reference)`` texts; collated to two lists of str.
 
-    With ``references`` given, each prediction has that many references and the second list holds lists.
-    ``min_words=0`` also draws empty texts. ``words`` are what texts are made of, such as some with accents, of other
-    scripts, or with punctuation.
+    With ``references`` given, each prediction has that many references and the second list holds lists. Some
+    predictions are empty, as those of models are, but where ``min_words`` is more than 1; ``min_words=0`` also draws
+    empty references. ``words`` are what texts are made of, such as some with accents, of other scripts, or with
+    punctuation.
 
     Raises:
         ValueError: where there are fewer than two words, or one of them is no text.
@@ -105,6 +106,7 @@ def text_pairs(
     _check_words(words)
     text = st.lists(st.sampled_from(list(words)), min_size=min_words, max_size=max_words).map(" ".join)
     reference = text if references is None else st.lists(text, min_size=references, max_size=references).map(tuple)
+    prediction = st.one_of(text, text, text, st.just("")) if min_words <= 1 else text
 
     def truth(sample: Sample) -> str:
         return str(sample[1] if references is None else sample[1][0])
@@ -115,7 +117,7 @@ def text_pairs(
     line = "the cat sat on a mat"
     return SampleStrategy(
         name="text pairs",
-        sample=st.tuples(text, reference),
+        sample=st.tuples(prediction, reference),
         collate=collate,
         right=lambda s: (truth(s), s[1]),
         wrong=lambda s: ("dog dog", s[1]),

@@ -35,7 +35,7 @@ class FewKinds(Stream):
 
     @classmethod
     def canonical(cls, inputs: SampleStrategy) -> list[Any]:
-        """Every kind of the contrast alone, predicted right and wrong: once, repeated, and two kinds of them."""
+        """Every kind of the contrast alone, predicted right and wrong: once, repeated, two kinds, and any samples."""
         n = max(1, inputs.min_samples)
         if inputs.distinct is not None:
             several = inputs.fixed(max(n + 2, 2 * n))
@@ -46,7 +46,7 @@ class FewKinds(Stream):
         alone = [[row] * n for row in (*kinds[:2], *wrong[:1])]
         repeated = [[row] * max(3, n) for row in (*kinds, *wrong[:2])]
         two = list(islice(cycle((*kinds[:2], *wrong[:1])), max(4, n)))
-        return [cls._of(rows) for rows in (*alone, *repeated, two)]
+        return [cls._of(rows) for rows in (*alone, *repeated, two, inputs.fixed(max(6, n)))]
 
     @classmethod
     def _of(cls, rows: Rows) -> FewKinds:

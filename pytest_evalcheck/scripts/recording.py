@@ -261,7 +261,7 @@ class Recorder:
         if form == "same":
             made = self._result(actual)
             wanted = self._result(expected, avoiding=made)
-            if _decides_by_itself(made, wanted):
+            if _decides_by_itself(self._with_constants(made), self._with_constants(wanted)):
                 raise Unwritable("a number among the actual values that no call of the library has returned")
             return Verdict(made, wanted, flat=_is_flat(expected), **common)
         if code in _TOLD:
@@ -278,6 +278,16 @@ class Recorder:
                 return Verdict(keys, repr(list(changed.keys)), changed=True, **common)
             return Verdict(f"<{changed.number}>", changed.literal, changed=True, **common)
         raise Unwritable(f"{code} judges by a condition of its own")
+
+    def _with_constants(self, text: str) -> str:
+        """An expression with the text of values that are written out, where no call of the library may change them."""
+        changed = {number for step in self.tape.steps if step.library for number in step.changes}
+
+        def written(found: re.Match[str]) -> str:
+            step = self.tape.steps[int(found[1])]
+            return repr(step.literal) if step.literal and step.number not in changed else found[0]
+
+        return re.sub(r"<(\d+)>", written, text)
 
     def _of_malformed(self, **common: Any) -> Verdict:
         """Of a malformed batch: an error must name what is missing, and others must be refused, or scored alike."""

@@ -35,6 +35,8 @@ _MOST_TARGETS = 8
 """Of one candidate."""
 _MOST_BY_WORDS = 24
 """Strategies that are tried by the words of a name alone."""
+_USUAL_NAMES = (("predictions", "labels"), ("logits", "labels"), ("preds", "target"))
+"""What is tried for a metric that takes any argument by name, and shows none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -314,12 +316,17 @@ def _sources(
     ]
     # Neither a number nor an object is a form.
     forms = [each for each, seen in zip(every, told, strict=True) if {*seen} - {"number"} and "objects" not in seen]
-    guessed = guesses.from_words(candidate.name, names, _given(thing, form), tensors=tensors)
+    told_names = names or (list(_USUAL_NAMES[0]) if every_parameter else [])
+    guessed = guesses.from_words(candidate.name, told_names, _given(thing, form), tensors=tensors)
     fitting = (source for source in guessed if _fits(source, forms, loosely=bool(form.label)))
-    by_name = _naming(dict.fromkeys(names[:2]), every_parameter) if names[1:] else ""
+    namings = [_naming(dict.fromkeys(names[:2]), every_parameter) if names[1:] else ""]
+    if every_parameter and all(each.kind is each.VAR_KEYWORD for each in every_parameter):
+        namings = [f".named{pair!r}" for pair in _USUAL_NAMES]
+    words = [*itertools.islice(fitting, _MOST_BY_WORDS // len(namings))]
     worded = [
-        (f"{source}{by_name}", f"inputs by its name and its parameters ({', '.join(names[:3])})")
-        for source in itertools.islice(fitting, _MOST_BY_WORDS)
+        (f"{source}{naming}", f"inputs by its name and its parameters ({', '.join(names[:3]) or naming})")
+        for naming in namings
+        for source in words
     ]
     again = [(source, "inputs of another configuration of it") for source in dict.fromkeys(used)]
     for source, origin in [*tuned[:1], *again, *tuned[1:], *worded]:

@@ -568,6 +568,7 @@ class MeanError:
         ("*, preds, target", True, True),
         ("mask=None, **given", True, True),
         ("*, preds, target", False, True),
+        ("**given", False, True),
         ("preds, target", True, False),
     ],
 )

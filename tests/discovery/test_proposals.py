@@ -352,7 +352,7 @@ class Grams:
     """
     def __init__(self): self.hits, self.count = 0, 0
     def update(self, preds, target):
-        if all(len(text.split()) < 4 for text in preds):
+        if any(len(text.split()) < 4 for text in preds):
             raise ValueError("too short")
         self.hits, self.count = self.hits + sum(map(str.__eq__, preds, target)), self.count + len(preds)
     def compute(self): return self.hits / self.count

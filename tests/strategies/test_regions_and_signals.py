@@ -176,7 +176,7 @@ class TestOthers:
     def test_words_of_texts(self) -> None:
         words = ("naïve", "北京", "don't")
         preds, _ = es.text_pairs(words=words).example(8)
-        assert {word for text in preds for word in text.split(" ")} <= {*words, "dog"}
+        assert {word for text in preds for word in text.split()} <= {*words, "dog"}
         lists, _ = es.text_lists(words=words, min_words=0).example(12)
         assert [] in lists
 

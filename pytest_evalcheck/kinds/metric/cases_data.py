@@ -46,7 +46,8 @@ class FewKinds(Stream):
         alone = [[row] * n for row in (*kinds[:2], *wrong[:1])]
         repeated = [[row] * max(3, n) for row in (*kinds, *wrong[:2])]
         two = list(islice(cycle((*kinds[:2], *wrong[:1])), max(4, n)))
-        return [cls._of(rows) for rows in (*alone, *repeated, two, inputs.fixed(max(6, n)))]
+        several = inputs.fixed(max(6, n))[-max(5, n) :]
+        return [cls._of(rows) for rows in (*alone, *repeated, two, several)]
 
     @classmethod
     def _of(cls, rows: Rows) -> FewKinds:
@@ -116,6 +117,7 @@ class PartlyIgnored(Stream):
         least = max(1, inputs.min_samples)
         pairs = inputs.fixed_partly_ignored(_PAIRS + least)
         alone = [cls._of(pairs[i : i + least], [list(range(least))]) for i in range(_PAIRS if pairs else 0)]
+        pairs = pairs[: max(4, least)]
         n = len(pairs)
         plans = [[list(range(n))], [[0], list(range(1, n))]] if n > 1 else []
         return [*alone, *(cls._of(pairs, plan) for plan in plans)]

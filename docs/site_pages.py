@@ -17,11 +17,14 @@ import findings  # noqa: E402
 LIBRARIES = {
     "composer": "Composer",
     "ignite": "ignite",
+    "imblearn": "imbalanced-learn",
     "lm_eval": "lm-evaluation-harness",
     "lightning": "Lightning",
+    "mapie": "MAPIE",
     "monai": "MONAI",
     "mosaicml": "Composer",
     "pytorch-ignite": "ignite",
+    "pytorch_forecasting": "pytorch-forecasting",
     "sklearn": "scikit-learn",
 }
 """What readers call a library, by the name of its distribution or module, where that is another."""

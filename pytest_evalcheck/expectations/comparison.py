@@ -34,6 +34,8 @@ class Tolerance:
 
 
 EXACT = Tolerance(rtol=0.0, atol=0.0)
+ABOUT_NONFINITE = r"\b(nans?|inf|infinit\w*|(non-?)?finite)\b"
+"""Words of a warning that says of numbers that they are not finite."""
 
 
 @dataclass(frozen=True)

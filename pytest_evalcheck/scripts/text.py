@@ -5,10 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pytest_evalcheck.expectations.comparison import ABOUT_NONFINITE
 from pytest_evalcheck.scripts import helpers
 from pytest_evalcheck.scripts.literals import numbers_in
 from pytest_evalcheck.scripts.slicing import World, with_worlds
@@ -33,7 +35,7 @@ _ENDS = """
 if __name__ == "__main__":
     sys.exit(main())
 """
-_WARNED = r'any(re.search(r"\b(nans?|inf|infinit\w*|non-?finite)\b", str(one.message), re.I) for one in caught)'
+_WARNED = f'any(re.search(r"{ABOUT_NONFINITE}", str(one.message), re.I) for one in caught)'
 _TOLD = "any(not issubclass(one.category, (DeprecationWarning, FutureWarning)) for one in caught)"
 
 
@@ -90,24 +92,47 @@ class Parts:
 
 def script(parts: Parts) -> str:
     """The whole script; its exit code is 1 while the fault is there, 0 without it, and 2 for any other error."""
-    imports = _sorted(_needs(parts))
-    begins = _BEGINS.replace("import sys\n", "import os\nimport sys\n") if parts.environment else _BEGINS
-    begins += "".join(f"os.environ[{name!r}] = {value!r}\n" for name, value in parts.environment.items())
-    top = f'"""{_title(parts)}\n"""\n\nfrom __future__ import annotations\n{begins}\n{imports}'
     body, good = _body(parts)
     main = "def main():\n" + textwrap.indent("\n".join([*body, f"return 0 if {good} else 1"]), "    ")
     helped = map(_helper, _functions(parts))
-    return "\n\n\n".join([top, *_together(parts.definitions), *helped, *_worlds(parts), main, _ENDS.strip()]) + "\n"
+    text, folders = _with_own_folders(
+        "\n\n\n".join([*_together(parts.definitions), *helped, *_worlds(parts), main, _ENDS.strip()])
+    )
+    imports = _sorted(_needs(parts) | ({"import os", "import tempfile"} if folders else set()))
+    begins = _BEGINS.replace("import sys\n", "import os\nimport sys\n") if parts.environment else _BEGINS
+    begins += "".join(f"os.environ[{name!r}] = {value!r}\n" for name, value in parts.environment.items())
+    top = f'"""{_title(parts)}\n"""\n\nfrom __future__ import annotations\n{begins}\n{imports}'
+    return "\n\n\n".join([top, *folders, text]) + "\n"
 
 
 def test_function(parts: Parts, name: str) -> str:
     """The same as a test of pytest, with all that it needs inside: it can be appended to any file."""
     body, good = _body(parts)
-    needs = _sorted(_needs(parts)).splitlines()
-    inside = [f'"""{_title(parts)}\n"""', "\n".join(needs)]
-    inside += [*parts.definitions, *map(_helper, _functions(parts)), *_worlds(parts)]
-    inside.append("\n".join([*body, f"assert {good}"]))
-    return f"def {name}():\n" + textwrap.indent("\n\n".join(inside), "    ") + "\n"
+    inside = [*parts.definitions, *map(_helper, _functions(parts)), *_worlds(parts)]
+    text, folders = _with_own_folders("\n\n".join([*inside, "\n".join([*body, f"assert {good}"])]))
+    needs = _sorted(_needs(parts) | ({"import os", "import tempfile"} if folders else set()))
+    whole = "\n\n".join([f'"""{_title(parts)}\n"""', needs, *folders, text])
+    return f"def {name}():\n" + textwrap.indent(whole, "    ") + "\n"
+
+
+def _with_own_folders(text: str) -> tuple[str, list[str]]:
+    """The text with folders of its own in place of those that the suite made for its run, and what defines these.
+
+    Processes that a script starts find the folder in their environment.
+    """
+    made = f"{re.escape(tempfile.gettempdir())}/evalcheck-\\w+"
+    names = {
+        path: f"FOLDER_{number}" if number > 1 else "FOLDER"
+        for number, path in enumerate(dict.fromkeys(re.findall(made, text)), 1)
+    }
+
+    def own(literal: re.Match[str]) -> str:
+        name, inside = names[literal[2]], literal[3]
+        return f'f"{{{name}}}{inside}"' if inside else name
+
+    text = re.sub(rf"(['\"])({made})((?:/[^'\"\n]*)?)\1", own, text)
+    lines = [f'{name} = os.environ.setdefault("REPRODUCTION_{name}", tempfile.mkdtemp())' for name in names.values()]
+    return text, ["\n".join(lines)] if lines else []
 
 
 def _together(definitions: Sequence[str]) -> list[str]:

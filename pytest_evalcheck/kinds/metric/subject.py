@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
-from pytest_evalcheck.expectations.comparison import Raised
+from pytest_evalcheck.expectations.comparison import ABOUT_NONFINITE, Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.kinds.common.calling import attempt, is_clear_refusal
 from pytest_evalcheck.kinds.common.combinations import annotations_of, listed_values
@@ -261,7 +261,7 @@ class MetricSubject(Subject):
             warnings.simplefilter("always")
             value = self.value(batches)
         texts = [str(warning.message) for warning in caught]
-        return value, [text for text in texts if re.search(r"\b(nans?|inf|infinit\w*|(non-?)?finite)\b", text, re.I)]
+        return value, [text for text in texts if re.search(ABOUT_NONFINITE, text, re.I)]
 
     def value_and_all_warnings(self, batches: Sequence[Rows], **options: Any) -> tuple[Any, list[str]]:
         """The value of a new metric, and the texts of the warnings of its `update` and `compute` about anything."""

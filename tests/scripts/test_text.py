@@ -1,0 +1,30 @@
+"""What the text of a script holds in place of what belongs to the run that found the failure."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from pytest_evalcheck.scripts.text import _with_own_folders
+
+
+def test_a_folder_of_the_run_becomes_one_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    there, other = f"{tempfile.gettempdir()}/evalcheck-ab_12", f"{tempfile.gettempdir()}/evalcheck-cd"
+    text = f"found = ['{there}/responses', \"{there}\", '{other}/calls/1', '/data/evalcheck-ab', 'a text']"
+    changed, lines = _with_own_folders(text)
+    assert changed == (
+        "found = [f\"{FOLDER}/responses\", FOLDER, f\"{FOLDER_2}/calls/1\", '/data/evalcheck-ab', 'a text']"
+    )
+    names: dict[str, object] = {}
+    exec("\n".join(["import os, tempfile", *lines, changed]), names)
+    for name in ("FOLDER", "FOLDER_2"):
+        assert Path(str(names[name])).is_dir()
+    assert names["found"][0] == f"{names['FOLDER']}/responses"  # type: ignore[index]
+
+
+def test_a_text_without_folders_stays_as_it_is() -> None:
+    assert _with_own_folders("print('evalcheck-1')") == ("print('evalcheck-1')", [])

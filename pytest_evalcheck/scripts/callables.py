@@ -137,3 +137,10 @@ def name_for(function: Any, kind: str) -> str:
 def changes_process(function: Any) -> bool:
     """Whether a call changes the process, and not what it is given."""
     return (str(getattr(function, "__module__", "")), getattr(function, "__name__", "")) in _GLOBAL
+
+
+def names_beside(code: str) -> dict[str, Any]:
+    """The names of the module of a check. Nothing here imports checks: a run of one kind needs no others."""
+    from pytest_evalcheck.kinds.registry import shipped
+
+    return next(vars(sys.modules[each.function.__module__]) for each in shipped() if each.code == code)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_evalcheck.reports.case_codec import is_plain, literal
+from pytest_evalcheck.scripts.callables import names_beside
 from pytest_evalcheck.scripts.literals import Unwritable, numbers_in
 from pytest_evalcheck.scripts.rewriting import is_of_targets
 from pytest_evalcheck.scripts.sources import Definitions, Pruning
@@ -86,7 +87,6 @@ class LoopRecorder:
         """See what checks do."""
         from pytest_evalcheck.engine.factory import TargetFactory
         from pytest_evalcheck.expectations.comparison import Raised
-        from pytest_evalcheck.kinds.loop import checks_samples, checks_state
         from pytest_evalcheck.kinds.loop.subject import LoopRun, LoopSubject
         from pytest_evalcheck.kinds.registry import adapter_for
 
@@ -94,7 +94,7 @@ class LoopRecorder:
         subject: Any = LoopSubject
         runs: Any = LoopRun
         make, exact, attempt, fresh = factories._make, subject.exact, runs.attempt, subject.fresh
-        samples, state = vars(checks_samples), vars(checks_state)
+        samples, state = names_beside("EC511"), names_beside("EC504")
         train, interrupt, over_processes = state["train"], state["interrupt"], samples["over_processes"]
 
         def made(factory: Any, arguments: Any) -> Any:

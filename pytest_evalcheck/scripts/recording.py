@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 
 from pytest_evalcheck.reports.case_codec import is_plain
+from pytest_evalcheck.scripts.callables import names_beside
 from pytest_evalcheck.scripts.literals import MOST_NUMBERS, Unwritable, numbers_in, value_text
 from pytest_evalcheck.scripts.loops import LoopRecorder
 from pytest_evalcheck.scripts.rewriting import Importer
@@ -192,9 +193,7 @@ class Recorder:
             yield from batches
 
         subject.bulk_batches = in_bulk
-        from pytest_evalcheck.kinds.metric import checks_precision
-
-        precision = vars(checks_precision)
+        precision = names_beside("EC212")
         changed = precision["_changed_dtypes"]
 
         def changed_dtypes(before: Any, after: Any) -> Any:

@@ -27,6 +27,18 @@ def each_tensor(value: Any, change: Callable[[Any], Any]) -> Any:
     return value
 
 
+def tensors_in(value: Any) -> list[Any]:
+    """The tensors of the nest, in their order."""
+    found: list[Any] = []
+
+    def see(tensor: Any) -> Any:
+        found.append(tensor)
+        return tensor
+
+    each_tensor(value, see)
+    return found
+
+
 def place(value: Arguments, device: str) -> Arguments:
     """The same arguments on a device."""
     return each_tensor(value, lambda t: t.to(device))  # type: ignore[no-any-return]
@@ -45,14 +57,10 @@ def rounding_of(value: Any, tolerance: Tolerance) -> Tolerance:
     import torch
 
     bounds = [tolerance.atol]
-
-    def see(tensor: Any) -> Any:
+    for tensor in tensors_in(value):
         if tensor.is_floating_point() and tensor.numel():
             largest = tensor.abs().nan_to_num(0.0, 0.0, 0.0).max()
             bounds.append(float(_UNITS * torch.finfo(tensor.dtype).eps * largest))
-        return tensor
-
-    each_tensor(value, see)
     return Tolerance(rtol=tolerance.rtol, atol=max(bounds))
 
 
@@ -127,15 +135,7 @@ def _overwrite_numbers(value: Any) -> None:
 
 def count_tensors(value: Any) -> int:
     """How many tensors the nest holds."""
-    found = 0
-
-    def see(tensor: Any) -> Any:
-        nonlocal found
-        found += 1
-        return tensor
-
-    each_tensor(value, see)
-    return found
+    return len(tensors_in(value))
 
 
 def count_elements(value: Any, *, plain: bool = True) -> int:

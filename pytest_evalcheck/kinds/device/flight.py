@@ -10,7 +10,7 @@ from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import inconclusive
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.subject import Rows
-from pytest_evalcheck.kinds.common.tensors import each_tensor
+from pytest_evalcheck.kinds.common.tensors import each_tensor, tensors_in
 from pytest_evalcheck.kinds.device.cpu_reference import Subject, rebuild_on
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.kinds.wrapper.subject import LiveWrapper
@@ -81,8 +81,7 @@ def pinned(value: Any) -> Any:
 def unfinished(ledger: Any, value: Any) -> list[str]:
     """What is said of a value whose tensors are in flight when it is returned."""
     found: list[str] = []
-
-    def see(tensor: Any) -> Any:
+    for tensor in tensors_in(value):
         found.extend(
             f"the value is in flight when it is returned: {copy.described} from {copy.device} by {copy.site}"
             for copy in ledger.copies_in_flight(tensor)
@@ -91,7 +90,4 @@ def unfinished(ledger: Any, value: Any) -> list[str]:
             f"the value is returned, but the current stream does not wait for {use.site} on {use.work[0]}"
             for use in ledger.work_in_flight(tensor)
         )
-        return tensor
-
-    each_tensor(value, see)
     return found

@@ -8,7 +8,7 @@ from typing import Any
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance
 from pytest_evalcheck.expectations.failures import expect, inconclusive, not_offered
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.common.tensors import cast_floats, count_tensors, each_tensor
+from pytest_evalcheck.kinds.common.tensors import cast_floats, count_tensors, each_tensor, tensors_in
 from pytest_evalcheck.kinds.metric.cases import Cast, LowPrecision
 from pytest_evalcheck.kinds.metric.cases_data import Foreign
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
@@ -153,30 +153,17 @@ def _is_beyond_float32(value: Any) -> bool:
     """Whether a finite number in a value is larger than any of float32: no result of low precision can hold it."""
     import torch
 
-    largest: list[float] = [0.0]
-
-    def record(tensor: Any) -> Any:
-        if tensor.is_floating_point():
-            largest.extend(tensor.double()[tensor.isfinite()].abs().tolist())
-        return tensor
-
-    each_tensor(value, record)
-    return bool(max(largest) > torch.finfo(torch.float32).max)
+    floats = (tensor.double() for tensor in tensors_in(value) if tensor.is_floating_point())
+    most = torch.finfo(torch.float32).max
+    return any(bool((tensor[tensor.isfinite()].abs() > most).any()) for tensor in floats)
 
 
 def _resolution(value: Any) -> float:
     """The relative spacing of the coarsest floating dtype in a value: 2**-10 for float16, 2**-7 for bfloat16."""
     import torch
 
-    spacings = [0.0]
-
-    def record(tensor: Any) -> Any:
-        if tensor.is_floating_point():
-            spacings.append(torch.finfo(tensor.dtype).eps)
-        return tensor
-
-    each_tensor(value, record)
-    return max(spacings)
+    floats = (tensor for tensor in tensors_in(value) if tensor.is_floating_point())
+    return max((torch.finfo(tensor.dtype).eps for tensor in floats), default=0.0)
 
 
 def _changed_dtypes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

@@ -228,3 +228,7 @@ def passed_on(error: Any, kind: Any) -> bool:
             return True
         error = error.__cause__
     return False
+
+
+FUNCTIONS = [name for name, value in [*globals().items()] if getattr(value, "__module__", "") == __name__]
+"""The names of these functions, in an order in which each is defined before it is used."""

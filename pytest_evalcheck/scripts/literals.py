@@ -10,7 +10,7 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -76,8 +76,6 @@ class Writer:
 
     def __init__(self, tape: Results) -> None:
         self._tape = tape
-        self.instead: dict[type, Callable[[Any], Any]] = {}
-        """By type of an object of the suite that only watches another one: what gives that."""
 
     def text(self, value: Any, hint: str) -> Text:
         """A value; a tensor or an array becomes a variable of this name.
@@ -88,8 +86,6 @@ class Writer:
         known = self._tape.expression(value)
         if known is not None:
             return Text(known, numbers_in(known))
-        if type(value) in self.instead:
-            return self.text(self.instead[type(value)](value), hint)
         if type(value) in (list, dict) and value:
             return self._container(value, hint)
         if is_plain(value):

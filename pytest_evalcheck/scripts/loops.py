@@ -6,8 +6,10 @@ factory of the target, and what that names, as their source.
 
 from __future__ import annotations
 
+import ast
 import functools
 import inspect
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -129,8 +131,7 @@ class LoopRecorder:
             outcome = train(loop, rows, modes, between)
             inside, self._inside = self._inside, None
             number = max(self._loops.values())  # that of the loop which was trained
-            if loop.record.model is not None:
-                self._note(_set_modes(number, modes), number, None, keeps=False)
+            self._note_modes(loop, number, modes)
             middle = inside[0] if inside else "None"
             text = f"trained(<{number}>.train, {self._data_of(loop.data(rows))}, lambda: {middle})"
             self._note(text, number, outcome, "outcome")
@@ -140,15 +141,12 @@ class LoopRecorder:
             with self._quiet():
                 found = interrupt(loop, data, modes, batch_size)
             number = self._new_loop(None)
-            if loop.record.model is not None:
-                self._note(_set_modes(number, modes), number, None, keeps=False)
+            self._note_modes(loop, number, modes)
             self._note("seed()", number, None, keeps=False)
             resume = f"<{number}>.resume()" if loop.record.resume is not None else ""
             self._note(resume, number, None, keeps=False)
             first = self._note("", number, None, "before")
-            size = loop.nearest_batch_size(batch_size)
-            option = "" if size is None else f", batch_size={size}"
-            call = f"in_training(<{number}>.evaluate, {self._data_of(data)}{option})"
+            call = f"in_training(<{number}>.evaluate, {self._data_of(data)}{_size(loop, batch_size)})"
             self._note(call, number, found.result, keeps=False)
             self._note(resume, number, None, keeps=False)
             last = self._note("", number, None, "after")
@@ -158,9 +156,7 @@ class LoopRecorder:
         def processes(loop: Any, rows: Any, ranks: int, batch_size: int) -> Any:
             with self._quiet():
                 results = over_processes(loop, rows, ranks, batch_size)
-            size = loop.nearest_batch_size(batch_size)
-            option = "" if size is None else f", batch_size={size}"
-            data = self._data_of(loop.data(rows))
+            data, option = self._data_of(loop.data(rows)), _size(loop, batch_size)
             limit = "" if isinstance(results, Raised) else ", seconds=60.0"
             text = f"on_ranks(lambda rank: @read(new(@factory).on_rank, {data}{option}), {ranks}{limit})"
             self._note(text, None, results, "ranks")
@@ -181,6 +177,10 @@ class LoopRecorder:
         event = _Event(text, loop, len(self.events), result, hint, keeps=keeps)
         self.events.append(event)
         return event
+
+    def _note_modes(self, loop: Any, number: int, modes: str) -> None:
+        if loop.record.model is not None:
+            self._note(f"set_modes(<{number}>.model, {_MODES[modes]})", number, None, keeps=False)
 
     def _new_loop(self, run: Any) -> int:
         number = self._note("new(@factory)", None, None, "loop").number
@@ -391,8 +391,10 @@ _CALLED = ("evaluate", "evaluators", "over_ranks", "scored_with")
 _FIELDS = (*_CALLED, "on_rank", "exact", "train", "resume", "model", "optimizer")
 
 
-def _set_modes(number: int, modes: str) -> str:
-    return f"set_modes(<{number}>.model, {_MODES[modes]})"
+def _size(loop: Any, wanted: int) -> str:
+    """The size of batches as one more argument; nothing where a loop takes none."""
+    size = loop.nearest_batch_size(wanted)
+    return "" if size is None else f", batch_size={size}"
 
 
 _MODES = {
@@ -493,9 +495,6 @@ def is_own(module: str) -> bool:
 
 def environment(modules: Sequence[str]) -> dict[str, str]:
     """The variables that files of targets set when they are imported, by which a library may choose its backend."""
-    import ast
-    import os
-
     found: dict[str, str] = {}
     for name in modules:
         for line in ast.parse(inspect.getsource(sys.modules[name])).body:

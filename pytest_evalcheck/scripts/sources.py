@@ -239,9 +239,8 @@ class Definitions:
         if place is None and is_plain(value):
             key = (name, literal(value))
             if key not in self._places:
-                self._places[key] = len(self._items)
-                made = _Item(name, fixed=False, tree=[_assignment("_", ast.parse(literal(value), mode="eval").body)])
-                self._items.append(made)
+                tree: list[ast.stmt] = [_assignment("_", ast.parse(literal(value), mode="eval").body)]
+                self._new(key, _Item(name, fixed=False, tree=tree))
             place = self._places[key]
         elif place is None and hasattr(value, "__qualname__"):
             own = self._is_own(str(getattr(value, "__module__", None)))
@@ -316,7 +315,7 @@ class Definitions:
         for place in sorted(order, key=lambda place: not self._items[place].fixed):
             item = self._items[place]
             name, count = item.name, 1
-            others = users.get(place, set()) if item.fixed else users.get(place, set()) | _HELPERS
+            others = users.get(place, set()) if item.fixed else users.get(place, set()) | {*helpers.FUNCTIONS}
             while name in taken or name in others:
                 if item.fixed:
                     raise Unwritable(f"two definitions of the name {name}")
@@ -328,7 +327,6 @@ class Definitions:
 
 
 _TAKEN = {"main", "same", "close", "visible", "on_ranks", "another_error"}
-_HELPERS = {name for name, value in vars(helpers).items() if getattr(value, "__module__", "") == helpers.__name__}
 
 
 @dataclass

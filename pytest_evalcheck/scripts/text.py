@@ -16,8 +16,6 @@ from pytest_evalcheck.scripts.literals import numbers_in
 from pytest_evalcheck.scripts.slicing import World, with_worlds
 from pytest_evalcheck.scripts.tape import Step
 
-_HELPERS = [name for name, value in vars(helpers).items() if getattr(value, "__module__", "") == helpers.__name__]
-"""Functions that may stand in a script, in an order in which each is defined before it is used."""
 _BEGINS = '''
 import sys
 import traceback
@@ -98,7 +96,7 @@ def script(parts: Parts) -> str:
     text, folders = _with_own_folders(
         "\n\n\n".join([*_together(parts.definitions), *helped, *_worlds(parts), main, _ENDS.strip()])
     )
-    imports = _sorted(_needs(parts) | ({"import os", "import tempfile"} if folders else set()))
+    imports = _sorted(_needs(parts, folders))
     begins = _BEGINS.replace("import sys\n", "import os\nimport sys\n") if parts.environment else _BEGINS
     begins += "".join(f"os.environ[{name!r}] = {value!r}\n" for name, value in parts.environment.items())
     top = f'"""{_title(parts)}\n"""\n\nfrom __future__ import annotations\n{begins}\n{imports}'
@@ -110,8 +108,7 @@ def test_function(parts: Parts, name: str) -> str:
     body, good = _body(parts)
     inside = [*parts.definitions, *map(_helper, _functions(parts)), *_worlds(parts)]
     text, folders = _with_own_folders("\n\n".join([*inside, "\n".join([*body, f"assert {good}"])]))
-    needs = _sorted(_needs(parts) | ({"import os", "import tempfile"} if folders else set()))
-    whole = "\n\n".join([f'"""{_title(parts)}\n"""', needs, *folders, text])
+    whole = "\n\n".join([f'"""{_title(parts)}\n"""', _sorted(_needs(parts, folders)), *folders, text])
     return f"def {name}():\n" + textwrap.indent(whole, "    ") + "\n"
 
 
@@ -161,14 +158,16 @@ def _functions(parts: Parts) -> list[str]:
     found = [*compares.get(parts.verdict.form, []), *(["on_ranks"] if parts.worlds else [])]
     found += ["passed_on"] if parts.verdict.form == "passed on" else []
     texts = "\n".join(step.text for step in parts.steps)
-    while more := [name for name in _HELPERS if name not in found and re.search(rf"(?<![\w.]){name}\(", texts)]:
+    while more := [
+        name for name in helpers.FUNCTIONS if name not in found and re.search(rf"(?<![\w.]){name}\(", texts)
+    ]:
         found += more
         texts = "\n".join(_helper(name) for name in more)
-    return sorted(found, key=_HELPERS.index)
+    return sorted(found, key=helpers.FUNCTIONS.index)
 
 
-def _needs(parts: Parts) -> set[str]:
-    needs = {*parts.imports}
+def _needs(parts: Parts, folders: Sequence[str]) -> set[str]:
+    needs = {*parts.imports, *(("import os", "import tempfile") if folders else ())}
     needs |= {line for step in parts.all_steps for line in step.imports}
     needs |= {line for name in _functions(parts) for line in helpers.NEEDS.get(name, ())}
     needs |= {"visible": {"import re", "import warnings"}, "warned": {"import warnings"}}.get(parts.verdict.form, set())

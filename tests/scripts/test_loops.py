@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from mended_library import made_project, require_script, require_tests
 
 LIBRARY = '''
 """A library of evaluations that knows nothing of the suite. MENDED=1 takes its faults out."""
@@ -230,44 +228,17 @@ EXPECTED = {
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project after a run with both options."""
     folder = tmp_path_factory.mktemp("project")
-    (folder / "library.py").write_text(LIBRARY, encoding="utf-8")
-    (folder / "evalcheck_loops.py").write_text(TARGETS, encoding="utf-8")
-    (folder / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "--evalcheck", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
-    command += ["--evalcheck-select=EC501,EC503,EC504,EC505,EC511,EC513", "-m", "distributed or not distributed"]
-    command += ["--evalcheck-device=cpu", "--evalcheck-effort=quick"]
-    command += ["--evalcheck-scripts=scripts", "--evalcheck-write-tests=test_regressions.py"]
-    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    (folder / "screen.txt").write_text(ended.stdout + ended.stderr, encoding="utf-8")
-    return folder
-
-
-def run(folder: Path, *command: str, mended: bool) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "MENDED"}
-    environment |= {"PYTHONPATH": str(folder), **({"MENDED": "1"} if mended else {})}
-    return subprocess.run(
-        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    select = "--evalcheck-select=EC501,EC503,EC504,EC505,EC511,EC513"
+    return made_project(folder, LIBRARY, TARGETS, select, "-m", "distributed or not distributed")
 
 
 @pytest.mark.parametrize("name", list(EXPECTED))
 def test_a_script_of_a_loop_shows_the_fault_and_ends_well_without_it(made: Path, name: str) -> None:
-    path = made / "scripts" / f"{name}.py"
-    assert path.exists(), (made / "screen.txt").read_text(encoding="utf-8")
-    source = path.read_text(encoding="utf-8")
-    assert EXPECTED[name] in source
-    assert not any(f"import {package}" in source for package in ("pytest", "hypothesis", "pytest_evalcheck"))
-    broken, mended = run(made, str(path), mended=False), run(made, str(path), mended=True)
-    assert (broken.returncode, mended.returncode) == (1, 0), (
-        broken.stdout + broken.stderr + mended.stdout + mended.stderr
-    )
+    require_script(made, name, EXPECTED[name])
 
 
 def test_the_tests_of_loops_fail_until_the_library_is_mended(made: Path) -> None:
-    command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:pytest_evalcheck", "test_regressions.py")
-    broken, mended = run(made, *command, mended=False), run(made, *command, mended=True)
-    assert f"{len(EXPECTED)} failed" in broken.stdout, broken.stdout
-    assert f"{len(EXPECTED)} passed" in mended.stdout, mended.stdout
+    require_tests(made, len(EXPECTED))
 
 
 def test_a_script_defines_what_it_needs_and_no_more(made: Path) -> None:

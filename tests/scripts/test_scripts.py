@@ -6,12 +6,12 @@ check itself has written would exit with 1 for ever.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from mended_library import made_project, require_script, require_tests
 
 from pytest_evalcheck.testing import Project
 
@@ -140,48 +140,20 @@ EXPECTED = {
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project after a run with both options."""
     folder = tmp_path_factory.mktemp("project")
-    (folder / "library.py").write_text(LIBRARY, encoding="utf-8")
-    (folder / "evalcheck_library.py").write_text(TARGETS, encoding="utf-8")
-    (folder / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
-    command = [sys.executable, "-m", "pytest", "--evalcheck", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
-    codes = "EC101,EC201,EC204,EC206,EC207,EC216,EC219"
-    command += [f"--evalcheck-select={codes}", "--evalcheck-device=cpu", "--evalcheck-effort=quick"]
-    command += ["--evalcheck-scripts=scripts", "--evalcheck-write-tests=test_regressions.py"]
-    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    (folder / "screen.txt").write_text(ended.stdout + ended.stderr, encoding="utf-8")
-    return folder
-
-
-def run(folder: Path, *command: str, mended: bool) -> subprocess.CompletedProcess[str]:
-    environment = {name: value for name, value in os.environ.items() if name != "MENDED"}
-    environment |= {"PYTHONPATH": str(folder), **({"MENDED": "1"} if mended else {})}
-    return subprocess.run(
-        [sys.executable, *command], cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    return made_project(folder, LIBRARY, TARGETS, "--evalcheck-select=EC101,EC201,EC204,EC206,EC207,EC216,EC219")
 
 
 @pytest.mark.parametrize("name", list(EXPECTED))
 def test_a_script_shows_the_fault_and_ends_well_without_it(made: Path, name: str) -> None:
-    path = made / "scripts" / f"{name}.py"
-    assert path.exists(), (made / "screen.txt").read_text(encoding="utf-8")
-    source = path.read_text(encoding="utf-8")
-    assert EXPECTED[name] in source
-    assert not any(f"import {package}" in source for package in ("pytest", "hypothesis", "pytest_evalcheck"))
-    broken, mended = run(made, str(path), mended=False), run(made, str(path), mended=True)
-    assert (broken.returncode, mended.returncode) == (1, 0), (
-        broken.stdout + broken.stderr + mended.stdout + mended.stderr
-    )
-    assert "expected" in broken.stdout
-    issue = path.with_suffix(".md").read_text(encoding="utf-8")
+    source, printed = require_script(made, name, EXPECTED[name])
+    assert "expected" in printed
+    issue = (made / "scripts" / f"{name}.md").read_text(encoding="utf-8")
     assert source.strip() in issue
-    assert broken.stdout.strip() in issue
+    assert printed.strip() in issue
 
 
 def test_the_tests_fail_until_the_library_is_mended(made: Path) -> None:
-    command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:pytest_evalcheck", "test_regressions.py")
-    broken, mended = run(made, *command, mended=False), run(made, *command, mended=True)
-    assert f"{len(EXPECTED)} failed" in broken.stdout, broken.stdout
-    assert f"{len(EXPECTED)} passed" in mended.stdout, mended.stdout
+    require_tests(made, len(EXPECTED))
 
 
 def test_the_screen_counts_them(made: Path) -> None:

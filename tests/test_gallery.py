@@ -70,7 +70,7 @@ def rounded(text: str) -> str:
     return re.sub(r"\d+\.\d{6,}", lambda number: f"{float(number[0]):.4g}", text)
 
 
-@each([s for s in SPECIMENS if not s.apart])
+@each(ALONE)
 def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
     # What is about accelerators is tried on simulated ones, and may be wrong with one kind of them alone.
     cells = tried(specimen)

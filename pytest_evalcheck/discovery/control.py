@@ -82,9 +82,14 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
                     return str(value).splitlines()[0][:160], part is not rows
                 if missing := no_value(value):
                     return f"its value is {missing}", True
-            found = _randomness(subject, rows) or _indifference(subject) or _of_whole_batches(subject, rows)
-            found = found or _of_one_order(subject, rows)
-            return found or _returned_arguments(values[0], subject.arguments(rows)), False
+            found = (
+                _randomness(subject, rows)
+                or _indifference(subject)
+                or _of_whole_batches(subject, rows)
+                or _of_one_order(subject, rows)
+                or _returned_arguments(values[0], subject.arguments(rows))
+            )
+            return found, False
     except CheckFailure as failure:
         return str(failure.about)[:160], False
     except Exception as error:
@@ -110,16 +115,15 @@ def _of_one_order(subject: MetricSubject, rows: Sequence[Any]) -> str:
 
     Rows that share no number are enough to see that. A value that depends on the order of ties is a fault.
     """
-    apart = _without_ties(rows)
-    rows = apart if len(apart) >= max(_OF_PREFLIGHT, subject.inputs.min_samples) else rows
     if not isinstance(getattr(subject.build().update, "__self__", None), Collected):
         return ""  # an object with a state is given one batch after another
-    orders = (rows, rows[::-1], *([*rows[i:], *rows[:i]] for i in range(1, len(rows))))
-    values = [subject.value([order]) for order in orders]
-    first, *others = (unordered(value, len(rows)) for value in values)
-    for other in others:
-        if difference(first, other, subject.tolerance) is not None:
-            shown = f"{describe_value(values[0])} and {describe_value(other)}"
+    apart = _without_ties(rows)
+    rows = apart if len(apart) >= max(_OF_PREFLIGHT, subject.inputs.min_samples) else rows
+    first = subject.value([rows])
+    for order in (rows[::-1], *([*rows[i:], *rows[:i]] for i in range(1, len(rows)))):
+        other = subject.value([order])
+        if difference(unordered(first, len(rows)), unordered(other, len(rows)), subject.tolerance) is not None:
+            shown = f"{describe_value(first)} and {describe_value(other)}"
             return f"its value depends on the order of rows, {shown}: they are no samples to it, or a series"
     return ""
 

@@ -34,6 +34,14 @@ class Candidate:
         """The class or the function."""
         return getattr(importlib.import_module(self.module), self.name)
 
+    origin: str = ""
+    """Where it is defined, which several modules may import; empty where that is not known."""
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """What is the same of one thing that several requests find."""
+        return self.origin or str(self), self.call
+
     def __str__(self) -> str:
         return f"{self.module}.{self.name}"
 
@@ -45,7 +53,7 @@ class Found:
     candidates: list[Candidate] = field(default_factory=list)
     others: int = 0
     """Public classes and functions of the module that are no metrics."""
-    functions: int = 0
+    functions: list[Candidate] = field(default_factory=list)
     """Functions that look like metrics, of a package whose classes are tried."""
     left: dict[str, str] = field(default_factory=dict)
     """By name: metrics that cannot be tried, and submodules that cannot be imported, with the reason."""
@@ -66,7 +74,7 @@ def find(request: Request) -> Found:
         for name, value in _public(home, module.__name__.partition(".")[0]):
             known = seen.get(id(value))
             if known is None or len(home.__name__) < len(known[0].module):
-                seen[id(value)] = Candidate(module=home.__name__, name=name, is_class=inspect.isclass(value)), value
+                seen[id(value)] = _candidate(home.__name__, name, value), value
     classes: list[Candidate] = []
     functions: list[Candidate] = []
     for candidate, value in seen.values():
@@ -80,9 +88,15 @@ def find(request: Request) -> Found:
             (classes if candidate.is_class else functions).append(candidate)
     # Functions beside classes mostly compute what the classes accumulate.
     found.candidates = classes or functions
-    found.functions = len(functions) if classes else 0
+    found.functions = sorted(functions, key=str) if classes else []
     found.candidates.sort(key=str)
     return found
+
+
+def _candidate(module: str, name: str, value: Any, call: str = "") -> Candidate:
+    home, path = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
+    origin = f"{home}.{path}" if home and path and "<" not in path else ""
+    return Candidate(module=module, name=name, is_class=inspect.isclass(value), call=call, origin=origin)
 
 
 def _unusable(value: Any) -> str:
@@ -129,7 +143,7 @@ def _named(module: ModuleType, request: Request) -> Candidate:
         raise UsageError(f"{module.__name__} has no {request.name}{nearest(request.name, public)}") from None
     if not callable(value):
         raise UsageError(f"{request.text} is {safe_text(value)}; expected a class or a function")
-    return Candidate(module=module.__name__, name=request.name, is_class=inspect.isclass(value), call=request.call)
+    return _candidate(module.__name__, request.name, value, request.call)
 
 
 def _modules(module: ModuleType, left: dict[str, str]) -> Iterator[ModuleType]:

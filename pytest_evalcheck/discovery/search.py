@@ -28,6 +28,8 @@ SECONDS_PER_CANDIDATE = 300.0
 """A limit against hangs: what is tried must not depend on how busy a machine is."""
 _PER_PROCESS = 100
 """So many candidates get a process of their own: each process imports the library, which takes as long as 20 do."""
+_SHOWN = 3
+"""So many functions that are not tried are named."""
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 
 
@@ -43,7 +45,8 @@ class Discovery:
     partly: dict[str, str] = field(default_factory=dict)
     """By construction: configurations of a candidate that are not tried, with the reason."""
     others: int = 0
-    functions: int = 0
+    functions: list[Candidate] = field(default_factory=list)
+    """Functions that look like metrics, and are not tried since there are classes beside them."""
 
     @property
     def tried(self) -> int:
@@ -61,7 +64,11 @@ class Discovery:
         if self.others:
             lines.append(f"{plural(self.others, 'other public name')}: no metric, by methods and by parameters")
         if self.functions:
-            lines.append(f"{plural(self.functions, 'function')} beside these classes: name their module to try them")
+            shown = ", ".join(f"{each.module}:{each.name}" for each in self.functions[:_SHOWN])
+            more = f" and {len(self.functions) - _SHOWN} more" if len(self.functions) > _SHOWN else ""
+            lines.append(
+                f"{plural(len(self.functions), 'function')} beside these classes, each tried by name: {shown}{more}"
+            )
         return lines
 
     def source(self) -> str:
@@ -89,10 +96,13 @@ def discover(texts: Sequence[str], *, workers: int = 2, progress: Callable[[str]
         candidates: list[Candidate] = []
         for request in discovery.requests:
             found = _found(pools[0], request)
-            candidates += [each for each in found.candidates if each not in candidates]
+            known = {each.identity for each in candidates}
+            candidates += [each for each in found.candidates if each.identity not in known]
             discovery.left.update(found.left)
             discovery.others += found.others
             discovery.functions += found.functions
+        known = {each.identity for each in candidates}
+        discovery.functions = [each for each in discovery.functions if each.identity not in known]
         discovery.candidates = [*map(str, candidates)]
         progress(f"inferring inputs for {plural(len(candidates), 'metric')}")
         more = min(workers, math.ceil(len(candidates) / _PER_PROCESS)) - 1

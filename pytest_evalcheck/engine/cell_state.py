@@ -71,8 +71,8 @@ class CellState:
     ledger: Any = None
     """Of transfers in the case that was tried last, on a simulated device."""
     class_name: str = ""
-    """The class of the object of a library that the target describes; empty for a record that its author has written.
-    """
+    """The class of the object of a library that the target describes, or the function; empty for a record that its
+    author has written."""
     given: tuple[str, ...] = ()
     """What the target was given in a plain call, and what it returned."""
     running: Any = None

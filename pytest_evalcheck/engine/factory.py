@@ -54,6 +54,17 @@ class TargetFactory:
             )
         return self._adapt(copy.deepcopy(pristine))
 
+    @property
+    def class_name(self) -> str:
+        """The class of the object of a library, or the function itself, with its module; empty without one."""
+        made = self.adapted
+        if made is None:
+            return ""
+        while isinstance(made, partial):
+            made = made.func
+        made = made if inspect.isroutine(made) else type(made)
+        return f"{made.__module__}.{made.__qualname__}"
+
     def _another(self, arguments: Mapping[str, Any]) -> Any:
         made = self._make(arguments)
         keeps_nothing = made is None or inspect.isroutine(made) or isinstance(made, partial)

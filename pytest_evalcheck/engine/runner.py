@@ -77,9 +77,7 @@ class CellRunner:
             raise
         except BaseException as error:
             state.ended_by = error
-        if self._factory.adapted is not None:
-            made = type(self._factory.adapted)
-            state.class_name = f"{made.__module__}.{made.__qualname__}"
+        state.class_name = self._factory.class_name
         state.seconds = time.monotonic() - started
         judged = judge(self.spec, state)
         if judged.cause == MISDESCRIBED and not self.reports_target:

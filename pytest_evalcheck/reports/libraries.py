@@ -12,7 +12,7 @@ from pytest_evalcheck import upstream
 from pytest_evalcheck.reports.results import Cell, Report
 
 _NONE = sys.stdlib_module_names | {"__main__"}
-"""Packages that are the library of nobody: a function is a `builtins.function`."""
+"""Packages that are the library of nobody."""
 
 
 class Libraries:

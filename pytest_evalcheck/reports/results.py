@@ -94,7 +94,7 @@ class Cell:
     upstream: str = ""
     """The id of the upstream fault that a known failure is, such as ``torchmetrics-compute-cache``; else empty."""
     class_name: str = ""
-    """The class of the object that the target describes, with its module; empty where it is not known."""
+    """The class of the object that the target describes, or the function, with its module; else empty."""
     signature: str = ""
     """What a failure has in common with others of the same kind: what differs and how, without numbers."""
     seconds: float = 0.0

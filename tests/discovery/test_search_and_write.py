@@ -98,6 +98,20 @@ def test_one_class_that_hangs_or_ends_its_process_costs_itself(library, monkeypa
     assert capfd.readouterr() == ("", "")
 
 
+def test_what_two_modules_import_is_tried_once_and_functions_beside_classes_are_named(library):
+    first = "def rate(preds, target): return float((preds == target).mean())\n"
+    (library / "ratelib.py").write_text(first + "def error(preds, target): return 1 - rate(preds, target)\n")
+    (library / "errorlib.py").write_text("from ratelib import rate, error\n__all__ = ['rate', 'error']\n")
+    (library / "bothlib.py").write_text(textwrap.dedent(LIBRARY) + first)
+    found = discover(["ratelib:rate", "errorlib:rate", "bothlib:Share", "bothlib:rate", "ratelib"])
+    assert found.candidates == ["ratelib.rate", "bothlib.Share", "bothlib.rate", "ratelib.error"]
+    assert len(found.proposals) == len({*found.candidates})
+    (library / "bothlib.py").write_text(textwrap.dedent(LIBRARY[: LIBRARY.index("class Constant")]) + first)
+    beside = "1 function beside these classes, each tried by name: bothlib:rate"
+    assert beside in discover(["bothlib"]).summary
+    assert beside not in discover(["bothlib", "bothlib:rate"]).summary
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

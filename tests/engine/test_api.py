@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from typing import Any
 
@@ -227,3 +228,26 @@ def test_a_record_of_a_wrapper_cannot_be_built_once_a_cell() -> None:
     (cell,) = ec.run(ec.wrapper(inputs=es.causal_lm(vocab=9), fresh="cell")(factory), select="EC102").cells
     assert cell.outcome == "broken"
     assert "cannot be copied" in cell.reason
+
+
+def mean_of_pairs(preds: Any, target: Any) -> float:
+    return float((preds - target).mean()) if len(preds) else float("nan")
+
+
+class Shifted:
+    def mean(self, preds: Any, target: Any) -> float:
+        return mean_of_pairs(preds, target)
+
+
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [
+        (lambda: mean_of_pairs, "mean_of_pairs"),
+        (lambda: functools.partial(functools.partial(mean_of_pairs)), "mean_of_pairs"),
+        (lambda: Shifted().mean, "Shifted.mean"),
+    ],
+)
+def test_a_function_is_named_by_itself_and_not_by_what_python_calls_functions(made: Any, name: str) -> None:
+    # Failures of one class are one cause: those of two functions are not, and each is a function of its library.
+    (cell,) = ec.run(ec.metric(inputs=es.regression())(made), select="EC205").cells
+    assert (cell.outcome, cell.class_name) == ("kept", f"{__name__}.{name}")

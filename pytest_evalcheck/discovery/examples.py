@@ -18,7 +18,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from types import FrameType
 from typing import Any
@@ -44,6 +44,8 @@ class Observed:
     """Methods that are called without arguments before it is fed, such as ``increment`` of a tracker of epochs."""
     calls: list[dict[str, Any]] = field(default_factory=list)
     """By parameter: the arguments of each call that feeds the object."""
+    one_sample: bool = False
+    """Whether the example feeds it with one sample a call; ``calls`` has these as one batch of lists."""
 
 
 def source_blocks(docstring: str) -> list[str]:
@@ -72,8 +74,27 @@ def observe(thing: Any, methods: Sequence[str]) -> tuple[list[Observed], str]:
     watched = _ClassExamples(thing, methods) if inspect.isclass(thing) else _FunctionExamples(thing)
     with same_random_numbers():
         problem = watched.run(blocks)
-    found = [each for each in watched.found if each.calls]
+    found = [_of_batches(each) if inspect.isclass(thing) else each for each in watched.found if each.calls]
     return found, "" if found else problem or "its examples never feed it"
+
+
+def _of_batches(observed: Observed) -> Observed:
+    """What was observed, with calls for one sample each in one batch: several calls with nothing but single values."""
+    names = [name for name, value in observed.calls[0].items() if value is not None]
+    alike = [call for call in observed.calls if all(_is_one_value(call.get(name)) for name in names)]
+    if len(alike) < max(2, len(observed.calls)):
+        return observed
+    columns = {name: [call[name] for call in alike] for name in names}
+    same = [name for name in names[2:] if all(value == columns[name][0] for value in columns[name])]
+    # What is the same in every call, beside predictions and targets, is an option, or the weight of a sample.
+    batch = {name: column for name, column in columns.items() if name not in same}
+    return replace(observed, calls=[batch], one_sample=True)
+
+
+def _is_one_value(value: Any) -> bool:
+    if isinstance(value, Mapping):
+        return bool(value) and all(isinstance(each, (bool, int, float)) for each in value.values())
+    return isinstance(value, (bool, int, float, str))
 
 
 class _Examples:
@@ -309,7 +330,7 @@ class _ClassExamples(_Examples):
             if observed_or_none is not None and len(observed_or_none.calls) < _MOST_CALLS:
                 observed_or_none.calls.append(arguments)
         for observed in self.found:  # a method that takes anything passes it on to one that names its parameters
-            named = [call for call in observed.calls if not any(name.isdigit() for name in call)]
+            named = [call for call in observed.calls if not _by_index(call)]
             observed.calls = named or observed.calls
         self._pending.clear()
         self._made.pop(0, None)
@@ -347,7 +368,11 @@ class _ClassExamples(_Examples):
         owner = frame.f_locals.get(code.co_varnames[0])
         known = owner is not None and (id(owner) in self._made or isinstance(owner, self.thing))
         if known:
-            self._pending.append((id(owner), code.co_name, _arguments(frame, skip=1)))
+            arguments, caller = _arguments(frame, skip=1), frame.f_back
+            inherited = caller is not None and caller.f_code.co_name == code.co_name and self._pending
+            if inherited and self._pending[-1][0] == id(owner) and not _by_index(self._pending[-1][2]):
+                return  # the method of a base class is called by that of the class, with what it made of a batch
+            self._pending.append((id(owner), code.co_name, arguments))
 
 
 class _FunctionExamples(_Examples):
@@ -368,6 +393,11 @@ class _FunctionExamples(_Examples):
     def _watch(self, frame: FrameType) -> None:
         if frame.f_code is self._code and len(self._pending) < _MOST_CALLS:
             self._pending.append(_arguments(frame))
+
+
+def _by_index(call: Mapping[str, Any]) -> bool:
+    """Whether some of the arguments of a call have no name."""
+    return any(name.isdigit() for name in call)
 
 
 def _arguments(frame: FrameType, skip: int = 0) -> dict[str, Any]:

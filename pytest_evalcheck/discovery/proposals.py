@@ -14,6 +14,7 @@ from functools import cache, partial
 from typing import Any
 
 from pytest_evalcheck import adapters
+from pytest_evalcheck.adapters.protocols.one_sample import is_by_sample
 from pytest_evalcheck.discovery import guesses, options
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.control import control, first_line, ranking_of_rows, strategy_of
@@ -25,6 +26,7 @@ from pytest_evalcheck.discovery.words import OF_TIME, snake_case
 from pytest_evalcheck.kinds.common.call_facts import describe_value
 from pytest_evalcheck.kinds.common.combinations import annotations_of, covering
 from pytest_evalcheck.kinds.common.process_state import isolated_process
+from pytest_evalcheck.kinds.metric.record import Metric
 from pytest_evalcheck.strategies.samples import Arguments
 
 FEEDING = ("update", "update_state", "__call__", "forward", "add_batch")
@@ -56,6 +58,8 @@ class Proposal:
     """The construction, on ``device`` where something puts it there; empty for a function."""
     setup: tuple[str, ...] = ()
     """Methods that are called before it is fed."""
+    one_sample: bool = False
+    """Whether it is fed with one sample a call."""
     not_applicable: Mapping[str, str] = field(default_factory=dict)
     """By code: why a promise does not apply to it."""
 
@@ -124,6 +128,7 @@ def _proposal(candidate: Candidate, thing: Any, form: _Form, source: str, origin
         inputs=source,
         origin=f"{form.origin}; {origin}",
         setup=form.observed.setup if form.observed else (),
+        one_sample=bool(form.observed and form.observed.one_sample),
         placed=placed,
         not_applicable=meant,
     )
@@ -201,7 +206,7 @@ def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Ob
         made = _evaluated(imports, construction, {})
         for method in observed.setup if observed else ():
             getattr(made, method)()
-        return made
+        return Metric.of(made, one_sample=True) if observed and observed.one_sample else made
 
     return _Form(
         construction=construction,
@@ -272,6 +277,8 @@ def _inputs(
         return None, f"its parameter {one} is one number by its annotation, and no batch"
     tried, why, given = 0, "", _given(thing, form)
     for source, origin in _sources(candidate, thing, form, used, examples, record):
+        if is_by_sample(record.update) and any(len(each.shape) > 1 for each in _collated(source)):
+            continue  # a sample is one value, and no array
         refusal, corrected = control(source, form.make)
         refusal = refusal or ranking_of_rows(corrected, form.make, given)
         if not refusal:
@@ -420,6 +427,8 @@ def _signature_of(function: Any) -> list[inspect.Parameter]:
 
 def _one_number(record: Any) -> str:
     """The first parameter that it is fed with, where its annotation says one number; empty otherwise."""
+    if is_by_sample(record.update):
+        return ""
     first = next(iter(_fed_parameters(record)), None)
     numbers = (float, int, bool, "float", "int", "bool")
     return first.name if first is not None and first.annotation in numbers else ""

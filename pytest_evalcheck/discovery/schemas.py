@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Container = Literal["tensor", "array", "list", "number", "texts", "text lists", "fields", "objects"]
+Container = Literal["tensor", "array", "list", "number", "texts", "text lists", "fields", "mappings", "objects"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +74,13 @@ class Schema:
             return cls(container="text lists", shape=(len(value),), values=[list(v) for v in value], width=width)
         if isinstance(value, Mapping) and value and all(isinstance(name, str) for name in value):
             return cls(container="fields", fields=tuple((name, cls.of(each)) for name, each in value.items()))
+        if isinstance(value, (list, tuple)) and value and all(isinstance(each, Mapping) for each in value):
+            plain = all(isinstance(number, (bool, int, float)) for each in value for number in each.values())
+            return (
+                cls(container="mappings", shape=(len(value),), values=list(value))
+                if plain
+                else cls(container="objects")
+            )
         array = _as_array(value)
         if array is None:
             return cls(container="objects")

@@ -124,9 +124,9 @@ def _target(proposal: Proposal, name: str) -> str:
         reasons = _not_applicable(proposal.not_applicable)
         decorator = f"@ec.metric(\n    inputs={proposal.inputs},\n    budget=None,\n{reasons})"
     construction = proposal.placed or proposal.construction
-    body = [f"return {construction}"]
-    if proposal.setup:
-        body = [f"made = {construction}", *(f"made.{each}()" for each in proposal.setup), "return made"]
+    made = "made" if proposal.setup else construction
+    body = [f"made = {construction}", *(f"made.{each}()" for each in proposal.setup)] if proposal.setup else []
+    body.append(f"return ec.Metric.of({made}, one_sample=True)" if proposal.one_sample else f"return {made}")
     return "\n".join([*comment, decorator, f"def {name}(device):", *(f"    {line}" for line in body)])
 
 

@@ -120,6 +120,8 @@ def _plain(row: Any) -> Sample:
 
 
 def _unfrozen(row: Sample) -> Any:
+    if isinstance(row, dict):
+        return dict(row)
     return [_unfrozen(part) for part in row] if isinstance(row, tuple) else row
 
 

@@ -132,7 +132,8 @@ def test_the_name_of_a_metric_orders_the_guesses():
 def test_schemas():
     assert Schema.of("text").container == "texts"
     assert Schema.of(np.array(["cat", "dog"])).values == ["cat", "dog"]
-    assert Schema.of([{"boxes": 1}]).container == "objects"
+    assert Schema.of([{"boxes": torch.zeros(1, 4)}]).container == "objects"
+    assert Schema.of([{0: 0.25, 1: 0.75}]).container == "mappings"
     assert Schema.of(torch.tensor([1.5], dtype=torch.bfloat16)).kind == "float"
     assert Schema.of(np.array([True])).kind == "bool"
     assert Schema.of([[1, 2], [3]]).container == "objects"

@@ -483,10 +483,58 @@ def test_an_option_says_what_does_not_count(option, code):
     assert proposed(source.replace("nan_strategy,", "0,"), "Kept").targets[0].not_applicable == {}
 
 
-def test_a_parameter_that_is_one_number_is_no_batch():
+ONE_BY_ONE = '''
+class MeanError:
+    """
+    >>> m = MeanError()
+    >>> for y_true, y_pred in zip([3, -0.5, 2], [2.5, 0.0, 2]):
+    ...     m.update(y_true, y_pred)
+    """
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+    def update(self, y_true, y_pred, w=1.0):
+        if not isinstance(y_true, (int, float)):
+            raise TypeError("one number")
+        self.total, self.count = self.total + w * abs(y_true - y_pred), self.count + w
+    def get(self):
+        return self.total / self.count
+'''
+
+
+def test_a_metric_whose_example_feeds_one_sample_a_call_is_fed_so():
+    (only,) = (got := proposed(ONE_BY_ONE, "MeanError")).targets
+    assert (only.inputs, only.one_sample) == ("es.regression().swapped().as_list()", True)
+    assert "return ec.Metric.of(MeanError(), one_sample=True)" in write("title", got.targets, {}, [])
+
+
+def test_a_metric_of_one_number_by_its_annotations_is_fed_with_one_sample_a_call():
+    head, _, body = ONE_BY_ONE.replace("y_true, y_pred, w", "y_true: float, y_pred: float, w").partition('    """\n')
+    (only,) = proposed(head + body.partition('    """\n')[2], "MeanError").targets
+    assert only.inputs.startswith("es.regression().swapped()")
+    assert not only.one_sample  # its record says so
+
+
+def test_a_parameter_that_is_one_number_takes_no_arrays():
     source = MEAN.replace("def update(self, preds, target)", "def update(self, preds: float, target: int)")
-    why = "its parameter preds is one number by its annotation, and no batch"
-    assert proposed(source, "MeanError").why == why
+    assert "has no attribute" in proposed(source, "MeanError").why
+
+
+def test_rows_may_be_the_probabilities_of_labels():
+    source = ONE_BY_ONE.replace("[3, -0.5, 2], [2.5, 0.0, 2]", "[0, 1], [{0: 0.25, 1: 0.75}, {0: 0.5, 1: 0.5}]")
+    source = source.replace("abs(y_true - y_pred)", "(1 - y_pred[y_true])")
+    (only,) = proposed(source, "MeanError").targets
+    assert only.inputs.removesuffix(".as_numpy()") == (
+        "es.rows([0, 1], [{0: 0.25, 1: 0.75}, {0: 0.5, 1: 0.5}], dtypes=('int64', None))"
+    )
+
+
+def test_what_a_method_passes_on_to_that_of_its_base_class_is_no_batch_of_its_own():
+    source = ONE_BY_ONE + (
+        "class Halved(MeanError):\n    __doc__ = MeanError.__doc__.replace('MeanError', 'Halved')\n"
+        "    def update(self, y_true, y_pred, w=1.0):\n        super().update(y_true / 2, y_pred / 2, w)\n"
+    )
+    (only,) = proposed(source, "Halved").targets
+    assert "y_true=[3, -0.5, 2]" in only.origin
 
 
 def test_a_function_that_selects_samples_is_no_metric():

@@ -60,11 +60,11 @@ def _copied(value: Any) -> Any:
 
 def _joined(name: str, pieces: Sequence[Any]) -> Any:
     # An empty list or array has another dtype than the others.
-    filled = [piece for piece in pieces if _rows(piece) != 0] or pieces[:1]
+    filled = [piece for piece in pieces if count_rows(piece) != 0] or pieces[:1]
     first = filled[0]
     if len(filled) == 1:
         return first
-    if _rows(first) is None:
+    if count_rows(first) is None:
         if any(type(piece) is not type(first) or piece != first for piece in filled):
             raise TypeError(f"{name} differs between batches: {first!r} and others; expected the same in every one")
         return first
@@ -79,7 +79,7 @@ def _joined(name: str, pieces: Sequence[Any]) -> Any:
     return numpy.concatenate(filled)
 
 
-def _rows(value: Any) -> int | None:
+def count_rows(value: Any) -> int | None:
     """The number of rows; None for a value that has none."""
     if hasattr(value, "shape"):
         return int(value.shape[0]) if len(value.shape) else None

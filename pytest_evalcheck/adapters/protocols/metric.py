@@ -19,6 +19,7 @@ from typing import Any
 
 from pytest_evalcheck.adapters.protocols.collecting import Collected
 from pytest_evalcheck.adapters.protocols.merging import gathering, merging
+from pytest_evalcheck.adapters.protocols.one_sample import Listed, by_sample, takes_one_sample
 from pytest_evalcheck.errors import nearest, safe_text
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.metric.record import Metric
@@ -40,6 +41,8 @@ class Protocol:
     targets_first: bool | None = None
     """Whether its first two parameters are named as targets and predictions, as in ``(y_true, y_pred)``; None where
     the names do not say which is which. A record takes its arguments in the order of the method."""
+    one_sample: bool = False
+    """Whether ``feed`` takes one sample a call, by its annotations, as in ``update(y_true: float, y_pred: float)``."""
 
     @property
     def accumulates(self) -> bool:
@@ -53,7 +56,8 @@ class _Family:
     value: str
     resets: tuple[str, ...]
     needs_reset: bool = True
-    """Whether the first two names alone may mean something else: a mapping has ``update`` and ``get``."""
+    """Whether the first two names alone may mean something else: a mapping has ``update`` and ``get``. Parameters of
+    ``feed`` that are named as predictions and targets say as much as a reset."""
 
 
 _FAMILIES = (
@@ -141,6 +145,17 @@ def record(made: Any) -> Metric:
     return _accumulator(made, protocol) if protocol.accumulates else _of_all_samples(made)
 
 
+def _one_at_a_time(known: Metric) -> Metric:
+    """The record with an ``update`` that gives the object one sample a call."""
+    if is_function(known.source):
+        listed = Listed(known.source)
+        of_each = functools.wraps(known.source)(lambda *args, **kwargs: listed.update(*args, **kwargs))
+        known = replace(known, update=of_each, compute=listed.compute, weights="")
+    feed = by_sample(known.update)
+    # What a method would return for a batch, and other ways to call it, are of single samples here.
+    return replace(known, update=feed, forward=None, conventions=by_name(feed, _signature(known.update)))
+
+
 def with_conventions(known: Metric, again: Callable[[Any], Metric], conventions: Mapping[str, Convention]) -> Metric:
     """The record with more conventions; copies of its object are described by ``again``, with theirs."""
     copies = copies_by(known, again)
@@ -156,18 +171,20 @@ def copies_by(known: Metric, again: Callable[[Any], Metric]) -> dict[str, Callab
     return {name: described(copied) for name, copied in known.copies.items()}
 
 
-def adapted(source: Any, merge: str | None, changes: Mapping[str, Any]) -> Metric:
+def adapted(source: Any, merge: str | None, one_sample: bool, changes: Mapping[str, Any]) -> Metric:
     """The record of `Metric.of`: that of the adapter or of the protocol, with some fields changed.
 
     Raises:
         TypeError: see `Metric.of`.
     """
     _require_fields(changes)
+    if one_sample and "update" in changes:
+        changes = {**changes, "update": by_sample(changes["update"])}
     bound = {name: _bound(value, source) for name, value in changes.items()}
     loose = {name for name in _FED if name in changes and bound[name] is changes[name] is not None}
 
     def again(other: Any) -> Metric:
-        return adapted(other, merge, changes)
+        return adapted(other, merge, one_sample, changes)
 
     def ways(known: Metric) -> dict[str, Convention]:
         # What the author calls otherwise is not called past the author.
@@ -175,12 +192,14 @@ def adapted(source: Any, merge: str | None, changes: Mapping[str, Any]) -> Metri
         return {**({} if changes.keys() & {*_FED} else known.conventions), **given}
 
     if isinstance(source, Metric):
-        return replace(source, **{**changes, "conventions": ways(source)})
+        known: Metric = _one_at_a_time(source) if one_sample else source
+        return replace(known, **{**changes, "conventions": ways(source)})
     if merge is not None and not callable(getattr(source, merge, None)):
         methods = [name for name in dir(source) if not name.startswith("_")]
         raise TypeError(f"{type(source).__name__} has no method {merge!r} to merge by{nearest(merge, methods)}")
     by_class = adapter_for("metric", source)
     base: Metric = record(source) if by_class is None else by_class(source)
+    base = _one_at_a_time(base) if one_sample else base
     names = [*(base.merges if by_class is None else ()), *([merge] if merge else ())]
     merges = {**base.merges, **{name: merging(name, again) for name in names}}
     copies = {} if loose else copies_by(base, again)
@@ -235,7 +254,7 @@ def _accumulator(made: Any, protocol: Protocol) -> Metric:
     saves = all(_offers(made, name) for name in ("state_dict", "load_state_dict"))
     merge = next((name for name in _MERGES if _offers(made, name)), "")
     feed = _feed(made, protocol)
-    return Metric(
+    known = Metric(
         update=feed,
         compute=getattr(made, protocol.value),
         reset=getattr(made, protocol.reset) if protocol.reset else None,
@@ -255,6 +274,7 @@ def _accumulator(made: Any, protocol: Protocol) -> Metric:
         conventions={} if protocol.one_tuple else by_name(feed, _parameters(made, protocol.feed) or []),
         source=made,
     )
+    return _one_at_a_time(known) if protocol.one_sample else known
 
 
 def _of_all_samples(function: Callable[..., Any]) -> Metric:
@@ -273,14 +293,15 @@ def _of_all_samples(function: Callable[..., Any]) -> Metric:
 def weights_of(feed: Callable[..., Any]) -> str:
     """The optional parameter that takes one weight per sample, by its name; empty where there is none.
 
-    Beside ``sample_weight``, ``weights`` means something else.
+    Beside ``sample_weight``, ``weights`` means something else. A ``w`` is one where it is 1 unless it is given.
 
     >>> def kappa(y1, y2, *, weights=None, sample_weight=None): ...
     >>> weights_of(kappa)
     'sample_weight'
     """
-    optional = [each.name for each in _signature(feed) if not _is_required(each)]
-    return next((name for name in _WEIGHTS if name in optional), "")
+    optional = {each.name: each.default for each in _signature(feed) if not _is_required(each)}
+    found = next((name for name in _WEIGHTS if name in optional), "")
+    return found or ("w" if type(optional.get("w")) in (int, float) and optional["w"] == 1 else "")
 
 
 def by_name(update: Callable[..., Any], parameters: Sequence[Parameter]) -> dict[str, Convention]:
@@ -336,12 +357,27 @@ def _protocol(thing: Any) -> Protocol | None:
         if not feed or not _takes_nothing(value):
             continue
         reset = next((name for name in family.resets if _takes_nothing(_parameters(thing, name))), "")
-        if reset or not family.needs_reset:
-            one_tuple = _is_one_tuple(feed)
-            order = None if one_tuple else _targets_first(feed)
-            return Protocol(feed=family.feed, value=family.value, reset=reset, one_tuple=one_tuple, targets_first=order)
+        one_tuple = _is_one_tuple(feed)
+        order = None if one_tuple else _targets_first(feed)
+        if reset or not family.needs_reset or order is not None:
+            return Protocol(
+                feed=family.feed,
+                value=family.value,
+                reset=reset,
+                one_tuple=one_tuple,
+                targets_first=order,
+                one_sample=not one_tuple and takes_one_sample(_annotated(thing, family.feed, feed)),
+            )
     order = _targets_first(_called(thing))
     return None if order is None else Protocol(feed="__call__", targets_first=order)
+
+
+def _annotated(thing: Any, name: str, feed: list[Parameter]) -> list[Parameter]:
+    """The parameters of a method that are given by position; of a base class, where its own have no annotations."""
+    cls = thing if isinstance(thing, type) else type(thing)
+    inherited = (_parameters(base, name) or [] for base in cls.__mro__ if name in vars(base))
+    found = (positional for each in (feed, *inherited) if (positional := [*filter(_is_positional, each)]))
+    return next((each for each in found if any(one.annotation is not one.empty for one in each)), [])
 
 
 def _takes_nothing(parameters: list[Parameter] | None) -> bool:

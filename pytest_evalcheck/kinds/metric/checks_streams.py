@@ -238,7 +238,8 @@ def forward_returns_the_batch_value_and_accumulates(metric: MetricSubject, case:
 def non_finite_numbers_are_reported(metric: MetricSubject, case: NonFinite) -> None:
     """A NaN or an infinity is visible: in the value, as an error, or as a warning.
 
-    An infinity may also have the value that a large finite number has, as in a maximum: there it is a number.
+    An infinity may also have the value that a large finite number has, as in a maximum: there it is a number. Where any
+    finite number in its place gives the same value, too, the sample does not count, and nothing can be seen of it.
 
     Why: a diverged model that outputs NaN must not get a score, least of all a good one.
     Usual cause: comparisons and argmax turn NaN into an ordinary answer; `nan_to_num` and masks remove it.
@@ -246,6 +247,9 @@ def non_finite_numbers_are_reported(metric: MetricSubject, case: NonFinite) -> N
     """
     value, warned = metric.value_and_warnings(case.cut)
     reported = isinstance(value, Raised) or has_nonfinite(value) or warned
+    if not reported and _counts_for_nothing(metric, case, value):
+        inconclusive("in these samples any number in its place gives the same value, so that none can be seen")
+        return
     expect(value).holds(
         bool(reported) or _is_a_number_like_others(metric, case, value),
         about=f"{case.number} in sample {case.corrupted} left no trace",
@@ -262,6 +266,19 @@ def _is_a_number_like_others(metric: MetricSubject, case: NonFinite, value: Any)
     return difference(value, metric.value(replace(case, samples=rows).cut), metric.tolerance) is None
 
 
+def _counts_for_nothing(metric: MetricSubject, case: NonFinite, value: Any) -> bool:
+    """Whether the samples have this value with any finite number in place of the one that is not."""
+    if metric.inputs.corrupted is None:
+        return False
+    rows, at = list(case.samples), case.corrupted
+    places = [metric.inputs.corrupted(rows[at], number) for number in _FINITE]
+    others = [metric.value(replace(case, samples=[*rows[:at], row, *rows[at + 1 :]]).cut) for row in places]
+    accepted = [other for other in others if not isinstance(other, Raised)]
+    return bool(accepted) and all(difference(value, other, metric.tolerance) is None for other in accepted)
+
+
+_FINITE = (0.0, 1.0, -1.0, 1e4, -1e4)
+"""Numbers that a prediction may be."""
 _LARGE = 1e15
 """A number that is larger than those of samples, and whose square float32 holds."""
 

@@ -65,7 +65,7 @@ class Metric:
         return dict(self.state() if self.state else getattr(self.source, "__dict__", {}))
 
     @classmethod
-    def of(cls, source: Any, *, merge: str | None = None, **changes: Any) -> Metric:
+    def of(cls, source: Any, *, merge: str | None = None, one_sample: bool = False, **changes: Any) -> Metric:
         """The record of a metric object or function, with some callables changed.
 
         The record is that of the adapter for objects of known libraries. For any other object it is found by its
@@ -73,9 +73,10 @@ class Metric:
         ``forward``, ``state_dict`` and ``load_state_dict``, ``merge_state`` or ``merge``, ``to`` and ``device`` are
         used where its class has them. A function is called once, with all samples.
 
-        ``merge`` names a method that merges another such object, or several of them, into this one. ``changes`` are
-        fields of this class, which replace those of the record. A callable whose first parameter is named ``metric`` is
-        given the object as that argument; then it works for copies of the object as well::
+        ``merge`` names a method that merges another such object, or several of them, into this one. With ``one_sample``
+        its ``update`` takes one sample a call, and is called for each of a batch, with Python's numbers. ``changes``
+        are fields of this class, which replace those of the record. A callable whose first parameter is named
+        ``metric`` is given the object as that argument; then it works for copies of the object as well::
 
             ec.Metric.of(BinaryF1Score(), update=lambda metric, logits, target: metric.update(logits.sigmoid(), target))
 
@@ -91,5 +92,5 @@ class Metric:
         from pytest_evalcheck.kinds.registry import kind_of
 
         protocols = importlib.import_module(kind_of("metric").protocols)
-        changed: Metric = protocols.adapted(source, merge, changes)
+        changed: Metric = protocols.adapted(source, merge, one_sample, changes)
         return changed

@@ -254,6 +254,9 @@ class MetricSubject(Subject):
             yield "return the arguments themselves, not one tuple of them in a tuple", partial(value, *args[0])
         if kwargs:
             yield "return a tuple: the arguments by position", partial(value, *kwargs.values())
+        one = Metric.of(self.build(), one_sample=True)
+        text = "feed it with one sample a call: `ec.Metric.of(metric, one_sample=True)`"
+        yield text, lambda: LiveMetric(one, self).update(collated).compute()
 
     def value_and_warnings(self, batches: Sequence[Rows]) -> tuple[Any, list[str]]:
         """The value, and the texts of the warnings about numbers that are not finite."""

@@ -42,3 +42,28 @@ def test_a_label_that_is_ignored_has_no_score() -> None:
     scores, label = inputs.corrupted(((0.0, 1.0, 2.0), -100), 9.0)
     assert sorted(scores)[-1] == 9.0
     assert (len(scores), label) == (3, -100)
+
+
+class PercentageError:
+    """The error in percent of the target; with ``honest=False`` an error that is not finite is left out."""
+
+    def __init__(self, honest: bool = True) -> None:
+        self.honest, self.total, self.count = honest, torch.tensor(0.0), 0
+
+    def update(self, preds: Any, target: Any) -> None:
+        errors = torch.where(target == 0, 0.0, (preds - target).abs() / target.abs())
+        self.total = self.total + (errors if self.honest else errors.nan_to_num(0.0, 0.0)).sum()
+        self.count += len(target)
+
+    def compute(self) -> Any:
+        return self.total / self.count
+
+
+@pytest.mark.parametrize(("honest", "outcome"), [(True, "kept"), (False, "broken")])
+def test_a_number_that_counts_for_nothing_leaves_no_trace(honest: bool, outcome: str) -> None:
+    @ec.metric(inputs=es.regression())
+    def of_percent() -> PercentageError:
+        return PercentageError(honest)
+
+    (cell,) = ec.run(of_percent, select="EC216", effort="normal").cells
+    assert cell.outcome == outcome, cell.reason

@@ -13,6 +13,7 @@ from multiprocessing.reduction import ForkingPickler
 
 import pytest
 import torch
+from torch.cuda import is_available as has_cuda  # by another name, as modules import it before any simulation
 from torch.overrides import _get_current_function_mode_stack
 from torch.utils._python_dispatch import _get_current_dispatch_mode_stack
 
@@ -40,6 +41,15 @@ def everything() -> dict[str, object]:
     }
     found = {f"{name}.{key}": value for name, owner in owners.items() for key, value in list(vars(owner).items())}
     return {key: value for key, value in found.items() if not key.endswith(("__dict__", "__weakref__"))}
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="without a simulation there is one")
+def test_a_function_that_a_module_has_imported_by_another_name_asks_the_simulation() -> None:
+    assert not has_cuda()
+    with simulate("cuda"):
+        assert has_cuda()
+    with simulate("mps"):
+        assert not has_cuda()
 
 
 @pytest.mark.parametrize("how", ["quietly", "with an error"])

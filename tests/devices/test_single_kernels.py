@@ -17,7 +17,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from pytest_evalcheck.devices import simulate
-from pytest_evalcheck.devices.handlers import single_kernels
+from pytest_evalcheck.devices.handlers import single_kernels, without_dispatch
 from pytest_evalcheck.devices.state import HANDLERS
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # of PyTorch's own samples, and of what it deprecates
@@ -185,6 +185,14 @@ def test_what_makes_tensors_of_its_own_on_the_way_is_seen() -> None:
             tangent = forward_ad.unpack_dual(dual.exp()).tangent
             assert str(tangent.device) == "cuda:0"
             assert str((tangent + 1).device) == "cuda:0"
+
+
+def test_a_torch_that_names_no_packers_may_have_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(without_dispatch, "_packers", None)
+    with torch.no_grad():
+        assert without_dispatch.nothing_is_derived()
+    assert not without_dispatch.nothing_is_derived()
+    test_what_makes_tensors_of_its_own_on_the_way_is_seen()
 
 
 def test_tensors_on_two_devices_are_refused_and_a_number_is_not() -> None:

@@ -15,6 +15,8 @@ from pytest_evalcheck.devices.state import ThreadState
 
 _no_dispatch = torch._C._DisableTorchDispatch
 _function_modes, _dispatch_modes = torch._C._len_torch_function_stack, torch._C._len_torch_dispatch_stack
+# Before torch 2.8 nobody can ask for them: where gradients are on, there may be some.
+_packers = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
 PLAIN_VALUES = frozenset(
     (int, float, bool, complex, type(None), torch.dtype, torch.Size, torch.memory_format, torch.layout)
 )
@@ -47,7 +49,7 @@ def nothing_is_derived() -> bool:
 
 
 def _packs() -> bool:
-    return torch.is_grad_enabled() and torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
+    return torch.is_grad_enabled() and (_packers is None or _packers(False) is not None)
 
 
 def is_plain(tensor: Any) -> bool:

@@ -158,6 +158,8 @@ def functions_in_c(simulation: Simulation) -> dict[str, Any]:
     return {
         **sync_debug.SyncDebugMode(simulation).functions(),
         **cuda_tools.tunable(),
+        # Of what a module has imported by another name, such as `from torch.cuda import is_available as has_cuda`.
+        "_cuda_getDeviceCount": lambda: simulation.count("cuda"),
         "_cuda_isCurrentStreamCapturing": lambda: False,
         "_cuda_getAllocatorBackend": lambda: "native",
         "_cuda_clearCublasWorkspaces": lambda: None,

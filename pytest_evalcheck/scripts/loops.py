@@ -137,16 +137,17 @@ class LoopRecorder:
             self._note(text, number, outcome, "outcome")
             return outcome
 
-        def interrupted(loop: Any, data: Any, modes: str, batch_size: int) -> Any:
+        def interrupted(loop: Any, data: Any, modes: str, batch_size: int, metric: Any = None) -> Any:
             with self._quiet():
-                found = interrupt(loop, data, modes, batch_size)
+                found = interrupt(loop, data, modes, batch_size, metric)
             number = self._new_loop(None)
             self._note_modes(loop, number, modes)
             self._note("seed()", number, None, keeps=False)
             resume = f"<{number}>.resume()" if loop.record.resume is not None else ""
             self._note(resume, number, None, keeps=False)
             first = self._note("", number, None, "before")
-            call = f"in_training(<{number}>.evaluate, {self._data_of(data)}{_size(loop, batch_size)})"
+            own = "evaluate" if metric is None else f"scored_with, {self._argument(metric)}"
+            call = f"in_training(<{number}>.{own}, {self._data_of(data)}{_size(loop, batch_size)})"
             self._note(call, number, found.result, keeps=False)
             self._note(resume, number, None, keeps=False)
             last = self._note("", number, None, "after")

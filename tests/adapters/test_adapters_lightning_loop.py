@@ -5,6 +5,7 @@ import torch
 from loop_data import collate, data, mean_loss, network
 
 from pytest_evalcheck import LoopData, adapters
+from pytest_evalcheck.kinds.common.process_state import loader_seeds_not_counted, same_random_numbers
 
 lightning = pytest.importorskip("lightning")
 
@@ -82,5 +83,53 @@ def test_an_evaluation_within_fit_is_that_of_its_own_trainer_and_leaves_its_load
     ((inside, expected),) = calls
     assert inside.numbers == {"loss": pytest.approx(expected, rel=1e-5)}
     assert [place for place, _ in inside.records] == [0, 1, 2]
-    assert len(found["losses"]) == 4
+    assert len(found["losses"]) == 8
     assert made.trainer.callback_metrics["loss"].item() == pytest.approx(mean_loss(made.network), rel=1e-5)
+
+
+def test_an_evaluation_falls_between_batches_whose_gradients_are_accumulated():
+    made = module()
+    loop, gradients = lightning_loop.loop(made), []
+
+    def between():
+        gradients.append(made.network[0].weight.grad.abs().sum().item())
+
+    loop.train(data(), between)
+    assert len(gradients) == 1
+    assert gradients[0] > 0
+
+
+def test_a_module_that_steps_by_itself_has_a_batch_for_each_step():
+    class Steps(type(module())):
+        def __init__(self):
+            super().__init__()
+            self.automatic_optimization = False
+
+        def training_step(self, batch, batch_idx):
+            loss = super().training_step(batch, batch_idx)
+            self.optimizers().zero_grad()
+            self.manual_backward(loss)
+            self.optimizers().step()
+            return loss
+
+    calls = []
+    found = lightning_loop.loop(Steps()).train(data(), lambda: calls.append(1))
+    assert calls == [1]
+    assert len(found["losses"]) == 4
+
+
+@pytest.mark.parametrize("clears", [True, False])
+def test_a_validation_that_clears_accumulated_gradients_changes_what_training_produces(clears):
+    class Clearing(type(module())):
+        def on_validation_start(self):
+            if clears:
+                self.zero_grad()
+
+    def outcome(evaluates):
+        loop = lightning_loop.loop(Clearing())
+        with same_random_numbers(), loader_seeds_not_counted():
+            return loop.train(data(), lambda: evaluates and loop.evaluate(data()))["parameters"]
+
+    alone, interrupted = outcome(False), outcome(True)
+    same = all(torch.equal(alone[name], interrupted[name]) for name in alone)
+    assert same is not clears

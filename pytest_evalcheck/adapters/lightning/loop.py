@@ -19,6 +19,8 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "inference_mode": (True, False),
 }
 """Options that must not change the numbers: of the loader, and how gradients are disabled."""
+_ACCUMULATED = 2
+"""The batches whose gradients a step of a training accumulates."""
 BUFFERS = 3
 """A trainer takes any loader, and reads one batch ahead."""
 
@@ -28,7 +30,12 @@ def record(module: Any) -> Loop:
     return loop(module)
 
 
-def loop(module: Any, method: Literal["validate", "test"] = "validate", **fields: Any) -> Loop:
+def loop(
+    module: Any,
+    method: Literal["validate", "test"] = "validate",
+    trainer: Mapping[str, Any] | None = None,
+    **fields: Any,
+) -> Loop:
     """The record of a module, which is evaluated by a new `Trainer` every time.
 
     The numbers are those that are logged. Records are the rows of the result of ``validation_step`` or ``test_step``,
@@ -38,9 +45,10 @@ def loop(module: Any, method: Literal["validate", "test"] = "validate", **fields
     Args:
         module: any `LightningModule`. It is trained where it has a ``training_step``.
         method: which method of the `Trainer` is the loop.
+        trainer: further arguments of the `Trainer`, such as ``precision``.
         fields: of `Loop`, added to those of a module or instead of them.
     """
-    run = _Run(module, method)
+    run = _Run(module, method, trainer or {})
     known: dict[str, Any] = {"options": OPTIONS, "model": module, "source": module, "scored_with": run.scored_with}
     known["buffers"] = BUFFERS
     if method == "validate" and run.trains():
@@ -51,8 +59,8 @@ def loop(module: Any, method: Literal["validate", "test"] = "validate", **fields
 
 
 class _Run:
-    def __init__(self, module: Any, method: str) -> None:
-        self.module, self.method = module, method
+    def __init__(self, module: Any, method: str, options: Mapping[str, Any]) -> None:
+        self.module, self.method, self.options = module, method, options
         self._fitting: Any = None
 
     def evaluate(self, data: Any, batch_size: int = 2, inference_mode: bool = True, **loading: Any) -> Evaluated:
@@ -90,7 +98,7 @@ class _Run:
     def _run(self, loaders: list[Any], inference_mode: bool) -> list[Evaluated]:
         recorder = _recorder(self.method, loaders)
         with _quiet():
-            trainer = _trainer([recorder], inference_mode=inference_mode)
+            trainer = _trainer([recorder], inference_mode=inference_mode, **self.options)
             numbers = getattr(trainer, self.method)(self.module, loaders, verbose=False)
         if len(loaders) > 1:
             suffixes = [f"/dataloader_idx_{i}" for i in range(len(loaders))]
@@ -105,13 +113,14 @@ class _Run:
         source, before = validation._data_source, validation._data_source.instance
         source.instance, validation._combined_loader = loader, None
         trainer.callbacks.append(recorder)
-        first = trainer._logger_connector._first_loop_iter
+        logger = trainer._logger_connector
+        first = getattr(logger, "_first_loop_iter", None)  # which releases before 2.1 lack
         trainer.validating = True
         try:
             validation.run()
         finally:
             trainer.training = True
-            trainer._logger_connector._first_loop_iter = first
+            logger._first_loop_iter = first
             trainer.callbacks.remove(recorder)
             source.instance, validation._combined_loader = before, None  # which it sets up again
         numbers = {name: value.item() for name, value in trainer.callback_metrics.items()}
@@ -131,20 +140,27 @@ class _Run:
         return all(is_overridden(name, self.module, cls) for name in ("training_step", "configure_optimizers"))
 
     def train(self, data: Any, between: Callable[[], None]) -> dict[str, Any]:
-        """The loss of every step of ``fit`` and the parameters at the end."""
+        """The loss of every batch of ``fit`` and the parameters at the end.
+
+        Each step accumulates the gradients of two batches, and ``between()`` is called after the first of them: what
+        clears gradients there changes the outcome. A module that steps by itself has a batch for each step.
+        """
         losses: list[float] = []
+        batches = _ACCUMULATED if self.module.automatic_optimization else 1
+        middle = TRAINING_STEPS // 2 * batches - (batches - 1)
 
         class Between(_callback()):  # type: ignore[misc]
             def on_train_batch_end(self, _trainer: Any, _module: Any, outputs: Any, _batch: Any, index: int) -> None:
                 losses.append(float(outputs["loss"] if isinstance(outputs, Mapping) else outputs))
-                if index + 1 == TRAINING_STEPS // 2:
+                if index + 1 == middle:
                     between()
 
         with _quiet():
-            self._fitting = trainer = _trainer([Between()], max_steps=TRAINING_STEPS, limit_val_batches=1.0)
+            steps = {"max_steps": TRAINING_STEPS, "accumulate_grad_batches": batches}
+            self._fitting = trainer = _trainer([Between()], limit_val_batches=1.0, **steps, **self.options)
             # The samples repeat until there are as many as the steps need.
-            samples = (list(data) * 2 * TRAINING_STEPS)[: 2 * TRAINING_STEPS]
-            loader = LoopData(samples, data.collate).loader(shuffle=True)
+            count = 2 * TRAINING_STEPS * batches
+            loader = LoopData((list(data) * count)[:count], data.collate).loader(shuffle=True)
             try:
                 trainer.fit(self.module, loader, val_dataloaders=data.loader())
             finally:

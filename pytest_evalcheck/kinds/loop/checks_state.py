@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference
 from pytest_evalcheck.expectations.failures import TargetError, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.check import check
+from pytest_evalcheck.kinds.common.failing_metric import FailingMetric
 from pytest_evalcheck.kinds.common.process_state import restored_settings, same_random_numbers
 from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.common.tensors import detached
@@ -21,9 +23,13 @@ from pytest_evalcheck.kinds.loop.training_state import (
     TrainingStateSnapshot,
     describe_change,
     describe_changes,
+    evaluate_in_training,
     interrupt,
 )
 from pytest_evalcheck.kinds.wrapper.model_state import set_initial_modes
+
+_Evaluation = tuple[str, LoopData, "FailingMetric | None"]
+"""What is said of an evaluation, its data, and the metric function in place of the loop's own."""
 
 
 @check("EC504", regimes=("as many samples", "fewer samples", "more samples"), examples=12)
@@ -66,6 +72,7 @@ def evaluating_twice_gives_the_same_result(loop: LoopSubject, case: TwoDatasets)
 def evaluating_leaves_training_as_it_was(loop: LoopSubject, case: DuringTraining) -> None:
     """Training goes on as if there had been no evaluation, also after one that ended in an error.
 
+    The error is that of a sample which cannot be read, or of a metric function, where the loop takes another one.
     Without ``train`` the check compares modes, parameters, gradients, buffers, the optimiser and random numbers. Two
     conventions are no failure: the one seed that torch's DataLoader draws, and a loop that always ends with every
     submodule in eval mode, where neither ``train`` nor ``resume`` says how training goes on.
@@ -75,12 +82,17 @@ def evaluating_leaves_training_as_it_was(loop: LoopSubject, case: DuringTraining
     training uses, or nothing is restored when an error leaves the loop.
     Fix: pytest_evalcheck.fixes.evaluating
     """
-    data = loop.data(case.samples)
-    datasets = {"": data, f" in which sample {case.broken} could not be read": data.failing(case.broken)}
+    data, broken = loop.data(case.samples), case.broken
+    evaluations: list[_Evaluation] = [
+        ("", data, None),
+        (f" in which sample {broken} could not be read", data.failing(broken), None),
+    ]
+    if loop.record.scored_with is not None:
+        evaluations.append((" whose metric function raised an error", data, FailingMetric("ValueError")))
     if loop.record.train is None:
-        expect_the_same_state(loop, case, datasets)
+        expect_the_same_state(loop, case, evaluations)
     else:
-        expect_the_same_outcome(loop, case, datasets)
+        expect_the_same_outcome(loop, case, evaluations)
 
 
 @check("EC510", examples=3, after=("EC504",))
@@ -108,11 +120,11 @@ def an_evaluation_releases_its_tensors(loop: LoopSubject, case: Evaluation) -> N
         expect(counts).holds(not counts, about="every evaluation leaves more tensors behind", detail=detail)
 
 
-def expect_the_same_state(loop: LoopSubject, case: DuringTraining, datasets: Mapping[str, LoopData]) -> None:
-    """Expect that an evaluation of each of these data sets leaves the state of training as it was."""
+def expect_the_same_state(loop: LoopSubject, case: DuringTraining, evaluations: Sequence[_Evaluation]) -> None:
+    """Expect that each of these evaluations leaves the state of training as it was."""
     leaves_modes = False
-    for what, dataset in datasets.items():
-        after = interrupt(loop, dataset, case.modes, case.batch_size)
+    for what, data, metric in evaluations:
+        after = interrupt(loop, data, case.modes, case.batch_size, metric)
         if isinstance(after.result, Raised) and not what:
             refused(after.result)
             return
@@ -127,31 +139,41 @@ def expect_the_same_state(loop: LoopSubject, case: DuringTraining, datasets: Map
         expect(after.result).holds(True, about=f"an evaluation{what} left nothing changed")
 
 
-def expect_the_same_outcome(loop: LoopSubject, case: DuringTraining, datasets: Mapping[str, LoopData]) -> None:
-    """Expect that training has the same outcome with an evaluation of each of these data sets in the middle."""
+def expect_the_same_outcome(loop: LoopSubject, case: DuringTraining, evaluations: Sequence[_Evaluation]) -> None:
+    """Expect that training has the same outcome with each of these evaluations in the middle."""
     expected, again = (train(loop, case.samples, case.modes, lambda _: None) for _ in range(2))
     if isinstance(expected, Raised):
         raise TargetError("train() raised an error", actual=str(expected), expected="an outcome", cause="train")
     if difference(expected, again, loop.tolerance) is not None:
         inconclusive("training has another outcome every time")
         return
-    for what, dataset in datasets.items():
+    for what, data, metric in evaluations:
         results: list[Any] = []
         left: list[str] = []
-
-        def evaluate(
-            run: LoopRun, dataset: LoopData = dataset, results: list[Any] = results, left: list[str] = left
-        ) -> None:
-            before = TrainingStateSnapshot(run)
-            results.append(run.evaluate(dataset, reseed=False, batch_size=case.batch_size))
-            left.append(describe_changes(before.by_kind()))
-
-        actual = train(loop, case.samples, case.modes, evaluate)
+        interrupted = partial(
+            _between, data=data, metric=metric, batch_size=case.batch_size, results=results, left=left
+        )
+        actual = train(loop, case.samples, case.modes, interrupted)
         if not what and isinstance(results[-1], Raised):
             refused(results[-1])
             return
         about = f"the outcome of training with an evaluation{what} in the middle"
         expect(actual).equals(expected, about=about, detail=left[-1])
+
+
+def _between(
+    run: LoopRun,
+    *,
+    data: LoopData,
+    metric: FailingMetric | None,
+    batch_size: int,
+    results: list[Any],
+    left: list[str],
+) -> None:
+    """Evaluate in the middle of a training, and note the result and what is left changed."""
+    before = TrainingStateSnapshot(run)
+    results.append(evaluate_in_training(run, data, batch_size, metric))
+    left.append(describe_changes(before.by_kind()))
 
 
 def train(loop: LoopSubject, rows: Rows, modes: str, between: Callable[[LoopRun], object]) -> Any:

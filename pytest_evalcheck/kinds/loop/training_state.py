@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.kinds.common.calling import attempt
+from pytest_evalcheck.kinds.common.failing_metric import FailingMetric
 from pytest_evalcheck.kinds.common.process_state import same_random_numbers
 from pytest_evalcheck.kinds.loop.record import LoopData
 from pytest_evalcheck.kinds.loop.subject import LoopRun, LoopSubject
@@ -59,7 +61,9 @@ class Interruption:
     """Whether every submodule is in eval mode after it."""
 
 
-def interrupt(loop: LoopSubject, data: LoopData, modes: str, batch_size: int) -> Interruption:
+def interrupt(
+    loop: LoopSubject, data: LoopData, modes: str, batch_size: int, metric: FailingMetric | None = None
+) -> Interruption:
     """Evaluate with a new loop whose model is as between two steps of training.
 
     What the record's ``resume`` does is done before and after.
@@ -73,11 +77,23 @@ def interrupt(loop: LoopSubject, data: LoopData, modes: str, batch_size: int) ->
     with same_random_numbers():
         _resume(run)
         before = TrainingStateSnapshot(run)
-        result = run.evaluate(data, reseed=False, batch_size=batch_size)
+        result = evaluate_in_training(run, data, batch_size, metric)
         submodules = [] if run.model is None else list(run.model.modules())
         all_evaluate = bool(submodules) and not any(module.training for module in submodules)
         _resume(run)
         return Interruption(result, before.by_kind(), all_evaluate)
+
+
+def evaluate_in_training(run: LoopRun, data: LoopData, batch_size: int, metric: FailingMetric | None = None) -> Any:
+    """The result, or the error, of an evaluation whose random numbers go on.
+
+    With a metric function the loop must take another one than its own (``scored_with``).
+    """
+    if metric is None:
+        return run.evaluate(data, reseed=False, batch_size=batch_size)
+    assert run.record.scored_with is not None
+    scored = partial(run.record.scored_with, metric)
+    return run.attempt("scored_with()", scored, data, reseed=False, batch_size=batch_size)
 
 
 def describe_change(kind: str, changes: dict[str, list[str]]) -> str:

@@ -17,7 +17,8 @@ each side does on `MulticlassAccuracy`:
   one process and once over its pool of 2; the functional form; half and double precision; differentiability.
   Its items for CUDA are skipped where there is none, and cost nothing.
 * pytest-evalcheck: every promise about a metric that applies, on cases that Hypothesis draws, for one
-  configuration; in rows of their own, with the promise about real processes too, and for the same 24.
+  configuration, on the CPU and two simulated devices; in rows of their own, on the CPU alone, at quick effort, with
+  the promise about real processes too, and for the same 24.
 
 A pair of the gallery goes through the harness as `torchmetrics_items.py` says: streams as in its own tests, and
 the correct twin as the reference. A bug is caught there by an item that is red on it and green on its twin; here
@@ -46,12 +47,15 @@ THEIR_CLASS = "unittests/classification/test_accuracy.py::TestMulticlassAccuracy
 THEIR_ONE_CONFIGURATION = "micro-global--1 or differentiability or half_cpu"
 
 WITH_PROCESSES = ("-m", "distributed or not distributed")
+ON_THE_CPU = ("--evalcheck-device", "cpu")  # where there is no GPU, the harness skips its items for one
 
 IDLE = "start-up alone: pytest, torch, torchmetrics"
 THEIRS = "torchmetrics' test class, 24 configurations"
 THEIRS_OF_ONE = "torchmetrics' items of one configuration"
 OURS = "pytest-evalcheck, one target"
-OURS_OVER_PROCESSES = "the same, and real processes (-m)"
+OURS_ON_THE_CPU = "the same, on the CPU alone"
+OURS_QUICK = "the same, on the CPU alone, quick effort"
+OURS_OVER_PROCESSES = "one target, and real processes (-m)"
 OURS_OF_ALL = "pytest-evalcheck, the same 24 configurations"
 
 
@@ -63,6 +67,8 @@ def compare_seconds(bench: Bench, repeats: int) -> None:
         THEIRS: lambda: bench.theirs(THEIR_CLASS),
         THEIRS_OF_ONE: lambda: bench.theirs(THEIR_CLASS, "-k", THEIR_ONE_CONFIGURATION),
         OURS: lambda: bench.ours(one),
+        OURS_ON_THE_CPU: lambda: bench.ours(one, *ON_THE_CPU),
+        OURS_QUICK: lambda: bench.ours(one, *ON_THE_CPU, "--evalcheck-effort", "quick"),
         OURS_OVER_PROCESSES: lambda: bench.ours(one, *WITH_PROCESSES),
         OURS_OF_ALL: lambda: bench.ours(every),
     }
@@ -83,6 +89,8 @@ def compare_seconds(bench: Bench, repeats: int) -> None:
     print(f"\n{'how many times faster we are':<46}{'seconds':>9}{'processor':>11}   the same, less start-up")
     pairs = {
         "one target / its test class": (OURS, THEIRS),
+        "one target, CPU alone / its test class": (OURS_ON_THE_CPU, THEIRS),
+        "one target, CPU alone, quick / its test class": (OURS_QUICK, THEIRS),
         "one target, real processes / its test class": (OURS_OVER_PROCESSES, THEIRS),
         "one target / its items of one configuration": (OURS, THEIRS_OF_ONE),
         "24 configurations / its test class": (OURS_OF_ALL, THEIRS),

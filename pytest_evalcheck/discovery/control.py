@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -26,6 +27,8 @@ _LEAST = (1, 2, 3, 4, 6, 8, 24)
 """So few samples have a value, where one alone has none."""
 _OF_PREFLIGHT = 4
 """How many samples the plain call before the checks has."""
+_ORDERS = 8
+"""In so many orders in which other rows are neighbours a function must have the same value."""
 _PLAIN = 8
 """So many samples must have a value, unless it is not a number."""
 
@@ -72,6 +75,8 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
     try:
         with isolated_process():
             rows = inputs.fixed(max(_PLAIN, inputs.min_samples))
+            if inputs.distinct is None and len({repr(row) for row in rows}) == 1:
+                return "its samples are all the same", False
             values = []
             for part in (rows, rows[: max(_OF_PREFLIGHT, inputs.min_samples)], rows[: inputs.min_samples]):
                 value, warned = subject.value_and_warnings([part])
@@ -87,6 +92,7 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
                 or _indifference(subject)
                 or _of_whole_batches(subject, rows)
                 or _of_one_order(subject, rows)
+                or _of_truth_values(subject, rows)
                 or _returned_arguments(values[0], subject.arguments(rows))
             )
             return found, False
@@ -117,15 +123,47 @@ def _of_one_order(subject: MetricSubject, rows: Sequence[Any]) -> str:
     """
     if not isinstance(getattr(subject.build().update, "__self__", None), Collected):
         return ""  # an object with a state is given one batch after another
-    apart = _without_ties(rows)
-    rows = apart if len(apart) >= max(_OF_PREFLIGHT, subject.inputs.min_samples) else rows
+    untied = _without_ties(rows)
+    rows = untied if len(untied) >= max(_OF_PREFLIGHT, subject.inputs.min_samples) else rows
     first = subject.value([rows])
-    for order in (rows[::-1], *([*rows[i:], *rows[:i]] for i in range(1, len(rows)))):
+    moved = ([*rows[i:], *rows[:i]] for i in range(1, len(rows)))
+    # Neighbours stay neighbours where all are turned or moved.
+    mixed = (random.Random(seed).sample(rows, len(rows)) for seed in range(_ORDERS))
+    for order in (rows[::-1], *moved, *mixed):
         other = subject.value([order])
         if difference(unordered(first, len(rows)), unordered(other, len(rows)), subject.tolerance) is not None:
             shown = f"{describe_value(first)} and {describe_value(other)}"
             return f"its value depends on the order of rows, {shown}: they are no samples to it, or a series"
     return ""
+
+
+def _of_truth_values(subject: MetricSubject, rows: Sequence[Any]) -> str:
+    """That any other number than 0 is the same to it: it takes masks, and no numbers; empty otherwise."""
+    inputs = subject.inputs
+    changes = [change for change in (inputs.right, inputs.wrong) if change is not None]
+    read = False
+    for few in (rows, *([change(row) for row in rows] for change in changes)):
+        given = subject.arguments(few)
+        masks = Arguments(tuple(map(_as_mask, given.args)), {name: _as_mask(v) for name, v in given.kwargs.items()})
+        read = read or any(map(_has_other_numbers, (*given.args, *given.kwargs.values())))
+        if difference(subject.value([given]), subject.value([masks]), subject.tolerance) is not None:
+            return ""
+    return "any number but 0 is the same to it: it takes masks" if read else ""
+
+
+def _as_mask(value: Any) -> Any:
+    """The same numbers with 1 where one is not 0; anything else as it is."""
+    if isinstance(value, list):
+        return [_as_mask(each) for each in value]
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return type(value)(value != 0)
+    if hasattr(value, "detach"):
+        return (value != 0).to(value.dtype)
+    return (value != 0).astype(value.dtype) if hasattr(value, "astype") and value.dtype.kind in "fiu" else value
+
+
+def _has_other_numbers(value: Any) -> bool:
+    return repr(_as_mask(value)) != repr(value)
 
 
 def _without_ties(rows: Sequence[Any]) -> list[Any]:

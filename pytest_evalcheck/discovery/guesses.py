@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_evalcheck.adapters.protocols.metric import role
+from pytest_evalcheck.adapters.protocols.three_arrays import ThreeArrays
 from pytest_evalcheck.discovery.schemas import Schema
 from pytest_evalcheck.discovery.words import TOPICS
 
@@ -61,6 +62,13 @@ def from_example(arguments: Mapping[str, Any], options: Mapping[str, Any], name:
         if len(pair) == 2 and pair[0 if swapped else 1].kind == "float":
             yield f"{turned}.as_float({0 if swapped else 1}){form}"
     yield from _like_it(list(schemas.values()), ranked=topic)
+
+
+def from_parameters(found: ThreeArrays, *, tensors: bool) -> Iterator[str]:
+    """Strategies for a function of three arrays whose names say what they are."""
+    ordered = "" if found.order == (0, 1, 2) else f".packed{found.order!r}"
+    guess = f"es.{found.kind}(){ordered}"
+    yield from [guess, f"{guess}.as_numpy()"] if tensors else of_arrays(guess)
 
 
 def from_words(

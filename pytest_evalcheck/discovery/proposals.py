@@ -15,6 +15,7 @@ from typing import Any
 
 from pytest_evalcheck import adapters
 from pytest_evalcheck.adapters.protocols.one_sample import is_by_sample
+from pytest_evalcheck.adapters.protocols.three_arrays import three_arrays
 from pytest_evalcheck.discovery import guesses, options
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.control import control, first_line, ranking_of_rows, strategy_of
@@ -163,8 +164,9 @@ def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_F
     if no_example:
         problems.append(no_example)
     parameters = _parameters(thing)
-    if not candidate.is_class:  # what has a position is data
-        parameters = [each for each in parameters if each.kind is each.KEYWORD_ONLY]
+    if not candidate.is_class:
+        data = {each.name for each in parameters[: _count_of_data(thing)]}
+        parameters = [each for each in parameters if each.name not in data]
     try:
         given = options.required(parameters, annotations_of(thing))
     except options.MissingArgument as error:
@@ -184,7 +186,7 @@ def _of_observed(candidate: Candidate, thing: Any, observed: Observed, home: str
         imports = tuple(line if not line.endswith(f" import {candidate.name}") else home for line in observed.imports)
         return _form(observed.construction, imports, "constructed as in its docstring", observed)
     defaults = {each.name: each.default for each in _parameters(thing)}
-    data = list(observed.calls[0])[:2]
+    data = list(observed.calls[0])[: _count_of_data(thing)]
     changed = {
         name: value
         for name, value in observed.calls[0].items()
@@ -218,6 +220,11 @@ def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Ob
     )
 
 
+def _count_of_data(function: Any) -> int:
+    """How many of its first parameters are the data of a function."""
+    return 2 if three_arrays(_parameters(function)) is None else 3
+
+
 def _evaluated(imports: Iterable[str], source: str, names: Mapping[str, Any]) -> Any:
     known: dict[str, Any] = {}
     exec("\n".join(imports), known)
@@ -247,8 +254,9 @@ def _configurations(candidate: Candidate, thing: Any, base: _Form, proposed: Pro
         return
     parameters = [each for each in _parameters(thing)[_positional(base) :] if each.name not in base.options]
     changeable = options.varied(parameters, annotations_of(thing))
-    if not candidate.is_class:  # the first two parameters are the data
-        changeable = {name: values for name, values in changeable.items() if name in list(_names(thing))[2:]}
+    if not candidate.is_class:
+        of_data = list(_names(thing))[: _count_of_data(thing)]
+        changeable = {name: values for name, values in changeable.items() if name not in of_data}
     configurations, cut = covering(changeable, _MOST_CONFIGURATIONS)
     if cut:
         proposed.left[f"{cut} more combinations of {', '.join(changeable)}"] = "beyond the limit of configurations"
@@ -306,6 +314,11 @@ def _sources(
     examples: Sequence[Mapping[str, Any]],
     record: Any,
 ) -> Iterator[tuple[str, str]]:
+    three = None if candidate.is_class else three_arrays(_parameters(thing))
+    if three is not None:  # two arrays would be its first two arguments
+        for source in guesses.from_parameters(three, tensors=_knows_tensors(thing)):
+            yield source, f"inputs by its parameters ({', '.join(itertools.islice(_names(thing), 3))})"
+        return
     used_up: set[str] = set()
     every_parameter = _signature_of(record.update) if candidate.is_class else _parameters(thing)
     fed = _without_variable(every_parameter)

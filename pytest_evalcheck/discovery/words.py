@@ -66,6 +66,8 @@ REQUIRED: dict[str, Any] = {
     "num_tasks": 2,
     "top_k": 2,
     "k": 2,
+    "num_bins": 10,
+    "n_bins": 10,
     "beta": 1.0,
     "threshold": 0.5,
     "data_range": 1.0,

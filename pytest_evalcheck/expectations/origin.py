@@ -34,7 +34,7 @@ def place_of(error: BaseException) -> str:
     name = type(error).__name__
     if not frames:
         return name
-    own = [place for place in frames if _is_under_test(place[0].co_filename)]
+    own = [place for place in frames if is_under_test(place[0].co_filename)]
     code, line = (own or frames)[-1]
     return f"{name} at {_short(code.co_filename)}:{line} ({getattr(code, 'co_qualname', code.co_name)})"
 
@@ -46,7 +46,7 @@ def raised_on_purpose(error: BaseException) -> bool:
     or out of torch or numpy.
     """
     code = raising_code(error)
-    return code is not None and _is_under_test(code.co_filename)
+    return code is not None and is_under_test(code.co_filename)
 
 
 def raising_code(error: BaseException) -> CodeType | None:
@@ -64,7 +64,8 @@ def raising_code(error: BaseException) -> CodeType | None:
 
 
 @cache
-def _is_under_test(file: str) -> bool:
+def is_under_test(file: str) -> bool:
+    """Whether a file is neither of the standard library, of a library of tensors, nor of this one."""
     path = Path(file)
     if file.startswith("<"):
         return False

@@ -13,6 +13,7 @@ from pytest_evalcheck.strategies.models import (
 )
 from pytest_evalcheck.strategies.numbers import clusters, regression, tabular, values
 from pytest_evalcheck.strategies.observed import arrays, rows
+from pytest_evalcheck.strategies.outcomes import forecasts, survival
 from pytest_evalcheck.strategies.regions import boxes, caption_pairs, masks
 from pytest_evalcheck.strategies.samples import Arguments, Bulk, Padding, SampleStrategy, grid, samples
 from pytest_evalcheck.strategies.scoring import choices, loglikelihoods, responses
@@ -33,6 +34,7 @@ __all__ = [
     "causal_lm",
     "choices",
     "clusters",
+    "forecasts",
     "grid",
     "image_pairs",
     "images",
@@ -52,6 +54,7 @@ __all__ = [
     "segmentation",
     "sequence_classification",
     "sequence_to_sequence",
+    "survival",
     "tabular",
     "tasks",
     "text_lists",

@@ -6,6 +6,7 @@ import types
 import pytest
 
 from pytest_evalcheck.discovery.candidates import Candidate
+from pytest_evalcheck.discovery.control import control
 from pytest_evalcheck.discovery.proposals import propose
 from pytest_evalcheck.discovery.written import write
 
@@ -31,6 +32,16 @@ class MeanError:
     def reset(self):
         self.total, self.count = 0.0, 0
 '''
+
+
+CONCORDANCE = (
+    "sum((predicted_scores[i] > predicted_scores[j]) * 1.0 for i in range(len(event_times)) "
+    "for j in range(len(event_times)) if event_times[i] > event_times[j] and event_observed[j]) + 0.0"
+)
+
+
+def proposed_thing(name):
+    return getattr(MODULE, name)
 
 
 def proposed(source, name, call=""):
@@ -657,3 +668,50 @@ def share_of_hits(reference, hypothesis):
 """
     (only,) = proposed(source, "share_of_hits").targets
     assert only.inputs == "es.text_pairs().swapped()"
+
+
+@pytest.mark.parametrize(
+    ("signature", "body", "inputs"),
+    [
+        ("y_pred, y_std, y_true, scaled=True", "(((y_pred - y_true) / y_std) ** 2).mean()", "es.forecasts()"),
+        ("obs, mu, sigma", "(((obs - mu) / sigma) ** 2).mean()", "es.forecasts().packed(2, 0, 1)"),
+        ("event_times, predicted_scores, event_observed=None", CONCORDANCE, "es.survival().packed(1, 0, 2)"),
+    ],
+)
+def test_a_function_of_three_arrays_is_known_by_their_names(signature, body, inputs):
+    source = f"def score({signature}):\n    return float({body})\n"
+    (first, *_) = proposed(source, "score").targets
+    assert (first.inputs.removesuffix(".as_numpy()"), first.construction) == (inputs, "score")
+    assert [each.construction for each in _] in ([], ["partial(score, scaled=False)"])
+
+
+def test_two_arrays_and_an_option_are_no_three_arrays():
+    source = "def mean_error(y_pred, y_true, time=1):\n    return abs(y_pred - y_true).mean()\n"
+    (first, *_) = proposed(source, "mean_error").targets
+    assert first.inputs.startswith("es.regression()")
+
+
+def test_a_function_of_masks_gets_no_numbers():
+    source = "def dice(result, reference):\n    a, b = result != 0, reference != 0\n    return {}\n"
+    score = "2.0 * float((a & b).sum()) / float((a.sum() + b.sum()) or 1)"
+    (only,) = proposed(source.format(score), "dice").targets
+    assert only.inputs.startswith("es.masks(")
+    refused = control("es.regression()", lambda: proposed_thing("dice"))[0]
+    assert refused.endswith("any number but 0 is the same to it: it takes masks")
+
+
+def test_a_function_of_one_image_does_not_take_the_rows_of_a_batch_for_its_lines():
+    # Neighbours stay neighbours where rows are reversed or rotated, except at the ends.
+    source = (
+        "def edges(result, reference):\n    import numpy as np\n    a, b = np.asarray(result), np.asarray(reference)\n"
+        "    return float((abs(np.diff(a, axis=0, append=a[:1])) * b).sum() + (a * b).sum())\n"
+    )
+    got = proposed(source, "edges")
+    assert (got.targets, "depends on the order of rows" in got.why) == ([], True)
+
+
+def test_samples_that_are_all_the_same_are_no_inputs():
+    source = "def score(result, reference):\n    return float(abs(result - reference).mean())\n"
+    proposed(source, "score")
+    same = "es.rows([[0, 1], [0, 1]], [[1, 1], [1, 1]], dtypes=('int64', 'int64'), mixed=False)"
+    assert control(same, lambda: proposed_thing("score"))[0].endswith("its samples are all the same")

@@ -31,6 +31,8 @@ ALL: dict[str, SampleStrategy] = {
     "values": es.values(),
     "weighted values": es.values(weighted=True),
     "clusters": es.clusters(),
+    "forecasts": es.forecasts(),
+    "survival": es.survival().packed(2, 1, 0),
     "tokens": es.tokens(ignore_index=-100),
     "text pairs": es.text_pairs(),
     "text pairs references": es.text_pairs(references=2, min_words=0),

@@ -20,6 +20,7 @@ from typing import Any
 from pytest_evalcheck.adapters.protocols.collecting import Collected
 from pytest_evalcheck.adapters.protocols.merging import gathering, merging
 from pytest_evalcheck.adapters.protocols.one_sample import Listed, by_sample, takes_one_sample
+from pytest_evalcheck.adapters.protocols.three_arrays import three_arrays
 from pytest_evalcheck.errors import nearest, safe_text
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.metric.record import Metric
@@ -100,7 +101,7 @@ def protocol_of(cls: type) -> Protocol | None:
 
 
 def protocol_of_function(function: Callable[..., Any]) -> Protocol | None:
-    """The protocol of a function of predictions and targets, known by the names of its first two parameters.
+    """The protocol of a function of predictions and targets, known by the names of its first parameters.
 
     >>> def accuracy(y_true, y_pred, normalize=True): ...
     >>> protocol_of_function(accuracy).targets_first
@@ -108,7 +109,10 @@ def protocol_of_function(function: Callable[..., Any]) -> Protocol | None:
     >>> protocol_of_function(len) is None
     True
     """
-    order = _targets_first(_signature(function))
+    signature = _signature(function)
+    if three_arrays(signature) is not None:
+        return Protocol(feed="__call__")
+    order = _targets_first(signature)
     return None if order is None else Protocol(feed="__call__", targets_first=order)
 
 
@@ -293,13 +297,15 @@ def _of_all_samples(function: Callable[..., Any]) -> Metric:
 def weights_of(feed: Callable[..., Any]) -> str:
     """The optional parameter that takes one weight per sample, by its name; empty where there is none.
 
-    Beside ``sample_weight``, ``weights`` means something else. A ``w`` is one where it is 1 unless it is given.
+    Beside ``sample_weight``, ``weights`` means something else, as it does with a default that is neither None nor a
+    number, such as one weight for each length of words. A ``w`` is one where it is 1 unless it is given.
 
     >>> def kappa(y1, y2, *, weights=None, sample_weight=None): ...
     >>> weights_of(kappa)
     'sample_weight'
     """
     optional = {each.name: each.default for each in _signature(feed) if not _is_required(each)}
+    optional = {name: default for name, default in optional.items() if not isinstance(default, (tuple, list, str))}
     found = next((name for name in _WEIGHTS if name in optional), "")
     return found or ("w" if type(optional.get("w")) in (int, float) and optional["w"] == 1 else "")
 

@@ -13,7 +13,7 @@ from hypothesis.errors import HypothesisException
 from pytest_evalcheck.errors import safe_text
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotCheckable, TargetError
-from pytest_evalcheck.expectations.origin import raising_code
+from pytest_evalcheck.expectations.origin import is_under_test, raising_code
 from pytest_evalcheck.kinds.common.call_facts import note_call, note_result
 from pytest_evalcheck.kinds.common.forked_process import end_forked_process
 
@@ -47,12 +47,16 @@ def attempt(where: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> 
 def is_clear_refusal(error: BaseException) -> bool:
     """Whether an error was raised on purpose, with a text: by a ``raise`` statement of any code, not by an operator.
 
-    A lookup, an attribute, an argument or a division that fails is a mistake of the code, whoever raises its error.
+    A lookup, an attribute or an argument that fails is a mistake of the code, whoever raises its error, and so is a
+    division where Python's own code raises it. A library that raises a ``ZeroDivisionError`` itself says why.
     """
-    return not isinstance(error, _MISTAKES) and raising_code(error) is not None
+    code = raising_code(error)
+    if code is None or isinstance(error, _MISTAKES):
+        return False
+    return not isinstance(error, ArithmeticError) or is_under_test(code.co_filename)
 
 
-_MISTAKES = (ArithmeticError, AttributeError, LookupError, NameError, TypeError)
+_MISTAKES = (AttributeError, LookupError, NameError, TypeError)
 
 
 def pass_on_what_cannot_be_simulated(error: BaseException) -> None:

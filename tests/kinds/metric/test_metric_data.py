@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from fractions import Fraction
 from typing import Any
 
 import numpy
@@ -24,6 +25,11 @@ def raises_a_mistake() -> None:
     raise KeyError("macro")
 
 
+def divides_by(count: int) -> None:
+    if count == 0:
+        raise ZeroDivisionError("no pairs can be compared")
+
+
 def asserts() -> None:
     assert not torch.ones(1), "no positives"
 
@@ -37,6 +43,8 @@ def asserts() -> None:
         (raises_a_mistake, False),
         (lambda: torch.stack([]), False),
         (lambda: 1 / 0, False),
+        (lambda: divides_by(0), True),
+        (lambda: Fraction(1, 0), False),
         (lambda: int("one"), False),
         (lambda: [*map(int, "1")][1], False),
     ],
@@ -52,8 +60,12 @@ def test_weights_of_samples_are_known_by_an_optional_parameter() -> None:
     def required(values: Any, weight: Any) -> None: ...
     def both(y1: Any, y2: Any, weights: Any = None, sample_weight: Any = None) -> None: ...
     def torcheval(input: Any, *, weight: float = 1.0) -> None: ...
+    def of_words(references: Any, hypotheses: Any, weights: Any = (0.5, 0.5)) -> None: ...
+    def river(y_true: Any, y_pred: Any, w: float = 1.0) -> None: ...
+    def minkowski(u: Any, v: Any, w: Any = None) -> None: ...
 
-    assert [weights_of(each) for each in (required, both, torcheval)] == ["", "sample_weight", "weight"]
+    found = [weights_of(each) for each in (required, both, torcheval, of_words, river, minkowski)]
+    assert found == ["", "sample_weight", "weight", "", "w", ""]
 
 
 def test_elements_are_counted_in_nests() -> None:

@@ -32,6 +32,9 @@ _ORDERS = 8
 _PLAIN = 8
 """So many samples must have a value, unless it is not a number."""
 
+_MANY = 32
+"""So many samples show whether their order counts."""
+
 
 @cache
 def strategy_of(source: str) -> SampleStrategy:
@@ -91,7 +94,7 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
                 _randomness(subject, rows)
                 or _indifference(subject)
                 or _of_whole_batches(subject, rows)
-                or _of_one_order(subject, rows)
+                or _of_one_order(subject, inputs.fixed(max(_MANY, inputs.min_samples)))
                 or _of_truth_values(subject, rows)
                 or _returned_arguments(values[0], subject.arguments(rows))
             )
@@ -119,14 +122,15 @@ def _randomness(subject: MetricSubject, rows: Sequence[Any]) -> str:
 def _of_one_order(subject: MetricSubject, rows: Sequence[Any]) -> str:
     """That a function has another value for the same rows in another order: it takes the batch for one sample.
 
-    Rows that share no number are enough to see that. A value that depends on the order of ties is a fault.
+    Rows that share no number are enough to see that. A value that depends on the order of ties is a fault. Of few
+    rows too few are left where an option leaves rows out.
     """
     if not isinstance(getattr(subject.build().update, "__self__", None), Collected):
         return ""  # an object with a state is given one batch after another
     untied = _without_ties(rows)
     rows = untied if len(untied) >= max(_OF_PREFLIGHT, subject.inputs.min_samples) else rows
     first = subject.value([rows])
-    moved = ([*rows[i:], *rows[:i]] for i in range(1, len(rows)))
+    moved = ([*rows[i:], *rows[:i]] for i in range(1, min(len(rows), _PLAIN)))
     # Neighbours stay neighbours where all are turned or moved.
     mixed = (random.Random(seed).sample(rows, len(rows)) for seed in range(_ORDERS))
     for order in (rows[::-1], *moved, *mixed):

@@ -574,12 +574,19 @@ def test_a_curve_for_each_class_as_lists_of_tensors_is_a_value():
     assert proposed(source, "CurvesOfClasses").targets
 
 
+LARGEST = "y_pred[y_pred >= numpy.sort(y_pred)[-max(1, len(y_pred) // 8)]]"
+ERROR = "abs(y_pred - y_true).mean() + 0 // int((y_true % 1).any())"  # not of labels
+
+
 @pytest.mark.parametrize(
     ("value", "tried"),
     [
         # One forecast of several categories: the rows of a batch are the categories.
         ("float((numpy.cumsum(y_pred) ** 2).sum() - numpy.cumsum(y_true).sum())", False),
         ("float(abs(y_pred[1:] - y_true[:-1]).mean())", False),  # a series
+        # A series of the rows that an option leaves: of few rows it leaves one.
+        (f"numpy.diff({LARGEST})[:1].sum() + {ERROR}", False),
+        (f"({LARGEST}).sum() + {ERROR}", True),
         # Ranks without ties are right in any order, and a fault with ties must be found by a check.
         ("float(numpy.corrcoef(y_pred.argsort().argsort(), y_true.argsort().argsort())[0, 1])", True),
         ("abs(y_pred - y_true)", True),  # a value for each row moves with it

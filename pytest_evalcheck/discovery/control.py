@@ -23,6 +23,7 @@ from pytest_evalcheck.kinds.metric.samplewise import unordered
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments, SampleStrategy
 
+OF_ONE_ORDER = "its value depends on the order of rows"
 _LEAST = (1, 2, 3, 4, 6, 8, 24)
 """So few samples have a value, where one alone has none."""
 _OF_PREFLIGHT = 4
@@ -70,6 +71,12 @@ def control(source: str, make: Callable[[], Any]) -> tuple[str, str]:
         if not of_few:
             break
     return f"{source}: {refusal}", source
+
+
+def is_flat(source: str) -> bool:
+    """Whether the rows of a strategy are single numbers, such as a prediction and a target."""
+    rows = strategy_of(source).fixed(1)
+    return all(isinstance(part, (int, float)) for row in rows for part in (row if isinstance(row, tuple) else (row,)))
 
 
 def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool]:
@@ -137,7 +144,7 @@ def _of_one_order(subject: MetricSubject, rows: Sequence[Any]) -> str:
         other = subject.value([order])
         if difference(unordered(first, len(rows)), unordered(other, len(rows)), subject.tolerance) is not None:
             shown = f"{describe_value(first)} and {describe_value(other)}"
-            return f"its value depends on the order of rows, {shown}: they are no samples to it, or a series"
+            return f"{OF_ONE_ORDER}, {shown}: they are no samples to it, or a series"
     return ""
 
 

@@ -18,7 +18,7 @@ from pytest_evalcheck.adapters.protocols.one_sample import is_by_sample
 from pytest_evalcheck.adapters.protocols.three_arrays import three_arrays
 from pytest_evalcheck.discovery import guesses, options
 from pytest_evalcheck.discovery.candidates import Candidate
-from pytest_evalcheck.discovery.control import control, first_line, ranking_of_rows, strategy_of
+from pytest_evalcheck.discovery.control import OF_ONE_ORDER, control, first_line, is_flat, ranking_of_rows, strategy_of
 from pytest_evalcheck.discovery.examples import Observed, observe, parts
 from pytest_evalcheck.discovery.meant import inapplicable
 from pytest_evalcheck.discovery.placement import on_device
@@ -284,10 +284,16 @@ def _inputs(
     if one := _one_number(record):
         return None, f"its parameter {one} is one number by its annotation, and no batch"
     tried, why, given = 0, "", _given(thing, form)
+    a_series = False
     for source, origin in _sources(candidate, thing, form, used, examples, record):
         if is_by_sample(record.update) and any(len(each.shape) > 1 for each in _collated(source)):
             continue  # a sample is one value, and no array
         refusal, corrected = control(source, form.make)
+        if OF_ONE_ORDER in refusal or not refusal:
+            flat = is_flat(source)
+            # Single numbers are a series to it: other ones, of which their order does not show it, are as well.
+            refusal = refusal or (f"{OF_ONE_ORDER}, with others" if flat and a_series else "")
+            a_series = a_series or flat
         refusal = refusal or ranking_of_rows(corrected, form.make, given)
         if not refusal:
             return _with_nan(corrected, origin, form, given), ""

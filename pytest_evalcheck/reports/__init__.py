@@ -7,6 +7,7 @@ imported when it is used.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from importlib import import_module
@@ -62,6 +63,11 @@ def parse(spec: str) -> tuple[str, Path]:
         raise ReportError(f"{option} names the unknown format {name!r}; {hint}")
     if not path:
         raise ReportError(f"{option} has no path after '='; if a variable was there, it is not set.")
+    if more := re.search(rf",\s*((?:{'|'.join(FORMATS)})=.*)", path):
+        raise ReportError(
+            f"{option} names several reports; give each an option of its own: "
+            f"--evalcheck-report={name}={path[: more.start()]} --evalcheck-report={more[1].partition(',')[0]}"
+        )
     if name == "html" and find_spec("jinja2") is None:
         raise ReportError(f"{option} needs jinja2, which is not installed: pip install 'pytest-evalcheck[html]'")
     return name, Path(path).expanduser()

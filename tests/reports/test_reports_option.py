@@ -18,6 +18,7 @@ from pytest_evalcheck.reports import FORMATS, ReportError, check_paths, check_wr
         ("json=out.json", ("json", Path("out.json"))),
         (" github = a=b.md ", ("github", Path("a=b.md"))),
         (r"json=C:\runs\out.json", ("json", Path(r"C:\runs\out.json"))),
+        ("json=runs, and others/b=1,jsn=2.json", ("json", Path("runs, and others/b=1,jsn=2.json"))),
         ("json=~/out.json", ("json", Path.home() / "out.json")),
     ],
 )
@@ -32,6 +33,11 @@ def test_a_spec_is_a_format_and_a_path(spec, expected):
         ("GitHub=x", "--evalcheck-report 'GitHub=x' names the unknown format 'GitHub'; did you mean 'github'?"),
         ("=x", f"--evalcheck-report '=x' names the unknown format ''; there are {', '.join(FORMATS)}."),
         ("pdf=x", f"--evalcheck-report 'pdf=x' names the unknown format 'pdf'; there are {', '.join(FORMATS)}."),
+        (
+            "json=out.json,html=page.html,sarif=x",
+            "--evalcheck-report 'json=out.json,html=page.html,sarif=x' names several reports; give each an option of "
+            "its own: --evalcheck-report=json=out.json --evalcheck-report=html=page.html",
+        ),
         (
             "out.json",
             "--evalcheck-report 'out.json' has no path: write FORMAT=PATH, such as json=evalcheck.json",

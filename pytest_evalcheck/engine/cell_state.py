@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -109,7 +110,7 @@ def not_plain(shown: str) -> TargetError:
     """The error for a sample that is shown here and does not print as Python."""
     return TargetError(
         "a sample is not plain Python",
-        actual=shown[:200],
+        actual=re.sub(r" at 0x[0-9a-fA-F]+", "", shown)[:200],
         expected="numbers, text, None, and tuples, lists or dicts of them; make tensors in the collate",
         cause="inputs",
     )

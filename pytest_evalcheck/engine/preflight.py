@@ -117,7 +117,7 @@ def _plain_call(
     except NotApplicable:
         return None, ()
     except CheckFailure as failure:
-        return failure, (shown, *calls)
+        return failure, (shown, *calls) if shown else ()
     except (HypothesisException, ValueError) as error:
         text = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:200]
         problem = TargetError("the inputs of the target draw nothing that can be tried", actual=text, cause="inputs")
@@ -180,6 +180,8 @@ def _remedy(target: Target, subject: Subject) -> str:
     """The change of the description with which the plain call returns a value; empty where none was found."""
     try:
         rows = target.inputs.fixed(max(_SIZES[0], target.inputs.min_samples))
+        if not all(map(is_plain, rows)):
+            return ""  # no change of what a metric is given mends that
         for text, call in subject.remedies(rows):
             with isolated_process():
                 result = call()

@@ -54,8 +54,8 @@ class CheckFailure(AssertionError):
 
     def __str__(self) -> str:
         lines = [self.about]
-        if self.expected or self.actual:
-            lines += [f"    expected  {self.expected}", f"    actual    {self.actual}"]
+        values = {"expected": self.expected, "actual": self.actual}
+        lines += [f"    {name:8}  {value}" for name, value in values.items() if value]
         if self.detail:
             lines += [f"    {line}" for line in self.detail.splitlines()]
         return "\n".join(lines)
@@ -63,8 +63,9 @@ class CheckFailure(AssertionError):
     @property
     def headline(self) -> str:
         """One line for tables."""
-        values = f": {self.actual}, expected {self.expected}" if self.expected or self.actual else ""
-        return (self.about + values).splitlines()[0]
+        actual = f": {self.actual}" if self.actual else ""
+        expected = f", expected {self.expected}" if self.expected else ""
+        return (self.about + actual + expected).splitlines()[0]
 
 
 class TargetError(CheckFailure):

@@ -65,9 +65,8 @@ def notes(failure: Failure) -> dict[str, str]:
 
 def format_comparison(failure: Failure) -> str:
     """What was compared, the expected and the actual value, and the detail."""
-    lines = [failure.about]
-    if failure.expected or failure.actual:
-        lines += [f"    expected  {failure.expected}", f"    actual    {failure.actual}"]
+    values = {"expected": failure.expected, "actual": failure.actual}
+    lines = [failure.about, *(f"    {name:8}  {value}" for name, value in values.items() if value)]
     return "\n".join([*lines, *(f"    {line}" for line in failure.detail.splitlines())])
 
 

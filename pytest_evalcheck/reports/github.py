@@ -168,8 +168,8 @@ def _failure(cell: Cell) -> str:
     where = f"{code(cell.target)} on {code(cell.device)}"
     parts.append(f"**{prose(groups.promise(cell))}** {failure_text.verdict(failure)} {where}")
     parts += [prose(failure.promise), prose(failure.about)]
-    if failure.expected or failure.actual:
-        parts.append(f"- expected: {code(failure.expected)}\n- actual: {code(failure.actual)}")
+    values = {"expected": failure.expected, "actual": failure.actual}
+    parts.append("\n".join(f"- {name}: {code(value)}" for name, value in values.items() if value))
     parts.append(fenced(failure.detail) if failure.detail else "")
     if failure.case is not None:
         parts += ["Smallest input:", fenced("\n".join(failure_text.format_case(failure)), "python")]

@@ -81,7 +81,7 @@ def no_device_is_hard_coded(subject: MetricSubject | WrapperSubject, case: Batch
     Usual cause: `.cuda()`, a tensor that is created without `device=`, or a conversion to NumPy.
     Fix: create tensors with `device=` of the input tensors, or with `new_zeros` and `zeros_like`.
     """
-    reference = CpuReference(subject, case.samples)
+    reference = CpuReference(subject, case.samples, state=True)
     runs = not isinstance(reference.actual, Raised)
     if not runs and (lacking(reference.actual) or isinstance(reference.expected, Raised)):
         lacks = lacking(reference.actual)
@@ -100,7 +100,7 @@ def only_what_the_device_has_is_requested(subject: MetricSubject | WrapperSubjec
     Usual cause: `.double()`, `torch.float64`, Python floats and NumPy arrays that become float64; eigenvalues, `mode`.
     Fix: pytest_evalcheck.fixes.devices; compute what the device lacks on the CPU.
     """
-    reference = CpuReference(subject, case.samples)
+    reference = CpuReference(subject, case.samples, state=True)
     if isinstance(reference.actual, Raised) and isinstance(reference.expected, Raised):
         inconclusive("the CPU refuses it too")
         return
@@ -113,13 +113,15 @@ def only_what_the_device_has_is_requested(subject: MetricSubject | WrapperSubjec
 def to_moves_everything(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
     """`.to()` moves everything, and `.device` is correct: on the device, on a second one, and back on the CPU.
 
-    Initial values in a table may stay where they are, if a reset copies them to the device.
+    A metric that was moved after a batch takes further ones there. Initial values in a table may stay where they are, if
+    a reset copies them to the device.
 
     Why: a tensor that stays behind fails in the middle of an evaluation, or copies every batch back to its device.
-    Usual cause: a tensor is kept as a plain attribute, in a list or in a dict, where `.to()` does not look.
-    Fix: `register_buffer(name, tensor, persistent=False)`.
+    Usual cause: a tensor is kept as a plain attribute, in a list or in a dict, where `.to()` does not look, or is made
+    without `device=` for each batch, of texts for instance.
+    Fix: `register_buffer(name, tensor, persistent=False)`; `device=self.device`.
     """
-    reference = CpuReference(subject, case.samples)
+    reference = CpuReference(subject, case.samples, state=True)
     target = movable(reference)
     expected = target.score("cpu")
     for device in target.device_sequence:
@@ -145,7 +147,7 @@ def the_value_matches_the_cpu(subject: MetricSubject | WrapperSubject, case: Bat
     Usual cause: a branch for one kind of device; on a real one also a copy that is read too early, see EC608.
     Fix: take one path for all devices.
     """
-    reference = CpuReference(subject, case.samples)
+    reference = CpuReference(subject, case.samples, state=True)
     if isinstance(reference.actual, Raised):
         refuses = isinstance(reference.expected, Raised)
         inconclusive("the CPU refuses it too" if refuses else "it cannot be scored there; see EC603 and EC604")

@@ -32,10 +32,14 @@ class CpuReference:
     """The samples of one case, with the subject on the CPU and the scores of both: each computed once, when needed.
 
     A wrapper is built once per device: other checks find what a forward or a mode leaves behind in it.
+
+    With ``state=True`` the samples may be texts, as long as the state of the metric holds tensors.
     """
 
-    def __init__(self, subject: Subject, rows: Rows) -> None:
+    def __init__(self, subject: Subject, rows: Rows, *, state: bool = False) -> None:
         self.subject = subject
+        if isinstance(subject, MetricSubject) and not count_tensors(subject.arguments(rows)):
+            _require_tensors(subject, rows, state=state)
         self.rows = with_perfect_predictions(subject, rows)
 
     @cached_property
@@ -105,15 +109,18 @@ def with_batches_on(subject: WrapperSubject, device: str) -> WrapperSubject:
 
 
 def with_perfect_predictions(subject: Subject, rows: Rows) -> Rows:
-    """The samples, with some perfect predictions: the score of wrong ones alone may be that of an empty metric.
-
-    Raises:
-        NotApplicable: where the samples hold no tensors.
-    """
-    if isinstance(subject, MetricSubject) and not count_tensors(subject.arguments(rows)):
-        raise NotApplicable("its inputs hold no tensors")
+    """The samples, with some perfect predictions: the score of wrong ones alone may be that of an empty metric."""
     right, distinct = subject.inputs.right, subject.inputs.distinct
     return [*rows, *map(right, rows[:2])] if right is not None and distinct is None else rows
+
+
+def _require_tensors(subject: MetricSubject, rows: Rows, *, state: bool) -> None:
+    """Raise `NotApplicable` for inputs without tensors, unless the check is about the state, and that has some."""
+    if not state:
+        raise NotApplicable("its inputs hold no tensors")
+    live = rebuild_on(subject, "cpu").fresh().update(rows)
+    if not any(map(count_tensors, live.record.contents().values())):
+        raise NotApplicable("neither its inputs nor its state hold tensors")
 
 
 def score(subject: Subject, rows: Rows) -> Any:

@@ -72,11 +72,13 @@ def _metric(reference: CpuReference, devices: tuple[str, ...]) -> Movable:
 
     def score(device: str) -> Any:
         live.forget()
-        other = on_cpu.fresh()
-        if other.record.to is not None:
-            attempt("to", other.record.to, device)
-        failed = other.try_update(rebuild_on(reference.subject, device).arguments(reference.rows))
-        return live.compute(), failed or other.compute()
+        there = rebuild_on(reference.subject, device).arguments(reference.rows)
+        moved = [on_cpu.fresh(), on_cpu.fresh().update(reference.rows)]  # one that is new, and one with a batch
+        for other in moved:
+            if other.record.to is not None:
+                attempt("to", other.record.to, device)
+            other.update(there)
+        return live.compute(), *(other.compute() for other in moved)
 
     def states(device: str) -> Sequence[Mapping[str, Any]]:
         other = on_cpu.fresh()

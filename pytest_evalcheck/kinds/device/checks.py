@@ -113,8 +113,8 @@ def only_what_the_device_has_is_requested(subject: MetricSubject | WrapperSubjec
 def to_moves_everything(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
     """`.to()` moves everything, and `.device` is correct: on the device, on a second one, and back on the CPU.
 
-    A metric that was moved after a batch takes further ones there. Initial values in a table may stay where they are, if
-    a reset copies them to the device.
+    A metric that was moved after a batch takes further ones there. Initial values in a table may stay where they are,
+    if a reset copies them to the device.
 
     Why: a tensor that stays behind fails in the middle of an evaluation, or copies every batch back to its device.
     Usual cause: a tensor is kept as a plain attribute, in a list or in a dict, where `.to()` does not look, or is made

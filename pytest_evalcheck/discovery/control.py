@@ -245,6 +245,16 @@ def _in_order(some: Sequence[Any], every: Sequence[Any]) -> bool:
     return all(any(one == other for other in left) for one in some)
 
 
+def gives_numbers(source: str, make: Callable[[], Any]) -> bool:
+    """Whether the value of each sample is one number: a function of one sample that gives more may be no score."""
+    inputs = strategy_of(source)
+    with isolated_process():
+        values = _subject(inputs, make).value([inputs.fixed(max(_PLAIN, inputs.min_samples))])
+    return isinstance(values, list) and all(
+        isinstance(value, (int, float)) or getattr(value, "shape", None) == () for value in values
+    )
+
+
 def ranking_of_rows(source: str, make: Callable[[], Any], given: Mapping[str, Any]) -> str:
     """That ``top_k`` ranks the rows of a batch, since each has one score: fewer are refused; empty otherwise."""
     most = next((given[name] for name in ("top_k", "k") if type(given.get(name)) is int), 1)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_evalcheck.adapters.protocols.metric import role
+from pytest_evalcheck.adapters.protocols.metric import is_numbered_pair, role
 from pytest_evalcheck.adapters.protocols.three_arrays import ThreeArrays
 from pytest_evalcheck.discovery.schemas import Schema
 from pytest_evalcheck.discovery.words import TOPICS
@@ -19,7 +19,7 @@ _MOST_OUTPUTS = 8
 _SMALL = 4
 _MOST_NUMBERS = 200
 """The rows of an example are written out where they have no more numbers than this."""
-_INDICES = re.compile(r"(^|_)(index|indices|indexes|idx|edges?|graph|adj|ptr|offsets?)(_|$)")
+_INDICES = re.compile(r"(^|_)(index|indices|indexes|idx|edges?|graph|adj|ptr|offsets?|ranks)(_|\d|$)")
 """Words in the name of a parameter that takes places of samples in something else."""
 _SCORES = re.compile(r"(^|_)(logits?|probs?|probabilit(y|ies)|scores?)(_|$)")
 """Words in the name of a parameter that takes a score of each class, or of each candidate."""
@@ -71,6 +71,27 @@ def from_parameters(found: ThreeArrays, *, tensors: bool) -> Iterator[str]:
     yield from [guess, f"{guess}.as_numpy()"] if tensors else of_arrays(guess)
 
 
+def of_one_sample(name: str, parameters: Sequence[str]) -> Iterator[str]:
+    """Strategies whose samples are images, signals, texts or vectors, for a function of one, the likeliest first."""
+    texts = ["text"] if any(map(_TEXTS.search, parameters[:2])) else []
+    topics = [topic for topic in (*texts, *_topics(name)) if topic in _OF_ONE_SAMPLE]
+    swapped = role(parameters[0]) == "targets" if parameters else False
+    for topic in dict.fromkeys([*topics, *_OF_ONE_SAMPLE]):
+        for guess in _OF_ONE_SAMPLE[topic]:
+            turned = f"{guess}.swapped()" if swapped else guess
+            yield turned if topic == "text" else f"{turned}.as_numpy()"
+
+
+_OF_ONE_SAMPLE: dict[str, tuple[str, ...]] = {
+    "text": ("es.text_pairs()", "es.text_pairs(references=2)"),
+    "image": ('es.arrays((12, 12), (12, 12), dtypes=("float32",) * 2, ranges=((0.0, 1.0),) * 2)',),
+    "segmentation": ("es.segmentation(classes=2, size=(8, 8))", "es.segmentation(classes=3, size=(8, 8))"),
+    "audio": ("es.audio()",),
+    "regression": ("es.regression(outputs=8)", "es.regression(outputs=8, positive=True)"),
+}
+"""By topic: strategies whose samples are more than a number."""
+
+
 def from_words(
     name: str, parameters: Sequence[str], options: Mapping[str, Any], *, tensors: bool = True
 ) -> Iterator[str]:
@@ -86,7 +107,8 @@ def from_words(
         return  # places of samples in something else, which no word describes
     roles = [*map(role, parameters[:2]), "", ""]
     swapped = roles[0] == "targets" != roles[1]
-    single = len(parameters) == 1 or not roles[1]
+    pair = len(parameters) > 1 and is_numbered_pair(*parameters[:2])
+    single = not pair and (len(parameters) == 1 or not roles[1])
     first = ["text"] if any(map(_TEXTS.search, parameters[:2])) else []
     found = list(dict.fromkeys(_of_topic(name, options, first, single=single)))
     if not single and ("threshold" in options or any(map(_SCORES.search, parameters[:2]))):

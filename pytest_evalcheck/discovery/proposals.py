@@ -18,7 +18,15 @@ from pytest_evalcheck.adapters.protocols.one_sample import is_by_sample
 from pytest_evalcheck.adapters.protocols.three_arrays import three_arrays
 from pytest_evalcheck.discovery import guesses, options
 from pytest_evalcheck.discovery.candidates import Candidate
-from pytest_evalcheck.discovery.control import OF_ONE_ORDER, control, first_line, is_flat, ranking_of_rows, strategy_of
+from pytest_evalcheck.discovery.control import (
+    OF_ONE_ORDER,
+    control,
+    first_line,
+    gives_numbers,
+    is_flat,
+    ranking_of_rows,
+    strategy_of,
+)
 from pytest_evalcheck.discovery.examples import Observed, observe, parts
 from pytest_evalcheck.discovery.meant import inapplicable
 from pytest_evalcheck.discovery.placement import on_device
@@ -87,6 +95,7 @@ class _Form:
     label: str = ""
     observed: Observed | None = None
     origin: str = ""
+    one_sample: bool = False
 
 
 def propose(candidate: Candidate) -> Proposed:
@@ -103,6 +112,8 @@ def propose(candidate: Candidate) -> Proposed:
     for form in _forms(candidate, thing, bases, proposed):
         used = [target.inputs for target in proposed.targets]
         inputs, why = _inputs(candidate, thing, form, used, examples)
+        if inputs is None and not candidate.is_class:
+            form, inputs = _inputs_of_one_sample(candidate, thing, form)
         if inputs is None:
             proposed.left[form.construction] = why
             refused.append(why)
@@ -129,7 +140,7 @@ def _proposal(candidate: Candidate, thing: Any, form: _Form, source: str, origin
         inputs=source,
         origin=f"{form.origin}; {origin}",
         setup=form.observed.setup if form.observed else (),
-        one_sample=bool(form.observed and form.observed.one_sample),
+        one_sample=form.one_sample,
         placed=placed,
         not_applicable=meant,
     )
@@ -217,6 +228,7 @@ def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Ob
         options=_options_of(construction),
         observed=observed,
         origin=origin,
+        one_sample=bool(observed and observed.one_sample),
     )
 
 
@@ -300,6 +312,17 @@ def _inputs(
         tried += 1
         why = why or refusal
     return None, f"none of {tried} strategies is accepted: {why}" if tried else "no strategy fits its arguments"
+
+
+def _inputs_of_one_sample(candidate: Candidate, thing: Any, form: _Form) -> tuple[_Form, tuple[str, str] | None]:
+    """The form and the inputs of a function that takes one image, signal or text; None where it does not either."""
+    one = replace(form, one_sample=True, make=lambda: Metric.of(form.make(), one_sample=True))
+    names = list(_names(thing))
+    for source in [] if three_arrays(_parameters(thing)) else guesses.of_one_sample(candidate.name, names):
+        refusal, corrected = control(source, one.make)
+        if not refusal and gives_numbers(corrected, one.make):
+            return one, (corrected, f"one sample a call, by its name and its parameters ({', '.join(names[:2])})")
+    return form, None
 
 
 def _with_nan(source: str, origin: str, form: _Form, given: Mapping[str, Any]) -> tuple[str, str]:

@@ -646,6 +646,29 @@ def test_a_function_of_one_sample_has_a_value_for_each() -> None:
     made = ec.Metric.of(error, one_sample=True)
     made.update(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
     assert made.compute() == [0.0, 2.0]
+    points = ec.Metric.of(lambda first, second: [first, second], one_sample=True)
+    points.update([1.0], [2.0])
+    points.compute()[0][0] = 9.0
+    assert points.compute() == [[1.0, 2.0]]
+
+
+@pytest.mark.parametrize(
+    ("names", "order"),
+    [
+        ("image_true, image_test", True),
+        ("reference, test", True),
+        ("image0, image1", False),
+        ("s1, s2", False),
+        ("reference_beats, estimated_beats", True),
+        ("X_test, y_test", None),
+        ("image1, image3", None),
+        ("y1, y2", None),
+        ("first, second", None),
+    ],
+)
+def test_two_parameters_may_be_a_pair_by_their_names(names: str, order: bool | None) -> None:
+    found = protocol_of_function(eval(f"lambda {names}: 0.0"))
+    assert (None if found is None else found.targets_first) == order
 
 
 class CountsRows(OneByOne):

@@ -592,11 +592,9 @@ ERROR = "abs(y_pred - y_true).mean() + 0 // int((y_true % 1).any())"  # not of l
         ("abs(y_pred - y_true)", True),  # a value for each row moves with it
     ],
 )
-def test_a_function_that_takes_a_batch_for_one_sample_is_not_tried(value, tried):
+def test_a_function_that_takes_a_batch_for_one_sample_is_fed_with_one_a_call(value, tried):
     got = proposed(f"import numpy\ndef forecast_error(y_true, y_pred): return {value}", "forecast_error")
-    assert bool(got.targets) is tried, got.why
-    if not tried:
-        assert "depends on the order of rows" in got.why
+    assert [each.one_sample for each in got.targets] == [not tried], got.why
 
 
 def test_an_object_that_is_called_with_a_series_is_no_metric_of_samples():
@@ -713,8 +711,10 @@ def test_a_function_of_one_image_does_not_take_the_rows_of_a_batch_for_its_lines
         "def edges(result, reference):\n    import numpy as np\n    a, b = np.asarray(result), np.asarray(reference)\n"
         "    return float((abs(np.diff(a, axis=0, append=a[:1])) * b).sum() + (a * b).sum())\n"
     )
-    got = proposed(source, "edges")
-    assert (got.targets, "depends on the order of rows" in got.why) == ([], True)
+    (only,) = proposed(source, "edges").targets
+    assert only.one_sample
+    refused = control('es.binary(of="labels").as_numpy()', lambda: proposed_thing("edges"))[0]
+    assert "depends on the order of rows" in refused
 
 
 def test_samples_that_are_all_the_same_are_no_inputs():
@@ -722,3 +722,30 @@ def test_samples_that_are_all_the_same_are_no_inputs():
     proposed(source, "score")
     same = "es.rows([[0, 1], [0, 1]], [[1, 1], [1, 1]], dtypes=('int64', 'int64'), mixed=False)"
     assert control(same, lambda: proposed_thing("score"))[0].endswith("its samples are all the same")
+
+
+def test_a_function_of_one_image_is_fed_with_one_a_call():
+    source = (
+        "def edges(image0, image1):\n    import numpy as np\n    if np.asarray(image0).ndim != 2:\n"
+        "        raise ValueError('one image')\n    a, b = (np.asarray(each) != 0 for each in (image0, image1))\n"
+        "    return float((np.diff(a, axis=0) * b[1:]).sum() + (a & b).sum())\n"
+    )
+    got = proposed(source, "edges")
+    (only,) = got.targets
+    assert (only.inputs, only.one_sample) == ("es.segmentation(classes=2, size=(8, 8)).as_numpy()", True)
+    assert "return ec.Metric.of(edges, one_sample=True)" in write("title", got.targets, {}, [])
+
+
+def test_a_function_of_one_text_is_fed_with_one_a_call():
+    source = (
+        "def shared(hypothesis, reference):\n    if not isinstance(hypothesis, str):\n        raise TypeError('a text')\n"
+        "    return len(set(hypothesis) & set(reference)) / max(1, len(set(hypothesis) | set(reference)))\n"
+    )
+    (only,) = proposed(source, "shared").targets
+    assert (only.inputs, only.one_sample) == ("es.text_pairs()", True)
+
+
+def test_two_arrays_that_are_numbered_are_a_pair_and_no_weighted_value():
+    source = "def euclidean_error(h1, h2):\n    return float(((h1 - h2) ** 2).mean())\n"
+    (only,) = proposed(source, "euclidean_error").targets
+    assert only.inputs.startswith("es.regression()")

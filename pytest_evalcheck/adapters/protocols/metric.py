@@ -76,7 +76,7 @@ _ONE_TUPLE = ("output", "outputs")
 """Names of the single parameter that takes what a model and a loader gave, together."""
 _PREDICTIONS = re.compile(
     r"pred(iction|icted)?s?|y?hat|scores?|prob(a|s|as)?|logits?|inputs?|outputs?|hypothes[ie]s|candidates?"
-    r"|simulat(ion|ed)s?|sim|forecast(ed)?s?|fct|results?"
+    r"|simulat(ion|ed)s?|sim|forecast(ed)?s?|fct|results?|est(imate[sd]?)?"
 )
 _TARGETS = re.compile(
     r"y|true|truth|targets?|labels?|gt|golds?|references?|observ(ation|ed)s?|obs|actuals?|evaluations?"
@@ -447,8 +447,27 @@ def _is_one_tuple(feed: list[Parameter]) -> bool:
 
 
 def _targets_first(feed: list[Parameter]) -> bool | None:
-    first, second, *_ = [*(role(each.name) for each in feed if _is_positional(each)), "", ""]
+    names = [each.name.lower() for each in feed if _is_positional(each)][:2]
+    first, second, *_ = [*map(role, names), "", ""]
+    if len(names) == 2 and not {first, second} & {"predictions"}:
+        if first == "targets" and _is_compared_with(names[1], names[0]):
+            return True
+        if second == "targets" and _is_compared_with(names[0], names[1]):
+            return False
+        if not first and not second and is_numbered_pair(*names):
+            return False  # which is which makes no difference
     return None if {first, second} != {"predictions", "targets"} else first == "targets"
+
+
+def _is_compared_with(name: str, target: str) -> bool:
+    """Whether a name says what is tested against a target: ``test``, or ``image_test`` beside ``image_true``."""
+    return name == "test" or (name.endswith("_test") and name.rpartition("_")[0] == target.rpartition("_")[0])
+
+
+def is_numbered_pair(name: str, other: str) -> bool:
+    """Whether two names are a pair by their numbers: ``image0`` and ``image1``, ``s1`` and ``s2``."""
+    stem, number = name[:-1], name[-1:]
+    return bool(stem) and other == {"0": f"{stem}1", "1": f"{stem}2"}.get(number)
 
 
 def role(name: str) -> str:

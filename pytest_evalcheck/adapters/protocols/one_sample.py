@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import re
 from collections.abc import Callable, Sequence
@@ -52,8 +53,8 @@ class Listed:
         self._values.append(self._function(*args, **kwargs))
 
     def compute(self) -> list[Any]:
-        """The values so far."""
-        return list(self._values)
+        """The values so far; those of its own that a caller writes into stay as they are."""
+        return copy.deepcopy(self._values)
 
 
 def takes_one_sample(parameters: Sequence[Parameter]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Tolerance
@@ -22,9 +22,22 @@ def each_tensor(value: Any, change: Callable[[Any], Any]) -> Any:
         return Arguments(each_tensor(value.args, change), each_tensor(dict(value.kwargs), change))
     if isinstance(value, Mapping):
         return {key: each_tensor(item, change) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return named_tuple_like(value, [each_tensor(item, change) for item in value])
     if isinstance(value, (list, tuple)):
         return type(value)(each_tensor(item, change) for item in value)
     return value
+
+
+def named_tuple_like(value: Any, parts: Sequence[Any]) -> Any:
+    """A named tuple of the class of another one, with other parts.
+
+    Its constructor may take other arguments than the parts, as that of a result of ``scipy.stats`` does.
+    """
+    made = tuple.__new__(type(value), parts)
+    if hasattr(value, "__dict__"):
+        vars(made).update(vars(value))
+    return made
 
 
 def tensors_in(value: Any) -> list[Any]:

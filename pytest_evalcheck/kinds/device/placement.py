@@ -12,7 +12,7 @@ from typing import Any
 from pytest_evalcheck.expectations.comparison import Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.subject import Rows
-from pytest_evalcheck.kinds.common.tensors import count_tensors, each_tensor
+from pytest_evalcheck.kinds.common.tensors import count_tensors, each_tensor, named_tuple_like
 from pytest_evalcheck.kinds.device.cpu_reference import ROUNDING, CpuReference, mentions_device
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.kinds.wrapper.subject import LiveWrapper, WrapperSubject
@@ -132,7 +132,7 @@ def move_to(value: Any, device: str) -> Any:
             result[key] = move_to(item, device)  # type: ignore[index]
         return result
     if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(move_to(item, device) for item in value))
+        return named_tuple_like(value, [move_to(item, device) for item in value])
     if isinstance(value, (list, tuple)):
         return type(value)(move_to(item, device) for item in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):

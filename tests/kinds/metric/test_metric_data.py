@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 import pytest
@@ -14,7 +14,7 @@ import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.adapters.protocols.metric import weights_of
 from pytest_evalcheck.kinds.common.calling import is_clear_refusal
-from pytest_evalcheck.kinds.common.tensors import count_elements
+from pytest_evalcheck.kinds.common.tensors import count_elements, detached
 
 
 def raises(text: str) -> None:
@@ -188,3 +188,29 @@ def test_a_warning_that_says_not_finite_reports_a_nan_and_what_float32_cannot_ho
     reasons = {cell.code: (cell.outcome, cell.reason) for cell in cells}
     assert reasons["EC216"] == ("kept", "")
     assert "e+" not in reasons["EC211"][1], reasons  # sums of half precision are a fault, infinite ones are not
+
+
+class Correlation(NamedTuple):
+    """A result with names, as functions of scipy give."""
+
+    statistic: Any
+    count: Any
+
+
+def test_results_may_be_named_tuples() -> None:
+    @ec.metric(inputs=es.regression())
+    def named() -> Any:
+        return ec.Metric.of(lambda preds, target: Correlation((preds.double() * target.double()).sum(), [len(preds)]))
+
+    cells = {cell.code: cell for cell in ec.run(named, effort="quick").cells}
+    assert {code: cell.reason for code, cell in cells.items() if cell.outcome == "broken"} == {}
+    assert cells["EC219"].outcome == "kept"
+
+
+def test_results_of_scipy_may_be_named_tuples() -> None:
+    from scipy import stats
+
+    result = stats.pearsonr([1.0, 2.0, 3.0], [1.0, 3.0, 2.0])
+    copied = detached(result)
+    assert (copied, type(copied)) == (result, type(result))
+    assert copied.confidence_interval() == result.confidence_interval()

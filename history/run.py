@@ -39,6 +39,7 @@ QUIET = {
     "HF_DATASETS_OFFLINE": "1",
     "DISABLE_MULTIPROC": "1",
     "PYTHONHASHSEED": "0",
+    "ACCELERATE_MIXED_PRECISION": "no",  # its default, which transformers before 4.54 sets in every Trainer
 }
 
 

@@ -75,7 +75,7 @@ def calls(of_pytorchs_samples: Callable[[str], ModuleType]) -> Calls:
                 )
             for sample in (*samples, *(each.sample_input for each in errors)):
                 for function in handled:
-                    yield op.full_name, function, (sample.input, sample.args, sample.kwargs)
+                    yield getattr(op, "full_name", op.name), function, (sample.input, sample.args, sample.kwargs)
 
     return made
 
@@ -91,7 +91,7 @@ def test_a_call_is_the_same_without_the_mode(kind: str, calls: Calls, monkeypatc
             monkeypatch.setattr(single_kernels, "is_alone", lambda state: False)
         found.append([(name, outcome(kind, function, arguments)) for name, function, arguments in calls()])
     with_mode, without = found[1], found[0]
-    assert len({name for name, _ in without}) > 150
+    assert len({name for name, _ in without}) > 140
     assert [pair for pair in zip(without, with_mode, strict=True) if str(pair[0]) != str(pair[1])] == []
 
 
@@ -257,7 +257,9 @@ def test_functions_that_do_more_than_compute_keep_the_mode() -> None:
         *(Tensor.copy_, Tensor.set_, Tensor.resize_, Tensor.index_put_, torch.nn.functional.linear),
     ):
         assert HANDLERS[function] is not HANDLER, function
-    for function in (torch.add, Tensor.mul, torch.cat, Tensor.__eq__, torch._C._nn.gelu, torch.mm, Tensor.argmax):
+    # By older releases a dimension of `cat` may be a text, and `mm` has more overloads: both keep the mode there.
+    later = (torch.cat, torch.mm) if torch.__version__ >= "2.8" else ()
+    for function in (torch.add, Tensor.mul, Tensor.__eq__, torch._C._nn.gelu, Tensor.argmax, *later):
         assert HANDLERS[function] is HANDLER, function
 
 

@@ -33,9 +33,13 @@ def documents(**_):
 
 metric = {"metric": several, "aggregation": max, "higher_is_better": True}
 config = {"task": "one", "test_split": "test", "output_type": "generate_until", "metric_list": [metric]}
-config |= {"doc_to_text": "q", "doc_to_target": "a", "generation_kwargs": {"until": ["\n"]}, "custom_dataset": documents}
-found = lm_eval.simple_evaluate(
-    model=Says(), tasks=[ConfigurableTask(config=config)], bootstrap_iters=0, num_fewshot=0
-)["results"]["one"]
+config |= {
+    "doc_to_text": "q",
+    "doc_to_target": "a",
+    "generation_kwargs": {"until": ["\n"]},
+    "custom_dataset": documents,
+}
+results = lm_eval.evaluate(Says(), {"one": ConfigurableTask(config=config)}, bootstrap_iters=0)["results"]
+(found,) = results.values()
 print("the largest of 1, 2 and 6, and of their negatives:", found)
 sys.exit(int(found.get("number,none") != 6.0))

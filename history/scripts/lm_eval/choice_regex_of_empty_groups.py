@@ -6,7 +6,9 @@ from lm_eval.filters.extraction import MultiChoiceRegexFilter
 
 document = {"choices": ["a cat", "a dog"]}
 try:
-    found = list(MultiChoiceRegexFilter(regex_pattern=r"answer is ([A-D]?)(x?)").apply([["the answer is "]], [document]))
+    found = list(
+        MultiChoiceRegexFilter(regex_pattern=r"answer is ([A-D]?)(x?)").apply([["the answer is "]], [document])
+    )
 except IndexError as error:
     found = f"IndexError: {error}"
 print("extracted:", found)

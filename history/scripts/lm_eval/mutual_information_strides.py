@@ -23,7 +23,13 @@ class InMemory(ConfigurableTask):
 
 task = InMemory(config={**shape, **options})
 asked = task.construct_requests(DOCUMENT, "q", metadata=("one", 0, 1))
-scores = task.process_results(DOCUMENT, [(FOUND[request.args[0], request.args[1] if request.args[0] else request.args[1].strip()], False) for request in asked])
+scores = task.process_results(
+    DOCUMENT,
+    [
+        (FOUND[request.args[0], request.args[1] if request.args[0] else request.args[1].strip()], False)
+        for request in asked
+    ],
+)
 print("asked:", [request.args for request in asked])
 print("b gains most by the question:", scores)
 sys.exit(int(scores["acc_mutual_info"] != 1.0))

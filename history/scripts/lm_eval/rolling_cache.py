@@ -1,5 +1,6 @@
 """Texts of several windows, with a cache: every text must have a key of its own."""
 
+import os
 import sys
 import tempfile
 from pathlib import Path
@@ -27,7 +28,12 @@ requests = [
 ]
 with tempfile.TemporaryDirectory() as folder:
     cached = CachingLM(harness, str(Path(folder) / "responses.db"))
-    cached.loglikelihood_rolling(requests)
+    try:
+        cached.loglikelihood_rolling(requests)
+    except TypeError as error:
+        print("TypeError:", error, flush=True)
+        os._exit(1)  # the thread of the cache does not end
+    cached.dbdict.commit()
     kept = list(cached.dbdict.items())
     cached.dbdict.close()
 print(len(texts), "texts,", len(kept), "keys in the cache")

@@ -62,7 +62,7 @@ def classify(promise: Sequence[str], before: Ran, after: Ran, shown: tuple[int, 
         cells = _lines(before, mended)
         return Verdict(outcome="caught", why=cells[0], codes=_codes(mended), cells=tuple(cells[:_MOST]))
     kept = {_key(cell) for cell in after.cells if cell["outcome"] == "kept"}
-    # An error of a plain batch counts only with the script: a target of today may use what an older release lacks.
+    # Such an error counts only with the script: a target of today may use what an older release lacks.
     if shown == (1, 0) and (stopped := [key for key in _stopped(before) if key in kept]):
         cells = _lines(before, stopped)
         return Verdict(outcome="caught", why=cells[0], codes=_codes(stopped), cells=tuple(cells[:_MOST]))
@@ -99,11 +99,20 @@ def _failed(ran: Ran) -> dict[Key, Cases]:
 
 
 def _stopped(ran: Ran) -> list[Key]:
-    """The cells that say that nothing could be tried, since a plain batch raises an error."""
-    return [_key(cell) for cell in ran.cells if cell["outcome"] == "broken" and _PLAIN in str(cell["reason"])]
+    """The cells that say that nothing could be tried, since a plain batch or the factory raises an error.
+
+    One of an import is that of a name that a release lacks, and no fault of it.
+    """
+    reasons = {_key(cell): str(cell["reason"]) for cell in ran.cells if cell["outcome"] == "broken"}
+    return [
+        key
+        for key, reason in reasons.items()
+        if any(text in reason for text in _ERRORS) and not any(text in reason for text in _OF_IMPORTS)
+    ]
 
 
-_PLAIN = "a plain batch raises an error"
+_ERRORS = ("a plain batch raises an error", "the factory raised an error")
+_OF_IMPORTS = ("ImportError", "ModuleNotFoundError")
 
 
 def _tried(ran: Ran) -> dict[Key, Cases]:

@@ -39,7 +39,9 @@ QUIET = {
     "HF_DATASETS_OFFLINE": "1",
     "DISABLE_MULTIPROC": "1",
     "PYTHONHASHSEED": "0",
-    "ACCELERATE_MIXED_PRECISION": "no",  # its default, which transformers before 4.54 sets in every Trainer
+    # Their defaults, which the Trainer of transformers before 4.54 sets.
+    "ACCELERATE_MIXED_PRECISION": "no",
+    "ACCELERATE_USE_IPEX": "false",
 }
 
 

@@ -150,12 +150,15 @@ def test_the_script_decides_whether_there_is_a_fault(shown: tuple[int, int], out
     assert classify(["EC201"], KEPT, Ran(), shown).outcome == outcome
 
 
-def test_a_plain_batch_that_is_an_error_shows_it_where_the_script_does() -> None:
-    stopped = {"outcome": "broken", "reason": "the target is misdescribed: a plain batch raises an error: IndexError"}
+@pytest.mark.parametrize("what", ["a plain batch raises an error", "the factory raised an error"])
+def test_an_error_of_a_plain_batch_or_of_the_factory_shows_it_where_the_script_does(what: str) -> None:
+    stopped = {"outcome": "broken", "reason": f"the target is misdescribed: {what}: IndexError"}
     before = Ran(cells=[{**KEPT.cells[0], **stopped}])
     assert classify(["EC201"], before, KEPT, (1, 0)).outcome == "caught"
     assert classify(["EC201"], before, KEPT, None).outcome == "cannot run"
     assert classify(["EC201"], before, before, (1, 0)).outcome == "missed"
+    lacks = Ran(cells=[{**before.cells[0], "reason": f"{what}: ImportError: cannot import name"}])
+    assert classify(["EC201"], lacks, KEPT, (1, 0)).outcome == "missed"
 
 
 def test_a_run_without_a_report_is_no_miss() -> None:

@@ -280,7 +280,8 @@ METRICS = [
             from torchmetrics.classification import MulticlassAccuracy
             return MulticlassAccuracy(num_classes=3).to("cuda")
         """,
-        ("CUDA", "argument device"),
+        # A torch that is built with CUDA names the driver, and one without names CUDA.
+        ("the factory raised an error", "argument device"),
     ),
 ]
 

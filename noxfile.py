@@ -21,6 +21,8 @@ nox.options.error_on_missing_interpreters = True
 ONE_FILE = "fixtures/targets/evalcheck_torchmetrics_aggregation.py"
 # The tests of what is done with pytest and Hypothesis; the others are run once, in the environment of the README.
 ABOUT_THEM = ("engine", "integration", "kinds/test_hostile.py", "kinds/test_registry.py", "reports", "strategies")
+# The tests of what depends on the Python that runs it.
+ABOUT_CODE = ("adapters", "engine", "expectations", "fixes", "guard", "strategies", "targets")
 OLDEST_TORCH = "2.4"
 RELEASES = {
     # The oldest that pyproject.toml admits, and the newest there are.
@@ -143,6 +145,18 @@ def _is_kept(cell: dict[str, Any]) -> bool:
 def _is_untried(cell: dict[str, Any]) -> bool:
     """Whether a check could not be tried for what the target is, which is no fault of a library."""
     return cell["outcome"] in ("broken", "not run") and bool(cell.get("cause"))
+
+
+@nox.session(default=False, python=["3.10", "3.13"])
+def pythons(session: nox.Session) -> None:
+    """What reads code, bytecode and signatures, with the oldest Python that pyproject.toml admits and the newest one.
+
+    Without constraints.txt, whose newest releases no longer admit the oldest Python.
+    """
+    session.install("-e", ".[dev]")
+    run = ("python", "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider")
+    session.run(*run, *(f"tests/{name}" for name in ABOUT_CODE))
+    session.run(*run, "--evalcheck", ONE_FILE)
 
 
 @nox.session(default=False)

@@ -64,6 +64,8 @@ BY_KIND: dict[str, dict[str, SampleStrategy]] = {
         "rows of texts": es.rows(["a", "b", "c", "d"], ["a", "c", "c", "b"], dtypes=(None, None), mixed=False),
         "samples": OWN,
         "segmentation": es.segmentation(classes=3, ignore_index=255),
+        "forecasts": es.forecasts(),
+        "survival": es.survival(),
         "tasks": es.tasks({"kind": es.binary(of="labels"), "size": es.regression()}),
         "text_lists": es.text_lists(),
         "text_pairs": es.text_pairs(),

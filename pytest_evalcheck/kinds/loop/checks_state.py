@@ -28,7 +28,7 @@ from pytest_evalcheck.kinds.loop.training_state import (
 )
 from pytest_evalcheck.kinds.wrapper.model_state import set_initial_modes
 
-_Evaluation = tuple[str, LoopData, "FailingMetric | None"]
+_Evaluation = tuple[str, LoopData, "Callable[..., float] | None"]
 """What is said of an evaluation, its data, and the metric function in place of the loop's own."""
 
 
@@ -72,7 +72,8 @@ def evaluating_twice_gives_the_same_result(loop: LoopSubject, case: TwoDatasets)
 def evaluating_leaves_training_as_it_was(loop: LoopSubject, case: DuringTraining) -> None:
     """Training goes on as if there had been no evaluation, also after one that ended in an error.
 
-    The error is that of a sample which cannot be read, or of a metric function, where the loop takes another one.
+    The error is that of a sample which cannot be read, or of a metric function, where the loop takes another one and
+    an evaluation with one that raises no error leaves training as it was.
     Without ``train`` the check compares modes, parameters, gradients, buffers, the optimiser and random numbers. Two
     conventions are no failure: the one seed that torch's DataLoader draws, and a loop that always ends with every
     submodule in eval mode, where neither ``train`` nor ``resume`` says how training goes on.
@@ -124,6 +125,9 @@ def expect_the_same_state(loop: LoopSubject, case: DuringTraining, evaluations: 
     """Expect that each of these evaluations leaves the state of training as it was."""
     leaves_modes = False
     for what, data, metric in evaluations:
+        if metric is not None and interrupt(loop, data, case.modes, case.batch_size, _of_nothing).changes:
+            inconclusive(_NO_OTHER_METRIC)
+            continue
         after = interrupt(loop, data, case.modes, case.batch_size, metric)
         if isinstance(after.result, Raised) and not what:
             refused(after.result)
@@ -150,10 +154,13 @@ def expect_the_same_outcome(loop: LoopSubject, case: DuringTraining, evaluations
     for what, data, metric in evaluations:
         results: list[Any] = []
         left: list[str] = []
-        interrupted = partial(
-            _between, data=data, metric=metric, batch_size=case.batch_size, results=results, left=left
-        )
-        actual = train(loop, case.samples, case.modes, interrupted)
+        interrupted = partial(_between, data=data, batch_size=case.batch_size, results=results, left=left)
+        if metric is not None:
+            scored = train(loop, case.samples, case.modes, partial(interrupted, metric=_of_nothing))
+            if difference(scored, expected, loop.tolerance) is not None:
+                inconclusive(_NO_OTHER_METRIC)
+                continue
+        actual = train(loop, case.samples, case.modes, partial(interrupted, metric=metric))
         if not what and isinstance(results[-1], Raised):
             refused(results[-1])
             return
@@ -161,11 +168,19 @@ def expect_the_same_outcome(loop: LoopSubject, case: DuringTraining, evaluations
         expect(actual).equals(expected, about=about, detail=left[-1])
 
 
+def _of_nothing(*_: Any, **__: Any) -> float:
+    """A metric function that raises no error."""
+    return 0.0
+
+
+_NO_OTHER_METRIC = "an evaluation with another metric function changes training whether it raises an error or not"
+
+
 def _between(
     run: LoopRun,
     *,
     data: LoopData,
-    metric: FailingMetric | None,
+    metric: Callable[..., float] | None,
     batch_size: int,
     results: list[Any],
     left: list[str],

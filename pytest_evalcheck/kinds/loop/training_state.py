@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.kinds.common.calling import attempt
-from pytest_evalcheck.kinds.common.failing_metric import FailingMetric
 from pytest_evalcheck.kinds.common.process_state import same_random_numbers
 from pytest_evalcheck.kinds.loop.record import LoopData
 from pytest_evalcheck.kinds.loop.subject import LoopRun, LoopSubject
@@ -62,7 +61,7 @@ class Interruption:
 
 
 def interrupt(
-    loop: LoopSubject, data: LoopData, modes: str, batch_size: int, metric: FailingMetric | None = None
+    loop: LoopSubject, data: LoopData, modes: str, batch_size: int, metric: Callable[..., float] | None = None
 ) -> Interruption:
     """Evaluate with a new loop whose model is as between two steps of training.
 
@@ -84,7 +83,9 @@ def interrupt(
         return Interruption(result, before.by_kind(), all_evaluate)
 
 
-def evaluate_in_training(run: LoopRun, data: LoopData, batch_size: int, metric: FailingMetric | None = None) -> Any:
+def evaluate_in_training(
+    run: LoopRun, data: LoopData, batch_size: int, metric: Callable[..., float] | None = None
+) -> Any:
     """The result, or the error, of an evaluation whose random numbers go on.
 
     With a metric function the loop must take another one than its own (``scored_with``).

@@ -11,13 +11,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import (
-    Cache,
-    CacheLayerMixin,
-    DummyLayer,
-    StaticCache,
-    get_layer_types_and_kwargs,
-)
+from transformers import cache_utils
+from transformers.cache_utils import Cache, CacheLayerMixin, StaticCache, get_layer_types_and_kwargs
 
 from pytest_evalcheck.fixes.caches.batch_padding import CacheError, UnsupportedModel, require_context, require_size
 from pytest_evalcheck.fixes.caches.decoding import Decoder
@@ -139,7 +134,7 @@ class ResizableStaticCache(LayerCaches, StaticCache):  # type: ignore[misc]
 
 def _layer(kind: str, rows: int, length: int, dtype: torch.dtype | None, window: int | None) -> Any:
     if kind == "dummy":
-        return DummyLayer()
+        return cache_utils.DummyLayer()  # of the releases that have layers of this kind
     if kind not in ("full_attention", "sliding_attention", "chunked_attention"):
         raise UnsupportedModel(f"config: expected layers of full, sliding or chunked attention, got {kind!r}")
     return ResizableLayer(LayerCache(rows, length, dtype, window))

@@ -155,17 +155,17 @@ def expect_the_same_outcome(loop: LoopSubject, case: DuringTraining, evaluations
         results: list[Any] = []
         left: list[str] = []
         interrupted = partial(_between, data=data, batch_size=case.batch_size, results=results, left=left)
-        if metric is not None:
-            scored = train(loop, case.samples, case.modes, partial(interrupted, metric=_of_nothing))
-            if difference(scored, expected, loop.tolerance) is not None:
-                inconclusive(_NO_OTHER_METRIC)
-                continue
         actual = train(loop, case.samples, case.modes, partial(interrupted, metric=metric))
         if not what and isinstance(results[-1], Raised):
             refused(results[-1])
             return
-        about = f"the outcome of training with an evaluation{what} in the middle"
-        expect(actual).equals(expected, about=about, detail=left[-1])
+        about, detail = f"the outcome of training with an evaluation{what} in the middle", left[-1]
+        if metric is not None and difference(actual, expected, loop.tolerance) is not None:
+            scored = train(loop, case.samples, case.modes, partial(interrupted, metric=_of_nothing))
+            if difference(scored, expected, loop.tolerance) is not None:
+                inconclusive(_NO_OTHER_METRIC)
+                continue
+        expect(actual).equals(expected, about=about, detail=detail)
 
 
 def _of_nothing(*_: Any, **__: Any) -> float:

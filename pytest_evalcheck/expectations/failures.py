@@ -23,6 +23,7 @@ from pytest_evalcheck.expectations.comparison import (
     origin_of,
     show,
 )
+from pytest_evalcheck.reports.failure_text import format_comparison
 
 
 class CheckFailure(AssertionError):
@@ -53,12 +54,7 @@ class CheckFailure(AssertionError):
         super().__init__(about)
 
     def __str__(self) -> str:
-        lines = [self.about]
-        values = {"expected": self.expected, "actual": self.actual}
-        lines += [f"    {name:8}  {value}" for name, value in values.items() if value]
-        if self.detail:
-            lines += [f"    {line}" for line in self.detail.splitlines()]
-        return "\n".join(lines)
+        return format_comparison(self)
 
     @property
     def headline(self) -> str:

@@ -64,7 +64,7 @@ def notes(failure: Failure) -> dict[str, str]:
 
 
 def format_comparison(failure: Failure) -> str:
-    """What was compared, the expected and the actual value, and the detail."""
+    """What was compared, the expected and the actual value, and the detail; a `CheckFailure` has them, too."""
     values = {"expected": failure.expected, "actual": failure.actual}
     lines = [failure.about, *(f"    {name:8}  {value}" for name, value in values.items() if value)]
     return "\n".join([*lines, *(f"    {line}" for line in failure.detail.splitlines())])

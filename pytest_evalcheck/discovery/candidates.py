@@ -29,13 +29,12 @@ class Candidate:
     is_class: bool
     call: str = ""
     """How it is made, where the request says so."""
+    origin: str = ""
+    """Where it is defined, which several modules may import; empty where that is not known."""
 
     def load(self) -> Any:
         """The class or the function."""
         return getattr(importlib.import_module(self.module), self.name)
-
-    origin: str = ""
-    """Where it is defined, which several modules may import; empty where that is not known."""
 
     @property
     def identity(self) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""An evaluation with a `compute_loss_func` that divides by the number of labels it is told."""
+"""An evaluation with a `compute_loss_func` that divides by the number of labels that it is given."""
 
 import sys
 import tempfile
@@ -13,7 +13,7 @@ rows = [{"input_ids": torch.tensor([5, 6, 7]), "labels": torch.tensor([0, 1, 0])
 
 
 def loss_of(outputs, labels, num_items_in_batch=None):
-    """The sum over the labels, divided by what it is told to be their number."""
+    """The sum over the labels, divided by the number of labels that it is given."""
     logits = outputs["logits"].reshape(-1, 2)
     return torch.nn.functional.cross_entropy(logits, labels.reshape(-1), reduction="sum") / num_items_in_batch
 

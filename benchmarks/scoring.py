@@ -35,7 +35,7 @@ from typing import Any
 os.environ["OMP_NUM_THREADS"] = "1"
 
 import joblib
-import scoring_cases
+import scoring_costs
 
 from pytest_evalcheck.fixes.scoring import Number, Numbers, pass_at, score_documents, stream_scores
 
@@ -48,12 +48,12 @@ def loop(score: Callable[[Any], Any], documents: list[Any]) -> list[Any]:
 
 def loads(smoke: bool) -> dict[str, tuple[Callable[[Any], Any], list[Any]]]:
     small = [(f"The  answer is {number}.", f"the answer is {number % 7}") for number in range(200_000)]
-    two, many = scoring_cases.rounds_for(0.002), scoring_cases.rounds_for(0.2)
+    two, many = scoring_costs.rounds_for(0.002), scoring_costs.rounds_for(0.2)
     rows = {
-        "2,000 documents of 2 ms": (scoring_cases.burn, [(number, two) for number in range(2000)]),
-        "50 documents of 200 ms": (scoring_cases.burn, [(number, many) for number in range(50)]),
-        "50 documents that wait 200 ms": (scoring_cases.wait, [(number, 0.2) for number in range(50)]),
-        "200,000 small documents": (scoring_cases.matches, small),
+        "2,000 documents of 2 ms": (scoring_costs.burn, [(number, two) for number in range(2000)]),
+        "50 documents of 200 ms": (scoring_costs.burn, [(number, many) for number in range(50)]),
+        "50 documents that wait 200 ms": (scoring_costs.wait, [(number, 0.2) for number in range(50)]),
+        "200,000 small documents": (scoring_costs.matches, small),
     }
     return {f"{name}, cut to 4": (score, some[:4]) for name, (score, some) in rows.items()} if smoke else rows
 
@@ -80,7 +80,7 @@ def ways(jobs: int, stack: ExitStack, only: str | None = None) -> dict[str, Way]
     }
     for name, way in made.items():
         if only in (None, name):
-            way(scoring_cases.burn, [(1, 1000)] * 4 * jobs)
+            way(scoring_costs.burn, [(1, 1000)] * 4 * jobs)
     return made
 
 
@@ -105,7 +105,7 @@ def times(rounds: int, jobs: int, chosen: str, smoke: bool) -> None:
 
 def work(jobs: int, smoke: bool) -> None:
     """Processor time, which other programs on the machine do not change much."""
-    rounds = 1 if smoke else scoring_cases.rounds_for(0.002)
+    rounds = 1 if smoke else scoring_costs.rounds_for(0.002)
     names = ("a loop", "score_documents, processes", "joblib.Parallel", "concurrent.futures", "Pool.imap")
     print("\nprocessor time of 2,000 documents of 2 ms, the start of workers included")
     for way in names:
@@ -118,7 +118,7 @@ def work(jobs: int, smoke: bool) -> None:
 
 def one(way: str, rounds: int, jobs: int) -> None:
     with ExitStack() as stack:
-        ways(jobs, stack, only=way)[way](scoring_cases.burn, [(number, rounds) for number in range(2000)])
+        ways(jobs, stack, only=way)[way](scoring_costs.burn, [(number, rounds) for number in range(2000)])
 
 
 def peak(count: int, backend: str) -> float:
@@ -129,7 +129,7 @@ def peak(count: int, backend: str) -> float:
             yield f"The  answer is {number}.", f"the answer is {number % 7}"
 
     total = 0.0
-    for score in stream_scores(scoring_cases.matches, documents(), backend=backend, n_jobs=2):
+    for score in stream_scores(scoring_costs.matches, documents(), backend=backend, n_jobs=2):
         total += score
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 

@@ -127,3 +127,14 @@ def test_no_module_hides_a_public_name() -> None:
     import pytest_evalcheck as ec
 
     assert not {path.stem for path in PACKAGE.iterdir()} & set(ec.__all__)
+
+
+def test_modules_that_are_imported_by_their_bare_name_have_names_of_their_own() -> None:
+    """Which of two namesakes is imported depends on what else ran before, in workers of a cluster too."""
+    root = PACKAGE.parent
+    places = [root / "benchmarks", root / "docs", *sorted({path.parent for path in root.glob("tests/**/*.py")})]
+    found: dict[str, list[str]] = {}
+    for path in (path for place in places for path in place.glob("*.py")):
+        if path.name not in ("conftest.py", "__init__.py"):
+            found.setdefault(path.name, []).append(str(path.relative_to(root)))
+    assert {name: paths for name, paths in found.items() if len(paths) > 1} == {}

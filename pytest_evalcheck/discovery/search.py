@@ -173,9 +173,12 @@ def _nothing(discovery: Discovery) -> str:
 def _version(module: str) -> str:
     from importlib import metadata
 
+    from pytest_evalcheck.fixes.scoring.libraries import distributions
+
     top = module.partition(".")[0]
-    distributions = metadata.packages_distributions().get(top, ())
-    return ", ".join(f"{name} {metadata.version(name)}" for name in sorted(set(distributions))[:1]) or top
+    return (
+        ", ".join(f"{name} {metadata.version(name)}" for name in sorted(set(distributions().get(top, ())))[:1]) or top
+    )
 
 
 def _prepare(path: list[str]) -> None:

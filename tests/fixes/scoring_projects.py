@@ -392,6 +392,7 @@ ORDINARY = {
     "class Mode(Enum):\n    FAST = 'fast'\n@dataclass(frozen=True)\nclass Config:\n    mode: Mode = Mode.FAST\n"
     "    names: frozenset = frozenset({'a', 'b', 'c'})\n    where: PurePath = PurePath('x')\n"
     "    limits: dict = field(default_factory=dict)\nCONFIG = Config()\ndef score(d):\n    return CONFIG.mode, d\n",
+    "an iterator of C": "import itertools\nROWS = itertools.count(3)\ndef score(d):\n    return next(ROWS)\n",
     "a pool": "from concurrent.futures import ThreadPoolExecutor\nPOOL = ThreadPoolExecutor(1)\n"
     "def score(d):\n    return POOL.submit(len, d).result()\n",
     "an optional library": "try:\n    import no_such_library\nexcept ImportError:\n    no_such_library = None\n"

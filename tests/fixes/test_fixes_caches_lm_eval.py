@@ -78,7 +78,8 @@ def test_what_is_not_plain_and_greedy_runs_through_generate_with_the_same_cache(
 
     from pytest_evalcheck.fixes.caches import PersistentCacheLM
 
-    expected = harness(HFLM, batch_size=1).generate_until(requests(**options), disable_tqdm=True)
+    # In batches of the same size: transformers 5.20 penalises the token that fills up shorter rows, 5.23 does not.
+    expected = harness(HFLM).generate_until(requests(**options), disable_tqdm=True)
     assert harness(PersistentCacheLM).generate_until(requests(**options), disable_tqdm=True) == expected
     assert expected != harness(HFLM).generate_until(requests(), disable_tqdm=True) or "top_k" in options
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import socket
 from functools import partial
@@ -99,10 +100,11 @@ def test_a_loss_that_is_no_number_is_not_left_out(tmp_path: Any):
     rows = sentences(labels=1)
     rows[3] = {**rows[3], "labels": float("nan")}
     made = {"per_device_eval_batch_size": 2}
-    plain = trainer(Trainer, bert("BertForSequenceClassification", 1), rows, tmp_path, **made).evaluate()
     exact = trainer(ExactLossTrainer, bert("BertForSequenceClassification", 1), rows, tmp_path, **made).evaluate()
-    assert plain["eval_loss"] == plain["eval_loss"]
     assert exact["eval_loss"] != exact["eval_loss"]
+    if "logging_nan_inf_filter" in inspect.getsource(Trainer.evaluation_loop):  # older releases leave nothing out
+        plain = trainer(Trainer, bert("BertForSequenceClassification", 1), rows, tmp_path, **made).evaluate()
+        assert plain["eval_loss"] == plain["eval_loss"]
 
 
 def by_items(outputs: Any, labels: Any, num_items_in_batch: Any = None) -> Any:

@@ -213,6 +213,16 @@ def test_the_version_of_a_library_is_in_the_fingerprint(tmp_path, monkeypatch):
     assert before[1] == after[1]
 
 
+@pytest.mark.parametrize("name", ["numpy", "sklearn", "torch", "pytest", "typing_extensions"])
+def test_the_distribution_of_a_package_is_known_by_its_files(name):
+    """As on Python 3.10, whose own table has no distribution that does not declare its packages, such as NumPy."""
+    from pytest_evalcheck.fixes.scoring import libraries
+
+    found = libraries._by_their_files()
+    assert sorted(found[name]) == sorted(libraries.distributions()[name])
+    assert {"sklearn": "scikit-learn"}.get(name, name) in found[name]
+
+
 @pytest.mark.parametrize("folder", ["site-packages", "lib"])
 def test_code_that_no_distribution_installed_is_a_project(folder, tmp_path):
     """A package that is linked, or put into site-packages by hand; one that is installed as editable."""

@@ -14,7 +14,7 @@ import threading
 import types
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
@@ -529,4 +529,4 @@ def _holds_more(kind: type) -> bool:
 
 def _listed(part: Any) -> Any:
     """The items of a list or mapping, which are pickled by an iterator."""
-    return list(part) if hasattr(part, "__next__") else part
+    return list(part) if isinstance(part, Iterator) else part

@@ -7,7 +7,7 @@ import importlib.metadata
 import locale
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ def _library(name: str, file: str) -> str | None:
         return "python" if not file or (not installed and _within(file, "stdlib", "platstdlib")) else None
     if file and not installed:
         return None
-    found = _distributions().get(name, ())
+    found = distributions().get(name, ())
     return " ".join(f"{each} {_version(each)}" for each in sorted(set(found))) or None
 
 
@@ -63,8 +63,22 @@ def _within(file: str, *folders: str) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _distributions() -> Any:
-    return importlib.metadata.packages_distributions()
+def distributions() -> Mapping[str, Sequence[str]]:
+    """Return the distributions that have installed a package or module, by its name."""
+    if sys.version_info >= (3, 11):
+        return importlib.metadata.packages_distributions()
+    return _by_their_files()
+
+
+def _by_their_files() -> Mapping[str, Sequence[str]]:
+    """The same on Python 3.10, which knows those alone that declare their packages; NumPy and scikit-learn do not."""
+    found: dict[str, list[str]] = {}
+    for each in importlib.metadata.distributions():
+        declared = (each.read_text("top_level.txt") or "").split()
+        files = [path for path in each.files or () if path.suffix == ".py"]
+        for name in declared or {path.parts[0] if len(path.parts) > 1 else path.stem for path in files}:
+            found.setdefault(name, []).append(each.metadata["Name"])
+    return found
 
 
 @lru_cache(maxsize=256)

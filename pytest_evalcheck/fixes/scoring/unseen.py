@@ -15,9 +15,10 @@ _BY_NAME: dict[str, str] = {
     r"(os|posix|nt)\.(listdir|scandir|walk|fwalk|stat|lstat|access|readlink|read)": FILE,
     r"(os\.path|posixpath|ntpath|genericpath)\.(exists|lexists|is\w+|get\w+)": FILE,
     r"(zipfile\.ZipFile|_?sqlite3\.(connect|Connection)|mmap\.mmap|linecache\.\w+|glob\.\w+|pkgutil\.\w+)(\..*)?": FILE,
-    r"importlib\.(resources|metadata)\..*": FILE,
+    r"importlib\.(resources|metadata|_common)\..*": FILE,  # the last one has those of resources on Python 3.10
     r"(os|posix|nt)\.(environb?|getenvb?|getcwdb?|uname|getlogin)|sys\.argv": ENVIRONMENT,
-    r"builtins\.(eval|exec|compile|__import__)|runpy\..*|(importlib|_frozen_importlib)\.(?!resources|metadata).*": CODE,
+    r"builtins\.(eval|exec|compile|__import__)|runpy\..*": CODE,
+    r"(importlib|_frozen_importlib)\.(?!resources|metadata|_common).*": CODE,
     r"sys\.(modules|_getframe|_current_frames)|inspect\.(currentframe|stack|getmodule)|gc\.get_\w+|ctypes\..*": CODE,
     r"_?pickle\.(loads?|_?loads?|_?Unpickler)|marshal\.loads?": CODE,
     r"builtins|os|posix|nt|io|sys|importlib|subprocess|ctypes": CODE,  # a module that is handed on

@@ -44,6 +44,8 @@ FOUND = {
     "score raised IndexError: list index out of range": "a second match that is not there (lm-evaluation-harness#3997)",
 }
 """Findings: such a target cannot be tried at all. By a part of the reason."""
+NOTHING_LEFT = "An exact curve of a label that is always ignored is an IndexError (torchmetrics#2685)"
+"""A finding: where every small batch has a label with nothing left, no case of a check has a value."""
 OF_NAN = "The largest value of NaN is minus infinity"
 """A finding of MinMaxMetric, which a reference alone shows."""
 
@@ -74,7 +76,7 @@ class Sweep:
         self.outcomes[outcome] += 1
         if outcome == "known":
             self.known[cell.upstream or cell.reason] += 1
-        elif outcome in (BY_CHANCE, NOT_PERSISTENT, LOSES_LISTS, OF_NAN):
+        elif outcome in (BY_CHANCE, NOT_PERSISTENT, LOSES_LISTS, OF_NAN, NOTHING_LEFT):
             self.known[outcome] += 1
         elif outcome in ("broken", "incomplete"):
             place = f"{group}: {cell.signature or cell.reason}"
@@ -165,16 +167,25 @@ def _beside_variants(
             yield "variant", (member, other), together(member, other)
 
 
+def excuse(cell: ec.Cell) -> str:
+    """Why a red cell is not the fault of an option.
+
+    With class 0 ignored a binary score has one class left, and often no value; with class 1 ignored all of a few
+    samples may be of it, and what counts has none.
+    """
+    refused = cell.reason.startswith("every case was refused")
+    if refused and "IndexError: index is out of bounds for dimension with size 0" in cell.reason:
+        return NOTHING_LEFT
+    undefined = (refused and cell.code == "EC213") or (cell.cause == MISDESCRIBED and "no value" in cell.reason)
+    return "undefined" if undefined else ""
+
+
 def sweep_options(found: list[Member], chosen: Callable[[str], bool]) -> Sweep:
     """Every metric with values of its options that bite."""
     sweep = Sweep("options")
     for name, target in configured(one_of_each_class(found), chosen):
         for cell in run(sweep, target, CODES):
-            # With class 0 ignored a binary score has one class left, and often no value; with class 1 ignored all of
-            # a few samples may be of it, and what counts has none.
-            refused = cell.code == "EC213" and cell.reason.startswith("every case was refused")
-            undefined = refused or (cell.cause == MISDESCRIBED and "no value" in cell.reason)
-            sweep.add("option", name, cell, "undefined" if undefined else "")
+            sweep.add("option", name, cell, excuse(cell))
     return sweep
 
 

@@ -73,6 +73,26 @@ def test_options_get_values_that_bite() -> None:
     assert made["BinaryAccuracy(ignore_index=0)"].inputs.ignored is not None
 
 
+@pytest.mark.parametrize(
+    ("code", "error", "excused"),
+    [
+        ("EC215", "IndexError: index is out of bounds for dimension with size 0", sweeps.NOTHING_LEFT),
+        ("EC215", "KeyError: 0", ""),
+        ("EC213", "ValueError: no class is left", "undefined"),
+    ],
+)
+def test_a_label_with_nothing_left_is_the_known_error_of_exact_curves(code: str, error: str, excused: str) -> None:
+    (kept,) = sweeps.run(sweeps.Sweep("options"), sweep_families.alone(ACCURACY), code)
+    reason = f"every case was refused: forward raised {error}, expected a value from some"
+    cell = replace(kept, outcome="broken", reason=reason)
+    assert sweeps.excuse(cell) == excused
+    assert sweeps.excuse(replace(cell, reason="another")) == ""
+    sweep = sweeps.Sweep("options")
+    sweep.add("option", "name", cell, sweeps.excuse(cell))
+    assert bool(sweep.red) == (not excused)
+    assert bool(sweep.known) == (excused == sweeps.NOTHING_LEFT)
+
+
 def test_parts_of_a_sweep_are_all_of_it_and_time_that_is_over_is_counted() -> None:
     names = [f"Metric{i}()" for i in range(40)]
     parts = [[name for name in names if sweeps.Chosen("", f"{i}/3", None, 1)(name)] for i in (1, 2, 3)]

@@ -426,7 +426,8 @@ def _like_it(schemas: Sequence[Schema], *, ranked: bool) -> Iterator[str]:
 def _without_ties(schemas: Sequence[Schema], *, ranked: bool) -> str:
     """Scores of candidates, with their labels and their queries, if any: a tie has no right order."""
     kinds = [each.kind for each in schemas]
-    scores = kinds == ["float", "int", "int"] or (ranked and kinds == ["float", "int"])
+    labelled = kinds[:2] in (["float", "int"], ["float", "bool"])
+    scores = labelled and (kinds[2:] == ["int"] or (ranked and len(kinds) == 2))
     return _NO_TIES if scores and all(len(each.shape) == 1 for each in schemas) else ""
 
 

@@ -168,8 +168,10 @@ def test_a_dict_has_the_form_of_one_with_the_same_names_alone():
     assert not one.like(Schema.of({"a": torch.zeros(2), "b": torch.zeros(2, 2)}))
 
 
-def test_scores_of_candidates_have_no_ties():
-    fed = {"0": torch.tensor([0.9, 0.8, 0.9]), "1": torch.tensor([1, 0, 1]), "2": torch.tensor([0, 0, 1])}
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool])
+def test_scores_of_candidates_have_no_ties(dtype):
+    labels = torch.tensor([1, 0, 1], dtype=dtype)
+    fed = {"0": torch.tensor([0.9, 0.8, 0.9]), "1": labels, "2": torch.tensor([0, 0, 1])}
     assert first(fed).endswith(".but(distinct=lambda sample: sample[0])")
     assert "distinct" not in first({**fed, "2": torch.tensor([0.5, 0.1, 1.5])})
 

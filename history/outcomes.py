@@ -63,8 +63,9 @@ def classify(promise: Sequence[str], before: Ran, after: Ran, shown: tuple[int, 
         return Verdict(outcome="caught", why=cells[0], codes=_codes(mended), cells=tuple(cells[:_MOST]))
     kept = {_key(cell) for cell in after.cells if cell["outcome"] == "kept"}
     # Such an error counts only with the script: a target of today may use what an older release lacks.
-    if shown == (1, 0) and (stopped := [key for key in _stopped(before) if key in kept]):
-        cells = _lines(before, stopped)
+    told, untried = _stopped(before)
+    if shown == (1, 0) and (stopped := [key for key in (*told, *untried) if key in kept]):
+        cells = _lines(before, told)
         return Verdict(outcome="caught", why=cells[0], codes=_codes(stopped), cells=tuple(cells[:_MOST]))
     still = [key for key in failed if key[1] in promise]
     if still:
@@ -98,17 +99,21 @@ def _failed(ran: Ran) -> dict[Key, Cases]:
     return {key: cases for key, cases in told.items() if cases}
 
 
-def _stopped(ran: Ran) -> list[Key]:
-    """The cells that say that nothing could be tried, since a plain batch or the factory raises an error.
+def _stopped(ran: Ran) -> tuple[list[Key], list[Key]]:
+    """The cells that say that nothing could be tried, and those that were not run for it.
 
-    One of an import is that of a name that a release lacks, and no fault of it.
+    That is, since a plain batch or the factory raises an error: the first cell of a target tells it for all. An error
+    of an import is that of a name that a release lacks, and no fault of it.
     """
     reasons = {_key(cell): str(cell["reason"]) for cell in ran.cells if cell["outcome"] == "broken"}
-    return [
+    told = [
         key
         for key, reason in reasons.items()
         if any(text in reason for text in _ERRORS) and not any(text in reason for text in _OF_IMPORTS)
     ]
+    targets = {(target, device) for target, _, device in told}
+    not_run = [_key(cell) for cell in ran.cells if cell["outcome"] == "not run"]
+    return told, [key for key in not_run if (key[0], key[2]) in targets]
 
 
 _ERRORS = ("a plain batch raises an error", "the factory raised an error")

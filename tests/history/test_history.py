@@ -161,6 +161,20 @@ def test_an_error_of_a_plain_batch_or_of_the_factory_shows_it_where_the_script_d
     assert classify(["EC201"], lacks, KEPT, (1, 0)).outcome == "missed"
 
 
+def test_one_cell_tells_the_error_of_a_plain_batch_for_all_cells_of_its_target() -> None:
+    error = {"outcome": "broken", "reason": "the target is misdescribed: a plain batch raises an error: KeyError"}
+    for_it = {"outcome": "not run", "reason": "misdescribed: the error is that of the first check of this target"}
+    cell = KEPT.cells[0]
+    before = Ran(cells=[{**cell, "code": "EC206", **error}, {**cell, **for_it}])
+    # What told it may be broken by another fault after.
+    after = Ran(cells=[{**cell, "code": "EC206", "outcome": "broken"}, cell])
+    verdict = classify(["EC201"], before, after, (1, 0))
+    assert (verdict.outcome, verdict.codes) == ("caught", ("EC201",))
+    assert "KeyError" in verdict.why
+    of_another = Ran(cells=[{**cell, "code": "EC206", "target": "other", **error}, {**cell, **for_it}])
+    assert classify(["EC201"], of_another, after, (1, 0)).outcome == "missed"
+
+
 def test_a_run_without_a_report_is_no_miss() -> None:
     verdict = classify(["EC201"], Ran(trouble="ImportError: np.Inf"), Ran(), None)
     assert (verdict.outcome, verdict.why) == ("cannot run", "before: ImportError: np.Inf")

@@ -74,8 +74,13 @@ def changes_operands(function: Any, kind: str) -> bool:
         return True
     if kind == "numeric":
         return name.endswith("_") and not name.endswith("__")
+    return writes_container(function)
+
+
+def writes_container(function: Any) -> bool:
+    """Whether a call writes into a list, a dict or a set."""
     owner = getattr(function, "__self__", None)
-    return isinstance(owner, (list, dict, set)) and name in _MUTATORS
+    return isinstance(owner, (list, dict, set)) and getattr(function, "__name__", "") in _MUTATORS
 
 
 def reads(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:

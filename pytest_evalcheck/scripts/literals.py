@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pytest_evalcheck.reports.case_codec import is_plain, literal
+from pytest_evalcheck.scripts.numbers import floats_in
 
 MOST_NUMBERS = 2_000
 """A tensor or an array with more of them is not written out."""
@@ -174,7 +175,7 @@ class Writer:
 
     def _container(self, value: Any, hint: str) -> Text:
         """A list or a dict, which code under test may change: it becomes a variable, and stays the same object."""
-        if is_plain(value):
+        if is_plain(value) and not any(self._tape.expression(number) for number in floats_in(value)):
             return self._variable(value, literal(value), hint, frozenset())
         if isinstance(value, list):
             made = self._sequence(value, hint)

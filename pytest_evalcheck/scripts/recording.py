@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import itertools
 import json
 import re
 import sys
@@ -21,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from pytest_evalcheck.reports.case_codec import is_plain
+from pytest_evalcheck.reports.case_codec import is_plain, literal
 from pytest_evalcheck.scripts.callables import names_beside
 from pytest_evalcheck.scripts.literals import MOST_NUMBERS, Unwritable, numbers_in, value_text
 from pytest_evalcheck.scripts.loops import LoopRecorder
@@ -44,6 +45,7 @@ class Recorder:
         self.tape = Tape()
         self.loops = LoopRecorder() if kind == "loop" else None
         self.importer = Importer(self.tape, _PACKAGES)
+        self.importer.watchers["pytest_evalcheck.adapters.lm_eval.model"] = self._watch_rank_threads
         self._signature, self._title, self._name, self._fault = signature, title, name, fault
         self.scripts: list[tuple[str, str, bool]] = []
         """Scripts and tests, and whether they draw what they draw in every run: the first that shows the failure is the
@@ -205,6 +207,33 @@ class Recorder:
         precision["_changed_dtypes"] = changed_dtypes
         subject._merge, subject.on_processes, subject.expected = merged, processes, expected
 
+    def _watch_rank_threads(self, module: Any) -> None:
+        """Note what ranks of a run of lm-evaluation-harness do; in a script they are processes, as they really are."""
+        group, runs = module.RankGroup, itertools.count()
+        run = group.run
+
+        def ran(ranks: Any, work: Callable[[int], Any]) -> Any:
+            number = next(runs)
+            outcomes: list[Any] = [None] * ranks.size
+            self.tape.made_by(ranks, module.ProcessGroup, ranks.size)
+
+            def on_rank(rank: int) -> Any:
+                with self.tape.on_rank(number, rank):
+                    try:
+                        outcomes[rank] = work(rank)
+                    except Exception as error:
+                        outcomes[rank] = error
+                        raise
+                return outcomes[rank]
+
+            on_rank.__module__ = module.__name__  # a call of the suite, for the tape
+            try:
+                return run(ranks, on_rank)
+            finally:
+                self.tape.threads_ended(number, outcomes, "samples")
+
+        group.run = ran
+
     def _drawn(self, metric: Any, size: Any, rows: int) -> list[Any]:
         """The batches of a distribution, which are too long to be written out, by the code that draws them."""
         from pytest_evalcheck.strategies.samples import Arguments
@@ -267,6 +296,10 @@ class Recorder:
             return Verdict(self._result(actual), "", form=_TOLD[code], **common)
         if code == "EC110" and self._malformed:
             return self._of_malformed(**common)
+        if code == "EC406" and self._about.startswith("a number that one document lacks"):
+            # The check fails where it is the number of the other documents.
+            number = actual["largest"]
+            return Verdict(self._result(number), literal(number), form="noticed", **common)
         if isinstance(getattr(actual, "error", None), BaseException):
             return Verdict(self._result(actual), type(actual.error).__name__, form="raises", **common)
         if code == "EC212" and self._states:

@@ -7,7 +7,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -142,6 +142,8 @@ class Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def __init__(self, tape: Tape, packages: Sequence[str]) -> None:
         self._tape, self._packages = tape, tuple(packages)
         self._asking = False
+        self.watchers: dict[str, Callable[[Any], None]] = {}
+        """By module of the suite, what is called with it when it was imported."""
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         del target
@@ -175,6 +177,8 @@ class Importer(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._tape.rewritten.add(module.__name__)
         vars(module)[_HOOK] = self._tape
         exec(code, vars(module))
+        if watch := self.watchers.get(module.__name__):
+            watch(module)
 
 
 def _found(name: str, path: Any, without: Importer) -> Any:

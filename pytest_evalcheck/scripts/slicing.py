@@ -17,18 +17,31 @@ class World:
     last: tuple[Step, ...]
 
 
-def needed(steps: Sequence[Step], wanted: Iterable[int], *, whole: bool = False, changed: bool = False) -> list[Step]:
+def needed(
+    steps: Sequence[Step],
+    wanted: Iterable[int],
+    *,
+    whole: bool = False,
+    changed: bool = False,
+    rank: tuple[int, int] | None = None,
+) -> list[Step]:
     """The steps that must run so that the results of ``wanted`` come out as they did, in their order.
 
     A step is among them that made a value which is needed, or that may have changed one. What another step holds on
     to, such as the members of a collection, is needed with it, and so is all that changes it later. What ranks call
     together comes from their processes: what it needs is left out, unless the ``whole`` is asked for. With ``changed``
-    the wanted value is one that later steps have changed.
+    the wanted value is one that later steps have changed. What a ``rank`` has changed in a process of its own is not
+    changed in others.
     """
     values = set(wanted)
     # What comes after the last of them was not computed from it.
     last = len(steps) if changed else max(values, default=-1)
-    kept = [step for step in steps[: last + 1] if whole or step.world is None or step.number in values]
+    kept = [
+        step
+        for step in steps[: last + 1]
+        if (whole or step.world is None or step.number in values)
+        and (step.rank in (None, rank) or not step.changes or step.world is not None)
+    ]
     while True:
         before = len(values)
         for step in reversed(kept):
@@ -63,7 +76,7 @@ def worlds(steps: Sequence[Step], main: Sequence[Step]) -> dict[int, World]:
             raise Unwritable("results of several calls of the same processes")
         (first,) = firsts
         last = [step for rank, step in enumerate(steps[first:]) if step.world == (group, rank)]
-        ranks = tuple(needed(steps, {step.number}, whole=True) for step in last)
+        ranks = tuple(needed(steps, {step.number}, whole=True, rank=step.rank) for step in last)
         found[group] = World(ranks, tuple(last))
     return found
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import operator
 import os
 import sys
 import threading
 import types
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -23,8 +25,10 @@ from pytest_evalcheck.scripts.callables import (
     reads,
     records_gradients,
     without_partial,
+    writes_container,
 )
 from pytest_evalcheck.scripts.literals import Text, Unwritable, Writer, name_of_callable, numbers_in, usual_name
+from pytest_evalcheck.scripts.numbers import floats_in, own_numbers
 
 _PLAIN = (bool, int, str, type(None), type, types.ModuleType)
 _SEEDS = {"torch": "torch.manual_seed", "numpy.random": "numpy.random.seed", "random": "random.seed"}
@@ -65,6 +69,8 @@ class Step:
     """Of a mapping that is written out: its keys then."""
     world: tuple[int, int] | None = None
     """Of what one rank of several calls together with the others: the number of its group, and the rank."""
+    rank: tuple[int, int] | None = None
+    """Of what one rank does in a thread of its own: the number of the run of all ranks, and the rank."""
     number: int = -1
     """Its place on the tape."""
 
@@ -85,6 +91,9 @@ class Tape:
 
     def __post_init__(self) -> None:
         self._expressions: dict[int, str] = {}
+        self._given: dict[int, float] = {}
+        """Numbers that stand in values which are written out."""
+        self._known: Mapping[int, Any] = ChainMap[int, Any](self._expressions, self._given)
         self._groups: dict[Any, int] = {}
         self._made: dict[int, tuple[Any, tuple[Any, ...], Mapping[str, Any]]] = {}
         """How objects of the suite were made, which code under test may be given."""
@@ -112,6 +121,8 @@ class Tape:
         if getattr(function, "__self__", None) is os.environ and getattr(function, "__name__", "") == "setdefault":
             self.environment[args[0]] = function(*args)
             return self.environment[args[0]]
+        if self._is_about_containers(function, args):
+            return function(*args, **kwargs)
         if function in (list, tuple) and len(args) == 1 and isinstance(args[0], Iterator) and not self._quiet():
             args = (self.each(args[0]),)
         if function is setattr and len(args) == 3:
@@ -261,6 +272,8 @@ class Tape:
         step.keys = tuple(value) if isinstance(value, dict) else ()
         if parts is not None:
             step.uses, step.sources, step.literal = parts.uses, parts.sources, "" if parts.uses else text
+        else:
+            self._given |= {id(number): number for number in floats_in(value)}
         self._add(step)
         self.keep(value, f"<{step.number}>")
         return f"<{step.number}>"
@@ -304,6 +317,36 @@ class Tape:
                 made.append(Step(f"{text.text}()", text.uses, text.uses, keeps=True, imports=text.imports))
             made[-1].library = True
         self._group(made, [result])
+
+    @contextmanager
+    def on_rank(self, run: int, rank: int) -> Iterator[None]:
+        """What this thread does in this block is done by one rank."""
+        self._inside.rank = (run, rank)
+        try:
+            yield
+        finally:
+            self._inside.rank = None
+
+    def made_by(self, value: Any, cls: type, *args: Any) -> None:
+        """Write an object of the suite by a call of this class, in place of the one that made it."""
+        self._made[id(value)] = (cls, args, {})
+        self.writer.text(value, "made")
+
+    def threads_ended(self, run: int, results: Sequence[Any], part: str) -> None:
+        """Note that the ranks of a run, which were threads, have ended; each becomes a process of its own.
+
+        A process gives back this ``part`` of a mapping, since the whole may not be sent from process to process.
+        """
+        last, parts = [], []
+        for rank, result in enumerate(results):
+            step = next((s for s in reversed(self.steps) if s.rank == (run, rank) and s.library), None)
+            if step is None:
+                return
+            is_whole = not isinstance(result, Mapping)
+            text = f"<{step.number}>" + ("" if is_whole else f"[{part!r}]")
+            last.append(Step(text, frozenset({step.number}), rank=step.rank, library=True))
+            parts.append(result if is_whole else result[part])
+        self.apart(last, parts)
 
     def apart(self, last: Sequence[Step], results: Sequence[Any]) -> None:
         """Note that these steps end what the ranks of a group did, each in a process of its own; and their results."""
@@ -356,6 +399,16 @@ class Tape:
         # Of a file of targets, classes are code under test; its functions are written as what they call.
         return isinstance(function, (types.FunctionType, functools._lru_cache_wrapper))
 
+    def _is_about_containers(self, function: Any, args: tuple[Any, ...]) -> bool:
+        """Whether a call writes into, orders or reads a container of the suite: what it holds is known by itself."""
+        if writes_container(function):
+            return self.expression(function.__self__) is None
+        if function not in (sorted, itertools.islice) or not args or self.expression(args[0]) is not None:
+            return False
+        if function is sorted and type(args[0]) is list:
+            return all(isinstance(one, (dict, list, tuple)) for one in args[0])
+        return type(args[0]) in (list, dict)
+
     def _noted(self, function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         kind = kind_of(function)
         # A generator of random numbers goes on with each draw.
@@ -385,6 +438,8 @@ class Tape:
             self._add(step)
             self.keep(error, f"<{step.number}>")
             raise
+        if kind == "library" and self.expression(result) is None:
+            result = own_numbers(result, self._known)
         if step.changes or changing:
             self.without_gradients |= kind == "numeric" and not records_gradients()
         step.result, step.keeps = result, _is_trackable(result) or kind == "library"
@@ -476,8 +531,10 @@ class Tape:
         self._add(Step(text, bases | written.uses, bases, imports=written.imports, sources=written.sources))
 
     def _add(self, step: Step) -> Step:
-        step.number = len(self.steps)
-        self.steps.append(step)
+        with self._writing:
+            step.number = len(self.steps)
+            self.steps.append(step)
+        step.rank = step.rank or getattr(self._inside, "rank", None)
         self._alive.append(step.result)
         return step
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 import sys
 import tempfile
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from pytest_evalcheck.expectations.comparison import ABOUT_NONFINITE
 from pytest_evalcheck.scripts import helpers
@@ -49,7 +51,8 @@ class Verdict:
     """``same``: both must be equal. ``visible``: the actual value must hold a NaN, an infinity or an error, or there
     must be a warning of one; ``warned``: or any warning. ``raises``: the actual value must not be an error of the type
     that ``expected`` names. ``refused``: it must be an error. ``named``: an error must hold the word ``expected``.
-    ``passed on``: it must be, or come from, the error ``expected`` of a metric function. ``different``: not equal."""
+    ``passed on``: it must be, or come from, the error ``expected`` of a metric function. ``different``: not equal.
+    ``noticed``: not equal, not there, or an error."""
 
     changed: bool = False
     """Whether the actual value is an input, which must be as it was written."""
@@ -96,11 +99,18 @@ def script(parts: Parts) -> str:
     text, folders = _with_own_folders(
         "\n\n\n".join([*_together(parts.definitions), *helped, *_worlds(parts), main, _ENDS.strip()])
     )
-    imports = _sorted(_needs(parts, folders))
+    imports = _sorted(_needs(parts, folders) - ({"import os"} if parts.environment else set()))
     begins = _BEGINS.replace("import sys\n", "import os\nimport sys\n") if parts.environment else _BEGINS
-    begins += "".join(f"os.environ[{name!r}] = {value!r}\n" for name, value in parts.environment.items())
+    begins += "".join(f"os.environ[{name!r}] = {_setting(value)}\n" for name, value in parts.environment.items())
     top = f'"""{_title(parts)}\n"""\n\nfrom __future__ import annotations\n{begins}\n{imports}'
     return "\n\n\n".join([top, *folders, text]) + "\n"
+
+
+def _setting(value: str) -> str:
+    """The value of a variable as source, without the home of who found the failure."""
+    home = str(Path.home())
+    inside = value.startswith(f"{home}{os.sep}") and len(home) > 1
+    return f"os.path.expanduser({'~' + value[len(home) :]!r})" if inside else repr(value)
 
 
 def test_function(parts: Parts, name: str) -> str:
@@ -152,6 +162,7 @@ def _functions(parts: Parts) -> list[str]:
     compares = {
         "same": ["close" if parts.verdict.flat else "same"],
         "different": ["same"],
+        "noticed": ["same"],
         "visible": ["visible"],
         "warned": ["visible"],
     }
@@ -180,8 +191,9 @@ def _body(parts: Parts) -> tuple[list[str], str]:
     names = _names(parts.steps, verdict.uses)
     body = ["torch.set_grad_enabled(False)"] if parts.without_gradients else []
     seen: set[int] = set()
-    before, making = 0, True
+    before, last, making = 0, 0, True
     for step in parts.steps:
+        last = len(body) if step.library else last
         if step.world is not None and step.world[0] not in seen:
             seen.add(step.world[0])
             count = len(parts.worlds[step.world[0]].ranks)
@@ -197,9 +209,13 @@ def _body(parts: Parts) -> tuple[list[str], str]:
     if verdict.form in _ERRORS:
         text, good = _ERRORS[verdict.form]
         words = {"actual": actual, "name": verdict.expected}
-        tried = _tried(body, actual) if verdict.form == "refused" else [*body, f"outcome = {actual}"]
+        tried = [*body, f"outcome = {actual}"]
+        if verdict.form == "refused":
+            tried = _tried(body, actual)
+        elif verdict.form == "noticed":
+            tried = [*body[:last], *_tried(body[last:], actual)]  # an error before it is another error
         return [*tried, f'print("expected", {text.format(**words)!r})', 'print("actual  ", repr(outcome))'], (
-            good.format(name=repr(verdict.expected))
+            good.format(name=repr(verdict.expected), expected=expected, rtol=verdict.rtol, atol=verdict.atol)
         )
     if verdict.form in ("visible", "warned"):
         # What a constructor warns of is not about the data.
@@ -231,6 +247,7 @@ _ERRORS = {
     "raises": ("another result than {name}", "type(outcome).__name__ != {name}"),
     "refused": ("an error", "isinstance(outcome, Exception)"),
     "passed on": ("the {name} of the metric function", "passed_on(outcome, {name})"),
+    "noticed": ("an error, or another result than {name}", "not same(outcome, {expected}, rtol={rtol}, atol={atol})"),
     "named": ("no error, or one that names {name}", "not isinstance(outcome, Exception) or {name} in str(outcome)"),
 }
 """By form: what is expected, and when that holds."""

@@ -123,3 +123,18 @@ class RankGroup:
         if errors:
             raise errors[0]
         return results[0]
+
+
+class ProcessGroup:
+    """Ranks that are the processes of a group of torch, in place of threads: so they are in a script of a failure."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def exchange(self, rank: int, value: Any) -> list[Any]:
+        import torch.distributed
+
+        del rank
+        values: list[Any] = [None] * self.size
+        torch.distributed.all_gather_object(values, value)
+        return values

@@ -210,9 +210,13 @@ def sweep_lm_eval(_: list[Member], chosen: Callable[[str], bool]) -> Sweep:
 
 
 def _in_part(name: str, part: str) -> bool:
-    """Whether a target of this name is in a part such as ``2/8``: the same ones every time."""
+    """Whether a target of this name is in a part such as ``2/8``: the same ones every time.
+
+    All wrappers of a metric are in one part, which tries that metric alone once.
+    """
     number, _, parts = part.partition("/")
-    return zlib.crc32(name.encode()) % int(parts or 1) == int(number) - 1
+    wrapped = name.partition("(")[2].removesuffix(")") or name
+    return zlib.crc32(wrapped.encode()) % int(parts or 1) == int(number) - 1
 
 
 class Chosen:

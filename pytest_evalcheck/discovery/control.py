@@ -102,7 +102,7 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
                 or _indifference(subject)
                 or _of_whole_batches(subject, rows)
                 or _of_one_order(subject, inputs.fixed(max(_MANY, inputs.min_samples)))
-                or _of_truth_values(subject, rows)
+                or _of_truth_values(subject, rows, inputs.fixed(max(_MANY, inputs.min_samples)))
                 or _returned_arguments(values[0], subject.arguments(rows))
             )
             return found, False
@@ -148,12 +148,15 @@ def _of_one_order(subject: MetricSubject, rows: Sequence[Any]) -> str:
     return ""
 
 
-def _of_truth_values(subject: MetricSubject, rows: Sequence[Any]) -> str:
-    """That any other number than 0 is the same to it: it takes masks, and no numbers; empty otherwise."""
+def _of_truth_values(subject: MetricSubject, rows: Sequence[Any], many: Sequence[Any]) -> str:
+    """That any other number than 0 is the same to it: it takes masks, and no numbers; empty otherwise.
+
+    A rate of hits among the first few is the same in most orders of a few samples.
+    """
     inputs = subject.inputs
     changes = [change for change in (inputs.right, inputs.wrong) if change is not None]
     read = False
-    for few in (rows, *([change(row) for row in rows] for change in changes)):
+    for few in (some for of in (rows, many) for some in (of, *([change(row) for row in of] for change in changes))):
         given = subject.arguments(few)
         masks = Arguments(tuple(map(_as_mask, given.args)), {name: _as_mask(v) for name, v in given.kwargs.items()})
         read = read or any(map(_has_other_numbers, (*given.args, *given.kwargs.values())))

@@ -705,6 +705,13 @@ def test_a_function_of_masks_gets_no_numbers():
     assert refused.endswith("any number but 0 is the same to it: it takes masks")
 
 
+@pytest.mark.parametrize("options", ["top_k=1", "top_k=2"])
+def test_a_rate_of_hits_takes_no_masks(options):
+    """Among the first two of a few samples there is a hit in most orders."""
+    retrieval = pytest.importorskip("torchmetrics.retrieval")
+    assert control("es.retrieval()", lambda: eval(f"RetrievalHitRate({options})", vars(retrieval)))[0] == ""
+
+
 def test_a_function_of_one_image_does_not_take_the_rows_of_a_batch_for_its_lines():
     # Neighbours stay neighbours where rows are reversed or rotated, except at the ends.
     source = (

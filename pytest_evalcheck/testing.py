@@ -14,10 +14,12 @@ import importlib
 import pkgutil
 import re
 import shutil
+import sys
 import textwrap
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -192,9 +194,24 @@ def _loaded_modules() -> None:
             importlib.import_module(module.name)
 
 
+def _restore(snapshot: Any) -> None:
+    """Unload the modules that are new, and put back those that are gone, as pytester's snapshot does.
+
+    That one empties `sys.modules` first. What runs in between, a finaliser or another thread, may import `io` once
+    more. Its errors are of another class then, and no tensor can be pickled any more.
+    """
+    preserved, saved = snapshot._SysModulesSnapshot__preserve, snapshot._SysModulesSnapshot__saved
+    if preserved:
+        saved.update((name, module) for name, module in [*sys.modules.items()] if preserved(name))
+    sys.modules.update(saved)
+    for name in sys.modules.keys() - saved.keys():
+        sys.modules.pop(name, None)
+
+
 @pytest.fixture
 def evalcheck_project(_loaded_modules: None, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
     """A project in a folder of its own, whose runs draw the same cases every time."""
+    monkeypatch.setattr("_pytest.pytester.SysModulesSnapshot.restore", _restore)
     monkeypatch.setenv("PYTEST_ADDOPTS", "--hypothesis-seed=1")
     monkeypatch.delenv("CI", raising=False)  # there pytest prints the first lines of failures twice
     return Project(pytester)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 from typing import Any
 
@@ -18,3 +19,23 @@ def test_a_file_that_is_written_again_is_loaded_again(project: Project, run: Any
         # Bytecode is taken to be that of a file with the same time and size; files are often written within a second.
         os.utime(project.path / "evalcheck_example.py", (1e9, 1e9))
         run(project, "--evalcheck", "--collect-only", "-q").shows(f"::{name}::")
+
+
+LAST = """
+import sys
+
+class Last:
+    def __del__(self):
+        loaded.append("io" in sys.modules)
+
+sys.modules["last"] = Last()
+"""
+
+
+def test_no_module_is_gone_while_those_of_a_run_are_unloaded(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A finaliser that imports `io` while there is none makes a second one, and no tensor can be pickled any more."""
+    loaded: list[bool] = []
+    monkeypatch.setattr(builtins, "loaded", loaded, raising=False)
+    project.write(CORRECT + LAST)
+    project.run("--evalcheck-select=EC201", code=0)
+    assert loaded == [True]

@@ -20,7 +20,7 @@ import time
 import warnings
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,7 @@ import hypothesis
 from sweep_families import CODES, alone, pairs, together, wrapped
 from sweep_members import MODULES, Member, members, one_of_each_class
 from sweep_options import configured, variants
+from torchmetrics.utilities.data import dim_zero_mean
 
 import pytest_evalcheck as ec
 from pytest_evalcheck.engine.preflight import MISDESCRIBED
@@ -37,8 +38,11 @@ from pytest_evalcheck.upstream import faults
 BY_CHANCE = "torchmetrics-collection-merges-members-by-chance"
 """A fault of what an author puts together: the registry does not look for it by class."""
 NOT_PERSISTENT = "torchmetrics-wrapper-not-persistent"
+WHOLE = "torchmetrics-matthews-of-hits-is-whole"
 LOSES_LISTS = "Running loses the samples of a metric that keeps lists"
 """A finding: such a target cannot be tried at all, so that no signature tells it."""
+OF_MEANS = "Running of a metric with an averaged state is NaN"
+"""A finding: no value of such a target is a number."""
 FOUND = {
     "truth value of an array": "acc_mutual_info with several targets is an error (lm-evaluation-harness#3883)",
     "score raised IndexError: list index out of range": "a second match that is not there (lm-evaluation-harness#3997)",
@@ -48,6 +52,9 @@ NOTHING_LEFT = "An exact curve of a label that is always ignored is an IndexErro
 """A finding: where every small batch has a label with nothing left, no case of a check has a value."""
 OF_NAN = "The largest value of NaN is minus infinity"
 """A finding of MinMaxMetric, which a reference alone shows."""
+
+EXCUSED = frozenset({BY_CHANCE, NOT_PERSISTENT, WHOLE, LOSES_LISTS, NOTHING_LEFT, OF_MEANS, OF_NAN})
+"""Known causes which the registry does not see by itself."""
 
 
 def cpu() -> float:
@@ -76,7 +83,7 @@ class Sweep:
         self.outcomes[outcome] += 1
         if outcome == "known":
             self.known[cell.upstream or cell.reason] += 1
-        elif outcome in (BY_CHANCE, NOT_PERSISTENT, LOSES_LISTS, OF_NAN, NOTHING_LEFT):
+        elif outcome in EXCUSED:
             self.known[outcome] += 1
         elif outcome in ("broken", "incomplete"):
             place = f"{group}: {cell.signature or cell.reason}"
@@ -111,20 +118,29 @@ def run(sweep: Sweep, target: ec.Target, codes: str) -> list[ec.Cell]:
     return [*cells]
 
 
+def _of_running(member: Member) -> str:
+    """What `Running` does to the states of this metric."""
+    averaged = any(each is dim_zero_mean for each in getattr(member.make(), "_reductions", {}).values())
+    return LOSES_LISTS if member.keeps_lists else OF_MEANS if averaged else ""
+
+
 def _own(sweep: Sweep, member: Member, seen: dict[str, dict[str, ec.Cell]]) -> dict[str, ec.Cell]:
     """The cells of a member alone, by code."""
     if member.construction not in seen:
         target = alone(member)
         seen[member.construction] = {cell.code: cell for cell in run(sweep, target, CODES)}
         for cell in seen[member.construction].values():
-            sweep.add("alone", member.construction, cell, "")
+            sweep.add("alone", member.construction, cell, excuse(cell))
     return seen[member.construction]
 
 
-def _left(*own: dict[str, ec.Cell]) -> str:
-    """The codes of the promises that no member breaks alone."""
+def _left(own: Sequence[dict[str, ec.Cell]], members: Sequence[Member]) -> str:
+    """The codes of the promises that no member breaks alone: here, or in a fault that is known of its class."""
     broken = {code for cells in own for code, cell in cells.items() if cell.outcome in ("broken", "known")}
-    if any(cells["EC201"].outcome != "kept" for cells in own if "EC201" in cells):
+    classes = {f"{type(made).__module__}.{type(made).__qualname__}" for made in (each.make() for each in members)}
+    of_class = [fault for fault in faults() if not classes.isdisjoint(fault.classes)]
+    broken |= {signature.partition(":")[0] for fault in of_class for signature in fault.signatures}
+    if "EC201" in broken or any(cells["EC201"].outcome != "kept" for cells in own if "EC201" in cells):
         broken.add("EC217")  # the reference gets all samples in one batch, which is another value
     return ",".join(code for code in CODES.split(",") if code not in broken)
 
@@ -136,11 +152,12 @@ def sweep_wrappers(found: list[Member], chosen: Callable[[str], bool]) -> Sweep:
     for name, member, target in wrapped(one_of_each_class(found), chosen):
         own = _own(sweep, member, seen)
         # What a metric breaks alone it breaks in a wrapper, too.
-        for cell in run(sweep, target, _left(own)):
-            excused = LOSES_LISTS if name.startswith("Running") and member.keeps_lists else ""
+        for cell in run(sweep, target, _left([own], [member])):
+            excused = _of_running(member) if name.startswith("Running") else ""
             # Ours overrides update() for the seed of its resamples, so that the registry takes it for the author's.
-            if name == "BootStrapper" and by_id[NOT_PERSISTENT].shows(cell.signature):
-                excused = NOT_PERSISTENT
+            if name == "BootStrapper":
+                shown = (each for each in (NOT_PERSISTENT, WHOLE) if by_id[each].shows(cell.signature))
+                excused = next(shown, excuse(cell))  # a resample of few samples may have no value
             if name == "MinMaxMetric" and re.match("EC217: .*: an infinity for ", cell.signature):
                 excused = OF_NAN
             sweep.add(name, f"{name}({member.construction})", cell, excused)
@@ -153,7 +170,7 @@ def sweep_pairs(found: list[Member], chosen: Callable[[str], bool]) -> Sweep:
     (fault,) = (each for each in faults() if each.id == BY_CHANCE)
     for name, both, target in itertools.chain(pairs(found, chosen), _beside_variants(found, chosen)):
         own = [_own(sweep, member, seen) for member in both]
-        for cell in run(sweep, target, _left(*own)):
+        for cell in run(sweep, target, _left(own, both)):
             title = " and ".join(member.construction for member in both)
             sweep.add(name, title, cell, BY_CHANCE if fault.shows(cell.signature) else "")
     return sweep
@@ -168,15 +185,18 @@ def _beside_variants(
 
 
 def excuse(cell: ec.Cell) -> str:
-    """Why a red cell is not the fault of an option.
+    """Why a red cell is no fault of what is swept.
 
     With class 0 ignored a binary score has one class left, and often no value; with class 1 ignored all of a few
-    samples may be of it, and what counts has none.
+    samples may be of it, and what counts has none. Where a metric refuses small batches, `forward` does so.
     """
     refused = cell.reason.startswith("every case was refused")
     if refused and "IndexError: index is out of bounds for dimension with size 0" in cell.reason:
         return NOTHING_LEFT
-    undefined = (refused and cell.code == "EC213") or (cell.cause == MISDESCRIBED and "no value" in cell.reason)
+    small = cell.code == "EC215" and "forward raised ValueError: " in cell.reason
+    undefined = (refused and (cell.code == "EC213" or small)) or (
+        cell.cause == MISDESCRIBED and "no value" in cell.reason
+    )
     return "undefined" if undefined else ""
 
 

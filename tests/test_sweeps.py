@@ -59,6 +59,31 @@ def test_what_a_metric_breaks_alone_is_not_tried_in_a_wrapper(monkeypatch: pytes
     assert sum(sweep.outcomes.values()) == 1
 
 
+def test_what_is_known_of_the_class_of_a_metric_is_not_tried_in_a_wrapper() -> None:
+    home = ("from torchmetrics.segmentation import GeneralizedDiceScore",)
+    dice = Member("GeneralizedDiceScore(num_classes=3)", home, "es.segmentation(classes=3)")
+    left = sweeps._left([{}], [dice]).split(",")
+    assert not {"EC201", "EC208", "EC217"} & {*left}
+    assert {"EC204", "EC209"} <= {*left}
+    assert "EC217" in sweeps._left([{}], [ACCURACY])
+
+
+def test_a_running_metric_of_averaged_states_is_told_by_them() -> None:
+    home = ("from torchmetrics.image import PeakSignalNoiseRatio",)
+    averaged = Member("PeakSignalNoiseRatio(data_range=1.0)", home, "es.image_pairs()")
+    assert sweeps._of_running(averaged) == sweeps.OF_MEANS
+    assert sweeps._of_running(ACCURACY) == ""
+
+
+def test_what_a_metric_refuses_its_wrapper_refuses_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    home = ("from torchmetrics.clustering import DunnIndex",)
+    points = "es.rows([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]], [0, 0, 1], dtypes=('float32', 'int64')).but(min_samples=3)"
+    monkeypatch.setattr(sweeps, "CODES", "EC217")
+    sweep = sweeps.sweep_wrappers([Member("DunnIndex(p=2)", home, points)], lambda name: name.startswith("MinMax"))
+    assert not sweep.red
+    assert sweep.outcomes["kept"] == 1
+
+
 def test_pairs_have_states_that_look_alike() -> None:
     roc, curve = (
         Member(f"Binary{name}(thresholds=5)", HOME, "es.binary()") for name in ("ROC", "PrecisionRecallCurve")

@@ -44,6 +44,12 @@ CASES: tuple[tuple[str, str, str, str], ...] = (
         "torchmetrics:wrappers.BinaryTargetTransformer(classification.BinaryRecall(), threshold=0.5)",
         "es.binary()",
     ),
+    (
+        "torchmetrics-matthews-of-hits-is-whole",
+        "EC222",
+        "torchmetrics:wrappers.BootStrapper(classification.BinaryMatthewsCorrCoef(), num_bootstraps=2)",
+        "es.binary()",
+    ),
     ("torcheval-nan-is-a-prediction", "EC216", "torcheval.metrics:BinaryAUROC()", "es.binary()"),
     ("torcheval-keeps-references", "EC207", "torcheval.metrics:BinaryAUROC()", "es.binary()"),
     ("torcheval-compute-returns-its-state", "EC219", "torcheval.metrics:Max()", "es.values()"),

@@ -203,7 +203,14 @@ def a_collection_gives_the_values_of_its_members(metric: MetricSubject, case: Fi
         about = "the collection has no value for a result whose name another member has, too"
         expect(together).holds(not lost, about=about, detail=f"lost      {', '.join(lost)}\nof        {show(together)}")
         return
-    expect(together).equals(alone, about="the values of the collection, beside its members alone")
+    about = "the values of the collection, beside its members alone"
+    refused = [each for each in alone.values() if isinstance(each, Raised)]
+    if isinstance(together, Raised) and refused:
+        # One error is all that a collection of which a member raises one can give.
+        same = (each for each in refused if difference(together, each, metric.tolerance) is None)
+        expect(together).equals(next(same, refused[0]), about=about)
+        return
+    expect(together).equals(alone, about=about)
 
 
 def _lost(every: Sequence[tuple[str, Any]], given: list[Any], tolerance: Tolerance) -> list[str]:

@@ -11,6 +11,7 @@ import torch
 from hypothesis import strategies as st
 
 import pytest_evalcheck as ec
+from fixtures.gallery.correct import Errors, MeanAbsoluteError, MeanSquaredError
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Raised, is_no_score
 from pytest_evalcheck.kinds.metric.cases import Rejected, Reordered
@@ -217,3 +218,47 @@ def test_a_dtype_may_be_refused_when_the_value_is_computed() -> None:
         return difference
 
     assert cell_of(target, "EC212", "normal").outcome == "kept"
+
+
+def attempted(member: Any) -> Any:
+    try:
+        return member.compute()
+    except ValueError as error:
+        return error
+
+
+class NeedsPairs(MeanAbsoluteError):
+    """As a score of two clusters, it is not defined for all samples."""
+
+    def compute(self) -> Any:
+        if self.count % 2:
+            raise ValueError(f"pairs are needed, and there are {int(self.count)} samples")
+        return super().compute()
+
+
+class HidesAnError(Errors):
+    """Beside one that has a value a member that refuses the samples is reported as 0."""
+
+    instead = staticmethod(lambda: torch.zeros(()))
+
+    def compute(self) -> dict[str, Any]:
+        values = {name: attempted(member) for name, member in self.items()}
+        if len(values) == 1:
+            return super().compute()  # type: ignore[no-any-return]
+        return {name: self.instead() if isinstance(value, ValueError) else value for name, value in values.items()}
+
+
+class RaisesAnother(HidesAnError):
+    """The error of a member becomes another one, as a missing key."""
+
+    instead = staticmethod(lambda: {}["value"])
+
+
+@pytest.mark.parametrize(("made", "outcome"), [(Errors, "kept"), (HidesAnError, "broken"), (RaisesAnother, "broken")])
+def test_the_error_of_a_member_is_that_of_its_collection(made: type[Errors], outcome: str) -> None:
+    @ec.metric(inputs=es.regression())
+    def collection(device: str) -> Any:
+        return made({"mse": MeanSquaredError(), "mae": NeedsPairs()})
+
+    (cell,) = ec.run(collection, select="EC214", effort="quick").cells
+    assert cell.outcome == outcome, cell

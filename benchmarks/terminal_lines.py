@@ -3,7 +3,8 @@
     python benchmarks/terminal_lines.py [--report main.json]
 
 ``--report`` is what ``pytest --evalcheck -n 2 -m "full or not full" --evalcheck-report=json=main.json`` writes. Counted
-is what comes after the cells: at 80 columns all that pytest prints there, at 60, 80 and 200 columns the part of this
+is what comes after the cells: at 60 columns all that pytest prints there, and how many lines of the whole screen are
+wider although they are neither a command, nor a path, nor pytest's own; at 60, 80 and 200 columns the part of this
 plugin, and in it the lines of failures, which are as many as there are root causes.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,9 +21,11 @@ from pathlib import Path
 
 from pytest_evalcheck.reports import json, terminal
 from pytest_evalcheck.reports.results import Report
+from pytest_evalcheck.reports.text import columns
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDTHS = (60, 80, 200)
+WHOLE = re.compile(r" *(reproduce +)?pytest --evalcheck |FAILED |plugins: |rootdir: |=+ .* =+$")
 CHECKS = "EC201,EC203,EC204,EC205"
 BUGS = (
     "def update(self, values): self.total += sum(values) / len(values); self.count += 1",
@@ -47,8 +51,8 @@ def targets(count: int, files: int, bugs: int) -> Iterator[tuple[str, str]]:
         yield f"evalcheck_{file}.py", source
 
 
-def run(count: int, files: int, bugs: int) -> tuple[int, Report]:
-    """The lines after the cells at 80 columns, and the report."""
+def run(count: int, files: int, bugs: int) -> tuple[int, int, Report]:
+    """At 60 columns the lines after the cells, and how many lines are wider; and the report."""
     with tempfile.TemporaryDirectory() as folder:
         for name, source in targets(count, files, bugs):
             Path(folder, name).write_text(source, encoding="utf-8")
@@ -56,13 +60,14 @@ def run(count: int, files: int, bugs: int) -> tuple[int, Report]:
         command = [sys.executable, "-m", "pytest", "--evalcheck", f"--evalcheck-select={CHECKS}"]
         command += ["--evalcheck-effort=quick", "--evalcheck-device=cpu", f"--evalcheck-report=json={path}"]
         command += ["-p", "no:cacheprovider", "-p", "no:randomly", "-W", "ignore"]
-        variables = {**os.environ, "COLUMNS": "80", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
+        variables = {**os.environ, "COLUMNS": str(WIDTHS[0]), "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
         done = subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True)
         if done.returncode != bool(bugs):
             raise SystemExit(f"the run ended in {done.returncode}:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
         shown = done.stdout.splitlines()
         begin = next(index for index, line in enumerate(shown) if line.strip("=") == " evalcheck ")
-        return len(shown) - begin, json.load(path)
+        wide = [line for line in shown if columns(line) > WIDTHS[0] and " " in line.strip() and not WHOLE.match(line)]
+        return len(shown) - begin, len(wide), json.load(path)
 
 
 def lines(report: Report, width: int) -> tuple[int, int]:
@@ -78,15 +83,15 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="few targets")
     given = parser.parse_args()
     count = 24 if given.smoke else 200
-    print(f"{'':44}all at 80 " + "".join(f"{f'at {width}':>16}" for width in WIDTHS))
+    print(f"{'':44}all at 60    wider " + "".join(f"{f'at {width}':>16}" for width in WIDTHS))
     cases = [
         (f"green, {count} targets in 10 files", count, 10, 0),
         (f"green, {count} targets in {count} files", count, count, 0),
         (f"red, {count} targets in 10 files, 12 bugs", count, 10, 12),
     ]
     for title, *arguments in cases[:1] + cases[2:] if given.smoke else cases:
-        all_of_it, report = run(*arguments)
-        show(title, report, f"{all_of_it}")
+        all_of_it, wide, report = run(*arguments)
+        show(title, report, f"{all_of_it:>9}{wide:>9}")
     if given.report:
         show("the main job", json.load(given.report), "")
 
@@ -94,7 +99,7 @@ def main() -> None:
 def show(title: str, report: Report, all_of_it: str) -> None:
     counted = [lines(report, width) for width in WIDTHS]
     texts = [f"{all_lines} ({failures} red)" if failures else f"{all_lines}" for all_lines, failures in counted]
-    print(f"{title:44}{all_of_it:>9} " + "".join(f"{text:>16}" for text in texts))
+    print(f"{title:44}{all_of_it:>18} " + "".join(f"{text:>16}" for text in texts))
 
 
 if __name__ == "__main__":

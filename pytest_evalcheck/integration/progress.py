@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from pytest_evalcheck.integration.ending import looks
+from pytest_evalcheck.integration.folding import FoldingWriter, folds, headline
 from pytest_evalcheck.integration.stall_watch import StallWatch
 
 STALLED = (10.0, 30.0, 60.0, 300.0, 1800.0)
@@ -248,7 +249,8 @@ class Progress:
         if report.failed:
             self._shown[report.nodeid].append(report)
             self._headline(report, f"ERROR at {report.when} of " if report.when in ("setup", "teardown") else "")
-            report.toterminal(self._reporter._tw)
+            writer = self._reporter._tw
+            report.toterminal(FoldingWriter(writer) if folds(writer) else writer)
             self._sections(report)
             self._reporter.flush()
         elif report.when == "teardown" and before and self._has_output(report):
@@ -258,7 +260,8 @@ class Progress:
 
     def _headline(self, report: Any, begin: str) -> None:
         self._clear()
-        self._reporter.write_sep("_", f"{begin}{report.head_line or report.nodeid}", red=True, bold=True)
+        title = headline(self._reporter._tw, f"{begin}{report.head_line or report.nodeid}")
+        self._reporter.write_sep("_", title, red=True, bold=True)
 
     def _has_output(self, report: Any) -> bool:
         return any("teardown" in name and self._captures(name) for name, _ in report.sections)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_evalcheck.integration.cells import attach, runner_of
+from pytest_evalcheck.integration.folding import write_note
 from pytest_evalcheck.reports import ReportError, jsonl
 from pytest_evalcheck.reports.results import Cell
 
@@ -118,7 +119,7 @@ class Resuming:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say what was run again."""
         for why, count in self.again.items():
-            terminalreporter.write_line(f"resumed: {count} cells were run again, because {why}")
+            write_note(terminalreporter, f"resumed: {count} cells were run again, because {why}")
 
     def _require_the_same_run(self, head: Mapping[str, Any]) -> None:
         now = jsonl.header(self.session.options.effort_name, self.session.options.devices)

@@ -22,6 +22,7 @@ from pytest_evalcheck.integration.baseline import summary
 from pytest_evalcheck.integration.cells import PROPERTY, attach, runner_of
 from pytest_evalcheck.integration.ending import CONCLUDE, ExitGuard, about_code, looks
 from pytest_evalcheck.integration.facts import Facts
+from pytest_evalcheck.integration.folding import folds, write_note, write_verdict
 from pytest_evalcheck.integration.inferring import DISCOVERY
 from pytest_evalcheck.integration.isolation import isolated_cell, should_isolate
 from pytest_evalcheck.integration.lost import defines_targets, lost, of_conftests
@@ -394,7 +395,7 @@ class EvalcheckSession:
             reporter.ensure_newline()
             if reporter._tw.width_of_current_line:  # the reporter does not know of a line without the name of a file
                 reporter._tw.line()
-            reporter.write_line(verdict.line, bold=True, **{"green" if verdict.ok else "red": True})
+            write_verdict(reporter, verdict)
 
     def _write_baseline(self) -> None:
         if not accepting.writes(self.options):
@@ -438,11 +439,13 @@ class EvalcheckSession:
         report = self.report
         if not report.cells and not self.facts.errors and not self._all_unchanged:
             patterns = ", ".join(self.options.files)
-            terminalreporter.write_line(
-                f"no target was run: no cell of a file named {patterns} was collected and selected", red=True
+            write_note(
+                terminalreporter,
+                f"no target was run: no cell of a file named {patterns} was collected and selected",
+                red=True,
             )
             for line in nearby.lines(self.config, self.options, self.facts):
-                terminalreporter.write_line(line, red=True)
+                write_note(terminalreporter, line, red=True)
         elif report.cells:
             writer = terminalreporter._tw
             encoding = (getattr(writer._file, "encoding", None) or "ascii").lower()
@@ -453,26 +456,27 @@ class EvalcheckSession:
                 verbosity=self.config.option.verbose,
                 unicode="utf" in encoding,
                 untried=report.untried,
+                folds=folds(writer),
             )
             emit(lines, writer.write)
         discovery = self.config.stash.get(DISCOVERY, None)
         for line in inferring.lines(discovery) if discovery else ():
-            terminalreporter.write_line(line)
+            write_note(terminalreporter, line)
         by_configuration = narrowing.by_configuration(self.config, self.options)
         verbose = self.config.option.verbose > 0
         since = self.changed.changes.since if self.changed else ""
         for line in self.facts.notes(by_configuration, self.options.optional, since=since, verbose=verbose):
-            terminalreporter.write_line(line)
+            write_note(terminalreporter, line)
         for line in nearby.elsewhere(self.config, self.options.files, found=bool(self.facts.found)):
-            terminalreporter.write_line(line)
+            write_note(terminalreporter, line)
         for line in filter(None, self.cut.values()):
-            terminalreporter.write_line(line)
+            write_note(terminalreporter, line)
         for line in (*self.accepted, *self.scripts):
-            terminalreporter.write_line(line)
+            write_note(terminalreporter, line)
         if self.options.baseline.entries:
-            terminalreporter.write_line(summary(self.options.baseline))
+            write_note(terminalreporter, summary(self.options.baseline))
         for line in report.problems:
-            terminalreporter.write_line(f"ERROR: {line}", red=True)
+            write_note(terminalreporter, f"ERROR: {line}", red=True)
 
     @property
     def report(self) -> Report:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_evalcheck.integration.cells import runner_of
+from pytest_evalcheck.integration.folding import write_note
 from pytest_evalcheck.reports.groups import code, ranges, split
 from pytest_evalcheck.reports.results import Cell, Report, plural
 from pytest_evalcheck.reports.text import line
@@ -51,7 +52,7 @@ class ShortSummary:
         finally:
             terminalreporter.stats.update(before)
             if self._left:
-                terminalreporter.write_line(f"and {plural(self._left, 'failed cell')} more of these causes, with -v")
+                write_note(terminalreporter, f"and {plural(self._left, 'failed cell')} more of these causes, with -v")
 
     @pytest.hookimpl(trylast=True, specname="pytest_terminal_summary")
     def pytest_before_short_summary(self, terminalreporter: Any) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_evalcheck.reports.case_codec import case_literal
+from pytest_evalcheck.reports.text import columns, fold
 
 Cell = Any
 """A `pytest_evalcheck.reports.results.Cell`: its module calls this one, so it is not imported here."""
@@ -83,6 +85,30 @@ def shown_transfers(failure: Failure) -> Sequence[str]:
     lines = failure.transfers
     more = len(lines) - _MOST_TRANSFERS
     return lines if more <= 0 else [*lines[:_MOST_TRANSFERS], f"... and {more} more lines"]
+
+
+def folded(text: str, width: int) -> Iterator[str]:
+    """The lines of a failure, folded to the columns of a terminal.
+
+    Whole are what is copied as one piece, the command that replays it and names without a space, and source code: lines
+    of a traceback. Of the smallest input no string is broken.
+    """
+    case = place = False
+    for line in text.split("\n"):
+        case = line == "smallest input" or (case and line.startswith(" "))
+        code, place = place, bool(_PLACE.match(line))
+        if code or place or line.startswith("reproduce "):
+            yield line
+            continue
+        label = _LABEL.match(line)
+        beside = columns(label[0]) if label else 0
+        indent = len(line) - len(line.lstrip())
+        hang = beside if 0 < beside <= width // 2 else indent + 4 * case
+        yield from fold(line, width, hang=" " * min(hang, width // 2), code=case)
+
+
+_LABEL = re.compile(r"\s*(?:usual cause|shown above|expected|actual|target|raised|fix) {2,}")
+_PLACE = re.compile(r'\s+File ".*", line \d+')
 
 
 def _indented(text: str) -> list[str]:

@@ -196,6 +196,10 @@ class VerdictError(AssertionError):
     """A report that is not ok; the message shows every failure, and what was not tried."""
 
 
+MOST_REASONS = 6
+"""The most reasons that stand in the last line of a run."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """Whether a run is ok. The last line of the screen, the exit code and ``summary.ok`` of JSON are views of it."""
@@ -213,7 +217,11 @@ class Verdict:
     @property
     def line(self) -> str:
         """``evalcheck: not ok: 3 broken of 1 cause, 1 incomplete``, or ``evalcheck: ok: 214 kept``."""
-        return f"evalcheck: ok: {self.counts}" if self.ok else f"evalcheck: not ok: {_some(self.why, most=6)}"
+        return self.naming(MOST_REASONS)
+
+    def naming(self, most: int) -> str:
+        """The line with at most so many reasons."""
+        return f"evalcheck: ok: {self.counts}" if self.ok else f"evalcheck: not ok: {_some(self.why, most=most)}"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pytest_evalcheck.reports import groups, variants
 from pytest_evalcheck.reports.causes import Cause
 from pytest_evalcheck.reports.groups import Row, Section
 from pytest_evalcheck.reports.results import OUTCOMES, Cell, Outcome, Report, plural
-from pytest_evalcheck.reports.text import clip, columns, line, pad, wrap
+from pytest_evalcheck.reports.text import clip, columns, fold, line, pad, wrap
 
 Markup = Mapping[str, bool]
 Segment = tuple[str, Markup]
@@ -90,6 +90,8 @@ class Page:
     unicode: bool
     verbosity: int
     room: Room = ROOMS[0]
+    folds: bool = False
+    """Whether the denominator is folded like any other line."""
 
     @property
     def brief(self) -> bool:
@@ -143,6 +145,7 @@ def render(
     verbosity: int = 0,
     slowest: int = 5,
     untried: Iterable[str] = (),
+    folds: bool = False,
 ) -> Iterator[Line]:
     """The lines of ``report`` for a terminal of ``width`` columns.
 
@@ -150,9 +153,10 @@ def render(
     alone; above 0 no list is shortened, and what is not applicable is listed with its reasons. ``slowest`` is how many
     cells are listed with their time, ``untried`` the targets that are an error because no promise of theirs was tried.
     Without ``color`` there is no markup; the symbols differ anyway. Without ``unicode`` all is ASCII. No line is wider
-    than ``width`` (32 at least), except commands, upstream links and the denominator, which users copy and search.
+    than ``width`` (32 at least), except commands, upstream links and, unless it ``folds``, the denominator, which users
+    copy and search.
     """
-    page = Page(width=max(width, _MIN_WIDTH), unicode=unicode, verbosity=verbosity)
+    page = Page(width=max(width, _MIN_WIDTH), unicode=unicode, verbosity=verbosity, folds=folds)
     for segments in _lines(page, report, slowest, sorted(untried)):
         yield segments if color else tuple((segment, PLAIN) for segment, _ in segments)
 
@@ -189,7 +193,9 @@ def _lines(page: Page, report: Report, slowest: int, untried: Sequence[str]) -> 
             yield from page.paragraph(error, indent="", markup=MARKUP["broken"])
         if untried[len(shown) :]:
             yield ((f"ERROR: and of {plural(len(untried) - len(shown), 'target')} more, with -v", MARKUP["broken"]),)
-    yield ((report.denominator, {"bold": True, "green": True} if report.ok else MARKUP["broken"]),)
+    markup = {"bold": True, "green": True} if report.ok else MARKUP["broken"]
+    for part in fold(report.denominator, page.width, hang=_INDENT) if page.folds else [report.denominator]:
+        yield ((part, markup),)
 
 
 def _fitting(page: Page, naming: groups.Naming, report: Report, slowest: int) -> list[list[Line]]:

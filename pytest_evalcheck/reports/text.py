@@ -102,6 +102,32 @@ def wrap(text: str, width: int, *, indent: str = "", hang: str = "") -> list[str
     return lines if empty else [*lines, current]
 
 
+def fold(text: str, width: int, *, hang: str = "", code: bool = False) -> list[str]:
+    """One line in lines of ``width`` columns, ``hang`` before all but the first; nothing without a space is broken.
+
+    White space inside of a line stays as it is. Of ``code`` no string is broken.
+    """
+    if columns(text) <= width:
+        return [text]
+    lines: list[str] = []
+    rest, start = text, len(text) - len(text.lstrip())
+    while columns(rest) > width:
+        seams = [match for match in _SEAM.finditer(rest, start) if match[0].isspace()] if code else None
+        seams = [*_SPACES.finditer(rest, start)] if seams is None else seams
+        fitting = [match for match in seams if columns(rest[: match.start()]) <= width]
+        match = fitting[-1] if fitting else next(iter(seams), None)
+        if match is None or match.end() == len(rest):
+            break
+        lines.append(rest[: match.start()])
+        rest, start = hang + rest[match.end() :], len(hang)
+    return [*lines, rest]
+
+
+_SPACES = re.compile(r"\s+")
+_SEAM = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"|\s+")
+"""A string of Python, or white space between what is none."""
+
+
 def _words(text: str, limit: int) -> Iterator[str]:
     for word in text.split():
         while columns(word) > limit:

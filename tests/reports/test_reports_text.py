@@ -5,9 +5,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from report_samples import cell, texts
 
+from pytest_evalcheck.reports.failure_text import folded
 from pytest_evalcheck.reports.groups import Naming, by_fault, ranges, sections, split
 from pytest_evalcheck.reports.results import Report
-from pytest_evalcheck.reports.text import clip, columns, line, pad, plain, wrap
+from pytest_evalcheck.reports.text import clip, columns, fold, line, pad, plain, wrap
 
 
 @pytest.mark.parametrize(
@@ -152,3 +153,78 @@ def test_of_two_cells_in_one_place_the_worse_is_shown():
     for first, second in (("kept", "broken"), ("broken", "kept"), ("broken", "known"), ("not applicable", "broken")):
         (section,) = sections(Report([cell(outcome=first), cell(outcome=second)]))
         assert section.rows[0].cells["EC201"].outcome == "broken"
+
+
+WORDS = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=90)
+
+
+@given(words=st.lists(WORDS, min_size=1, max_size=12), width=st.integers(12, 90))
+def test_a_folded_line_has_all_its_words_and_breaks_none(words, width):
+    lines = fold(" ".join(words), width, hang="    ")
+    assert " ".join(each.removeprefix("    ") for each in lines) == " ".join(words)
+    for each in lines:
+        assert columns(each) <= width or " " not in each.strip()
+
+
+def test_white_space_in_a_folded_line_stays():
+    assert fold("    expected  'a   b' and more", 21, hang="  ") == ["    expected  'a   b'", "  and more"]
+
+
+@given(value=st.lists(st.text(max_size=30) | st.integers(), max_size=12), width=st.integers(20, 90))
+def test_no_string_of_folded_code_is_broken(value, width):
+    text = f"    samples={value!r}"
+    folded = "\n".join(fold(text, width, hang="        ", code=True))
+    names: dict[str, object] = {}
+    exec(folded.strip(), names)
+    assert names["samples"] == value
+
+
+FAILURE = """\
+Traceback (most recent call last):
+  File "/a/path with spaces/that/is/longer/than/the/terminal/is/wide/library.py", line 7, in update
+    self.total = self.total + sum(values) / len(values) if values else self.total
+ValueError: a text of an error that is longer than the terminal is wide
+EC201 splitting_a_stream_does_not_change_the_value
+is not kept by tests/metrics/evalcheck_of_our_package.py::accuracy_of_the_top_k on cpu
+
+    the value of the stream in these batches
+        expected  a number that is longer than this terminal is wide
+        actual    0.5
+
+smallest input
+    samples=['a text with spaces', 'another text', 'a third text']
+
+usual cause  a mean of batch means, or a statistic that is computed per batch
+reproduce    pytest --evalcheck 'tests/metrics/evalcheck_of_our_package.py::accuracy_of_the_top_k'"""
+FOLDED = """\
+Traceback (most recent call last):
+  File "/a/path with spaces/that/is/longer/than/the/terminal/is/wide/library.py", line 7, in update
+    self.total = self.total + sum(values) / len(values) if values else self.total
+ValueError: a text of an error that is
+longer than the terminal is wide
+EC201
+splitting_a_stream_does_not_change_the_value
+is not kept by
+tests/metrics/evalcheck_of_our_package.py::accuracy_of_the_top_k
+on cpu
+
+    the value of the stream in these
+    batches
+        expected  a number that is
+                  longer than this
+                  terminal is wide
+        actual    0.5
+
+smallest input
+    samples=['a text with spaces',
+        'another text', 'a third text']
+
+usual cause  a mean of batch means, or a
+             statistic that is computed
+             per batch
+reproduce    pytest --evalcheck 'tests/metrics/evalcheck_of_our_package.py::accuracy_of_the_top_k'"""
+
+
+def test_a_failure_is_folded_but_for_what_is_copied_and_source_code():
+    assert "\n".join(folded(FAILURE, 40)) == FOLDED
+    assert "\n".join(folded(FAILURE, 400)) == FAILURE

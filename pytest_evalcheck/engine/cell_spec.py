@@ -86,7 +86,7 @@ class CellSpec:
     def pinned(self) -> list[tuple[KnownFailure, Any]]:
         """The known failures that name a case, each with its case."""
         return [
-            (entry, self.case(entry.example, "the example of the known failure"))
+            (entry, self.case(entry.example, f"the case of {entry.listed or 'the known failure'}"))
             for entry in self.known
             if entry.example is not None
         ]

@@ -142,11 +142,21 @@ class CellRunner:
             self._without_leaks(case, arguments)
         except CheckFailure as failure:
             state.examples += 1
+            if failure.untestable and failure.cause == "check":
+                state.traceback = ""  # of the check, which is given what is no case of it
+                failure = TargetError(
+                    f"the case of {entry.listed or 'the known failure'} cannot be tried",
+                    actual=failure.actual,
+                    expected=f"a case of {self.spec.check.code}, as a failure shows it",
+                    cause="replay",
+                )
             finding = replace(self._finding(failure, case), known=entry)
             if failure.untestable:
                 state.found = finding
-                raise
+                raise failure from None
             if entry.signature and entry.signature != finding.signature:
+                about = f"{entry.listed or 'The known failure'} has another signature: {entry.signature}"
+                failure.detail = "\n".join(filter(None, [failure.detail, about]))
                 state.found = replace(finding, known=None)
                 raise
             state.known.setdefault(finding.signature, finding)

@@ -14,6 +14,7 @@ from pytest_evalcheck.integration.baseline import Baseline, Entry
 from pytest_evalcheck.integration.isolation import INSIDE
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.reports.results import Cell, plural
+from pytest_evalcheck.reports.text import line as shown
 from pytest_evalcheck.targets import device_spec
 
 _MOST = 8
@@ -76,7 +77,7 @@ def writes(options: Options) -> bool:
 
 def updated(baseline: Baseline, cells: Iterable[Cell], gone: Iterable[str] = ()) -> tuple[Baseline, list[str]]:
     """The baseline after a run, and what changed, as lines for the screen; ``gone`` are entries without a target."""
-    cells = list(cells)
+    cells, gone = list(cells), list(gone)
     accepted = [_entry(cell, new) for cell in cells for new in cell.accepted]
     outdated: dict[int, set[str]] = {}
     tried: dict[tuple[str, str], set[str]] = {}
@@ -88,17 +89,27 @@ def updated(baseline: Baseline, cells: Iterable[Cell], gone: Iterable[str] = ())
     for place in gone:
         outdated[_line(place)] = {*device_spec.KINDS}
     after = baseline.without(outdated, tried).with_new(accepted)
-    return after, list(_changes(baseline, after, cells))
+    return after, list(_changes(baseline, after, cells, gone))
 
 
-def _changes(before: Baseline, after: Baseline, cells: Iterable[Cell]) -> Iterator[str]:
-    name = before.path.name
-    old, new = {entry.text for entry in before.entries}, {entry.text for entry in after.entries}
-    if added := len(new - old):
+def _changes(before: Baseline, after: Baseline, cells: Iterable[Cell], gone: Iterable[str]) -> Iterator[str]:
+    name, lost = before.path.name, [*map(_line, gone)]
+    left = {entry.line: entry for entry in after.entries if entry.line}
+    if added := sum(not entry.line for entry in after.entries):
         red = sum(bool(cell.accepted) for cell in cells)
         yield f"accepted: {plural(added, 'entry', 'entries')} of {plural(red, 'cell')} in {name}; give each a reason"
-    if removed := len(old - new):
-        yield f"taken out: {plural(removed, 'entry', 'entries')} of {name} that no longer fail"
+    if removed := [entry for entry in before.entries if entry.line not in left]:
+        without = sum(entry.line in lost for entry in removed)
+        why = {"no longer failing": len(removed) - without, "whose target is gone": without}
+        counts = (f"{plural(count, 'entry', 'entries')} {text}" for text, count in why.items() if count)
+        yield f"taken out of {name}: {', '.join(counts)}"
+        for entry in removed:  # a target that has another name now fails again
+            if entry.line in lost and entry.reason.strip():
+                yield f"taken out with its reason: {entry.code} of {entry.target}: {shown(entry.reason)}"
+    fewer = [entry for entry in before.entries if entry.line in left and entry.devices != left[entry.line].devices]
+    if fewer:
+        count = plural(len(fewer), "entry", "entries")
+        yield f"taken out of {name}: devices of {count} on which nothing fails any more"
 
 
 def _line(place: str) -> int:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError, nearest
@@ -28,7 +28,7 @@ else:  # pragma: no cover
     import tomli as tomllib  # comes with pytest
 
 FILE = "evalcheck-known.toml"
-_HEADER = re.compile(r"^\[\[\s*known\s*\]\]", re.MULTILINE)
+_HEADER = re.compile(r"^[ \t]*\[\[\s*known\s*\]\]", re.MULTILINE)
 _TEXTS = ("code", "target", "signature", "reason", "see")
 _KEYS = (*_TEXTS, "devices", "case")
 _PREAMBLE = """\
@@ -115,7 +115,8 @@ class Baseline:
             raise UsageError(f"{path.name} has {what}; expected [[known]] tables")
         starts = [match.start() for match in _HEADER.finditer(text)]
         if len(starts) != len(tables):
-            raise UsageError(f"{path.name} has {len(tables)} entries; expected each to begin with a line [[known]]")
+            count = plural(len(tables), "entry", "entries")
+            raise UsageError(f"{path.name} has {count}; expected each to begin with a line [[known]]")
         ends = [*starts, len(text)][1:]
         entries = tuple(
             _entry(path.name, table, text[start:end], text.count("\n", 0, start) + 1)
@@ -246,11 +247,19 @@ def _entry(name: str, table: Mapping[str, Any], text: str, line: int) -> Entry:
         if not table.get(key):
             raise wrong(f"there is no {key}; expected one, such as {example!r}")
     code, target, devices = table["code"], table["target"], table.get("devices", [])
-    codes = [made.code for made in shipped()]
-    if code.startswith("EC") and code not in codes:
-        raise wrong(f"{code!r} is no check{nearest(code, codes)}")
+    by_name = {made.name: made.code for made in shipped()}
+    codes = [*by_name.values()]
+    if code in by_name or (code.upper().startswith("EC") and code not in codes):
+        meant = f"; did you mean {by_name[code]!r}?" if code in by_name else nearest(code.upper(), codes)
+        raise wrong(f"{code!r} is no code of a check{meant}")
     if "::" not in target or "\\" in target:
         raise wrong(f"target is {target!r}; expected a node id with forward slashes, such as {_TARGET!r}")
+    file, _, within = target.partition("::")
+    if file != PurePosixPath(file).as_posix() or file.startswith("/") or ".." in file.split("/") or ":" in file:
+        raise wrong(f"target is {target!r}; expected a path from the folder of the ini file, such as {_TARGET!r}")
+    if "::" in within and within.endswith("]"):
+        own = target.rpartition("::")[0]
+        raise wrong(f"target is {target!r}, the id of a cell; expected that of its target, {own!r}")
     if not isinstance(devices, list) or not set(map(str, devices)) <= set(KINDS):
         raise wrong(f"devices is {devices!r}; expected some of {', '.join(KINDS)}")
     case = table.get("case")

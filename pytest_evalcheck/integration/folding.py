@@ -14,7 +14,10 @@ _HANG = "    "
 
 def folds(writer: Any) -> bool:
     """Whether there is a width to keep: a log that is no terminal has whole lines, which are searched and copied."""
-    return bool(getattr(writer._file, "isatty", bool)()) or "COLUMNS" in os.environ
+    if getattr(writer._file, "isatty", bool)():
+        return True
+    # readline, which pytest imports, sets it for child processes such as the workers of xdist.
+    return "COLUMNS" in os.environ and "PYTEST_XDIST_WORKER" not in os.environ
 
 
 def write_note(reporter: Any, text: str, **markup: bool) -> None:

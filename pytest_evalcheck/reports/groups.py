@@ -207,7 +207,7 @@ def promise(cell: Cell) -> str:
 
 def headline(cause: Cause[Cell]) -> str:
     """The cause as its cells name it, else the promise of the most basic failure."""
-    return cause.first.cause or promise(cause.first)
+    return line(cause.first.cause) or promise(cause.first)
 
 
 class Naming:

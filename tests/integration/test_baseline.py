@@ -84,7 +84,9 @@ def test_an_entry_that_does_not_fail_is_an_error_until_it_is_pruned(project: Pro
     stale = project.run(*SELECT, code=1).cell("EC201")
     assert (stale.cause, stale.outdated) == ("stale known failure", ("evalcheck-known.toml:4",))
     assert "Take the entry out of evalcheck-known.toml:4." in stale.failure.detail
-    project.run(*SELECT, "--evalcheck-prune", code=0).shows("taken out: 1 entry of evalcheck-known.toml")
+    project.run(*SELECT, "--evalcheck-prune", code=0).shows(
+        "taken out of evalcheck-known.toml: 1 entry no longer failing"
+    )
     assert Baseline.read(project.path / FILE).entries == ()
     project.run(*SELECT, code=0)
 
@@ -95,7 +97,8 @@ def test_an_entry_is_pruned_for_the_device_on_which_it_does_not_fail(project: Pr
     (project.path / FILE).write_text(ENTRY, encoding="utf-8")
     options = ("--evalcheck-select=EC201", "--evalcheck-device=cpu,sim:cuda")
     assert project.run(*options, code=1).cell("EC201", device="sim:cuda").cause == "stale known failure"
-    project.run(*options, "--evalcheck-prune", code=0)
+    pruned = project.run(*options, "--evalcheck-prune", code=0).lacks("accepted: ")
+    pruned.shows("taken out of evalcheck-known.toml: devices of 1 entry on which nothing fails any more")
     (entry,) = Baseline.read(project.path / FILE).entries
     assert (entry.devices, entry.reason) == (("cpu",), "it is called a mean of means")
 
@@ -146,11 +149,24 @@ def test_workers_and_processes_of_one_cell_accept_the_same(project: Project) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (ENTRY.replace("EC201", "EC2001", 1), "evalcheck-known.toml:2: 'EC2001' is no check; did you mean"),
+        (ENTRY.replace("EC201", "EC2001", 1), "evalcheck-known.toml:2: 'EC2001' is no code of a check; did you mean"),
         (ENTRY.replace("code = ", "codes = "), "evalcheck-known.toml:2: unknown key 'codes'; expected code, target"),
         (ENTRY.replace('target = "evalcheck_example.py::mean_of_means"\n', ""), "there is no target; expected one"),
         (ENTRY.replace("example.py::", "example.py:"), "expected a node id with forward slashes"),
         (ENTRY.replace("evalcheck_example", "sub\\\\evalcheck_example"), "expected a node id with forward slashes"),
+        (ENTRY.replace("EC201", "ec201", 1), "'ec201' is no code of a check; did you mean 'EC201'?"),
+        (
+            ENTRY.replace("EC201", "splitting_a_stream_does_not_change_the_value", 1),
+            "is no code of a check; did you mean 'EC201'?",
+        ),
+        (ENTRY.replace("evalcheck_example", "./evalcheck_example"), "expected a path from the folder of the ini file"),
+        (ENTRY.replace("evalcheck_example", "/a/evalcheck_example"), "expected a path from the folder of the ini file"),
+        (ENTRY.replace("evalcheck_example", "../evalcheck_example"), "expected a path from the folder of the ini file"),
+        (ENTRY.replace("evalcheck_example", "C:/evalcheck_example"), "expected a path from the folder of the ini file"),
+        (
+            ENTRY.replace("::mean_of_means", "::mean_of_means::splitting[cpu]"),
+            "the id of a cell; expected that of its target, 'evalcheck_example.py::mean_of_means'",
+        ),
         (ENTRY + 'devices = ["tpu"]\n', "expected some of cpu, cuda, mps"),
         (ENTRY + ENTRY, "evalcheck-known.toml:8 and line 2 are about the same failure of EC201"),
         (ENTRY + ENTRY.replace("signature = ", "# "), "are about the same failure of EC201"),
@@ -175,7 +191,7 @@ def test_a_baseline_with_an_error_is_a_usage_error(text: str, message: str, tmp_
 def test_bad_use_ends_the_run_before_it_begins(project: Project) -> None:
     project.write(BROKEN)
     (project.path / FILE).write_text(ENTRY.replace("EC201", "EC9", 1), encoding="utf-8")
-    assert "'EC9' is no check" in project.run(*SELECT, code=4).output
+    assert "'EC9' is no code of a check" in project.run(*SELECT, code=4).output
     (project.path / FILE).write_text("", encoding="utf-8")
     replay = project.run(*SELECT, code=1).reproduce[0].split("--evalcheck-replay=")[1]
     output = project.run("--evalcheck-accept", f"--evalcheck-replay={replay}", code=4).output
@@ -255,3 +271,40 @@ def test_a_first_baseline_of_a_whole_project_is_green(project: Project) -> None:
     project.write(CORRECT, BROKEN)
     (project.path / "pytest.ini").write_text("[pytest]\nevalcheck_select = EC201\nevalcheck_device = cpu\n")
     project.run("--evalcheck-accept", code=0).lacks("ERROR")
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        ("samples = '7'\nbatches = '[[0], [1]]'", "the case of evalcheck-known.toml:2 cannot be tried"),
+        ("samples = '[0, 1]'\nbatches = '[[0], [9]]'", "the case of evalcheck-known.toml:2 cannot be tried"),
+        ("samples = '[0, 1]'", "the case of evalcheck-known.toml:2 does not fit EC201"),
+    ],
+)
+def test_a_case_by_hand_that_cannot_be_tried_is_named_with_its_line(project: Project, case: str, words: str) -> None:
+    project.write(BROKEN)
+    (project.path / FILE).write_text(f"{ENTRY}[known.case]\n{case}\n", encoding="utf-8")
+    project.run(*SELECT, code=1).shows(words).lacks("the check itself raised an error")
+
+
+def test_a_failure_of_another_signature_than_its_entry_says_so(project: Project) -> None:
+    project.write(BROKEN)
+    case = "[known.case]\nsamples = '[0, 0, 1]'\nbatches = '[[0, 1], [2]]'\n"
+    text = ENTRY.replace("value of the stream", "value of the strem") + case
+    assert "strem" in text
+    (project.path / FILE).write_text(text, encoding="utf-8")
+    project.run(*SELECT, code=1).shows("evalcheck-known.toml:2 has another signature: EC201: the value of the strem")
+
+
+def test_an_entry_that_is_indented_is_read(project: Project) -> None:
+    project.write(BROKEN)
+    (project.path / FILE).write_text(ENTRY.replace("[[known]]", "  [[known]]"), encoding="utf-8")
+    project.run(*SELECT, code=0)
+
+
+def test_the_reason_of_an_entry_without_a_target_is_said_when_it_goes(project: Project) -> None:
+    project.write(BROKEN.replace("def mean_of_means", "def another_name"))
+    (project.path / FILE).write_text(ENTRY, encoding="utf-8")
+    shown = project.run(*SELECT, "--evalcheck-prune", code=1)
+    shown.shows("taken out of evalcheck-known.toml: 1 entry whose target is gone")
+    shown.shows("taken out with its reason: EC201 of evalcheck_example.py::mean_of_means: it is called a mean of means")

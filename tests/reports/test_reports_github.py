@@ -4,7 +4,7 @@ import html
 import re
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from report_samples import cell, failure, reports, small, texts, thorough
@@ -225,6 +225,7 @@ def test_nothing_ends_a_fence_from_within(text):
 
 @thorough
 @given(report=reports)
+@example(report=Report([cell("a.py::m", "EC201", "broken", cause="\n")]))
 def test_no_text_breaks_a_table_or_the_page(report):
     summary = render(report)
     parts = sections(report)

@@ -12,6 +12,8 @@ from sweep_members import Member
 
 import pytest_evalcheck as ec
 from pytest_evalcheck.discovery.control import control
+from pytest_evalcheck.kinds.common.calling import is_clear_refusal
+from pytest_evalcheck.strategies import Arguments
 
 BITING: dict[str, tuple[Any, ...]] = {
     "adaptive_k": (True,),
@@ -42,13 +44,38 @@ WITH_IGNORED = ("es.binary(", "es.multiclass(", "es.multilabel(", "es.segmentati
 
 
 def variants(member: Member, chosen: Callable[[str], bool]) -> Iterator[Member]:
-    """A member with each such value of each of its options that it takes."""
+    """A member with each such value of each of its options that it takes, or that ends in an error by accident."""
     parameters = inspect.signature(type(member.make())).parameters
     for option, values in BITING.items():
         for value in values if option in parameters else ():
             other = _with(member, option, value)
-            if chosen(other.construction) and not control(other.source, other.make)[0]:
+            if option == "num_classes" and value <= _classes(member):
+                continue  # labels beyond the classes are a mistake of the user
+            if chosen(other.construction) and (not control(other.source, other.make)[0] or fails(other)):
                 yield other
+
+
+def _classes(member: Member) -> int:
+    call = ast.parse(member.construction, mode="eval").body
+    assert isinstance(call, ast.Call)
+    given = (each.value for each in call.keywords if each.arg == "num_classes")
+    return next((each.value for each in given if isinstance(each, ast.Constant)), 0)  # type: ignore[misc]
+
+
+def fails(member: Member) -> bool:
+    """Whether a plain batch ends in an error that is no clear refusal, though the constructor took the option."""
+    try:
+        made = member.make()
+    except Exception:
+        return False
+    inputs = member.inputs
+    batch = Arguments.of(inputs.collate(inputs.fixed(max(4, inputs.min_samples))))
+    try:
+        made.update(*batch.args, **batch.kwargs)
+        made.compute()
+    except Exception as error:
+        return not is_clear_refusal(error)
+    return False
 
 
 def configured(found: Iterable[Member], chosen: Callable[[str], bool]) -> Iterator[tuple[str, ec.Target]]:
@@ -62,10 +89,24 @@ def _with(member: Member, option: str, value: Any) -> Member:
     call = ast.parse(member.construction, mode="eval").body
     source = member.source
     assert isinstance(call, ast.Call)
-    shown = "float('nan')" if value != value else repr(value)
-    kept = [each for each in call.keywords if each.arg != option]
-    call.keywords = [*kept, ast.keyword(option, ast.parse(shown, mode="eval").body)]
+    shown = ast.parse("float('nan')" if value != value else repr(value), mode="eval").body
+    place = [*inspect.signature(type(member.make())).parameters].index(option)
+    if place < len(call.args):
+        call.args[place] = shown
+    else:
+        kept = [each for each in call.keywords if each.arg != option]
+        call.keywords = [*kept, ast.keyword(option, shown)]
     if option == "ignore_index" and source.startswith(WITH_IGNORED) and "ignore_index" not in source:
-        inside = source.replace(")", f", ignore_index={value})", 1).replace("(, ", "(")
-        source = inside
+        source = _ignoring(source, shown)
     return Member(ast.unparse(call), member.imports, source, member.setup, member.by_design)
+
+
+def _ignoring(source: str, value: ast.expr) -> str:
+    """The same samples with ignored ones among them: the option belongs to the innermost call."""
+    tree = ast.parse(source, mode="eval").body
+    call = tree
+    while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
+        call = call.func.value
+    assert isinstance(call, ast.Call)
+    call.keywords.append(ast.keyword("ignore_index", value))
+    return ast.unparse(tree)

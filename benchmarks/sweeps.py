@@ -50,10 +50,18 @@ FOUND = {
 """Findings: such a target cannot be tried at all. By a part of the reason."""
 NOTHING_LEFT = "An exact curve of a label that is always ignored is an IndexError (torchmetrics#2685)"
 """A finding: where every small batch has a label with nothing left, no case of a check has a value."""
+ACCIDENTS = {
+    "index is out of bounds for dimension with size 0": NOTHING_LEFT,
+    "index 0 is out of bounds for dimension 0 with size 0": (
+        "RecallAtFixedPrecision with a precision of 0 fails on an absent class"
+    ),
+    "selected index k out of range": 'by design: top_k "only works when preds contain probabilities/logits"',
+}
+"""What ends all cases of a target, or its plain batch, by a part of the reason: findings, and what is documented."""
 OF_NAN = "The largest value of NaN is minus infinity"
 """A finding of MinMaxMetric, which a reference alone shows."""
 
-EXCUSED = frozenset({BY_CHANCE, NOT_PERSISTENT, WHOLE, LOSES_LISTS, NOTHING_LEFT, OF_MEANS, OF_NAN})
+EXCUSED = frozenset({BY_CHANCE, NOT_PERSISTENT, WHOLE, LOSES_LISTS, OF_MEANS, OF_NAN, *ACCIDENTS.values()})
 """Known causes which the registry does not see by itself."""
 
 
@@ -157,7 +165,9 @@ def sweep_wrappers(found: list[Member], chosen: Callable[[str], bool]) -> Sweep:
             # Ours overrides update() for the seed of its resamples, so that the registry takes it for the author's.
             if name == "BootStrapper":
                 shown = (each for each in (NOT_PERSISTENT, WHOLE) if by_id[each].shows(cell.signature))
-                excused = next(shown, excuse(cell))  # a resample of few samples may have no value
+                # A resample of few samples may have no value, or may be refused.
+                refused = cell.cause == MISDESCRIBED and "raised ValueError: " in cell.reason
+                excused = next(shown, excuse(cell) or ("undefined" if refused else ""))
             if name == "MinMaxMetric" and re.match("EC217: .*: an infinity for ", cell.signature):
                 excused = OF_NAN
             sweep.add(name, f"{name}({member.construction})", cell, excused)
@@ -191,8 +201,9 @@ def excuse(cell: ec.Cell) -> str:
     samples may be of it, and what counts has none. Where a metric refuses small batches, `forward` does so.
     """
     refused = cell.reason.startswith("every case was refused")
-    if refused and "IndexError: index is out of bounds for dimension with size 0" in cell.reason:
-        return NOTHING_LEFT
+    ended = refused or cell.cause == MISDESCRIBED
+    if ended and (why := next((why for text, why in ACCIDENTS.items() if text in cell.reason), "")):
+        return why
     small = cell.code == "EC215" and "forward raised ValueError: " in cell.reason
     undefined = (refused and (cell.code == "EC213" or small)) or (
         cell.cause == MISDESCRIBED and "no value" in cell.reason

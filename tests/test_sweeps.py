@@ -14,6 +14,7 @@ BENCHMARKS = str(Path(__file__).parent.parent / "benchmarks")
 sys.path.insert(0, BENCHMARKS)
 try:
     import sweep_families
+    import sweep_options
     import sweeps
     from sweep_members import Member
     from sweep_options import configured
@@ -96,6 +97,27 @@ def test_options_get_values_that_bite() -> None:
     made = dict(configured([ACCURACY], bool))
     assert {"BinaryAccuracy(threshold=0.0625)", "BinaryAccuracy(ignore_index=0)"} <= made.keys()
     assert made["BinaryAccuracy(ignore_index=0)"].inputs.ignored is not None
+
+
+def test_an_option_takes_the_place_of_the_one_that_was_given() -> None:
+    home = ("from torchmetrics.classification import JaccardIndex", "from torchmetrics.regression import *")
+    distance = Member("MinkowskiDistance(3)", home, "es.regression()")
+    assert sweep_options._with(distance, "p", 1).construction == "MinkowskiDistance(1)"
+    masks = Member("JaccardIndex(task='multiclass', num_classes=3)", home, "es.segmentation(classes=3, size=(4, 4))")
+    changed = replace(masks, construction="BinaryAccuracy()", imports=HOME)
+    assert sweep_options._with(changed, "ignore_index", 0).source == (
+        "es.segmentation(classes=3, size=(4, 4), ignore_index=0)"
+    )
+
+
+def test_an_option_that_ends_in_an_error_by_accident_is_tried_and_one_that_is_refused_is_not() -> None:
+    home = ("from torchmetrics.classification import MulticlassAccuracy, MulticlassRecallAtFixedPrecision",)
+    labels = Member("MulticlassAccuracy(num_classes=4)", home, 'es.multiclass(classes=4, of="labels")')
+    assert sweep_options.fails(sweep_options._with(labels, "top_k", 2))
+    assert not sweep_options.fails(labels)
+    recall = Member("MulticlassRecallAtFixedPrecision(num_classes=5, min_precision=0.5)", home, "es.binary()")
+    assert not sweep_options.fails(recall)  # it refuses such scores
+    assert "MulticlassAccuracy(num_classes=4, top_k=2)" in dict(configured([labels], bool))
 
 
 @pytest.mark.parametrize(

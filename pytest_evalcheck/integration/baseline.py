@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import codecs
 import contextlib
 import os
 import re
@@ -90,6 +91,10 @@ class Baseline:
     path: Path
     entries: tuple[Entry, ...] = ()
     preamble: str = ""
+    newline: str = "\n"
+    """How its lines end: an editor of Windows may have written them, and what is not changed must not differ."""
+    marked: bool = False
+    """Whether it begins with a byte order mark."""
 
     @classmethod
     def read(cls, path: Path) -> Baseline:
@@ -99,7 +104,8 @@ class Baseline:
             UsageError: when it cannot be read, or an entry cannot be meant; the message names the line.
         """
         try:
-            text = path.read_bytes().decode("utf-8-sig").replace("\r\n", "\n")
+            raw = path.read_bytes()
+            text = raw.decode("utf-8-sig").replace("\r\n", "\n")
         except FileNotFoundError:
             return cls(path)
         except (OSError, UnicodeDecodeError) as error:
@@ -123,7 +129,8 @@ class Baseline:
             for table, start, end in zip(tables, starts, ends, strict=True)
         )
         _require_distinct(path.name, entries)
-        return cls(path, entries, text[: starts[0]] if starts else text)
+        preamble, newline = text[: starts[0]] if starts else text, "\r\n" if b"\r\n" in raw else "\n"
+        return cls(path, entries, preamble, newline, raw.startswith(codecs.BOM_UTF8))
 
     @property
     def debt(self) -> int:
@@ -177,7 +184,8 @@ class Baseline:
         text = "\n\n".join([preamble, *blocks]) + "\n"
         handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
         try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            encoding = "utf-8-sig" if self.marked else "utf-8"
+            with os.fdopen(handle, "w", encoding=encoding, newline=self.newline) as file:
                 file.write(text)
             mode = self.path.stat().st_mode if self.path.exists() else 0o666 & ~_umask()
             os.chmod(name, mode)

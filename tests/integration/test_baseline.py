@@ -263,8 +263,16 @@ def test_literals(value) -> None:
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 def test_what_an_editor_of_windows_writes(tmp_path: Path, mark: bytes) -> None:
     (tmp_path / FILE).write_bytes(mark + ENTRY.replace("\n", "\r\n").encode())
-    (entry,) = Baseline.read(tmp_path / FILE).entries
+    before = Baseline.read(tmp_path / FILE)
+    (entry,) = before.entries
     assert entry.reason == "it is called a mean of means"
+    new = Entry(code="EC204", target=entry.target, signature="s")
+    before.with_new([new]).write()
+    raw = (tmp_path / FILE).read_bytes()
+    assert raw.startswith(mark)
+    assert ENTRY.strip().replace("\n", "\r\n").encode() in raw
+    assert raw.count(b"\r\n") == raw.count(b"\n")
+    assert Baseline.read(tmp_path / FILE).entries == (entry, new)
 
 
 def test_a_first_baseline_of_a_whole_project_is_green(project: Project) -> None:

@@ -14,6 +14,8 @@ _HANG = "    "
 
 def folds(writer: Any) -> bool:
     """Whether there is a width to keep: a log that is no terminal has whole lines, which are searched and copied."""
+    if writer is None:  # of a reporter that is not pytest's
+        return False
     if getattr(writer._file, "isatty", bool)():
         return True
     # readline, which pytest imports, sets it for child processes such as the workers of xdist.
@@ -22,7 +24,7 @@ def folds(writer: Any) -> bool:
 
 def write_note(reporter: Any, text: str, **markup: bool) -> None:
     """Write a line of any length."""
-    writer = reporter._tw
+    writer: Any = getattr(reporter, "_tw", None)
     for part in text.split("\n"):
         for each in fold(part, writer.fullwidth, hang=_HANG) if folds(writer) else [part]:
             reporter.write_line(each, **markup)
@@ -30,7 +32,8 @@ def write_note(reporter: Any, text: str, **markup: bool) -> None:
 
 def write_verdict(reporter: Any, verdict: Verdict) -> None:
     """Write the last line, which stays one: with as many reasons as fit."""
-    writer, text = reporter._tw, verdict.line
+    writer: Any = getattr(reporter, "_tw", None)
+    text = verdict.line
     if folds(writer):
         width = writer.fullwidth
         lines = [verdict.naming(most) for most in range(MOST_REASONS, 0, -1)]

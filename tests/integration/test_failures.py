@@ -166,7 +166,7 @@ def test_a_replay_of_a_known_failure_may_be_kept(project: Project) -> None:
 def test_a_pinned_example_of_another_check_is_refused(project: Project) -> None:
     more = "example=dict(rows=[1])"
     result = project.write(KNOWN.format(more=more, metric="MeanOfMeans")).run(ONE, code=1)
-    result.shows("the example of the known failure does not fit EC201")
+    result.shows("the case of the known failure does not fit EC201")
 
 
 def test_not_applicable_is_counted_with_its_reason(project: Project) -> None:

@@ -84,7 +84,9 @@ class _Model:
 
         if self.model.caches_are_setup():
             delete_kv_caches(self.model)
-        self.model.setup_caches(rows, next(self.model.parameters()).dtype, decoder_max_seq_len=self.length)
+        weight = next(self.model.parameters())
+        with weight.device:  # as in the recipes: caches are made on the default device, and stay there
+            self.model.setup_caches(rows, weight.dtype, decoder_max_seq_len=self.length)
         for cache in self._caches():
             cache.train(self.model.training)  # a module that is added later does not get the mode of the model
         return self.model

@@ -135,6 +135,19 @@ def test_a_target_that_cannot_be_tried_is_not_accepted(project: Project) -> None
     assert not (project.path / FILE).exists()
 
 
+def test_a_target_outside_of_the_root_directory_is_accepted_and_read_again(
+    project: Project, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Pytest gives such a file an id without a path."""
+    path = project.write(BROKEN).path / "evalcheck_example.py"
+    outside = path.rename(tmp_path_factory.mktemp("outside") / path.name)
+    (project.path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    files = (str(outside), f"--rootdir={project.path}", "-c", "pytest.ini")
+    project.run(*files, *SELECT, "--evalcheck-accept", code=0)
+    assert [entry.target for entry in Baseline.read(project.path / FILE).entries] == ["::mean_of_means"]
+    assert project.run(*files, *SELECT, code=0).cell("EC201", "mean_of_means").outcome == "known"
+
+
 def test_workers_and_processes_of_one_cell_accept_the_same(project: Project) -> None:
     project.write(CORRECT, BROKEN, TWO_BUGS)
     options = ("--evalcheck", "--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-accept")

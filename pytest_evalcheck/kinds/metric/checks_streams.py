@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -189,28 +189,28 @@ def a_collection_gives_the_values_of_its_members(metric: MetricSubject, case: Fi
             return
         for member in members.values():
             member.try_update(metric.arguments(batch))
-    together = live.compute()
-    alone: dict[str, object] = {}
-    every: list[tuple[str, object]] = []
-    for name, member in members.items():
-        value = member.compute()
-        named = value if isinstance(value, dict) else {name: value}
-        every += [(str(key), each) for key, each in named.items()]
-        alone.update(named)
+    values = {name: member.compute() for name, member in members.items()}
+    _compare_with_members(live.compute(), values, metric.tolerance)
+
+
+def _compare_with_members(together: object, members: Mapping[str, object], tolerance: Tolerance) -> None:
+    """Compare what a collection gives with what each of its members gives alone."""
+    named = [value if isinstance(value, dict) else {name: value} for name, value in members.items()]
+    every = [(str(key), each) for values in named for key, each in values.items()]
+    alone = {key: each for values in named for key, each in values.items()}
     if len(alone) < len(every) and isinstance(together, dict):
         # Several members have a result of one name: which names the collection gives them is its own affair.
-        lost = _lost(every, list(together.values()), metric.tolerance)
+        lost = _lost(every, list(together.values()), tolerance)
         about = "the collection has no value for a result whose name another member has, too"
         expect(together).holds(not lost, about=about, detail=f"lost      {', '.join(lost)}\nof        {show(together)}")
         return
-    about = "the values of the collection, beside its members alone"
+    expected: object = alone
     refused = [each for each in alone.values() if isinstance(each, Raised)]
     if isinstance(together, Raised) and refused:
         # One error is all that a collection of which a member raises one can give.
-        same = (each for each in refused if difference(together, each, metric.tolerance) is None)
-        expect(together).equals(next(same, refused[0]), about=about)
-        return
-    expect(together).equals(alone, about=about)
+        same = (each for each in refused if difference(together, each, tolerance) is None)
+        expected = next(same, refused[0])
+    expect(together).equals(expected, about="the values of the collection, beside its members alone")
 
 
 def _lost(every: Sequence[tuple[str, Any]], given: list[Any], tolerance: Tolerance) -> list[str]:

@@ -6,6 +6,7 @@ import inspect
 import os
 import subprocess
 import sys
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from pytest_evalcheck.strategies import SampleStrategy
 MOST = 10
 """The most canonical cases of one class: each fault through both methods, and two more."""
 FITTING = fitting()
+BY_CODE = {code: list(every) for code, every in groupby(FITTING, key=lambda each: each[0].code)}
+"""A check and the shipped strategies that its cases fit, in one test: thousands of tests take longer than what they try."""
 
 
 def unreachable(inputs: SampleStrategy) -> dict[str, str]:
@@ -53,16 +56,17 @@ def test_every_shipped_case_class_has_canonical_cases_of_its_own() -> None:
     assert not [check.code for check in shipped() if not hasattr(check.case, "canonical")]
 
 
-@pytest.mark.parametrize(("check", "name", "inputs"), FITTING, ids=[f"{c.code} {name}" for c, name, _ in FITTING])
-def test_canonical_cases_reach_every_regime(check: Check, name: str, inputs: SampleStrategy) -> None:
-    cases = cases_of(check, inputs)
-    reached = set().union(*(case.regimes for case in cases))
-    missing = set(check.regimes) - reached - unreachable(inputs).keys()
-    assert not missing, f"{name}: {cases}"
-    assert not reached & unreachable(inputs).keys()
-    assert 1 <= len(cases) <= MOST
-    assert len(set(map(repr, cases))) == len(cases)
-    assert all(is_plain(list(case_fields(case).values())) for case in cases)
+@pytest.mark.parametrize("code", BY_CODE)
+def test_canonical_cases_reach_every_regime(code: str) -> None:
+    for check, name, inputs in BY_CODE[code]:
+        cases = cases_of(check, inputs)
+        reached = set().union(*(case.regimes for case in cases))
+        missing = set(check.regimes) - reached - unreachable(inputs).keys()
+        assert not missing, f"{name}: {cases}"
+        assert not reached & unreachable(inputs).keys(), name
+        assert 1 <= len(cases) <= MOST, name
+        assert len(set(map(repr, cases))) == len(cases), name
+        assert all(is_plain(list(case_fields(case).values())) for case in cases), name
 
 
 GALLERY = {
@@ -79,14 +83,17 @@ def test_canonical_cases_of_the_gallery_reach_every_regime(check: Check, inputs:
     assert not missing
 
 
-@pytest.mark.parametrize(
-    ("check", "inputs"),
-    [(c, i) for c, _, i in FITTING if {"metric", "wrapper"} & set(c.kinds) and i.min_samples == 1],
-    ids=[f"{c.code} {n}" for c, n, i in FITTING if {"metric", "wrapper"} & set(c.kinds) and i.min_samples == 1],
-)
-def test_canonical_cases_of_metrics_and_wrappers_are_small(check: Check, inputs: SampleStrategy) -> None:
-    for case in cases_of(check, inputs):
-        assert len(getattr(case, "samples", [])) <= 5, case
+SMALL = {
+    code: [each for each in every if {"metric", "wrapper"} & set(each[0].kinds) and each[2].min_samples == 1]
+    for code, every in BY_CODE.items()
+}
+
+
+@pytest.mark.parametrize("code", [code for code, every in SMALL.items() if every])
+def test_canonical_cases_of_metrics_and_wrappers_are_small(code: str) -> None:
+    for check, name, inputs in SMALL[code]:
+        for case in cases_of(check, inputs):
+            assert len(getattr(case, "samples", [])) <= 5, (name, case)
 
 
 def printed(seed: int, hash_seed: int, *modules: str) -> list[str]:

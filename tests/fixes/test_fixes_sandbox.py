@@ -431,7 +431,8 @@ def test_an_interrupted_run_leaves_nothing(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sandbox, "_read", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         passes(ENDLESS, TESTS)
-    assert [process.returncode is not None for process in started] == [True, True]
+    assert len(started) >= 2  # others remove the folder, where that takes more than one attempt
+    assert all(process.returncode is not None for process in started)
 
 
 def test_a_large_candidate_and_large_tests_arrive_whole():

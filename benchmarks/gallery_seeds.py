@@ -35,7 +35,7 @@ from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.targets import device_spec
 
 
-def readme_bug() -> tuple[str, ec.Target]:
+def readme_bug() -> tuple[str, ec.Target, str]:
     """The first example of the README, with the code of the check that it shows."""
     text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
     example, shown = re.search(r"```python\n(.*?)```", text, re.S), re.search(r"```text\n(EC\d+) ", text)
@@ -44,12 +44,12 @@ def readme_bug() -> tuple[str, ec.Target]:
     names: dict[str, object] = {}
     exec(compile(example[1], "README.md", "exec"), names)
     (target,) = (value for value in names.values() if isinstance(value, ec.Target))
-    return shown[1], target
+    return shown[1], target, "auto"
 
 
-def found_by_canonical_cases(code: str, bug: ec.Target) -> bool:
+def found_by_canonical_cases(code: str, bug: ec.Target, tried: str) -> bool:
     """Whether the canonical cases of a check catch a bug: nothing is drawn, and no seed matters."""
-    devices = device_spec.chosen(device_spec.parse("auto"), accelerators_only=bool(CHECKS[code].accelerators))
+    devices = device_spec.chosen(device_spec.parse(tried), accelerators_only=bool(CHECKS[code].accelerators))
     cells = (canonical_cell(code, bug, device) for device in devices)
     return any(cell.outcome == "broken" and not cell.cause for cell in cells)
 
@@ -66,22 +66,22 @@ def canonical_cell(code: str, bug: ec.Target, device: str) -> ec.Cell:
     return judge(spec, runner.state)
 
 
-def print_finds(bugs: dict[str, tuple[str, ec.Target]], seeds: list[int], effort: str) -> None:
+def print_finds(bugs: dict[str, tuple[str, ec.Target, str]], seeds: list[int], effort: str) -> None:
     """With how many seeds each bug is caught by its check, where its canonical cases do not catch it."""
     others = {name: bug for name, bug in bugs.items() if not found_by_canonical_cases(*bug)}
     print(f"found by canonical cases: {len(bugs) - len(others)} of {len(bugs)}, with every seed", flush=True)
-    for name, (code, bug) in others.items():
+    for name, (code, bug, tried) in others.items():
         missed = []
         for seed in seeds:
             core.global_force_seed = seed
-            if not ec.run(bug, "auto", select=code, effort=effort, timeout=300).of("broken"):
+            if not ec.run(bug, tried, select=code, effort=effort, timeout=300).of("broken"):
                 missed.append(seed)
         print(f"  {name}: found with {len(seeds) - len(missed)} of {len(seeds)} seeds", *missed[:10], flush=True)
 
 
 def judged(specimen: Specimen, effort: str) -> Iterator[str]:
     """What is wrong with the verdicts on one planted bug."""
-    cells = ec.run(specimen.bug, specimen.devices, select=specimen.code, effort=effort, timeout=300).cells
+    cells = ec.run(specimen.bug, specimen.device, select=specimen.code, effort=effort, timeout=300).cells
     cell = next((one for one in cells if one.outcome == "broken"), cells[0])
     if cell.outcome != "broken" or cell.cause:
         yield f"missed: {cell.outcome} {cell.reason}"
@@ -131,7 +131,7 @@ def main() -> None:
         chosen = chosen[:2]
     warnings.simplefilter("ignore")
     if asked.finds_only or asked.smoke:
-        bugs = {f"{one.code}-{one.bug.name}": (one.code, one.bug) for one in chosen}
+        bugs = {f"{one.code}-{one.bug.name}": (one.code, one.bug, one.device) for one in chosen}
         if "metric" in kinds and first == 1:
             bugs["the README"] = readme_bug()
         print_finds(bugs, asked.seeds, asked.effort)

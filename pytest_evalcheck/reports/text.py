@@ -110,10 +110,10 @@ def fold(text: str, width: int, *, hang: str = "", code: bool = False) -> list[s
     if columns(text) <= width:
         return [text]
     lines: list[str] = []
+    pattern = _SEAM if code else _SPACES
     rest, start = text, len(text) - len(text.lstrip())
     while columns(rest) > width:
-        seams = [match for match in _SEAM.finditer(rest, start) if match[0].isspace()] if code else None
-        seams = [*_SPACES.finditer(rest, start)] if seams is None else seams
+        seams = [match for match in pattern.finditer(rest, start) if match[0].isspace()]
         fitting = [match for match in seams if columns(rest[: match.start()]) <= width]
         match = fitting[-1] if fitting else next(iter(seams), None)
         if match is None or match.end() == len(rest):

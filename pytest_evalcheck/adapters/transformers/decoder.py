@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import difflib
-import importlib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -217,8 +216,10 @@ def _new_cache(model: Any, name: str, length: int, rows: int) -> Any:
         # With a configuration, layers with a window would drop what they attend to of the source.
         return _class("EncoderDecoderCache", name)(_constructed(dynamic, config=config), dynamic())
     if name in ("fp8", "hqq", "quanto"):
+        from transformers import cache_utils
+
         quantised = _class("QuantizedCache", name, "backend")
-        if name == "fp8" and not _has("cache_utils", "Fp8QuantizedLayer"):
+        if name == "fp8" and not hasattr(cache_utils, "Fp8QuantizedLayer"):
             _refuse(name)  # releases before it have the class, for the other two
         return quantised(name, config=config)
     offloading = name.startswith("offloaded")
@@ -243,11 +244,6 @@ def _class(cls: str, name: str, *parameters: str) -> Any:
     if found is None or not set(parameters) <= inspect.signature(found).parameters.keys():
         _refuse(name)
     return found
-
-
-def _has(module: str, name: str) -> bool:
-    """Whether a module of transformers has this name in the release that is installed."""
-    return hasattr(importlib.import_module(f"transformers.{module}"), name)
 
 
 def _refuse(name: str) -> NoReturn:

@@ -147,6 +147,18 @@ def _is_untried(cell: dict[str, Any]) -> bool:
     return cell["outcome"] in ("broken", "not run") and bool(cell.get("cause"))
 
 
+@nox.session(default=False)
+def others(session: nox.Session) -> None:
+    """Libraries that have no targets of ours, beside the README's: their known faults, and a script of each finding."""
+    _over_the_readmes(session, "--no-deps", "-r", "constraints-others.txt")
+    run = ("python", "-W", "ignore", "-m", "pytest", "-W", "ignore", "-q", "-p", "no:cacheprovider")
+    session.run(*run, "tests/upstream/test_faults_of_other_libraries.py", "tests/upstream/test_upstream_registry.py")
+    targets = ("fixtures/targets/evalcheck_others.py", "-m", "sweep", "--evalcheck-device=cpu")
+    session.run(*run, "--evalcheck", *targets)
+    pages = session.posargs or ["--pages=others,hydroerr,kornia"]
+    session.run("python", "-W", "ignore", "benchmarks/scripts.py", "--infer", *pages)
+
+
 @nox.session(default=False, python=["3.10", "3.13"])
 def pythons(session: nox.Session) -> None:
     """What reads code, bytecode and signatures, with the oldest Python that pyproject.toml admits and the newest one.

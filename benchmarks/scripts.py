@@ -2,12 +2,14 @@
 
 python benchmarks/scripts.py                     # runs the main job on the CPU, then makes the scripts: hours
 python benchmarks/scripts.py --report run.json   # of a report of an earlier run, json or jsonl
+python benchmarks/scripts.py --infer             # of targets that are inferred for what the registry names
 python benchmarks/scripts.py --smoke             # one file of targets, two scripts
 
 ``--keep DIR`` keeps the scripts, ``--pages loops,trl`` is about some pages. A root cause is a finding; the registry of
 upstream faults says which one a known failure shows. A cell shows one finding, and a sweep is not part of the run:
-examples of known failures whose finding no cell has shown are tried, too. Findings that nothing on the CPU shows are
-counted apart: their environment or device is another one, or no target of the suite shows them.
+examples of known failures whose finding no cell has shown are tried, too. ``--infer`` is for libraries that have no
+targets of ours, in an environment that has them: ``nox -s others``. Findings that nothing on the CPU shows are counted
+apart: their environment or device is another one, or no target of the suite shows them.
 """
 
 from __future__ import annotations
@@ -49,18 +51,21 @@ def main() -> None:
     parser.add_argument("--keep", type=Path)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--pages", type=lambda text: text.split(","), default=[])
+    parser.add_argument("--infer", action="store_true")
     parser.add_argument("--smoke", action="store_true")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        report = asked.report or run(Path(folder) / "run.jsonl", smoke=asked.smoke)
-        shown = by_finding(cells_of(report))
+        if asked.infer:
+            shown = by_finding(inferred(Path(folder), asked.pages))
+        else:
+            shown = by_finding(cells_of(asked.report or run(Path(folder) / "run.jsonl", smoke=asked.smoke)))
         if not asked.smoke:
             shown |= by_finding(examples({*shown}, asked.pages))
-    if asked.pages:
-        shown = {place: cells for place, cells in shown.items() if place.partition(".md")[0] in asked.pages}
-    if asked.smoke:
-        shown = dict(list(shown.items())[:2])
-    made = scripts(shown, asked.workers)
+        if asked.pages:
+            shown = {place: cells for place, cells in shown.items() if place.partition(".md")[0] in asked.pages}
+        if asked.smoke:
+            shown = dict(list(shown.items())[:2])
+        made = scripts(shown, asked.workers)  # what was inferred is in the folder
     if asked.keep:
         asked.keep.mkdir(parents=True, exist_ok=True)
         for place, one in made.items():
@@ -78,6 +83,32 @@ def run(path: Path, *, smoke: bool) -> Path:
     command += ["--evalcheck-device=cpu", f"--evalcheck-report=jsonl={path}"]
     subprocess.run(command, cwd=ROOT, env=environment(), check=False, stdout=subprocess.DEVNULL)
     return path
+
+
+def inferred(folder: Path, pages: Sequence[str]) -> list[Cell]:
+    """The cells of targets that are inferred for the first classes or functions of each fault; a run a library."""
+    asked: dict[str, list[upstream.Fault]] = defaultdict(list)
+    for fault in upstream.faults():
+        if fault.classes and not fault.outside and (not pages or fault.finding.partition(".md")[0] in pages):
+            asked[fault.library].append(fault)
+    cells: list[Cell] = []
+    for library, faults in asked.items():
+        names = dict.fromkeys(name for fault in faults for name in fault.classes[:TRIED])
+        requests = [f"--evalcheck-target={':'.join(name.rsplit('.', 1))}" for name in names]
+        report = folder / f"{library}.jsonl"
+        command = [sys.executable, "-W", "ignore", "-m", "pytest", "--evalcheck", *requests, "-q", "-W", "ignore"]
+        command += [f"--evalcheck-select={','.join(dict.fromkeys(code for fault in faults for code in fault.codes))}"]
+        command += ["--evalcheck-effort=quick", "--evalcheck-device=cpu", f"--evalcheck-report=jsonl={report}"]
+        # Its cache has the files of what was inferred, which a replay needs.
+        command += ["-o", f"cache_dir={folder / library}", "-p", "no:randomly", "-p", "no:xdist"]
+        subprocess.run(command, cwd=ROOT, env=environment(), check=False, stdout=subprocess.DEVNULL)
+        cells += cells_of(report) if report.exists() else []
+        print(f"{library}: {len(requests)} inferred", file=sys.stderr, flush=True)
+    return cells
+
+
+TRIED = 3
+"""Of the names of one fault: a cell each, of which a script is tried."""
 
 
 def environment() -> dict[str, str]:

@@ -129,13 +129,15 @@ def _randomness(subject: MetricSubject, rows: Sequence[Any]) -> str:
 def _of_one_order(subject: MetricSubject, rows: Sequence[Any]) -> str:
     """That a function has another value for the same rows in another order: it takes the batch for one sample.
 
-    Rows that share no number are enough to see that. A value that depends on the order of ties is a fault. Of few
-    rows too few are left where an option leaves rows out.
+    Rows that share no number are enough to see that. A value that depends on the order of ties is a fault; where there
+    are no other rows, they do not say whether it is one or a series. Of few rows too few are left where an option
+    leaves rows out.
     """
     if not isinstance(getattr(subject.build().update, "__self__", None), Collected):
         return ""  # an object with a state is given one batch after another
     untied = _without_ties(rows)
-    rows = untied if len(untied) >= max(_OF_PREFLIGHT, subject.inputs.min_samples) else rows
+    of_ties = len(untied) < max(_OF_PREFLIGHT, subject.inputs.min_samples)
+    rows = rows if of_ties else untied
     first = subject.value([rows])
     moved = ([*rows[i:], *rows[:i]] for i in range(1, min(len(rows), _PLAIN)))
     # Neighbours stay neighbours where all are turned or moved.
@@ -144,6 +146,8 @@ def _of_one_order(subject: MetricSubject, rows: Sequence[Any]) -> str:
         other = subject.value([order])
         if difference(unordered(first, len(rows)), unordered(other, len(rows)), subject.tolerance) is not None:
             shown = f"{describe_value(first)} and {describe_value(other)}"
+            if of_ties:
+                return f"its value depends on the order of equal numbers, {shown}"
             return f"{OF_ONE_ORDER}, {shown}: they are no samples to it, or a series"
     return ""
 

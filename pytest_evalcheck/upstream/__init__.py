@@ -7,9 +7,12 @@ file of this folder holds the faults of one library; docs/upstream.md says how t
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
+import inspect
 import json
 import re
+import sys
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -42,7 +45,8 @@ class Fault:
     """The qualified names of the classes whose objects have the fault, or of functions; subclasses are included. With
     none it is not looked for, and applies only to targets that name its id."""
     owner_of: tuple[str, ...] = ()
-    """The methods that the fault is in. An object whose own class overrides one of them may have a fault of its own."""
+    """The methods that the fault is in. An object whose own class overrides one of them may have a fault of its own.
+    A function has none: it is the code at fault."""
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -77,8 +81,10 @@ class Fault:
 
         The object is of one of the classes, or holds a module that is; the methods at fault come from the package of
         that class, and so do all modules that it holds: a user's own metric in a collection of the library may have a
-        fault of its own.
+        fault of its own. A function is one of those that are named, also with some arguments given (`partial`).
         """
+        if (function := _function(thing)) is not None:
+            return _qualified(function) in self.classes and _stands_under_its_name(function)
         inside = _modules_inside(thing)
         packages = {type(module).__module__.split(".")[0] for module in inside}
         found = (self._package_of(one) for one in (thing, *inside))
@@ -129,7 +135,7 @@ def faults() -> tuple[Fault, ...]:
 def _candidates(signature: str, thing: Any) -> Iterator[Fault]:
     """The faults of this signature, those of the object's own class before those of a base class."""
     found = [fault for fault in faults() if fault.classes and fault.shows(signature) and fault.is_in(thing)]
-    names = [f"{cls.__module__}.{cls.__qualname__}" for cls in type(thing).__mro__]
+    names = _names(thing)
     return iter(sorted(found, key=lambda fault: min(map(names.index, {*fault.classes} & {*names}), default=len(names))))
 
 
@@ -165,9 +171,28 @@ def _pattern(text: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
 
 
-def _names(thing: Any) -> set[str]:
-    named = [thing] if hasattr(thing, "__qualname__") else type(thing).__mro__
-    return {f"{one.__module__}.{one.__qualname__}" for one in named}
+def _names(thing: Any) -> list[str]:
+    function = _function(thing)
+    return [*map(_qualified, type(thing).__mro__ if function is None else [function])]
+
+
+def _qualified(named: Any) -> str:
+    return f"{named.__module__}.{named.__qualname__}"
+
+
+def _function(thing: Any) -> Any:
+    """A function, or the one that a partial calls; None for an object."""
+    while isinstance(thing, functools.partial):
+        thing = thing.func
+    return thing if inspect.isroutine(thing) else None
+
+
+def _stands_under_its_name(function: Any) -> bool:
+    """Whether its module has this function under its name: what a user has wrapped around it bears the name, too."""
+    found: Any = sys.modules.get(function.__module__ or "")
+    for part in function.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is function
 
 
 def _owner(cls: type, method: str) -> str:

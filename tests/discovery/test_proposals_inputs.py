@@ -213,7 +213,20 @@ def test_a_function_of_one_image_does_not_take_the_rows_of_a_batch_for_its_lines
     (only,) = proposed(source, "edges").targets
     assert only.one_sample
     refused = control('es.binary(of="labels").as_numpy()', lambda: proposed_thing("edges"))[0]
-    assert "depends on the order of rows" in refused
+    assert "depends on the order of equal numbers" in refused
+
+
+def test_a_function_whose_value_depends_on_the_order_of_labels_alone_is_fed_with_numbers():
+    # Labels have ties: they are refused, and do not show that numbers would be a series to it.
+    source = (
+        "import numpy\ndef agreement(simulations, evaluation):\n"
+        "    ranks = [a.argsort().argsort() for a in (simulations, evaluation)]\n"
+        "    return numpy.corrcoef(*ranks)[0, 1]\n"
+    )
+    (only,) = proposed(source, "agreement").targets
+    refused = control('es.binary(of="labels").as_numpy()', lambda: proposed_thing("agreement"))[0]
+    assert "depends on the order of equal numbers" in refused
+    assert not only.one_sample
 
 
 def test_samples_that_are_all_the_same_are_no_inputs():

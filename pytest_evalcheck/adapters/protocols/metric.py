@@ -208,13 +208,14 @@ def adapted(source: Any, merge: str | None, one_sample: bool, changes: Mapping[s
     merges = {**base.merges, **{name: merging(name, again) for name in names}}
     copies = {} if loose else copies_by(base, again)
     kept: dict[str, Any] = {"merges": {} if "compute" in loose else merges, "copies": copies}
-    if by_class is not None and not _VALUES & changes.keys():
+    if not (_VALUES | ({"update"} if is_function(source) else set())) & changes.keys():
         kept["stock"] = source
     return replace(base, **{**kept, **bound, "conventions": ways(base)}, changed=frozenset(changes))
 
 
 _VALUES = {"compute", "forward", "reset", "merges", "copies"}
-"""What a known fault of a library may be in; a fault in its ``update`` is known by its owner."""
+"""What a known fault of a library may be in; a fault in its ``update`` is known by its owner. A function is called with
+what its ``update`` is given, and has no other."""
 _FED = ("update", "forward", "reset", "compute")
 """The callables that a copy needs of its own."""
 

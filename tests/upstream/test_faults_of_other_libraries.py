@@ -1,0 +1,49 @@
+"""Faults of libraries that only inference has tried (`nox -s others`): what is inferred for a name shows them."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from pytest_evalcheck import upstream
+from pytest_evalcheck.testing import Project
+
+CASES = (
+    ("seqeval-weights-change-nothing", "seqeval.metrics:f1_score"),
+    ("hydroeval-ranks-of-equal-values", "hydroeval:kgenp"),
+    ("scoringrules-equal-forecasts-are-not-pooled", "scoringrules.visualization.reliability:corp_reliability"),
+    ("imbalanced-learn-true-negatives-without-weights", "imblearn.metrics:specificity_score"),
+    ("catalyst-auc-takes-equal-scores-apart", "catalyst.metrics:AUCMetric"),
+    ("catalyst-as-many-classes-as-the-first-batch", "catalyst.metrics:MulticlassPrecisionRecallF1SupportMetric"),
+    ("catalyst-confusion-matrix-is-the-state", "catalyst.metrics:ConfusionMatrixMetric"),
+    ("catalyst-deviation-of-batches", "catalyst.metrics:AccuracyMetric"),
+    ("sktime-nan-is-left-out", "sktime.performance_metrics.forecasting:MeanAbsoluteError"),
+    ("mapie-nan-lies-in-no-bin", "mapie.metrics.calibration:expected_calibration_error"),
+    ("pytorch-forecasting-computes-in-the-dtype-of-inputs", "pytorch_forecasting.metrics:MAE"),
+    ("flax-welford-of-an-empty-batch", "flax.nnx.training.metrics:Welford"),
+    ("flax-nan-is-the-largest-logit", "flax.nnx.training.metrics:Accuracy"),
+    ("river-samples-beside-weights", "river.metrics:Rand"),
+    ("river-first-weight-of-zero", "river.metrics:MAE"),
+    ("river-r2-counts-a-rejected-target", "river.metrics:R2"),
+    ("river-nan-exceeds-no-threshold", "river.metrics:ROCAUC"),
+    ("uncertainty-toolbox-nan-lies-in-no-interval", "uncertainty_toolbox.metrics:miscalibration_area"),
+    ("nltk-nist-of-short-texts", "nltk.translate.nist_score:corpus_nist"),
+    ("medpy-object-rates-exchange-the-result-and-the-reference", "medpy.metric:obj_tpr"),
+    ("hydroerr-error-of-no-row", "HydroErr:nrmse_range"),
+)
+
+
+@pytest.mark.parametrize("library", dict.fromkeys(name.partition(":")[0].partition(".")[0] for _, name in CASES))
+def test_what_is_inferred_for_a_library_shows_its_faults(evalcheck_project: Project, library: str) -> None:
+    pytest.importorskip(library)
+    cases = [case for case in CASES if re.match(rf"{library}[.:]", case[1])]
+    codes = {code for fault, _ in cases for code in upstream.find(fault).codes}
+    requests = [f"--evalcheck-target={name}" for _, name in cases]
+    report = evalcheck_project.path / "report.json"
+    options = (f"--evalcheck-select={','.join(codes)}", "--evalcheck-effort=quick", "--evalcheck-device=cpu")
+    evalcheck_project.spawn("-W", "ignore", *requests, *options, f"--evalcheck-report=json={report}")
+    cells = json.loads(report.read_text(encoding="utf-8"))["cells"]
+    assert {cell["upstream"] for cell in cells if cell["outcome"] == "known"} == {fault for fault, _ in cases}
+    assert [cell["target"] for cell in cells if cell["outcome"] not in ("known", "kept", "not applicable")] == []

@@ -30,11 +30,14 @@ def loop(pipe: Any, score: Score | None = None, *, call_options: Any = None, **f
         score: ``score(output, answer)`` returns numbers by name, which are averaged over the samples: by default those
             of `default_score`.
         call_options: keywords of every call of the pipeline.
-        fields: of `Loop`, added to those of a pipeline or instead of them.
+        fields: of `Loop`, added to those of a pipeline or instead of them. ``options`` of a pipeline that takes no
+            data set names the containers that it takes as ``source``, the usual one first.
     """
     score = score or default_score
+    usual = fields.get("options", OPTIONS).get("source", OPTIONS["source"])[0]
 
-    def evaluate(data: Any, batch_size: int = 2, source: str = "data set", workers: int = 0) -> Evaluated:
+    # One sample a batch is what a pipeline does by itself: one that fails in larger batches can be tried.
+    def evaluate(data: Any, batch_size: int = 1, source: str = usual, workers: int = 0) -> Evaluated:
         dataset = _inputs(data)
         one_by_one = (dataset[i] for i in range(len(dataset)))
         inputs = dataset if source == "data set" else one_by_one if source == "generator" else list(one_by_one)
@@ -67,7 +70,7 @@ def plain(value: Any) -> Any:
         return {str(name): plain(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(part) for part in value]
-    return value.item() if hasattr(value, "item") else value
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _inputs(data: Any) -> Any:

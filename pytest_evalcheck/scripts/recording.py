@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import dataclasses
 import itertools
 import json
 import re
@@ -385,6 +386,9 @@ class Recorder:
         if isinstance(value, Raised):
             value = value.error
         known = self.tape.expression(value)
+        if known is not None and dataclasses.is_dataclass(value):
+            named = [field.name for field in dataclasses.fields(value)]
+            return "{" + ", ".join(f"{name!r}: {known}.{name}" for name in named) + "}"
         if known is not None:
             return known
         if isinstance(value, str):

@@ -18,6 +18,8 @@ from pytest_evalcheck.testing import Project
 LIBRARY = '''
 """A library that knows nothing of the suite. MENDED=1 takes its faults out."""
 import os
+from dataclasses import dataclass
+
 import torch
 
 MENDED = bool(os.environ.get("MENDED"))
@@ -76,6 +78,31 @@ class DropsNan(Mean):
         super().update(values if MENDED else values.nan_to_num(0.0, 0.0, 0.0))
 
 
+@dataclass
+class Summary:
+    mean: torch.Tensor
+    count: int
+
+
+class GivesASummary(MeanOfMeans):
+    def compute(self):
+        return Summary(super().compute(), 1)
+
+
+class OneAtATime:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+
+    def reset(self):
+        self.total, self.count = 0.0, 0 if MENDED else self.count
+
+    def update(self, value):
+        self.total, self.count = self.total + value, self.count + 1
+
+    def compute(self):
+        return self.total / max(self.count, 1)
+
+
 class Classifier(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -96,9 +123,9 @@ import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
 from hypothesis import strategies as st
 
-def metric(name):
+def metric(name, **options):
     def made(device):
-        return ec.Metric.of(getattr(library, name)())
+        return ec.Metric.of(getattr(library, name)(), **options)
     made.__name__ = name
     return ec.metric(inputs=es.values())(made)
 
@@ -108,6 +135,8 @@ keeps_references = metric("KeepsReferences")
 clamps_its_inputs = metric("ClampsItsInputs")
 resets_half = metric("ResetsHalf")
 drops_nan = metric("DropsNan")
+gives_a_summary = metric("GivesASummary")
+one_at_a_time = metric("OneAtATime", one_sample=True)
 mean = metric("Mean")
 
 rows = es.samples(
@@ -126,6 +155,8 @@ def pops_labels(device):
 """
 EXPECTED = {
     "ec201_mean_of_means": "close(",
+    "ec201_gives_a_summary": ".mean",
+    "ec204_one_at_a_time": "reset()",
     "ec219_hands_out_its_cache": "copy_(",
     "ec207_keeps_references": "copy_(",
     "ec206_clamps_its_inputs": "torch.tensor(",

@@ -19,7 +19,7 @@ from typing import Any
 
 from pytest_evalcheck.adapters.protocols.collecting import Collected
 from pytest_evalcheck.adapters.protocols.merging import gathering, merging
-from pytest_evalcheck.adapters.protocols.one_sample import Listed, by_sample, takes_one_sample
+from pytest_evalcheck.adapters.protocols.one_sample import DESCRIBED, Listed, by_sample, takes_one_sample
 from pytest_evalcheck.adapters.protocols.three_arrays import three_arrays
 from pytest_evalcheck.errors import nearest, safe_text
 from pytest_evalcheck.kinds.common.convention import Convention
@@ -153,7 +153,8 @@ def _one_at_a_time(known: Metric) -> Metric:
     """The record with an ``update`` that gives the object one sample a call."""
     if is_function(known.source):
         listed = Listed(known.source)
-        of_each = functools.wraps(known.source)(lambda *args, **kwargs: listed.update(*args, **kwargs))
+        around = functools.wraps(known.source, assigned=DESCRIBED)
+        of_each = around(lambda *args, **kwargs: listed.update(*args, **kwargs))
         known = replace(known, update=of_each, compute=listed.compute, weights="")
     feed = by_sample(known.update)
     # What a method would return for a batch, and other ways to call it, are of single samples here.

@@ -16,6 +16,10 @@ _PARTS_OF_A_VALUE = frozenset(["dict", "Dict", "Mapping", "None", "NoneType", "O
 """What an annotation of one sample may name beside a value: a probability for each label, or nothing."""
 
 
+DESCRIBED = ("__name__", "__doc__", "__annotations__")
+"""What a function around one of a library has of it; its module is ours, by which it is no code under test."""
+
+
 def by_sample(feed: Callable[..., Any]) -> Callable[..., None]:
     """What takes a batch, and calls ``feed`` for each sample of it with Python's own numbers.
 
@@ -24,7 +28,7 @@ def by_sample(feed: Callable[..., Any]) -> Callable[..., None]:
     if is_by_sample(feed):
         return feed
 
-    @functools.wraps(feed)
+    @functools.wraps(feed, assigned=DESCRIBED)
     def update(*args: Any, **kwargs: Any) -> None:
         counts = {count for value in (*args, *kwargs.values()) if (count := count_rows(value)) is not None}
         if len(counts) > 1:

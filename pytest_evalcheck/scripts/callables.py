@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import builtins
 import functools
+import operator
 import sys
 import types
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 _STDLIB = {*sys.stdlib_module_names}
 _NUMERIC = ("torch", "numpy")
@@ -27,6 +28,14 @@ def without_partial(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, A
         args, kwargs = (*function.args, *args), {**function.keywords, **kwargs}
         function = function.func
     return function, args, kwargs
+
+
+def method_of(caller: operator.methodcaller) -> tuple[str, tuple[Any, ...], Mapping[str, Any]]:
+    """The name of the method that an `operator.methodcaller` calls, and what it gives it."""
+    made, given = cast("tuple[Any, tuple[Any, ...]]", caller.__reduce__())
+    partial = made if isinstance(made, functools.partial) else functools.partial(made)  # options make it one
+    name, *arguments = (*partial.args, *given)
+    return name, tuple(arguments), partial.keywords
 
 
 def kind_of(function: Any) -> str:

@@ -62,7 +62,7 @@ class _Item:
 class Definitions:
     """What a script defines before its `main`: functions and classes as their source, other values as constants.
 
-    Methods of the suite's own classes stand in it only where their name does.
+    Methods of the suite's own classes stand in it only where their name does, unless steps name the class.
     """
 
     def __init__(
@@ -160,7 +160,9 @@ class Definitions:
         if self._pruning is not None:
             tree = pruned(tree, self._pruning.fields, self._pruning.read, lambda node: self._makes_record(node, module))
         of_suite = thing.__module__.startswith("pytest_evalcheck")
-        if isinstance(tree, ast.ClassDef) and not nested and of_suite and _is_plain_class(thing):
+        # Code under test calls methods of what a step gives it, by names that do not stand in the script.
+        named_by_steps = item.fixed
+        if isinstance(tree, ast.ClassDef) and not (nested or named_by_steps) and of_suite and _is_plain_class(thing):
             self._set_aside(tree, item, thing)
         resolver = _Resolver(self, vars(module), item, bound)
         item.tree = [resolver.visit(tree)]

@@ -21,6 +21,7 @@ from pytest_evalcheck.scripts.callables import (
     changes_process,
     is_uninteresting,
     kind_of,
+    method_of,
     name_for,
     reads,
     records_gradients,
@@ -109,11 +110,16 @@ class Tape:
         """Make a call, and note it where it goes to code that is not the suite's."""
         function, args, kwargs = without_partial(function, args, kwargs)
         if self._passes(function):
+            if not self._quiet() and self._is_of_what_was_given(function):
+                return self._noted(function, args, kwargs)
             made = function(*args, **kwargs)
             if isinstance(function, type) and not self._quiet():
                 self._made[id(made)] = (function, args, kwargs)
                 self._alive.append(made)
             return made
+        if isinstance(function, operator.methodcaller) and len(args) == 1:
+            name, given, options = method_of(function)
+            return self.call(self.attribute(args[0], name), *given, **options)
         if function is getattr and len(args) >= 2 and isinstance(args[1], str):
             value = getattr(*args)
             self._note_path(args[0], value, f".{args[1]}")
@@ -398,6 +404,11 @@ class Tape:
             return False
         # Of a file of targets, classes are code under test; its functions are written as what they call.
         return isinstance(function, (types.FunctionType, functools._lru_cache_wrapper))
+
+    def _is_of_what_was_given(self, function: Any) -> bool:
+        """Whether it is a method of an object of the suite that code under test was given."""
+        owner = getattr(function, "__self__", None)
+        return id(owner) in self._made and self.expression(owner) is not None
 
     def _is_about_containers(self, function: Any, args: tuple[Any, ...]) -> bool:
         """Whether a call writes into, orders or reads a container of the suite: what it holds is known by itself."""

@@ -115,6 +115,33 @@ class Classifier(torch.nn.Module):
 class PopsLabels(Classifier):
     def score(self, batch):
         return {**self(**batch), "labels": batch["labels"] if MENDED else batch.pop("labels")}
+
+
+class KeepsLabels(Classifier):
+    def score(self, batch):
+        self.labels = batch["labels"]
+        return self(**batch)
+
+    def feed(self, batch, outputs, metric):
+        metric.update(outputs["logits"], batch["labels"] if MENDED else self.labels)
+
+
+class HasNoLabels(KeepsLabels):
+    labels = None
+
+    def score(self, batch):
+        return self(**batch)
+
+
+class MeanLogit:
+    def __init__(self):
+        self.total = self.count = 0
+
+    def update(self, logits, labels):
+        self.total, self.count = self.total + logits.gather(1, labels.view(-1, 1)).sum(), self.count + len(labels)
+
+    def compute(self):
+        return self.total / self.count
 '''
 TARGETS = """
 import torch
@@ -152,6 +179,16 @@ rows = es.samples(
 def pops_labels(device):
     model = library.PopsLabels()
     return ec.Wrapper(forward=model.score, model=model)
+
+def fed(name):
+    def made(device):
+        model = getattr(library, name)()
+        return ec.Wrapper(forward=model.score, update=model.feed, metrics=lambda: {"logit": library.MeanLogit()}, model=model)
+    made.__name__ = name
+    return ec.wrapper(inputs=rows)(made)
+
+keeps_labels = fed("KeepsLabels")
+has_no_labels = fed("HasNoLabels")
 """
 EXPECTED = {
     "ec201_mean_of_means": "close(",
@@ -163,6 +200,8 @@ EXPECTED = {
     "ec204_resets_half": "reset()",
     "ec216_drops_nan": "visible(",
     "ec101_pops_labels": "list(",
+    "ec103_has_no_labels": ".feed(",
+    "ec104_keeps_labels": ".compute()",
 }
 """By script: what stands in it."""
 
@@ -171,7 +210,9 @@ EXPECTED = {
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project after a run with both options."""
     folder = tmp_path_factory.mktemp("project")
-    return made_project(folder, LIBRARY, TARGETS, "--evalcheck-select=EC101,EC201,EC204,EC206,EC207,EC216,EC219")
+    return made_project(
+        folder, LIBRARY, TARGETS, "--evalcheck-select=EC101,EC103,EC104,EC201,EC204,EC206,EC207,EC216,EC219"
+    )
 
 
 @pytest.mark.parametrize("name", list(EXPECTED))

@@ -70,7 +70,8 @@ def metrics_can_be_updated_in_any_order(wrapper: WrapperSubject, case: Batch) ->
             alone[name] = live.metric_values(batch, live.forward(batch), only=name)[name]
             # Only a failure is an `expect`: one that always holds would count where everything is refused.
             if isinstance(alone[name], Raised) and not isinstance(alone[METRIC_INPUTS], Raised):
-                expect(mode).holds(False, about=f"{name} cannot be fed{in_mode(mode)}", detail=str(alone[name]))
+                error = alone[name]
+                expect(error).holds(False, about=f"{name} cannot be fed{in_mode(mode)}", detail=str(error))
         for backwards in (False, True):
             live, batch = wrapper.fresh(), wrapper.batch(case.samples, mode)
             values = live.metric_values(batch, live.forward(batch), times=2, backwards=backwards)

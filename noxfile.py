@@ -150,6 +150,7 @@ def _is_untried(cell: dict[str, Any]) -> bool:
 @nox.session(default=False)
 def others(session: nox.Session) -> None:
     """Libraries that have no targets of ours, beside the README's: their known faults, and a script of each finding."""
+    session.install("pip<24.1")  # a newer one refuses what catalyst 22.4 says of its requirements
     _over_the_readmes(session, "--no-deps", "-r", "constraints-others.txt")
     run = ("python", "-W", "ignore", "-m", "pytest", "-W", "ignore", "-q", "-p", "no:cacheprovider")
     session.run(*run, "tests/upstream/test_faults_of_other_libraries.py", "tests/upstream/test_upstream_registry.py")

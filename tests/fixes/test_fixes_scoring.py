@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 import random
+import subprocess
 import sys
 import threading
+import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -184,6 +188,36 @@ def test_few_small_documents_are_scored_here_and_it_is_said_why():
     report = score_documents(cases.doubled, cases.numbered(2000), n_jobs=2).report
     assert (report.backend, report.computed, report.n_jobs) == ("serial", 2000, 1)
     assert "a document takes" in report.why
+
+
+@pytest.mark.skipif(
+    not Path("/proc/thread-self/schedstat").exists(), reason="it is not counted how long a thread waits"
+)
+def test_the_load_of_the_machine_is_no_reason_to_start_workers():
+    here = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(here)})
+    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(8)]  # on the same core
+    try:
+        reports = [score_documents(cases.doubled, cases.numbered(2000), n_jobs=2).report for _ in range(5)]
+    finally:
+        for process in busy:
+            process.kill()
+            process.wait()
+        os.sched_setaffinity(0, here)
+    assert [report.backend for report in reports] == ["serial"] * 5, [report.why for report in reports]
+
+
+def test_one_slow_document_is_no_reason_to_start_workers():
+    seen: list[int] = []
+
+    def imports_at_first(number: int) -> int:
+        if not seen:
+            time.sleep(0.1)
+        seen.append(number)
+        return number
+
+    report = score_documents(imports_at_first, range(500), n_jobs=2, seed=None).report
+    assert (report.backend, len(seen)) == ("serial", 500)
 
 
 def test_more_workers_than_documents():

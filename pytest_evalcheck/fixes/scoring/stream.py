@@ -93,9 +93,10 @@ class ScoreStream:
         scheduler, report, group, estimate = self._scheduler, self.report, AdaptiveGroup(), Estimate()
         while not scheduler.finished:
             if task := scheduler.next_task():
+                before = _queued()
                 outcome = score_some(self._job, group, task.documents)
                 scheduler.done(task, outcome)
-                estimate.add(task.documents, outcome.seconds)
+                estimate.add(task.documents, max(0.0, outcome.seconds - (_queued() - before)))
             yield from filter(None, [scheduler.emit()])
             if report.backend == AUTO and estimate.workers_pay(scheduler, report.n_jobs):
                 report.backend, report.why = PROCESSES, str(estimate)
@@ -134,6 +135,22 @@ def _choose(options: Any) -> RunReport:
     return RunReport(backend, jobs, "" if backend == AUTO else "it was asked for")
 
 
+def _queued() -> float:
+    """Seconds for which this thread could have run and another one had its core, as Linux counts them; 0 elsewhere.
+
+    What else the machine does is no reason to start workers, which would wait as long.
+    """
+    try:
+        with open("/proc/thread-self/schedstat", encoding="ascii") as counts:
+            return int(counts.read().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
+
+
+_ENOUGH = 2
+"""So many tasks are measured: the first one may include an import."""
+
+
 @dataclass
 class Estimate:
     """Seconds that documents take, and that sending one takes, measured on the first documents."""
@@ -148,13 +165,14 @@ class Estimate:
         if seconds >= TRIAL / 2:
             # The minimum counts, as whatever else the machine does only makes a document seem slower.
             self.costs = [*self.costs[-2:], self.latest]
-        if self.sending is None:
-            started = time.perf_counter()
+        if self.sending is None or len(self.costs) < _ENOUGH:
+            before, started = _queued(), time.perf_counter()
             try:
                 dumps(documents[0])
-                self.sending = 2 * (time.perf_counter() - started)
+                seconds = 2 * max(0.0, time.perf_counter() - started - (_queued() - before))
             except Exception:
-                self.sending = float("inf")
+                seconds = float("inf")
+            self.sending = seconds if self.sending is None else min(self.sending, seconds)
 
     def workers_pay(self, scheduler: Scheduler, jobs: int) -> bool:
         """Compare the rest in this process with the rest in workers; an unknown rest is taken as what was read."""
@@ -163,9 +181,7 @@ class Estimate:
         rest = scheduler.read if scheduler.total is None else scheduler.total - scheduler.read
         here = rest * min(self.costs)
         away = START + (here + rest * self.sending) / jobs
-        # The first task may include an import: one task is enough only where that would not change the answer.
-        enough = len(self.costs) > 1 or (scheduler.total is not None and here - away > 3 * START)
-        return enough and away < 0.9 * here
+        return len(self.costs) >= _ENOUGH and away < 0.9 * here
 
     def __str__(self) -> str:
         if self.sending == float("inf"):

@@ -74,6 +74,12 @@ def records_gradients() -> bool:
     return bool(getattr(_torch(), "is_grad_enabled", lambda: True)())
 
 
+def writes_without_history(function: Any) -> bool:
+    """Whether a method writes into a tensor that was made under ``torch.inference_mode()``, as it must be there."""
+    owner = getattr(function, "__self__", None)
+    return isinstance(owner, getattr(_torch(), "Tensor", ())) and owner.is_inference()
+
+
 def changes_operands(function: Any, kind: str) -> bool:
     """Whether a call may change what it is given: in a library always, in torch and numpy where its name says so."""
     name = str(getattr(function, "__name__", ""))

@@ -27,6 +27,7 @@ from pytest_evalcheck.scripts.callables import (
     records_gradients,
     without_partial,
     writes_container,
+    writes_without_history,
 )
 from pytest_evalcheck.scripts.literals import Text, Unwritable, Writer, name_of_callable, numbers_in, usual_name
 from pytest_evalcheck.scripts.numbers import floats_in, own_numbers
@@ -68,6 +69,8 @@ class Step:
     """Of a value that is written out: the text, without earlier results."""
     keys: tuple[Any, ...] = ()
     """Of a mapping that is written out: its keys then."""
+    inference: bool = False
+    """Whether it must run under ``torch.inference_mode()``."""
     world: tuple[int, int] | None = None
     """Of what one rank of several calls together with the others: the number of its group, and the rank."""
     rank: tuple[int, int] | None = None
@@ -452,7 +455,8 @@ class Tape:
         if kind == "library" and self.expression(result) is None:
             result = own_numbers(result, self._known)
         if step.changes or changing:
-            self.without_gradients |= kind == "numeric" and not records_gradients()
+            step.inference = kind == "numeric" and writes_without_history(function)
+            self.without_gradients |= kind == "numeric" and not step.inference and not records_gradients()
         step.result, step.keeps = result, _is_trackable(result) or kind == "library"
         step.changes = step.uses if changing else frozenset()
         if reads(function, args, kwargs) and function.__name__ in PARTS_BY_NAME and self.expression(owner) is not None:

@@ -182,7 +182,8 @@ def _needs(parts: Parts, folders: Sequence[str]) -> set[str]:
     needs |= {line for step in parts.all_steps for line in step.imports}
     needs |= {line for name in _functions(parts) for line in helpers.NEEDS.get(name, ())}
     needs |= {"visible": {"import re", "import warnings"}, "warned": {"import warnings"}}.get(parts.verdict.form, set())
-    return needs | ({"import torch"} if parts.without_gradients else set())
+    torch = parts.without_gradients or any(step.inference for step in parts.all_steps)
+    return needs | ({"import torch"} if torch else set())
 
 
 def _body(parts: Parts) -> tuple[list[str], str]:
@@ -278,6 +279,11 @@ def _world_name(group: int, parts: Parts) -> str:
 def _lines(step: Step, names: Mapping[int, str], used: frozenset[int], inlined: Mapping[int, str]) -> list[str]:
     if step.number in inlined:
         return []
+    lines = _statement(step, names, used, inlined)
+    return ["with torch.inference_mode():", *(f"    {line}" for line in lines)] if step.inference else lines
+
+
+def _statement(step: Step, names: Mapping[int, str], used: frozenset[int], inlined: Mapping[int, str]) -> list[str]:
     text = _named(step.text, names, inlined)
     name = names.get(step.number, "")
     needed = step.keeps and step.number in used

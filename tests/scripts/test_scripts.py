@@ -51,6 +51,12 @@ class HandsOutItsCache(Mean):
         return self.cache.clone() if MENDED else self.cache
 
 
+class ComputesUnderInference(HandsOutItsCache):
+    @torch.inference_mode()
+    def compute(self):
+        return super().compute()
+
+
 class KeepsReferences(Mean):
     def reset(self):
         super().reset()
@@ -158,6 +164,7 @@ def metric(name, **options):
 
 mean_of_means = metric("MeanOfMeans")
 hands_out_its_cache = metric("HandsOutItsCache")
+computes_under_inference = metric("ComputesUnderInference")
 keeps_references = metric("KeepsReferences")
 clamps_its_inputs = metric("ClampsItsInputs")
 resets_half = metric("ResetsHalf")
@@ -195,6 +202,7 @@ EXPECTED = {
     "ec201_gives_a_summary": ".mean",
     "ec204_one_at_a_time": "reset()",
     "ec219_hands_out_its_cache": "copy_(",
+    "ec219_computes_under_inference": "with torch.inference_mode():\n        value.copy_(",
     "ec207_keeps_references": "copy_(",
     "ec206_clamps_its_inputs": "torch.tensor(",
     "ec204_resets_half": "reset()",

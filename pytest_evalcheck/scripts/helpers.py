@@ -43,6 +43,8 @@ def same(actual: Any, expected: Any, rtol: float, atol: float) -> bool:
     if isinstance(actual, (list, tuple)) and isinstance(expected, (list, tuple)):
         pairs = zip(actual, expected)  # noqa: B905
         return len(actual) == len(expected) and all(same(a, e, rtol, atol) for a, e in pairs)
+    if isinstance(actual, (list, tuple)) or isinstance(expected, (list, tuple)):
+        return False
     if isinstance(actual, (str, bytes, type(None))) or isinstance(expected, (str, bytes, type(None))):
         return bool(actual == expected)
     a, e = (numpy.asarray(one.detach().double() if hasattr(one, "detach") else one) for one in (actual, expected))

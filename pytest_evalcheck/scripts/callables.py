@@ -76,8 +76,8 @@ def records_gradients() -> bool:
 
 def writes_without_history(function: Any) -> bool:
     """Whether a method writes into a tensor that was made under ``torch.inference_mode()``, as it must be there."""
-    owner = getattr(function, "__self__", None)
-    return isinstance(owner, getattr(_torch(), "Tensor", ())) and owner.is_inference()
+    owner: Any = getattr(function, "__self__", None)
+    return isinstance(owner, getattr(_torch(), "Tensor", ())) and bool(owner.is_inference())
 
 
 def changes_operands(function: Any, kind: str) -> bool:

@@ -77,7 +77,8 @@ def records_gradients() -> bool:
 def writes_without_history(function: Any) -> bool:
     """Whether a method writes into a tensor that was made under ``torch.inference_mode()``, as it must be there."""
     owner: Any = getattr(function, "__self__", None)
-    return isinstance(owner, getattr(_torch(), "Tensor", ())) and bool(owner.is_inference())
+    tensor: Any = getattr(_torch(), "Tensor", None)
+    return tensor is not None and isinstance(owner, tensor) and bool(owner.is_inference())
 
 
 def changes_operands(function: Any, kind: str) -> bool:

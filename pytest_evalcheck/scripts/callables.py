@@ -10,6 +10,17 @@ import types
 from collections.abc import Mapping
 from typing import Any, cast
 
+SIGNS = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": operator.pow,
+    "@": operator.matmul,
+}
+"""What an augmented assignment does, by its sign."""
 _STDLIB = {*sys.stdlib_module_names}
 _NUMERIC = ("torch", "numpy")
 _GLOBAL = {

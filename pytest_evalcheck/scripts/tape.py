@@ -17,6 +17,7 @@ from typing import Any
 
 from pytest_evalcheck.scripts.callables import (
     PARTS_BY_NAME,
+    SIGNS,
     changes_operands,
     changes_process,
     is_uninteresting,
@@ -210,7 +211,7 @@ class Tape:
 
     def operator(self, sign: str, left: Any, right: Any, /) -> Any:
         """Apply a binary operator."""
-        function = _SIGNS[sign]
+        function = SIGNS[sign]
         if self._quiet() or (self.expression(left) is None and self.expression(right) is None):
             return function(left, right)
         return self._operation(f"({{}} {sign} {{}})", function, left, right)
@@ -590,16 +591,6 @@ class _Entered:
             return self._manager.__exit__(*error)
 
 
-_SIGNS = {
-    "+": operator.add,
-    "-": operator.sub,
-    "*": operator.mul,
-    "/": operator.truediv,
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "**": operator.pow,
-    "@": operator.matmul,
-}
 _MOST_PARTS = 64
 _NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools._lru_cache_wrapper)
 """Types of callables that say where they are from themselves; of any other its class says it."""

@@ -47,16 +47,19 @@ def attempt(where: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> 
 def is_clear_refusal(error: BaseException) -> bool:
     """Whether an error was raised on purpose, with a text: by a ``raise`` statement of any code, not by an operator.
 
-    A lookup, an attribute or an argument that fails is a mistake of the code, whoever raises its error, and so is a
-    division where Python's own code raises it. A library that raises a ``ZeroDivisionError`` itself says why.
+    A lookup or an attribute that fails is a mistake of the code, whoever raises its error; so is an argument of another
+    type, and a division by 0, where Python's own code or a library below raises it. Code under test that raises a
+    ``TypeError`` or a ``ZeroDivisionError`` itself says why. A ``ValueError`` is about a value, whatever else it is:
+    libraries have errors that are a ``TypeError``, too.
     """
     code = raising_code(error)
-    if code is None or isinstance(error, _MISTAKES):
+    if code is None:
         return False
-    return not isinstance(error, ArithmeticError) or is_under_test(code.co_filename)
-
-
-_MISTAKES = (AttributeError, LookupError, NameError, TypeError)
+    if isinstance(error, ValueError):
+        return True
+    if isinstance(error, (ArithmeticError, TypeError)):
+        return is_under_test(code.co_filename)
+    return not isinstance(error, (AttributeError, LookupError, NameError))
 
 
 def pass_on_what_cannot_be_simulated(error: BaseException) -> None:

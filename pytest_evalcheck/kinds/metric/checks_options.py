@@ -59,13 +59,13 @@ def an_option_changes_the_value_or_is_refused(metric: MetricSubject, case: Combi
     values, streams = metric.option_values, [case.cut, *_streams(metric)]
     for name in list(values)[case.part :: case.PARTS]:
         contexts = _combinations({other: each for other, each in values.items() if other != name})
-        effects = [any(_differ(metric, each, name, values[name], context) for each in streams) for context in contexts]
+        effects = [_effect(metric, streams, name, values[name], context) for context in contexts]
         if not any(effects):
             inconclusive(f"the samples hold nothing that {name} is about")
             continue
         for context, effect in zip(contexts, effects, strict=True):
             expect(context).holds(
-                effect,
+                effect is not False,
                 about=f"{name} has no effect, in silence",
                 detail=f"beside  {_shown(context)}\nvalues  {', '.join(map(repr, values[name]))}",
             )
@@ -83,11 +83,31 @@ def _streams(metric: MetricSubject) -> list[Any]:
 _MANY = 24
 
 
-def _differ(metric: MetricSubject, batches: Any, name: str, listed: Sequence[Any], context: Mapping[str, Any]) -> bool:
-    """Whether one value of an option is refused for this stream, or two give another number, shape or warning."""
+def _effect(
+    metric: MetricSubject, streams: Sequence[Any], name: str, listed: Sequence[Any], context: Mapping[str, Any]
+) -> bool | None:
+    """Whether an option has an effect beside these values of the others; None where they are refused anyway."""
+    told = set()
+    for each in streams:
+        effect = _differ(metric, each, name, listed, context)
+        if effect:
+            return True
+        told.add(effect)
+    return False if False in told else None
+
+
+def _differ(
+    metric: MetricSubject, batches: Any, name: str, listed: Sequence[Any], context: Mapping[str, Any]
+) -> bool | None:
+    """Whether one value of an option is refused for this stream, or two give another number, shape or warning.
+
+    None where all are refused: that is the effect of the context, or of the stream.
+    """
     told = [_told(metric, batches, {**context, name: value}) for value in listed]
-    refused = any(isinstance(each, Raised) for each in told)
-    return refused or any(difference(told[0], other, EXACT) is not None for other in told[1:])
+    refused = [isinstance(each, Raised) for each in told]
+    if all(refused):
+        return None
+    return any(refused) or any(difference(told[0], other, EXACT) is not None for other in told[1:])
 
 
 def _combinations(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:

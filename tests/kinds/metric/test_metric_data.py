@@ -25,6 +25,21 @@ def raises_a_mistake() -> None:
     raise KeyError("macro")
 
 
+class InvalidParameterError(ValueError, TypeError):
+    """As scikit-learn has it."""
+
+
+def refuses_a_parameter() -> None:
+    raise InvalidParameterError("average must be one of 'micro' and 'macro'")
+
+
+def refuses_a_type() -> None:
+    raise TypeError("expected k to be an integer, but NoneType was provided")
+
+
+def takes_one(value: int) -> None: ...
+
+
 def divides_by(count: int) -> None:
     if count == 0:
         raise ZeroDivisionError("no pairs can be compared")
@@ -41,6 +56,10 @@ def asserts() -> None:
         (asserts, True),
         (lambda: raises(""), False),
         (raises_a_mistake, False),
+        (refuses_a_parameter, True),
+        (refuses_a_type, True),
+        (lambda: takes_one(), False),  # type: ignore[call-arg]
+        (lambda: Fraction("1", 2), False),
         (lambda: torch.stack([]), False),
         (lambda: 1 / 0, False),
         (lambda: divides_by(0), True),

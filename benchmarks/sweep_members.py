@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import pickle
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +45,15 @@ class Member:
 
     @property
     def cls(self) -> str:
-        """The name of its class."""
+        """The name of its class, or of its function."""
         return _class_name(self)
+
+    @property
+    def origin(self) -> Any:
+        """Its class, or the function."""
+        made = self.make()
+        function = made.func if isinstance(made, partial) else made
+        return function if inspect.isfunction(function) else type(made)
 
     def make(self) -> Any:
         """A new object."""
@@ -77,7 +85,7 @@ class Member:
 
 @cache
 def _class_name(member: Member) -> str:
-    return type(member.make()).__name__
+    return str(member.origin.__name__)
 
 
 @cache

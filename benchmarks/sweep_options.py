@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from sweep_families import alone
@@ -85,20 +86,32 @@ def configured(found: Iterable[Member], chosen: Callable[[str], bool]) -> Iterat
             yield other.construction, alone(other)
 
 
-def _with(member: Member, option: str, value: Any) -> Member:
+def changed(member: Member, option: str, value: Any) -> Member:
+    """The member with another value of one option, and the same inputs."""
     call = ast.parse(member.construction, mode="eval").body
-    source = member.source
-    assert isinstance(call, ast.Call)
-    shown = ast.parse("float('nan')" if value != value else repr(value), mode="eval").body
-    place = [*inspect.signature(type(member.make())).parameters].index(option)
+    imports = member.imports
+    if not isinstance(call, ast.Call):  # a function without options
+        call = ast.Call(ast.Name("partial"), [call], [])
+        imports = (*imports, "from functools import partial")
+    place = [*inspect.signature(member.origin).parameters].index(option)
     if place < len(call.args):
-        call.args[place] = shown
+        call.args[place] = _shown(value)
     else:
         kept = [each for each in call.keywords if each.arg != option]
-        call.keywords = [*kept, ast.keyword(option, shown)]
+        call.keywords = [*kept, ast.keyword(option, _shown(value))]
+    return replace(member, construction=ast.unparse(call), imports=imports)
+
+
+def _shown(value: Any) -> ast.expr:
+    plain = str(value) if isinstance(value, str) else value  # some libraries have texts of another repr()
+    return ast.parse("float('nan')" if value != value else repr(plain), mode="eval").body
+
+
+def _with(member: Member, option: str, value: Any) -> Member:
+    other, source = changed(member, option, value), member.source
     if option == "ignore_index" and source.startswith(WITH_IGNORED) and "ignore_index" not in source:
-        source = _ignoring(source, shown)
-    return Member(ast.unparse(call), member.imports, source, member.setup, member.by_design)
+        source = _ignoring(source, _shown(value))
+    return replace(other, source=source)
 
 
 def _ignoring(source: str, value: ast.expr) -> str:

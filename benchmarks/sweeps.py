@@ -3,6 +3,7 @@
 ``python benchmarks/sweeps.py`` prints for each sweep how many targets and cells it has, the CPU seconds, and what is
 red by cause. Names choose sweeps: ``wrappers`` (every metric of torchmetrics in every wrapper), ``pairs`` (every two
 metrics whose states look alike, in one collection), ``options`` (every metric with values of its options that bite),
+``combinations`` (every metric with all of its options, every pair of values at once),
 ``lm_eval`` (every filter, metric, aggregation and output type of lm-evaluation-harness with its options).
 ``--smoke`` takes a few targets of each, ``--part 2/8`` the second eighth of them, and after ``--minutes`` a sweep
 counts what it left out. ``--keep FOLDER`` keeps what was inferred there, and the cells that are red.
@@ -26,6 +27,8 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
+from sweep_combinations import CODES as OF_COMBINATIONS
+from sweep_combinations import combined, excuse_of_options
 from sweep_families import CODES, alone, pairs, together, wrapped
 from sweep_members import MODULES, Member, members, one_of_each_class
 from sweep_options import configured, variants
@@ -52,6 +55,7 @@ NOTHING_LEFT = "An exact curve of a label that is always ignored is an IndexErro
 """A finding: where every small batch has a label with nothing left, no case of a check has a value."""
 ACCIDENTS = {
     "index is out of bounds for dimension with size 0": NOTHING_LEFT,
+    "cannot reshape tensor of 0 elements": NOTHING_LEFT,
     "index 0 is out of bounds for dimension 0 with size 0": (
         "RecallAtFixedPrecision with a precision of 0 fails on an absent class"
     ),
@@ -201,8 +205,9 @@ def excuse(cell: ec.Cell) -> str:
     samples may be of it, and what counts has none. Where a metric refuses small batches, `forward` does so.
     """
     refused = cell.reason.startswith("every case was refused")
-    ended = refused or cell.cause == MISDESCRIBED
-    if ended and (why := next((why for text, why in ACCIDENTS.items() if text in cell.reason), "")):
+    ended = refused or cell.cause == MISDESCRIBED or cell.code == "EC227"
+    shown = cell.reason + (cell.failure.detail if cell.failure else "")
+    if ended and (why := next((why for text, why in ACCIDENTS.items() if text in shown), "")):
         return why
     small = cell.code == "EC215" and "forward raised ValueError: " in cell.reason
     undefined = (refused and (cell.code == "EC213" or small)) or (
@@ -217,6 +222,15 @@ def sweep_options(found: list[Member], chosen: Callable[[str], bool]) -> Sweep:
     for name, target in configured(one_of_each_class(found), chosen):
         for cell in run(sweep, target, CODES):
             sweep.add("option", name, cell, excuse(cell))
+    return sweep
+
+
+def sweep_combinations(found: list[Member], chosen: Callable[[str], bool]) -> Sweep:
+    """Every metric with all of its options at once."""
+    sweep = Sweep("combinations")
+    for name, target in combined(one_of_each_class(found), chosen):
+        for cell in run(sweep, target, OF_COMBINATIONS):
+            sweep.add("combination", name, cell, excuse(cell) or excuse_of_options(cell, name))
     return sweep
 
 
@@ -273,7 +287,7 @@ class Chosen:
 def main() -> None:
     """Run the sweeps."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("sweeps", nargs="*", help="wrappers, pairs, options, lm_eval (default: all)")
+    parser.add_argument("sweeps", nargs="*", help="wrappers, pairs, options, combinations, lm_eval (default: all)")
     parser.add_argument("--modules", nargs="+", default=[*MODULES], help="what --evalcheck-target takes")
     parser.add_argument("--only", default="", help="a regular expression that the names of targets must match")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="for what was inferred, and for red cells")
@@ -289,7 +303,8 @@ def main() -> None:
     modules = modules if given.smoke else tuple(given.modules)
     if given.keep:
         given.keep.mkdir(parents=True, exist_ok=True)
-    every = {"wrappers": sweep_wrappers, "pairs": sweep_pairs, "options": sweep_options, "lm_eval": sweep_lm_eval}
+    every = {"wrappers": sweep_wrappers, "pairs": sweep_pairs, "options": sweep_options}
+    every |= {"combinations": sweep_combinations, "lm_eval": sweep_lm_eval}
     torchmetrics = {*(given.sweeps or every)} - {"lm_eval"}
     found = members(modules, given.keep and given.keep / "members.pickle") if torchmetrics else []
 

@@ -22,6 +22,8 @@ DOWNLOADED = frozenset({"flores101", "flores200"})
 """Values that need a model from the network."""
 CLASS = 1
 """What is ignored: another class than the background, which has an option of its own."""
+INNER = (0.0625, 0.9375)
+"""Thresholds, of which 0 and 1 would predict all or nothing, so that no other option has an effect."""
 SILENT = {
     ("AveragePrecisionMetric", "average"): '"type of averaging performed if not binary classification"',
     ("ConfusionMatrixMetric", "compute_sample"): '"when reducing": nothing is reduced',
@@ -54,8 +56,8 @@ def _options(member: Member) -> dict[str, tuple[Any, ...]]:
     options = {}
     for name, values in found.items():
         usual = given.get(name, values[0])
-        ignored = () if two(made) else (CLASS,)
-        biting = ignored if name == "ignore_index" else BITING.get(name, values[1:])[:_MOST]
+        tame = {"ignore_index": () if two(made) else (CLASS,), "threshold": INNER}
+        biting = tame.get(name, BITING.get(name, values[1:]))[:_MOST]
         others = [each for each in biting if _fits(each, usual)]
         options[name] = tuple({repr(value): value for value in (usual, *others)}.values())
     return {name: values for name, values in options.items() if len(values) > 1 and name not in ABOUT_INPUTS}

@@ -50,7 +50,7 @@ def an_option_changes_the_value_or_is_refused(metric: MetricSubject, case: Combi
     """The values of an option do not all give one result, whatever the other options are: else it is refused.
 
     A warning that it means nothing is as good as a refusal. An option that has no effect anywhere is not judged: the
-    samples may hold nothing that it is about, such as a NaN.
+    samples may hold nothing that it is about, such as a NaN. Beside a number, such as a limit of 1, it may have none.
 
     Why: who sets an option that has no effect believes that the score is another one than it is.
     Usual cause: one branch of the code returns before the option is looked at.
@@ -59,28 +59,38 @@ def an_option_changes_the_value_or_is_refused(metric: MetricSubject, case: Combi
     values, streams = metric.option_values, [case.cut, *_streams(metric)]
     for name in list(values)[case.part :: case.PARTS]:
         contexts = _combinations({other: each for other, each in values.items() if other != name})
-        effects = [_effect(metric, streams, name, values[name], context) for context in contexts]
-        if not any(effects):
+        branches: dict[str, list[bool | None]] = {}
+        for context in contexts:
+            effect = _effect(metric, streams, name, values[name], context)
+            branches.setdefault(_shown(_names(context)), []).append(effect)
+        if not any(map(any, branches.values())):
             inconclusive(f"the samples hold nothing that {name} is about")
             continue
-        for context, effect in zip(contexts, effects, strict=True):
-            expect(context).holds(
-                effect is not False,
+        for branch, effects in branches.items():
+            expect(branch).holds(
+                any(effects) or False not in effects,
                 about=f"{name} has no effect, in silence",
-                detail=f"beside  {_shown(context)}\nvalues  {', '.join(map(repr, values[name]))}",
+                detail=f"beside  {branch}\nvalues  {', '.join(map(repr, values[name]))}",
             )
 
 
+def _names(context: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that choose a branch; a number is a limit, and another option may mean nothing at the limit."""
+    number = (int, float)
+    return {name: value for name, value in context.items() if isinstance(value, bool) or not isinstance(value, number)}
+
+
 def _streams(metric: MetricSubject) -> list[Any]:
-    """Streams in which an option has an effect, if it has one at all: many samples, and samples of few kinds."""
+    """Streams in which an option has an effect, if it has one at all: many samples, few, and samples of few kinds."""
     inputs = metric.inputs
     rows = fixed_up_to(inputs, _MANY)
     few = [one.samples for one in FewKinds.canonical(inputs)]
     many = [list(inputs.bulk(Bulk(seed=0, rows=2 * _MANY)))] if inputs.bulk is not None else []
-    return [[each] for each in (*many, rows, rows[::2], rows[1::2], *few) if len(each) >= inputs.min_samples]
+    parts = [rows[start : start + _FEW] for start in range(0, len(rows), _FEW)]
+    return [[each] for each in (*many, rows, rows[::2], rows[1::2], *few, *parts) if len(each) >= inputs.min_samples]
 
 
-_MANY = 24
+_MANY, _FEW = 24, 4
 
 
 def _effect(

@@ -35,3 +35,12 @@ def test_an_option_that_is_ignored_beside_another_one_is_red() -> None:
     assert cell.failure is not None
     assert "scale has no effect, in silence" in cell.failure.about
     assert "average='none'" in cell.failure.detail
+
+
+def test_an_option_may_mean_nothing_at_the_limit_of_a_number() -> None:
+    @ec.metric(inputs=Shares.inputs, options={"scale": ("fraction", "percent"), "least": (1, 2)})
+    def target(device: str, scale: Any = "fraction", least: int = 1) -> Any:
+        return (Shares("micro", scale) if least == 1 else Shares("macro")).to(device)
+
+    (cell,) = ec.run(target, select="EC228", effort="quick").cells
+    assert cell.outcome == "kept", cell.reason

@@ -343,16 +343,22 @@ def _install_composer(session: nox.Session) -> None:
 
 @nox.session
 def composer(session: nox.Session) -> None:
-    """Composer, which needs a torch of its own: its targets, and the tests of the fixed wrapper."""
+    """Composer, which needs a torch of its own: its targets, and the tests of the fixed wrapper.
+
+    With ``-- scripts``: the targets alone, and how many of their findings have a script.
+    """
     _install_composer(session)
-    environment = {"TOKENIZERS_PARALLELISM": "false"}
+    environment = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
+    targets = sorted(str(path) for path in Path("fixtures/targets").glob("evalcheck_*composer*.py"))
+    run = ("pytest", "--evalcheck", "-q", "-n", "2", "--evalcheck-effort=quick")
+    if "scripts" in session.posargs:
+        report = Path(session.create_tmp()) / "run.jsonl"
+        session.run(*run, "--evalcheck-device=cpu", f"--evalcheck-report=jsonl={report}", *targets, env=environment)
+        session.run("python", "benchmarks/scripts.py", "--report", str(report), "--pages=composer", env=environment)
+        return
     tests = sorted(str(path) for path in Path("tests").glob("*/test_*composer*.py"))
     session.run("pytest", "-q", *tests, env=environment)
     session.run("python", "benchmarks/composer_wrapper.py", "--smoke", env=environment)
-    targets = sorted(str(path) for path in Path("fixtures/targets").glob("evalcheck_*composer*.py"))
     # Another device, such as auto, can be named behind `--`: on simulated ones the targets take three times as long.
     arguments = session.posargs or ["--evalcheck-device=cpu"]
-    environment["OMP_NUM_THREADS"] = "1"
-    session.run(
-        "pytest", "--evalcheck", "-q", "-n", "2", "--evalcheck-effort=quick", *arguments, *targets, env=environment
-    )
+    session.run(*run, *arguments, *targets, env=environment)

@@ -301,6 +301,10 @@ class Recorder:
             # The check fails where it is the number of the other documents.
             number = actual["largest"]
             return Verdict(self._result(number), literal(number), form="noticed", **common)
+        if code == "EC228":
+            # The check fails where the values of an option, the first and the last one, have the same result.
+            made = self._result(actual[-1])
+            return Verdict(made, self._result(actual[0], avoiding=made), form="noticed", **common)
         if isinstance(getattr(actual, "error", None), BaseException):
             return Verdict(self._result(actual), type(actual.error).__name__, form="raises", **common)
         if code == "EC212" and self._states:

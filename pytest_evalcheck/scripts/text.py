@@ -209,7 +209,7 @@ def _body(parts: Parts) -> tuple[list[str], str]:
     actual, expected = (_named(text, names, inlined) for text in (verdict.actual, verdict.expected))
     if verdict.form in _ERRORS:
         text, good = _ERRORS[verdict.form]
-        words = {"actual": actual, "name": verdict.expected}
+        words = {"actual": actual, "name": expected}
         tried = [*body, f"outcome = {actual}"]
         if verdict.form == "refused":
             tried = _tried(body, actual)

@@ -95,6 +95,16 @@ class GivesASummary(MeanOfMeans):
         return Summary(super().compute(), 1)
 
 
+class Scaled(Mean):
+    def __init__(self, scale, kind):
+        super().__init__()
+        self.scale, self.kind = scale, kind
+
+    def compute(self):
+        value = self.total if self.kind == "sum" else super().compute()
+        return value * self.scale if MENDED or self.kind == "sum" else value
+
+
 class OneAtATime:
     def __init__(self):
         self.total, self.count = 0.0, 0
@@ -173,6 +183,10 @@ gives_a_summary = metric("GivesASummary")
 one_at_a_time = metric("OneAtATime", one_sample=True)
 mean = metric("Mean")
 
+@ec.metric(inputs=es.values(), options={"scale": (1.0, 100.0), "kind": ("mean", "sum")})
+def scaled(device, scale=1.0, kind="mean"):
+    return library.Scaled(scale, kind)
+
 rows = es.samples(
     st.tuples(st.integers(-2, 2), st.integers(-2, 2), st.integers(0, 2)),
     collate=lambda samples: {
@@ -201,6 +215,7 @@ EXPECTED = {
     "ec201_mean_of_means": "close(",
     "ec201_gives_a_summary": ".mean",
     "ec204_one_at_a_time": "reset()",
+    "ec228_scaled": "Scaled(",
     "ec219_hands_out_its_cache": "copy_(",
     "ec219_computes_under_inference": "with torch.inference_mode():\n        value.copy_(",
     "ec207_keeps_references": "copy_(",
@@ -219,7 +234,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project after a run with both options."""
     folder = tmp_path_factory.mktemp("project")
     return made_project(
-        folder, LIBRARY, TARGETS, "--evalcheck-select=EC101,EC103,EC104,EC201,EC204,EC206,EC207,EC216,EC219"
+        folder, LIBRARY, TARGETS, "--evalcheck-select=EC101,EC103,EC104,EC201,EC204,EC206,EC207,EC216,EC219,EC228"
     )
 
 

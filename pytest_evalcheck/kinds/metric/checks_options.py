@@ -60,15 +60,20 @@ def an_option_changes_the_value_or_is_refused(metric: MetricSubject, case: Combi
     for name in list(values)[case.part :: case.PARTS]:
         contexts = _combinations({other: each for other, each in values.items() if other != name})
         branches: dict[str, list[bool | None]] = {}
+        silent: dict[str, Mapping[str, Any]] = {}
         for context in contexts:
             effect = _effect(metric, streams, name, values[name], context)
-            branches.setdefault(_shown(_names(context)), []).append(effect)
+            branches.setdefault(branch := _shown(_names(context)), []).append(effect)
+            if effect is False:
+                silent.setdefault(branch, context)
         if not any(map(any, branches.values())):
             inconclusive(f"the samples hold nothing that {name} is about")
             continue
         for branch, effects in branches.items():
-            expect(branch).holds(
-                any(effects) or False not in effects,
+            kept = any(effects) or False not in effects
+            told = [] if kept else _told_each(metric, streams, name, values[name], silent[branch], contexts)
+            expect(told).holds(
+                kept,
                 about=f"{name} has no effect, in silence",
                 detail=f"beside  {branch}\nvalues  {', '.join(map(repr, values[name]))}",
             )
@@ -78,6 +83,24 @@ def _names(context: Mapping[str, Any]) -> dict[str, Any]:
     """The values that choose a branch; a number is a limit, and another option may mean nothing at the limit."""
     number = (int, float)
     return {name: value for name, value in context.items() if isinstance(value, bool) or not isinstance(value, number)}
+
+
+def _told_each(
+    metric: MetricSubject,
+    streams: Sequence[Any],
+    name: str,
+    listed: Sequence[Any],
+    context: Mapping[str, Any],
+    contexts: Sequence[Mapping[str, Any]],
+) -> list[Any]:
+    """What is told for each value of an option beside those of others with which it has no effect.
+
+    It is that of a stream in which it has one beside others, where there is such a stream.
+    """
+    silent = [each for each in streams if _differ(metric, each, name, listed, context) is False]
+    telling = (each for each in silent if any(_differ(metric, each, name, listed, other) for other in contexts))
+    batches = next(telling, silent[0])
+    return [_told(metric, batches, {**context, name: value}) for value in listed]
 
 
 def _streams(metric: MetricSubject) -> list[Any]:

@@ -99,6 +99,8 @@ class Tape:
         self._given: dict[int, float] = {}
         """Numbers that stand in values which are written out."""
         self._known: Mapping[int, Any] = ChainMap[int, Any](self._expressions, self._given)
+        self._memory_of: dict[int, frozenset[int]] = {}
+        """By the number of a tensor that was made of an array: the steps of the array, which is written with it."""
         self._groups: dict[Any, int] = {}
         self._made: dict[int, tuple[Any, tuple[Any, ...], Mapping[str, Any]]] = {}
         """How objects of the suite were made, which code under test may be given."""
@@ -459,12 +461,15 @@ class Tape:
             step.inference = kind == "numeric" and writes_without_history(function)
             self.without_gradients |= kind == "numeric" and not step.inference and not records_gradients()
         step.result, step.keeps = result, _is_trackable(result) or kind == "library"
-        step.changes = step.uses if changing else frozenset()
+        step.changes = step.uses.union(*(self._memory_of[one] for one in step.uses & {*self._memory_of}))
+        step.changes = step.changes if changing else frozenset()
         if reads(function, args, kwargs) and function.__name__ in PARTS_BY_NAME and self.expression(owner) is not None:
             return self._named_parts(owner, function.__name__, result)
         if kind != "library" and not step.keeps and not step.changes and not globally:
             return result
         self._add(step)
+        if kind == "numeric" and getattr(function, "__name__", "") in _SHARES_MEMORY:
+            self._memory_of[step.number] = step.uses
         if _is_trackable(result):
             in_place = any(result is operand for operand in (owner, *args))
             if not in_place:
@@ -592,6 +597,7 @@ class _Entered:
 
 
 _MOST_PARTS = 64
+_SHARES_MEMORY = ("from_numpy", "numpy")
 _NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools._lru_cache_wrapper)
 """Types of callables that say where they are from themselves; of any other its class says it."""
 

@@ -20,6 +20,7 @@ LIBRARY = '''
 import os
 from dataclasses import dataclass
 
+import numpy
 import torch
 
 MENDED = bool(os.environ.get("MENDED"))
@@ -55,6 +56,17 @@ class ComputesUnderInference(HandsOutItsCache):
     @torch.inference_mode()
     def compute(self):
         return super().compute()
+
+
+class Counts:
+    def __init__(self):
+        self.table = numpy.zeros(2, dtype=numpy.int64)
+
+    def update(self, values):
+        self.table[0] += len(values)
+
+    def compute(self):
+        return self.table.copy() if MENDED else self.table
 
 
 class KeepsReferences(Mean):
@@ -177,6 +189,7 @@ hands_out_its_cache = metric("HandsOutItsCache")
 computes_under_inference = metric("ComputesUnderInference")
 keeps_references = metric("KeepsReferences")
 clamps_its_inputs = metric("ClampsItsInputs")
+counts = metric("Counts")
 resets_half = metric("ResetsHalf")
 drops_nan = metric("DropsNan")
 gives_a_summary = metric("GivesASummary")
@@ -218,6 +231,7 @@ EXPECTED = {
     "ec228_scaled": "Scaled(",
     "ec219_hands_out_its_cache": "copy_(",
     "ec219_computes_under_inference": "with torch.inference_mode():\n        value.copy_(",
+    "ec219_counts": "from_numpy(",
     "ec207_keeps_references": "copy_(",
     "ec206_clamps_its_inputs": "torch.tensor(",
     "ec204_resets_half": "reset()",

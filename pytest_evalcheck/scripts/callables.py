@@ -7,7 +7,7 @@ import functools
 import operator
 import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 SIGNS = {
@@ -102,6 +102,11 @@ def changes_operands(function: Any, kind: str) -> bool:
     if kind == "numeric":
         return name.endswith("_") and not name.endswith("__")
     return writes_container(function)
+
+
+def is_gone_through(things: Any) -> bool:
+    """Whether a list of these has elements that are known by steps: those of an iterator, and the rows of a tensor."""
+    return isinstance(things, Iterator) or type(things).__module__ == "torch"
 
 
 def writes_container(function: Any) -> bool:

@@ -20,6 +20,7 @@ from pytest_evalcheck.scripts.callables import (
     SIGNS,
     changes_operands,
     changes_process,
+    is_gone_through,
     is_uninteresting,
     kind_of,
     method_of,
@@ -135,8 +136,8 @@ class Tape:
             return self.environment[args[0]]
         if self._is_about_containers(function, args):
             return function(*args, **kwargs)
-        if function in (list, tuple) and len(args) == 1 and isinstance(args[0], Iterator) and not self._quiet():
-            args = (self.each(args[0]),)
+        if function in (list, tuple, zip) and not self._quiet():
+            args = tuple(self.each(one) if is_gone_through(one) else one for one in args)
         if function is setattr and len(args) == 3:
             self.set_attribute(*args)
             return None

@@ -142,6 +142,21 @@ def test_each_call_has_a_result_of_its_own() -> None:
     assert lines(tape, names["second"]) == ["Library()", "<0>.result()", "<1>.fill_(7.0)", "<0>.result()"]
 
 
+def test_rows_of_a_tensor_are_known_by_their_places() -> None:
+    tape, names = traced(
+        """
+        thing = Library()
+        rows = list(thing.result())
+        pairs = [torch.stack([one, two]) for one, two in zip(thing.result(), rows)]
+        """,
+        Library=Library,
+    )
+    assert lines(tape, names["rows"][1]) == ["Library()", "<0>.result()", "<1>[1]"]
+    texts = lines(tape, names["pairs"][0])
+    assert [text for text in texts if text.endswith("[0]")] == ["<1>[0]", "<4>[0]"]
+    assert texts[-2:] == ["[<5>, <2>]", "torch.stack(<6>)"]
+
+
 def test_what_does_not_matter_is_left_out() -> None:
     tape, names = traced(
         """

@@ -69,7 +69,7 @@ def test_the_readme_names_the_two_commands() -> None:
         "pytest --evalcheck-target torchmetrics.regression\npytest --evalcheck-target sklearn.metrics\n"
         'pytest --evalcheck-target "mypackage.metrics:TopK(k=3)"',
         "python -m pip install -c constraints.txt -e '.[targets]' && pytest --evalcheck -n 2",
-        "python -m pip install -c constraints.txt -e '.[dev]' && pytest -n 4",
+        "python -m pip install -c constraints.txt -e '.[dev]' && pytest -n 3",
     ]
 
 

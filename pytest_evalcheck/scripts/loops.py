@@ -191,9 +191,13 @@ class LoopRecorder:
 
     def _data_of(self, data: Any) -> str:
         """Data as an expression: a step for the samples, of which one may be unreadable."""
-        collate = next((i for i, known in enumerate(self._collates) if known is data.collate), len(self._collates))
+        from pytest_evalcheck.kinds.loop.subject import NotedCollate
+
+        # The plain call, whose result may be the expected one, notes what its collate returns.
+        function = data.collate.collate if isinstance(data.collate, NotedCollate) else data.collate
+        collate = next((i for i, known in enumerate(self._collates) if known is function), len(self._collates))
         if collate == len(self._collates):
-            self._collates.append(data.collate)
+            self._collates.append(function)
         key = (literal(list(data.samples)), collate)
         if key not in self._data:
             event = self._note(f"@data({key[0]}, @collate{collate}@)", None, None, "data")

@@ -14,8 +14,11 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pytest_evalcheck.kinds.loop.record import LoopData
+from pytest_evalcheck.kinds.loop.subject import NotedCollate
 from pytest_evalcheck.scripts import helpers
 from pytest_evalcheck.scripts.literals import Unwritable, numbers_in
+from pytest_evalcheck.scripts.loops import LoopRecorder
 from pytest_evalcheck.scripts.recording import _decides_by_itself
 from pytest_evalcheck.scripts.rewriting import Rewriter
 from pytest_evalcheck.scripts.slicing import needed
@@ -312,3 +315,11 @@ def test_what_an_iterator_of_a_library_gives_is_drawn_by_steps() -> None:
 
     tape, names = traced("result = [value for value in Gives().parts()]\nsecond = result[1]", Gives=Gives)
     assert lines(tape, names["second"])[1:] == ["<0>.parts()", "next(<1>)", "next(<1>)"]
+
+
+def test_data_of_the_plain_call_are_those_of_the_same_samples() -> None:
+    # The expected result may be that of the plain call, which notes what its collate returns.
+    recorder, rows = LoopRecorder(), [(0, 0.5)]
+    usual, noted = (recorder._data_of(LoopData(rows, one)) for one in (list, NotedCollate(list)))
+    assert usual == noted
+    assert recorder._collates == [list]

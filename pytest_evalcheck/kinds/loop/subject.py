@@ -83,7 +83,7 @@ class ContainerCollate:
         return to_container(self.collate(rows), self.container)
 
 
-class _NotedCollate:
+class NotedCollate:
     """Notes what the collate is first given, and what it returns. A class: a loader may send it to its workers."""
 
     def __init__(self, collate: Callable[[Any], Any]) -> None:
@@ -154,7 +154,7 @@ class LoopSubject(Subject):
 
     def plain_result(self, rows: Rows) -> Any:
         """The numbers of a new loop in its default configuration, or the error."""
-        return self._numbers(self.fresh().evaluate(LoopData(list(rows), _NotedCollate(self.collate))))
+        return self._numbers(self.fresh().evaluate(LoopData(list(rows), NotedCollate(self.collate))))
 
     def remedies(self, rows: Rows) -> Iterator[tuple[str, Callable[[], Any]]]:
         """A tuple in place of a mapping from the collate."""

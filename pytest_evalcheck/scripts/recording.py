@@ -301,6 +301,9 @@ class Recorder:
             # The check fails where it is the number of the other documents.
             number = actual["largest"]
             return Verdict(self._result(number), literal(number), form="noticed", **common)
+        if code == "EC227" and "takes a value that does not exist" in self._about:
+            # The check fails where the option is not refused.
+            return Verdict(self._result(actual), "", form="refused", **common)
         if code == "EC228":
             # The check fails where the values of an option, the first and the last one, have the same result.
             made = self._result(actual[-1])

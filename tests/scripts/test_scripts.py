@@ -108,6 +108,17 @@ class GivesASummary(MeanOfMeans):
         return Summary(super().compute(), 1)
 
 
+class TakesAnyKind(Mean):
+    def __init__(self, kind="mean"):
+        if MENDED and kind not in ("mean", "sum"):
+            raise ValueError(f"kind must be 'mean' or 'sum', got {kind!r}")
+        super().__init__()
+        self.kind = kind
+
+    def compute(self):
+        return self.total if self.kind == "sum" else super().compute()
+
+
 class Scaled(Mean):
     def __init__(self, scale, kind):
         super().__init__()
@@ -197,6 +208,10 @@ gives_a_summary = metric("GivesASummary")
 one_at_a_time = metric("OneAtATime", one_sample=True)
 mean = metric("Mean")
 
+@ec.metric(inputs=es.values(), options={"kind": ("mean", "sum")})
+def takes_any_kind(device, kind="mean"):
+    return library.TakesAnyKind(kind)
+
 @ec.metric(inputs=es.values(), options={"scale": (1.0, 100.0), "kind": ("mean", "sum")})
 def scaled(device, scale=1.0, kind="mean"):
     return library.Scaled(scale, kind)
@@ -229,6 +244,7 @@ EVERY = {
     "ec201_mean_of_means": "close(",
     "ec201_gives_a_summary": ".mean",
     "ec204_one_at_a_time": "reset()",
+    "ec227_takes_any_kind": "isinstance(outcome, Exception)",
     "ec228_scaled": "Scaled(",
     "ec219_hands_out_its_cache": "copy_(",
     "ec219_computes_under_inference": "with torch.inference_mode():\n        value.copy_(",

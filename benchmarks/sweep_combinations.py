@@ -52,11 +52,10 @@ def _options(member: Member) -> dict[str, tuple[Any, ...]]:
     if any(each.kind is each.VAR_POSITIONAL for each in parameters):
         return {}  # it passes on what it is given
     found = varied(parameters, annotations_of(made))
-    given = _given(member)
-    options = {}
+    given, options = _given(member), {}
+    tame = {"ignore_index": () if _is_about_two(made) else (CLASS,), "threshold": INNER}
     for name, values in found.items():
         usual = given.get(name, values[0])
-        tame = {"ignore_index": () if two(made) else (CLASS,), "threshold": INNER}
         biting = tame.get(name, BITING.get(name, values[1:]))[:_MOST]
         others = [each for each in biting if _fits(each, usual)]
         options[name] = tuple({repr(value): value for value in (usual, *others)}.values())
@@ -93,7 +92,7 @@ def _given(member: Member) -> dict[str, Any]:
     return found
 
 
-def two(made: Any) -> bool:
+def _is_about_two(made: Any) -> bool:
     """Whether a metric is about two classes, also for each of several labels or documents."""
     return made.__name__.startswith(("Binary", "Multilabel", "Retrieval"))
 

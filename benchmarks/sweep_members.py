@@ -46,14 +46,12 @@ class Member:
     @property
     def cls(self) -> str:
         """The name of its class, or of its function."""
-        return _class_name(self)
+        return str(self.origin.__name__)
 
     @property
     def origin(self) -> Any:
         """Its class, or the function."""
-        made = self.make()
-        function = made.func if isinstance(made, partial) else made
-        return function if inspect.isfunction(function) else type(made)
+        return _origin(self)
 
     def make(self) -> Any:
         """A new object."""
@@ -84,8 +82,10 @@ class Member:
 
 
 @cache
-def _class_name(member: Member) -> str:
-    return str(member.origin.__name__)
+def _origin(member: Member) -> Any:
+    made = member.make()
+    function = made.func if isinstance(made, partial) else made
+    return function if inspect.isfunction(function) else type(made)
 
 
 @cache

@@ -46,7 +46,7 @@ WITH_IGNORED = ("es.binary(", "es.multiclass(", "es.multilabel(", "es.segmentati
 
 def variants(member: Member, chosen: Callable[[str], bool]) -> Iterator[Member]:
     """A member with each such value of each of its options that it takes, or that ends in an error by accident."""
-    parameters = inspect.signature(type(member.make())).parameters
+    parameters = inspect.signature(member.origin).parameters
     for option, values in BITING.items():
         for value in values if option in parameters else ():
             other = _with(member, option, value)

@@ -59,21 +59,18 @@ def an_option_changes_the_value_or_is_refused(metric: MetricSubject, case: Combi
     values, streams = metric.option_values, [case.cut, *_streams(metric)]
     for name in list(values)[case.part :: case.PARTS]:
         contexts = _combinations({other: each for other, each in values.items() if other != name})
-        branches: dict[str, list[bool | None]] = {}
-        silent: dict[str, Mapping[str, Any]] = {}
+        branches: dict[str, list[tuple[bool | None, Mapping[str, Any]]]] = {}
         for context in contexts:
             effect = _effect(metric, streams, name, values[name], context)
-            branches.setdefault(branch := _shown(_names(context)), []).append(effect)
-            if effect is False:
-                silent.setdefault(branch, context)
-        if not any(map(any, branches.values())):
+            branches.setdefault(_shown(_names(context)), []).append((effect, context))
+        if not any(effect for tried in branches.values() for effect, _ in tried):
             inconclusive(f"the samples hold nothing that {name} is about")
             continue
-        for branch, effects in branches.items():
-            kept = any(effects) or False not in effects
-            told = [] if kept else _told_each(metric, streams, name, values[name], silent[branch], contexts)
+        for branch, tried in branches.items():
+            silent = [] if any(effect for effect, _ in tried) else [each for effect, each in tried if effect is False]
+            told = _told_each(metric, streams, name, values[name], silent[0], contexts) if silent else []
             expect(told).holds(
-                kept,
+                not silent,
                 about=f"{name} has no effect, in silence",
                 detail=f"beside  {branch}\nvalues  {', '.join(map(repr, values[name]))}",
             )
@@ -93,9 +90,9 @@ def _told_each(
     context: Mapping[str, Any],
     contexts: Sequence[Mapping[str, Any]],
 ) -> list[Any]:
-    """What is told for each value of an option beside those of others with which it has no effect.
+    """The result, with warnings, for each value of an option that has no effect beside these values of the others.
 
-    It is that of a stream in which it has one beside others, where there is such a stream.
+    The stream is one in which the option has an effect beside other values, where there is such a stream.
     """
     silent = [each for each in streams if _differ(metric, each, name, listed, context) is False]
     telling = (each for each in silent if any(_differ(metric, each, name, listed, other) for other in contexts))

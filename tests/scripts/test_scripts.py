@@ -108,10 +108,15 @@ class GivesASummary(MeanOfMeans):
         return Summary(super().compute(), 1)
 
 
+def require_kind(kind):
+    if kind not in ("mean", "sum"):
+        raise ValueError(f"kind must be 'mean' or 'sum', got {kind!r}")
+
+
 class TakesAnyKind(Mean):
     def __init__(self, kind="mean"):
-        if MENDED and kind not in ("mean", "sum"):
-            raise ValueError(f"kind must be 'mean' or 'sum', got {kind!r}")
+        if MENDED:
+            require_kind(kind)
         super().__init__()
         self.kind = kind
 
@@ -121,6 +126,7 @@ class TakesAnyKind(Mean):
 
 class Scaled(Mean):
     def __init__(self, scale, kind):
+        require_kind(kind)
         super().__init__()
         self.scale, self.kind = scale, kind
 

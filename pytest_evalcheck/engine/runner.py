@@ -59,9 +59,11 @@ class CellRunner:
         """Try all cases with these arguments of the factory, and judge what they showed."""
         state, started = self._new_state(), time.monotonic()
         self.state = state
-        outcome, reason = self._before()
-        if outcome is not None:
-            return self.cell(outcome, reason=reason)
+        if self.spec.inapplicable:
+            state.ended_by = NotApplicable(self.spec.inapplicable)
+            return judge(self.spec, state)
+        if missing := self.spec.target.missing() or device_spec.absent(self.spec.device):
+            return self.cell("not run", reason=missing)
         # Limits only end what hangs: the first one is wide, and the next depends on what was measured here.
         usual = self.spec.target.timeout or self.spec.timeout or 0.0
         state.limit = usual * _FIRST
@@ -345,15 +347,6 @@ class CellRunner:
     def _new_state(self) -> CellState:
         measuring = 0.0 if self.spec.replay is not None else self.spec.effort.measuring
         return CellState(ComparisonStats(self.spec.target.tolerance, seconds=measuring))
-
-    def _before(self) -> tuple[Outcome | None, str]:
-        spec = self.spec
-        if spec.inapplicable:
-            return "not applicable", spec.inapplicable
-        if spec.target.missing():
-            return "not run", spec.target.missing()
-        why = device_spec.absent(spec.device)
-        return ("not run", why) if why else (None, "")
 
     def _without_leaks(self, case: Any, arguments: Mapping[str, Any]) -> None:
         changed: list[str] = []

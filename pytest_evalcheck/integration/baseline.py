@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePosixPath
@@ -195,35 +195,36 @@ class Baseline:
                 os.unlink(name)
             raise
 
-    def problems(self, targets: Mapping[str, Sequence[str]], root: Path, *, whole: bool) -> Iterator[str]:
+    def problems(self, targets: Mapping[str, Sequence[str]], read: Collection[str], root: Path) -> Iterator[str]:
         """What entries name that is not there; ``targets`` are the codes of those that were collected, by node id.
 
-        Where a run did not collect ``whole`` projects, targets that it lacks may be there.
+        ``read`` are the files of targets that this run has read without an error. Of others it does not know what they
+        hold: they are not selected, are ignored, skip themselves or cannot be imported.
         """
         for entry in self.entries:
             place = f"{self.path.name}:{entry.line}"
             codes = targets.get(entry.target)
             if codes is not None and entry.code not in codes:
                 yield f"{place} names {entry.code}, which is no check of {entry.target}{nearest(entry.code, codes)}"
-            elif codes is None and (why := self._gone(entry, targets, root, whole=whole)):
+            elif codes is None and (why := self._gone(entry, targets, read, root)):
                 yield f"{place}: {why}; --evalcheck-prune takes the entry out"
 
-    def gone(self, targets: Mapping[str, Sequence[str]], root: Path, *, whole: bool) -> list[str]:
+    def gone(self, targets: Mapping[str, Sequence[str]], read: Collection[str], root: Path) -> list[str]:
         """The places of the entries whose target is not there any more."""
         return [
             f"{self.path.name}:{entry.line}"
             for entry in self.entries
-            if entry.target not in targets and self._gone(entry, targets, root, whole=whole)
+            if entry.target not in targets and self._gone(entry, targets, read, root)
         ]
 
-    def _gone(self, entry: Entry, targets: Mapping[str, Sequence[str]], root: Path, *, whole: bool) -> str:
+    def _gone(self, entry: Entry, targets: Iterable[str], read: Collection[str], root: Path) -> str:
         file, _, name = entry.target.partition("::")
-        if not (root / file).exists():
+        if not os.path.exists(root / file):  # not of pathlib: it raises an error for a name that is too long
             return f"the file {shown(file)} is not there"
+        if file not in read:
+            return ""
         others = [other.partition("::")[2] for other in targets if other.startswith(f"{file}::")]
-        if others or whole:
-            return f"{file} has no target {name!r}{nearest(name, others)}"
-        return ""
+        return f"{file} has no target {name!r}{nearest(name, others)}"
 
 
 def require_writable(path: Path) -> None:

@@ -44,6 +44,8 @@ class Facts:
     """Files that define targets, of names that no pattern matches."""
     targets: dict[str, list[str]] = field(default_factory=dict)
     """By node id of the targets that were collected: the codes of their checks; empty where no baseline asks for it."""
+    files: dict[str, None] = field(default_factory=dict)
+    """The node ids of the files of targets that were read."""
     found: dict[str, str] = field(default_factory=dict)
     """By node id of the targets that were seen: their kinds."""
     own_checks: dict[str, str] = field(default_factory=dict)
@@ -94,6 +96,17 @@ class Facts:
                 expected = f"expected a kind of device ({', '.join(KINDS[1:])}), {SKIPPED}, or what a target requires"
                 lines.append(f"evalcheck_optional names {name!r}; {expected}{near}")
         return lines
+
+    @property
+    def complete(self) -> bool:
+        """Whether every file that was found could be read."""
+        return not (self.errors or self.skipped or self.ignored)
+
+    @property
+    def whole_files(self) -> list[str]:
+        """The files of which all targets are known: they were read, and nothing of them is an error."""
+        wrong = {nodeid.partition("::")[0] for nodeid in self.errors}
+        return [file for file in self.files if file not in wrong]
 
     @property
     def unchanged(self) -> dict[str, int]:

@@ -52,9 +52,13 @@ _EXPRESSIONS = ("-k ", "-m ")
 
 
 def whole(config: pytest.Config) -> bool:
-    """Whether all targets of the project were collected."""
+    """Whether the files of all targets of the project were looked for."""
     by_expressions = all(text.startswith(_EXPRESSIONS) for text in by_command_line(config))
-    return config.args_source is not pytest.Config.ArgsSource.ARGS and by_expressions
+    sources = pytest.Config.ArgsSource
+    from_the_root = config.args_source is sources.TESTPATHS or (
+        config.args_source is sources.INVOCATION_DIR and config.invocation_params.dir == config.rootpath
+    )
+    return from_the_root and by_expressions and not (config.option.ignore or config.option.ignore_glob)
 
 
 def _choices(config: pytest.Config) -> Iterator[tuple[str, str]]:

@@ -145,6 +145,8 @@ class EvalcheckSession:
 
     def pytest_pycollect_makeitem(self, collector: Any, name: str, obj: object) -> Any:
         """Targets become classes of checks."""
+        if isinstance(collector, pytest.Module):
+            self.facts.files[collector.nodeid] = None
         if not isinstance(obj, Target):
             return None
         if not isinstance(collector, pytest.Module):
@@ -400,8 +402,8 @@ class EvalcheckSession:
     def _write_baseline(self) -> None:
         if not accepting.writes(self.options):
             return
-        baseline, whole = self.options.baseline, narrowing.whole(self.config)
-        gone = baseline.gone(self.facts.targets, self.config.rootpath, whole=whole) if self.options.prune else []
+        baseline, facts = self.options.baseline, self.facts
+        gone = baseline.gone(facts.targets, facts.whole_files, self.config.rootpath) if self.options.prune else []
         after, self.accepted = accepting.updated(baseline, self.cells.values(), gone)
         try:
             if after != baseline:
@@ -486,7 +488,7 @@ class EvalcheckSession:
             *problems(),
             *self.facts.against(self.cells, self.failed),
             *self.facts.skipped_files(optional),
-            *self.facts.unknown(optional, whole=narrowing.whole(self.config)),
+            *self.facts.unknown(optional, whole=self.facts.complete and narrowing.whole(self.config)),
             *self._of_baseline(),
             *self.unwritten,
         ]
@@ -504,8 +506,8 @@ class EvalcheckSession:
         return Report(made.cells, problems=(*found, *ended), **more) if ended else made
 
     def _of_baseline(self) -> Iterator[str]:
-        whole = narrowing.whole(self.config)
-        return self.options.baseline.problems(self.facts.targets, self.config.rootpath, whole=whole)
+        facts = self.facts
+        return self.options.baseline.problems(facts.targets, facts.whole_files, self.config.rootpath)
 
     @cached_property
     def asked(self) -> Asked:

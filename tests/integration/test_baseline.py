@@ -329,3 +329,84 @@ def test_the_reason_of_an_entry_without_a_target_is_said_when_it_goes(project: P
     shown = project.run(*SELECT, "--evalcheck-prune", code=1)
     shown.shows("taken out of evalcheck-known.toml: 1 entry whose target is gone")
     shown.shows("taken out with its reason: EC201 of evalcheck_example.py::mean_of_means: it is called a mean of means")
+
+
+OTHER = ENTRY.replace("evalcheck_example", "sub/evalcheck_other")
+
+
+@pytest.fixture
+def of_two_files(project: Project) -> Project:
+    """Two files with the same failure, and a baseline of both."""
+    (project.path / "sub").mkdir()
+    project.write(BROKEN).write(BROKEN, name="sub/evalcheck_other.py")
+    (project.path / "pytest.ini").write_text("[pytest]\nevalcheck_select = EC201\nevalcheck_device = cpu\n")
+    (project.path / FILE).write_text(ENTRY + OTHER, encoding="utf-8")
+    return project
+
+
+def _keeps_all_entries(project: Project, *options: str, code: int) -> None:
+    before = written(project)
+    project.run(*options, code=code).lacks("has no target")
+    project.run(*options, "--evalcheck-prune", code=code).lacks("taken out of")
+    assert written(project) == before
+
+
+@pytest.mark.parametrize("option", ["--ignore=sub", "--ignore-glob=*other*", "--deselect=sub", "-k not other"])
+def test_a_file_that_the_command_line_leaves_out_loses_no_entry(of_two_files: Project, option: str) -> None:
+    _keeps_all_entries(of_two_files, option, code=0)
+
+
+def test_a_file_that_the_configuration_leaves_out_loses_no_entry(
+    of_two_files: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--ignore=sub")
+    _keeps_all_entries(of_two_files, code=0)
+
+
+def test_a_run_in_a_folder_of_the_project_says_nothing_of_the_others(
+    of_two_files: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(of_two_files.path / "sub")
+    _keeps_all_entries(of_two_files, code=0)
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("import a_library_that_is_not_there", 1),
+        ("import pytest; pytest.importorskip('a_library_that_is_not_there')", 0),
+        ("broken = ec.metric(inputs=numbers, unknown=1)(lambda device: None)", 1),
+    ],
+)
+def test_a_file_that_cannot_be_read_loses_no_entry(of_two_files: Project, line: str, code: int) -> None:
+    of_two_files.write(f"{line}\n", BROKEN.replace("mean_of_means", "renamed"), name="sub/evalcheck_other.py")
+    _keeps_all_entries(of_two_files, "--evalcheck-optional=skipped", code=code)
+
+
+def test_an_interrupted_collection_loses_no_entry(of_two_files: Project) -> None:
+    of_two_files.write("raise KeyboardInterrupt\n")
+    of_two_files.spawn("--evalcheck", "--evalcheck-prune", code=2).lacks("has no target", "taken out of")
+    assert written(of_two_files) == ENTRY + OTHER
+
+
+def test_a_target_that_is_gone_from_a_file_of_tests_is_an_error(of_two_files: Project) -> None:
+    of_two_files.write("def test_one(): pass\n", name="sub/evalcheck_other.py")
+    result = of_two_files.run("--evalcheck-with-tests", code=1)
+    result.shows("sub/evalcheck_other.py has no target 'mean_of_means'; --evalcheck-prune takes the entry out")
+
+
+def test_an_entry_of_what_the_target_declares_not_applicable_is_stale(project: Project) -> None:
+    declared = BROKEN.replace("numbers)", "numbers, not_applicable={'EC201': 'its batches are its samples'})")
+    project.write(declared)
+    (project.path / FILE).write_text(ENTRY, encoding="utf-8")
+    cell = project.run(*SELECT, code=1).cell("EC201")
+    assert (cell.cause, cell.outdated) == ("stale known failure", ("evalcheck-known.toml:2",))
+    assert "the check is not applicable (its batches are its samples)" in cell.reason
+    project.run(*SELECT, "--evalcheck-prune", code=0).shows("1 entry no longer failing")
+
+
+def test_a_path_that_no_file_can_have_is_one_that_is_not_there(project: Project) -> None:
+    project.write(CORRECT)
+    long = ENTRY.replace("evalcheck_example", "x" * 300)
+    (project.path / FILE).write_text(long + ENTRY.replace("example", "a\\u0000b"), encoding="utf-8")
+    project.run(*SELECT, code=1).shows("evalcheck-known.toml:2: the file xxx", "evalcheck-known.toml:8: the file ")

@@ -12,7 +12,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from green_sessions import SAID, SESSIONS, Session
+from green_sessions import SAID, SESSIONS, Session, metric
 from green_targets import FOUND, LOST, MISTAKES, MISTAKES_HEADER, VALUES
 from hypothesis import strategies as st
 from target_files import BROKEN, CORRECT
@@ -285,6 +285,12 @@ def test_a_replay_of_another_code_is_not_green(project: Project) -> None:
     case = make_dataclass("Case", ["rows"])([1])
     result = project.write(CORRECT).run(f"--evalcheck-replay={encode_case('EC101', case)}", code=5)
     agree(result)
+
+
+@pytest.mark.parametrize("option", ["--ignore=evalcheck_other.py", "--ignore-glob=*other*"])
+def test_an_optional_name_may_be_required_by_a_file_that_is_ignored(project: Project, option: str) -> None:
+    project.write(CORRECT).write(metric("inputs=numbers, requires=('no-such-thing',)"), name="evalcheck_other.py")
+    project.run(ONE, "--evalcheck-optional=no-such-thing", option, code=0).lacks("evalcheck_optional names")
 
 
 @pytest.mark.parametrize(

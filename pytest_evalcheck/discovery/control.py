@@ -19,7 +19,7 @@ from pytest_evalcheck.expectations.comparison import Raised, Tolerance, differen
 from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.kinds.common.call_facts import describe_value
 from pytest_evalcheck.kinds.common.process_state import isolated_process
-from pytest_evalcheck.kinds.metric.samplewise import unordered
+from pytest_evalcheck.kinds.metric.samplewise import entries_per_sample, unordered
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments, SampleStrategy
 
@@ -138,18 +138,32 @@ def _of_one_order(subject: MetricSubject, rows: Sequence[Any]) -> str:
     untied = _without_ties(rows)
     of_ties = len(untied) < max(_OF_PREFLIGHT, subject.inputs.min_samples)
     rows = rows if of_ties else untied
-    first = subject.value([rows])
-    moved = ([*rows[i:], *rows[:i]] for i in range(1, min(len(rows), _PLAIN)))
+    first, places = subject.value([rows]), range(len(rows))
+    moved = ([*places[i:], *places[:i]] for i in range(1, min(len(rows), _PLAIN)))
     # Neighbours stay neighbours where all are turned or moved.
-    mixed = (random.Random(seed).sample(rows, len(rows)) for seed in range(_ORDERS))
-    for order in (rows[::-1], *moved, *mixed):
-        other = subject.value([order])
-        if difference(unordered(first, len(rows)), unordered(other, len(rows)), subject.tolerance) is not None:
+    mixed = (random.Random(seed).sample(places, len(rows)) for seed in range(_ORDERS))
+    for order in ([*places[::-1]], *moved, *mixed):
+        other = subject.value([[rows[place] for place in order]])
+        same = difference(unordered(first, len(rows)), unordered(other, len(rows)), subject.tolerance) is None
+        if not same or not (of_ties or _moves_with_its_rows(subject, first, other, order)):
             shown = f"{describe_value(first)} and {describe_value(other)}"
             if of_ties:
                 return f"its value depends on the order of equal numbers, {shown}"
             return f"{OF_ONE_ORDER}, {shown}: they are no samples to it, or a series"
     return ""
+
+
+def _moves_with_its_rows(subject: MetricSubject, first: Any, other: Any, order: Sequence[int]) -> bool:
+    """Whether each list with an entry per row has every entry where its row is, or is the same in any order.
+
+    A curve is the same. The places of words in a sentence are neither, and all of them together are the same numbers.
+    """
+    pairs = zip(entries_per_sample(first, len(order)), entries_per_sample(other, len(order)), strict=True)
+    return all(
+        difference(after, before, subject.tolerance) is None
+        or difference(after, [before[place] for place in order], subject.tolerance) is None
+        for before, after in pairs
+    )
 
 
 def _of_truth_values(subject: MetricSubject, rows: Sequence[Any], many: Sequence[Any]) -> str:

@@ -82,11 +82,35 @@ ERROR = "abs(y_pred - y_true).mean() + 0 // int((y_true % 1).any())"  # not of l
         # Ranks without ties are right in any order, and a fault with ties must be found by a check.
         ("float(numpy.corrcoef(y_pred.argsort().argsort(), y_true.argsort().argsort())[0, 1])", True),
         ("abs(y_pred - y_true)", True),  # a value for each row moves with it
+        ("numpy.sort(abs(y_pred - y_true))", True),  # a curve is the same in any order
+        ("(numpy.sort(y_true), abs(y_pred - y_true))", True),
     ],
 )
 def test_a_function_that_takes_a_batch_for_one_sample_is_fed_with_one_a_call(value, tried):
     got = proposed(f"import numpy\ndef forecast_error(y_true, y_pred): return {value}", "forecast_error")
     assert [each.one_sample for each in got.targets] == [not tried], got.why
+
+
+WORDS = """es.rows(
+    ['he', 'was', 'interested', 'in', 'world', 'history', 'because', 'he', 'read', 'the', 'book'],
+    ['he', 'read', 'the', 'book', 'because', 'he', 'was', 'interested', 'in', 'world', 'history'],
+    dtypes=(None, None), mixed=False,
+)"""
+
+
+def places_of_words(reference, hypothesis):
+    """The place of each word of a sentence in another one: in any order of words a permutation of them."""
+    return [hypothesis.index(word) for word in reference if word in hypothesis]
+
+
+def letters_too_many(reference, hypothesis):
+    return [len(word) - len(other) for word, other in zip(hypothesis, reference, strict=True)]
+
+
+@pytest.mark.parametrize(("function", "accepted"), [(places_of_words, False), (letters_too_many, True)])
+def test_entries_that_do_not_move_with_their_rows_are_those_of_a_series(function, accepted):
+    refusal, _ = control(WORDS, lambda: function)
+    assert ("depends on the order of rows" in refusal, not refusal) == (not accepted, accepted), refusal
 
 
 def test_an_object_that_is_called_with_a_series_is_no_metric_of_samples():

@@ -17,10 +17,19 @@ def unordered(value: Any, count: int) -> Any:
     >>> unordered((0.5, [3, 1, 2], {"id": [30, 10, 20]}), 3)
     (0.5, [1, 2, 3], {'id': [10, 20, 30]})
     """
-    columns = [_listed(column) for column in _columns(value, count)]
+    columns = entries_per_sample(value, count)
     rows = sorted(zip(*columns, strict=True), key=repr)
     replaced = iter([list(column) for column in zip(*rows, strict=True)] if rows else columns)
     return _rebuilt(value, count, replaced)
+
+
+def entries_per_sample(value: Any, count: int) -> list[list[Any]]:
+    """The entries per sample of a value, a list for each list, array or tensor of the length ``count`` in it.
+
+    >>> entries_per_sample((0.5, [3, 1, 2], {"id": [30, 10, 20]}), 3)
+    [[3, 1, 2], [30, 10, 20]]
+    """
+    return [_listed(column) for column in _columns(value, count)]
 
 
 def _per_sample(value: Any, count: int) -> bool:

@@ -135,9 +135,16 @@ def _of_one_order(subject: MetricSubject, rows: Sequence[Any]) -> str:
     """
     if not isinstance(getattr(subject.build().update, "__self__", None), Collected):
         return ""  # an object with a state is given one batch after another
-    untied = _without_ties(rows)
-    of_ties = len(untied) < max(_OF_PREFLIGHT, subject.inputs.min_samples)
-    rows = rows if of_ties else untied
+    # The first ones alone may be special: each word of a sentence beside itself.
+    sets = [_without_ties(some) for some in (rows, rows[::-1], random.Random(0).sample(rows, len(rows)))]
+    sets = [untied for untied in sets if len(untied) >= max(_OF_PREFLIGHT, subject.inputs.min_samples)]
+    for some in sets or [[*rows]]:
+        if found := _of_one_order_of(subject, some, of_ties=not sets):
+            return found
+    return ""
+
+
+def _of_one_order_of(subject: MetricSubject, rows: Sequence[Any], *, of_ties: bool) -> str:
     first, places = subject.value([rows]), range(len(rows))
     moved = ([*places[i:], *places[:i]] for i in range(1, min(len(rows), _PLAIN)))
     # Neighbours stay neighbours where all are turned or moved.

@@ -107,9 +107,14 @@ def letters_too_many(reference, hypothesis):
     return [len(word) - len(other) for word, other in zip(hypothesis, reference, strict=True)]
 
 
+# Of the first rows that share no word, each word is beside itself.
+FEW_WORDS = "es.rows(['John', 'hit', 'Bob', 'yesterday'], ['Bob', 'hit', 'John', 'yesterday'], dtypes=(None, None))"
+
+
+@pytest.mark.parametrize("words", [WORDS, FEW_WORDS])
 @pytest.mark.parametrize(("function", "accepted"), [(places_of_words, False), (letters_too_many, True)])
-def test_entries_that_do_not_move_with_their_rows_are_those_of_a_series(function, accepted):
-    refusal, _ = control(WORDS, lambda: function)
+def test_entries_that_do_not_move_with_their_rows_are_those_of_a_series(words, function, accepted):
+    refusal, _ = control(words, lambda: function)
     assert ("depends on the order of rows" in refusal, not refusal) == (not accepted, accepted), refusal
 
 

@@ -26,11 +26,12 @@ CASES = (
     ("catalyst-mean-of-an-empty-batch", "catalyst.metrics:MRRMetric"),
     ("catalyst-r2-counts-a-rejected-batch", "catalyst.metrics:R2Squared"),
     ("catalyst-r2-cancels", "catalyst.metrics:R2Squared"),
-    ("catalyst-r2-squares-integers-in-their-dtype", "catalyst.metrics:R2Squared"),
+    ("catalyst-r2-squares-in-the-dtype-of-inputs", "catalyst.metrics:R2Squared"),
     ("sktime-nan-is-left-out", "sktime.performance_metrics.forecasting:MeanAbsoluteError"),
     ("mapie-nan-lies-in-no-bin", "mapie.metrics.calibration:expected_calibration_error"),
     ("pytorch-forecasting-computes-in-the-dtype-of-inputs", "pytorch_forecasting.metrics:MAE"),
     ("pytorch-forecasting-kept-losses-are-stacked", "pytorch_forecasting.metrics:MAPE(reduction='none')"),
+    ("pytorch-forecasting-merge-state-reverses", "pytorch_forecasting.metrics:MAPE(reduction='none')"),
     (
         "pytorch-forecasting-negative-binomial-near-1",
         "pytorch_forecasting.metrics:NegativeBinomialDistributionLoss(reduction='none')",

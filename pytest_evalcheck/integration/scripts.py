@@ -20,7 +20,7 @@ from pytest_evalcheck.reports import write_file
 from pytest_evalcheck.reports.causes import causes_of
 from pytest_evalcheck.reports.results import Cell, plural
 from pytest_evalcheck.scripts.issue import issue
-from pytest_evalcheck.scripts.producing import Made, make, name_of_test
+from pytest_evalcheck.scripts.producing import Made, make, name_of_test, of
 
 _MARK = "Exit code 1: the fault is there"
 
@@ -96,9 +96,14 @@ class Places:
         if self.tests is None:
             return
         before = self.tests.read_text(encoding="utf-8") if self.tests.exists() else ""
-        there = {node.name for node in ast.parse(before).body if isinstance(node, ast.FunctionDef)}
-        new = {name_of_test(one.cell): one.test for one in made if one.test}
-        added = [text for name, text in new.items() if name not in there]
+        there = [node for node in ast.parse(before).body if isinstance(node, ast.FunctionDef)]
+        about = {line.strip() for node in there for line in (ast.get_docstring(node) or "").splitlines()}
+        names = {node.name for node in there}
+        new = [one for one in made if one.test]
+        added = []
+        for one in (one for one in new if of(one.cell) not in about):
+            usual = name_of_test(one.cell)
+            added.append(one.test.replace(f"def {usual}(", f"def {_free(usual, names)}(", 1))
         text = "\n\n\n".join(part for part in (before.rstrip(), *(one.rstrip() for one in added)) if part) + "\n"
         try:
             write_file(text.encode(), self.tests) if added else None

@@ -62,7 +62,7 @@ def _of_cell(cell: Cell, folder: Path, options: Sequence[str], environment: dict
     with tempfile.TemporaryDirectory() as temporary:
         wanted, out = Path(temporary) / "wanted.json", Path(temporary) / "out.json"
         asked = {"signature": cell.signature, "title": title(cell), "name": name_of_test(cell), "kind": cell.kind}
-        asked["upstream"] = cell.upstream
+        asked |= {"of": of(cell), "upstream": cell.upstream}
         wanted.write_text(json.dumps(asked), encoding="utf-8")
         recorder = [sys.executable, "-m", "pytest_evalcheck.scripts.recording", str(wanted), str(out)]
         ended = _run([*recorder, *command[1:], *options], folder, environment)
@@ -101,12 +101,17 @@ def _last_line(ended: subprocess.CompletedProcess[str]) -> str:
 
 
 def title(cell: Cell) -> list[str]:
-    """The docstring of a script: what is promised, in which versions it is not kept, and what an exit code means."""
+    """The docstring of a script: what is promised, and in which versions it is not kept."""
     failure = cell.failure
     assert failure is not None
-    lines = [f"{cell.code}: {failure.promise}", "", failure.about]
+    lines = [failure.promise, "", failure.about]
     lines += [f"    expected  {failure.expected}", f"    actual    {failure.actual}"] if failure.expected else []
-    return [*lines, "", f"Seen with {', '.join(versions(cell))}.", "Exit code 1: the fault is there; 0: it is not."]
+    return [*lines, "", f"Seen with {', '.join(versions(cell))}."]
+
+
+def of(cell: Cell) -> str:
+    """The line of a regression test that says what it is about."""
+    return f"{cell.code} of {cell.target}"
 
 
 def versions(cell: Cell) -> list[str]:

@@ -14,7 +14,7 @@ import itertools
 import json
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -42,12 +42,13 @@ _TOLD = {"EC216": "visible", "EC225": "warned"}
 class Recorder:
     """Watches one replay, and writes the script of the failure that has the wanted signature."""
 
-    def __init__(self, signature: str, title: list[str], name: str, kind: str, fault: Fault | None = None) -> None:
+    def __init__(self, wanted: Mapping[str, Any], fault: Fault | None = None) -> None:
         self.tape = Tape()
-        self.loops = LoopRecorder() if kind == "loop" else None
+        self.loops = LoopRecorder() if wanted["kind"] == "loop" else None
         self.importer = Importer(self.tape, _PACKAGES)
         self.importer.watchers["pytest_evalcheck.adapters.lm_eval.model"] = self._watch_rank_threads
-        self._signature, self._title, self._name, self._fault = signature, title, name, fault
+        self._signature, self._title, self._fault = wanted["signature"], wanted["title"], fault
+        self._name, self._of = wanted["name"], wanted["of"]
         self.scripts: list[tuple[str, str, bool]] = []
         """Scripts and tests, and whether they draw what they draw in every run: the first that shows the failure is the
         one to take, where it is the same in every run."""
@@ -254,7 +255,9 @@ class Recorder:
         if self.loops is not None:
             code, (form, actual, expected, tolerance) = self._signature.partition(":")[0], self._compared
             variants = self.loops.parts(self._title, code, form, actual, expected, self._about, tolerance)
-            return list(dict.fromkeys((script(one), test_function(one, self._name), True) for one in variants))
+            return list(
+                dict.fromkeys((script(one), test_function(one, self._name, self._of), True) for one in variants)
+            )
         verdict = self._verdict(*self._compared)
         steps = needed(self.tape.steps, verdict.uses, changed=verdict.changed)
         found = worlds(self.tape.steps, steps)
@@ -278,7 +281,7 @@ class Recorder:
             self.tape.environment,
         )
         plain = replace(parts, steps=_unseeded(steps), worlds={group: _plain(world) for group, world in found.items()})
-        both = [(script(one), test_function(one, self._name)) for one in (plain, parts)]
+        both = [(script(one), test_function(one, self._name, self._of)) for one in (plain, parts)]
         return [(*one, one == both[1]) for one in dict.fromkeys(both)]
 
     def _is_own(self, module: str) -> bool:
@@ -476,7 +479,7 @@ def _plain(world: World) -> World:
 def main(arguments: list[str]) -> int:
     """Replay, and write OUT."""
     wanted = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-    recorder = Recorder(wanted["signature"], wanted["title"], wanted["name"], wanted["kind"], find(wanted["upstream"]))
+    recorder = Recorder(wanted, find(wanted["upstream"]))
     recorder.install()
     # This package was imported before pytest could rewrite the asserts of a plugin, which has none.
     quiet = ("-W", "ignore::pytest.PytestAssertRewriteWarning")

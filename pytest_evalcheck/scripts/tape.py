@@ -156,7 +156,7 @@ class Tape:
         if isinstance(thing, (dict, list, tuple)):
             value = thing[index]
             with suppress(Unwritable):
-                self._note_path(thing, value, f"[{self.writer.text(index, '').text}]")
+                self._note_path(thing, value, f"[{self.writer.index(index).text}]")
             return value
         return self._operation("{}[{}]", operator.getitem, thing, index)
 

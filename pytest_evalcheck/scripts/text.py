@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pytest_evalcheck.expectations.comparison import ABOUT_NONFINITE
 from pytest_evalcheck.scripts import helpers
+from pytest_evalcheck.scripts.inlining import in_place, with_texts, without_brackets
 from pytest_evalcheck.scripts.literals import numbers_in
 from pytest_evalcheck.scripts.slicing import World, with_worlds
 from pytest_evalcheck.scripts.tape import Step
@@ -102,7 +103,8 @@ def script(parts: Parts) -> str:
     imports = _sorted(_needs(parts, folders) - ({"import os"} if parts.environment else set()))
     begins = _BEGINS.replace("import sys\n", "import os\nimport sys\n") if parts.environment else _BEGINS
     begins += "".join(f"os.environ[{name!r}] = {_setting(value)}\n" for name, value in parts.environment.items())
-    top = f'"""{_title(parts)}\n"""\n\nfrom __future__ import annotations\n{begins}\n{imports}'
+    title = "\n".join([*parts.title, "Exit code 1: the fault is there; 0: it is not."])
+    top = f'"""{_text(title)}\n"""\n\nfrom __future__ import annotations\n{begins}\n{imports}'.rstrip()
     return "\n\n\n".join([top, *folders, text]) + "\n"
 
 
@@ -113,12 +115,16 @@ def _setting(value: str) -> str:
     return f"os.path.expanduser({'~' + value[len(home) :]!r})" if inside else repr(value)
 
 
-def test_function(parts: Parts, name: str) -> str:
-    """The same as a test of pytest, with all that it needs inside: it can be appended to any file."""
+def test_function(parts: Parts, name: str, of: str) -> str:
+    """The same as a test of pytest, with all that it needs inside: it can be appended to any file.
+
+    ``of`` says which check of which target has failed.
+    """
     body, good = _body(parts)
     inside = [*parts.definitions, *map(_helper, _functions(parts)), *_worlds(parts)]
     text, folders = _with_own_folders("\n\n".join([*inside, "\n".join([*body, f"assert {good}"])]))
-    whole = "\n\n".join([f'"""{_title(parts)}\n"""', _sorted(_needs(parts, folders)), *folders, text])
+    title = _text("\n".join([*parts.title, of]))
+    whole = "\n\n".join(filter(None, [f'"""{title}\n"""', _sorted(_needs(parts, folders)), *folders, text]))
     return f"def {name}():\n" + textwrap.indent(whole, "    ") + "\n"
 
 
@@ -154,8 +160,8 @@ def _together(definitions: Sequence[str]) -> list[str]:
     return blocks
 
 
-def _title(parts: Parts) -> str:
-    return "\n".join(parts.title).replace("\\", "\\\\").replace('"""', "'''")
+def _text(title: str) -> str:
+    return title.replace("\\", "\\\\").replace('"""', "'''")
 
 
 def _functions(parts: Parts) -> list[str]:
@@ -202,10 +208,10 @@ def _body(parts: Parts) -> tuple[list[str], str]:
         if step.world is not None:
             body.append(f"{names[step.number]} = values[{step.world[1]}]")
         else:
-            body += _lines(step, names, _used(parts.steps) | verdict.uses, _inlined(parts.steps, verdict.uses))
+            body += _lines(step, names, _used(parts.steps) | verdict.uses, in_place(parts.steps, verdict.uses))
         making = making and (step.creates or step.seeds or bool(step.literal))
         before = len(body) if making else before
-    inlined = _inlined(parts.steps, verdict.uses)
+    inlined = in_place(parts.steps, verdict.uses)
     actual, expected = (_named(text, names, inlined) for text in (verdict.actual, verdict.expected))
     if verdict.form in _ERRORS:
         text, good = _ERRORS[verdict.form]
@@ -261,8 +267,8 @@ def _worlds(parts: Parts) -> list[str]:
         lines = [f"def {_world_name(group, parts)}(rank):", '    """What one process of the group does."""']
         for rank, steps in enumerate(world.ranks):
             names = _names(steps)
-            body = [line for step in steps[:-1] for line in _lines(step, names, _used(steps), _inlined(steps))]
-            body.append(f"return {_named(steps[-1].text, names, _inlined(steps))}")
+            body = [line for step in steps[:-1] for line in _lines(step, names, _used(steps), in_place(steps))]
+            body.append(f"return {_named(steps[-1].text, names, in_place(steps))}")
             if rank < len(world.ranks) - 1:
                 lines += [f"    if rank == {rank}:", *(f"        {line}" for line in body)]
             else:
@@ -284,7 +290,7 @@ def _lines(step: Step, names: Mapping[int, str], used: frozenset[int], inlined: 
 
 
 def _statement(step: Step, names: Mapping[int, str], used: frozenset[int], inlined: Mapping[int, str]) -> list[str]:
-    text = _named(step.text, names, inlined)
+    text = without_brackets(_named(step.text, names, inlined))
     name = names.get(step.number, "")
     needed = step.keeps and step.number in used
     if step.error is not None and needed:
@@ -294,33 +300,21 @@ def _statement(step: Step, names: Mapping[int, str], used: frozenset[int], inlin
     return [f"{name} = {text}" if needed else text]
 
 
-def _inlined(steps: Sequence[Step], compared: Iterable[int] = ()) -> dict[int, str]:
-    """Short values that one other step alone reads: its text has them in place of a variable."""
-    counts: dict[int, int] = {}
-    for step in steps:
-        for number in re.findall(r"<(\d+)>", step.text):  # each time that it is read
-            counts[int(number)] = counts.get(int(number), 0) + 1
-    for number in compared:
-        counts[number] = counts.get(number, 0) + 2
-    return {s.number: s.literal for s in steps if s.literal and counts.get(s.number) == 1 and len(s.literal) <= _SHORT}
-
-
-_SHORT = 60
-
-
 def _used(steps: Iterable[Step]) -> frozenset[int]:
     return frozenset().union(*(step.uses for step in steps))
 
 
 def _named(text: str, names: Mapping[int, str], inlined: Mapping[int, str]) -> str:
-    return re.sub(r"<(\d+)>", lambda match: inlined.get(int(match[1])) or names[int(match[1])], text)
+    while any(int(number) in inlined for number in re.findall(r"<(\d+)>", text)):
+        text = with_texts(text, inlined)
+    return re.sub(r"<(\d+)>", lambda match: names[int(match[1])], text)
 
 
 def _names(steps: Sequence[Step], compared: Iterable[int] = ()) -> dict[int, str]:
     """By step: the name of its variable, which no other has."""
     counts: dict[str, int] = {}
     names = {}
-    inlined = _inlined(steps, compared)
+    inlined = in_place(steps, compared)
     taken = _TAKEN | {line.split()[-1] for step in steps for line in step.imports}
     for step in steps:
         if not step.keeps or step.number in inlined:
@@ -347,7 +341,23 @@ def _helper(name: str) -> str:
 
 def _sorted(lines: Iterable[str]) -> str:
     """Imports: those of the standard library, and a blank line before all others."""
-    own = sorted(set(lines), key=lambda line: (line.startswith("from"), line))
+    own = _joined(sorted(set(lines), key=lambda line: (line.startswith("from"), line)))
     standard = [line for line in own if re.split(r"[ .]", line)[1] in sys.stdlib_module_names]
     others = [line for line in own if line not in standard]
-    return "\n".join(standard) + ("\n\n" + "\n".join(others) if others else "")
+    return "\n\n".join("\n".join(block) for block in (standard, others) if block)
+
+
+def _joined(lines: Iterable[str]) -> list[str]:
+    """One line for all that is imported from a module, where that is not too long."""
+    joined: list[str] = []
+    for line in lines:
+        start, _, name = line.partition(" import ")
+        last = joined[-1] if joined else ""
+        if name and last.startswith(f"{start} import ") and len(last) + len(name) < _WIDTH:
+            joined[-1] = f"{last}, {name}"
+        else:
+            joined.append(line)
+    return joined
+
+
+_WIDTH = 110

@@ -7,12 +7,14 @@ check itself has written would exit with 1 for ever.
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from mended_library import made_project, require_script, require_tests
+from target_files import BROKEN, HEADER
 
 from pytest_evalcheck.testing import Project
 
@@ -296,6 +298,29 @@ def test_the_screen_counts_them(made: Path) -> None:
     screen = (made / "screen.txt").read_text(encoding="utf-8")
     assert f"scripts: {len(EXPECTED)} of {len(EXPECTED)} root causes in scripts" in screen
     assert f"tests: {len(EXPECTED)} of {len(EXPECTED)} root causes appended to test_regressions.py" in screen
+
+
+def test_a_test_says_what_it_is_about_and_a_script_has_no_word_of_the_suite(made: Path) -> None:
+    tests = (made / "test_regressions.py").read_text(encoding="utf-8")
+    assert re.search(r"EC201 of \S+::mean_of_means$", tests, re.M)
+    assert "Exit code" not in tests
+    source, issue = ((made / "scripts" / f"ec201_mean_of_means.{end}").read_text("utf-8") for end in ("py", "md"))
+    for text in (source, issue):
+        assert not re.search(r"EC\d|evalcheck", text)
+        assert "\n\n\n\n" not in text
+    assert issue.startswith("# MeanOfMeans: the value of the stream in these batches: ")
+
+
+def test_tests_of_two_targets_of_one_name_are_both_written(project: Project) -> None:
+    for folder in ("one", "two"):
+        (project.path / folder).mkdir()
+        project.write(HEADER, BROKEN, name=f"{folder}/evalcheck_{folder}.py", header="")
+    options = ("--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-write-tests=test_it.py")
+    project.run(*options, "one", code=1).shows("tests: 1 of 1 root cause appended to test_it.py")
+    project.run(*options, "two", code=1).shows("tests: 1 of 1 root cause appended to test_it.py")
+    text = (project.path / "test_it.py").read_text(encoding="utf-8")
+    assert re.findall(r"^def (\w+)", text, re.M) == ["test_ec201_mean_of_means", "test_ec201_mean_of_means_2"]
+    project.run(*options, "two", code=1).shows("tests: 0 of 1 root cause appended to test_it.py; 1 were there")
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ _NEED_WORKERS = ("prefetch", "prefetch_factor", "persistent_workers")
 
 
 class SampleError(RuntimeError):
-    """A sample could not be read. The suite raises it in place of a corrupt file or a lost connection."""
+    """A sample could not be read, as from a corrupt file or over a lost connection."""
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,10 @@ import functools
 import operator
 import sys
 import types
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
-SIGNS = {
+SIGNS: dict[str, Callable[..., Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -19,8 +19,18 @@ SIGNS = {
     "%": operator.mod,
     "**": operator.pow,
     "@": operator.matmul,
+    "&": operator.and_,
+    "|": operator.or_,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "!=": operator.ne,
 }
-"""What an augmented assignment does, by its sign."""
+"""What a binary operator does, by its sign."""
+UNARY: dict[str, Callable[..., Any]] = {"-": operator.neg, "~": operator.invert}
+"""The same of one value."""
 _STDLIB = {*sys.stdlib_module_names}
 _NUMERIC = ("torch", "numpy")
 _GLOBAL = {

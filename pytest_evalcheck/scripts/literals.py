@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pytest_evalcheck.reports.case_codec import is_plain, literal
-from pytest_evalcheck.scripts.numbers import floats_in
+from pytest_evalcheck.scripts.values import floats_in
 
 MOST_NUMBERS = 2_000
 """A tensor or an array with more of them is not written out."""

@@ -31,7 +31,16 @@ _OPERATORS = {
     ast.Mod: "%",
     ast.Pow: "**",
     ast.MatMult: "@",
+    ast.BitAnd: "&",
+    ast.BitOr: "|",
+    ast.Lt: "<",
+    ast.LtE: "<=",
+    ast.Gt: ">",
+    ast.GtE: ">=",
+    ast.Eq: "==",
+    ast.NotEq: "!=",
 }
+_UNARY = {ast.USub: "-", ast.Invert: "~"}
 
 
 class Rewriter(ast.NodeTransformer):
@@ -62,7 +71,14 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         self.generic_visit(node)
-        return _of_tape(node, "negative", [node.operand]) if isinstance(node.op, ast.USub) else node
+        sign = _UNARY.get(type(node.op))
+        return node if sign is None else _of_tape(node, "unary", [ast.Constant(sign), node.operand])
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """One comparison: of tensors it is a tensor. A chain of them asks each whether it is true."""
+        self.generic_visit(node)
+        sign = _OPERATORS.get(type(node.ops[0])) if len(node.ops) == 1 else None
+        return node if sign is None else _of_tape(node, "operator", [ast.Constant(sign), node.left, *node.comparators])
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         self.generic_visit(node)

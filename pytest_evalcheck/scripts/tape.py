@@ -10,7 +10,7 @@ import sys
 import threading
 import types
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from pytest_evalcheck.scripts.callables import (
     PARTS_BY_NAME,
     SIGNS,
+    UNARY,
     changes_operands,
     changes_process,
     is_gone_through,
@@ -32,9 +33,8 @@ from pytest_evalcheck.scripts.callables import (
     writes_without_history,
 )
 from pytest_evalcheck.scripts.literals import Text, Unwritable, Writer, name_of_callable, numbers_in, usual_name
-from pytest_evalcheck.scripts.numbers import floats_in, own_numbers
+from pytest_evalcheck.scripts.values import PLAIN, floats_in, is_trackable, own_numbers, parts_of
 
-_PLAIN = (bool, int, str, type(None), type, types.ModuleType)
 _SEEDS = {"torch": "torch.manual_seed", "numpy.random": "numpy.random.seed", "random": "random.seed"}
 
 
@@ -116,6 +116,9 @@ class Tape:
     def call(self, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Make a call, and note it where it goes to code that is not the suite's."""
         function, args, kwargs = without_partial(function, args, kwargs)
+        if function is type and len(args) == 3 and isinstance(args[2], dict):
+            # A class is of the module that makes it, which `type` takes from who calls it.
+            args[2].setdefault("__module__", sys._getframe(1).f_globals["__name__"])
         if self._passes(function):
             if not self._quiet() and self._is_of_what_was_given(function):
                 return self._noted(function, args, kwargs)
@@ -165,7 +168,7 @@ class Tape:
         if self._quiet() or self.expression(things) is None:
             return things
         if isinstance(things, (list, tuple)):
-            for path, thing in _parts(things):
+            for path, thing in parts_of(things):
                 self._note_path(things, thing, path)
                 self._note_values(thing)
             return things
@@ -197,7 +200,7 @@ class Tape:
                 except StopIteration:
                     return
             step = self._add(Step(f"next({base})", uses, uses, result=thing, keeps=True, hint="item"))
-            if _is_trackable(thing):
+            if is_trackable(thing):
                 self._keep_with_parts(thing, f"<{step.number}>")
             yield thing
 
@@ -213,17 +216,18 @@ class Tape:
         self._add(Step(f"{base}.{method}", uses, uses))
 
     def operator(self, sign: str, left: Any, right: Any, /) -> Any:
-        """Apply a binary operator."""
+        """Apply a binary operator, or compare."""
         function = SIGNS[sign]
         if self._quiet() or (self.expression(left) is None and self.expression(right) is None):
             return function(left, right)
         return self._operation(f"({{}} {sign} {{}})", function, left, right)
 
-    def negative(self, value: Any, /) -> Any:
-        """Apply unary minus."""
+    def unary(self, sign: str, value: Any, /) -> Any:
+        """Apply a unary operator."""
+        function = UNARY[sign]
         if self._quiet() or self.expression(value) is None:
-            return -value
-        return self._operation("(-{})", operator.neg, value)
+            return function(value)
+        return self._operation(f"({sign}{{}})", function, value)
 
     def set_attribute(self, thing: Any, name: str, value: Any, /) -> None:
         """Write an attribute."""
@@ -374,7 +378,7 @@ class Tape:
                 step.result = results[rank]
             self._add(step)
         for step, result in zip(steps, results, strict=False):
-            if _is_trackable(result):
+            if is_trackable(result):
                 self._keep_with_parts(result, f"<{step.number}>")
 
     @contextmanager
@@ -461,7 +465,7 @@ class Tape:
         if step.changes or changing:
             step.inference = kind == "numeric" and writes_without_history(function)
             self.without_gradients |= kind == "numeric" and not step.inference and not records_gradients()
-        step.result, step.keeps = result, _is_trackable(result) or kind == "library"
+        step.result, step.keeps = result, is_trackable(result) or kind == "library"
         step.changes = step.uses.union(*(self._memory_of[one] for one in step.uses & {*self._memory_of}))
         step.changes = step.changes if changing else frozenset()
         if reads(function, args, kwargs) and function.__name__ in PARTS_BY_NAME and self.expression(owner) is not None:
@@ -471,7 +475,7 @@ class Tape:
         self._add(step)
         if kind == "numeric" and getattr(function, "__name__", "") in _SHARES_MEMORY:
             self._memory_of[step.number] = step.uses
-        if _is_trackable(result):
+        if is_trackable(result):
             in_place = any(result is operand for operand in (owner, *args))
             if not in_place:
                 self._keep_with_parts(result, f"<{step.number}>")
@@ -511,7 +515,7 @@ class Tape:
 
     def _operation(self, form: str, function: Callable[..., Any], *operands: Any) -> Any:
         result = function(*operands)
-        if not _is_trackable(result):
+        if not is_trackable(result):
             return result
         try:
             texts = [self.writer.index(operand) for operand in operands]
@@ -526,9 +530,9 @@ class Tape:
         return result
 
     def _note_path(self, thing: Any, value: Any, path: str) -> None:
-        if self._quiet() or isinstance(value, _PLAIN) or self.expression(value) is not None:
+        if self._quiet() or isinstance(value, PLAIN) or self.expression(value) is not None:
             return
-        if type(value).__module__ == "torch" and not _is_trackable(value):
+        if type(value).__module__ == "torch" and not is_trackable(value):
             return
         base = self.expression(thing)
         if base is not None and not isinstance(value, types.MethodType | types.BuiltinMethodType):
@@ -537,7 +541,7 @@ class Tape:
     def _note_values(self, mapping: Any) -> None:
         """What a mapping holds is known by its keys, however it is gone through."""
         if isinstance(mapping, Mapping) and self.expression(mapping) is not None:
-            for path, value in _parts(mapping):
+            for path, value in parts_of(mapping):
                 self._note_path(mapping, value, path)
 
     def _note_write(self, thing: Any, form: str, value: Any) -> None:
@@ -562,7 +566,7 @@ class Tape:
 
     def _keep_with_parts(self, value: Any, expression: str, depth: int = 2) -> None:
         self.keep(value, expression)
-        for path, part in _parts(value)[:_MOST_PARTS] if depth else ():
+        for path, part in parts_of(value)[:_MOST_PARTS] if depth else ():
             self._keep_with_parts(part, expression + path, depth - 1)
 
     def _bases(self, value: Any) -> frozenset[int]:
@@ -601,20 +605,3 @@ _MOST_PARTS = 64
 _SHARES_MEMORY = ("from_numpy", "numpy")
 _NAMED = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools._lru_cache_wrapper)
 """Types of callables that say where they are from themselves; of any other its class says it."""
-
-
-def _is_trackable(value: Any) -> bool:
-    """Whether an object has an identity of its own, by which it is known again."""
-    if isinstance(value, (*_PLAIN, types.FunctionType, types.MethodType, types.BuiltinFunctionType)):
-        return False
-    return type(value).__module__ != "torch" or type(value).__name__ not in ("Size", "dtype", "device", "layout")
-
-
-def _parts(value: Any) -> list[tuple[str, Any]]:
-    """What a mapping, a list or a tuple holds that is known again, each with its index as source code."""
-    pairs: Iterable[tuple[Any, Any]] = ()
-    if isinstance(value, Mapping):
-        pairs = ((key, part) for key, part in value.items() if isinstance(key, (str, int)))
-    elif isinstance(value, (list, tuple)):
-        pairs = enumerate(value)
-    return [(f"[{key!r}]", part) for key, part in pairs if _is_trackable(part)]

@@ -15,7 +15,7 @@ from pathlib import Path
 from pytest_evalcheck.expectations.comparison import ABOUT_NONFINITE
 from pytest_evalcheck.scripts import helpers
 from pytest_evalcheck.scripts.inlining import in_place, with_texts, without_brackets
-from pytest_evalcheck.scripts.literals import numbers_in
+from pytest_evalcheck.scripts.literals import numbers_in, usual_name
 from pytest_evalcheck.scripts.slicing import World, with_worlds
 from pytest_evalcheck.scripts.tape import Step
 
@@ -316,6 +316,7 @@ def _names(steps: Sequence[Step], compared: Iterable[int] = ()) -> dict[int, str
     names = {}
     inlined = in_place(steps, compared)
     taken = _TAKEN | {line.split()[-1] for step in steps for line in step.imports}
+    taken |= {usual_name(thing) for step in steps for thing in step.sources}
     for step in steps:
         if not step.keeps or step.number in inlined:
             continue

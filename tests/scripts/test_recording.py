@@ -46,7 +46,8 @@ STATEMENTS = {
         result = a.x, a.y, b, c
     """,
     "comprehensions": "result = {k: [v for v in range(k) if v % 2] for k in (1, 4)}, sum(x * x for x in range(4))",
-    "operators": "result = 7 // 2, 7 % 2, 2 ** 3, -5, 1 - 2, 3 / 4, not 1, ~2",
+    "operators": "result = 7 // 2, 7 % 2, 2 ** 3, -5, 1 - 2, 3 / 4, not 1, ~2, 6 & 3, 6 | 3",
+    "comparisons": "result = 1 < 2, 2 <= 1, 1 > 2, 2 >= 2, 1 == 1, 1 != 1, 1 < 2 < 3, 1 in (1,), None is None",
     "decorators and defaults": """
         def twice(f):
             return lambda *a: f(*a) * 2
@@ -195,6 +196,47 @@ def test_what_a_kept_part_is_changed_by_is_needed() -> None:
         Holds=Holds,
     )
     assert any(".add(" in text for text in lines(tape, names["value"]))
+
+
+def test_a_mask_is_computed() -> None:
+    """What is counted of a result depends on it, where it is compared, too."""
+    tape, names = traced(
+        """
+        kept = Library().result()
+        value = (~(kept >= 1) & (kept != 2)).sum()
+        """,
+        Library=Library,
+    )
+    assert lines(tape, names["value"]) == [
+        "Library()",
+        "<0>.result()",
+        "(<1> >= 1)",
+        "(~<2>)",
+        "(<1> != 2)",
+        "(<3> & <4>)",
+        "<5>.sum()",
+    ]
+
+
+def test_a_class_that_type_makes_is_code_under_test() -> None:
+    """It is of the module that makes it, and not of the tape that makes the call."""
+    tape, names = traced(
+        """
+        Made = type("Made", (Library,), {})
+        thing = Made()
+        thing.add(torch.ones(2))
+        value = thing.result()
+        """,
+        Library=Library,
+    )
+    assert names["Made"].__module__ == "suite"
+    assert lines(tape, names["value"]) == [
+        "type('Made', (Library,), {})",
+        "<0>()",
+        "torch.tensor([1.0, 1.0])",
+        "<1>.add(<2>)",
+        "<1>.result()",
+    ]
 
 
 def test_an_error_is_a_result() -> None:

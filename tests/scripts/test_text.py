@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_evalcheck.scripts.text import _with_own_folders
+from pytest_evalcheck.scripts.tape import Step
+from pytest_evalcheck.scripts.text import _names, _with_own_folders
 
 
 def test_a_folder_of_the_run_becomes_one_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,3 +29,16 @@ def test_a_folder_of_the_run_becomes_one_of_the_script(monkeypatch: pytest.Monke
 
 def test_a_text_without_folders_stays_as_it_is() -> None:
     assert _with_own_folders("print('evalcheck-1')") == ("print('evalcheck-1')", [])
+
+
+def score() -> float:
+    """Stands for a function of a file of targets, which a script defines."""
+    return 1.0
+
+
+def test_a_variable_has_another_name_than_a_function_that_the_script_defines() -> None:
+    steps = [
+        Step("Scorer(score)", frozenset(), sources=(score,), number=0, keeps=True, hint="score"),
+        Step("<0>.value()", frozenset({0}), number=1, keeps=True, hint="value"),
+    ]
+    assert _names(steps, [1]) == {0: "score_", 1: "value"}

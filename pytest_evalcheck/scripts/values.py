@@ -1,9 +1,12 @@
-"""Numbers in a result of a library as objects of their own, so that each is known by its place."""
+"""What is known again of the results of a library: objects, their parts, and numbers, each by its place."""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+import types
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Any
+
+PLAIN = (bool, int, str, type(None), type, types.ModuleType)
 
 _DEEPEST = 6
 _MOST = 10_000
@@ -57,3 +60,20 @@ def _floats(value: Any) -> Iterator[tuple[Any, Any, float]]:
                 yield holder, place, part
             else:
                 pending.append((part, depth + 1))
+
+
+def is_trackable(value: Any) -> bool:
+    """Whether an object has an identity of its own, by which it is known again."""
+    if isinstance(value, (*PLAIN, types.FunctionType, types.MethodType, types.BuiltinFunctionType)):
+        return False
+    return type(value).__module__ != "torch" or type(value).__name__ not in ("Size", "dtype", "device", "layout")
+
+
+def parts_of(value: Any) -> list[tuple[str, Any]]:
+    """What a mapping, a list or a tuple holds that is known again, each with its index as source code."""
+    pairs: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, Mapping):
+        pairs = ((key, part) for key, part in value.items() if isinstance(key, (str, int)))
+    elif isinstance(value, (list, tuple)):
+        pairs = enumerate(value)
+    return [(f"[{key!r}]", part) for key, part in pairs if is_trackable(part)]

@@ -111,9 +111,13 @@ def _singular(column: str) -> str:
 
 
 def _forget(compute: Callable[[], Any], parts: Sequence[Any]) -> None:
-    # compute() raises an error where nothing was added.
+    # compute() raises an error where nothing was added. One that cannot score what was added drops it, too.
     if any(part.writer is not None for part in parts):
-        compute()
+        try:
+            compute()
+        except Exception:
+            if any(part.writer is not None for part in parts):
+                raise
 
 
 def _own_folder(module: Any) -> None:

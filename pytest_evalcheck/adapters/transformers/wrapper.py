@@ -48,8 +48,9 @@ def _conventions(model: Any) -> dict[str, Convention]:
 
     def as_tuple(batch: Any) -> Any:
         named = model(**copy.deepcopy(batch))  # which a model may change
-        # Its entries are those of the output that has names, in this order.
-        return type(named)(dict(zip(named.keys(), model(**batch, return_dict=False), strict=True)))
+        # Its entries are those of the output that has names, in this order; some models keep a place for what is None.
+        entries = [entry for entry in model(**batch, return_dict=False) if entry is not None]
+        return type(named)(dict(zip(named.keys(), entries, strict=True)))
 
     def by_position(batch: Any) -> Any:
         last = max(map(names.index, batch))

@@ -45,7 +45,10 @@ class Asked:
         ``names`` are that of the target, and that of the check where the markers are those of the check. A node that
         the command line names runs, and so does each target of a file that it names, but for sweeps and processes.
         """
-        found = [marker for marker in MARKERS if marker in markers and marker not in self.expression]
+        own = [marker for marker in MARKERS if marker in markers]
+        found = [marker for marker in own if marker not in self.expression]
+        if len(found) < len(own):  # what -m names runs in files that are not part of the short run, too
+            found = [marker for marker in found if marker not in _BY_FILE]
         if not found:
             return ""
         path = path.resolve()

@@ -41,6 +41,16 @@ def test_a_module_can_be_marked(project: Project) -> None:
     assert project.run(SELECT, "-m", "full", code=0).outcomes == {"passed": 1, "deselected": 1}
 
 
+def test_a_sweep_runs_in_a_file_that_is_not_in_the_short_run(project: Project) -> None:
+    """What -m names needs no second name for its file; what it does not name stays out."""
+    of_module = "import pytest\npytestmark = pytest.mark.full\n"
+    project.write(of_module, CORRECT, "pytest.mark.sweep(mean)\n", name="evalcheck_swept.py")
+    project.write(of_module, CORRECT, name="evalcheck_marked.py")
+    result = project.run(SELECT, "-m", "sweep", code=0)
+    assert result.outcomes == {"passed": 1}
+    result.shows("evalcheck_marked.py; -m full runs them").lacks("evalcheck_swept.py; -m full")
+
+
 def test_a_hook_can_mark_items(project: Project) -> None:
     project.pytester.makeconftest(
         "import pytest\n"

@@ -415,6 +415,9 @@ class NonFinite(_Batched):
         return cls(samples=rows, batches=[list(range(n - 1)), [n - 1]], corrupted=index, number=number)
 
 
+NOT_FINITE = "a number that is not finite"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rejected(_Batched):
     """Valid batches with a malformed one before batch ``at``, fed by ``through``; ``fault`` names what is wrong."""
@@ -423,7 +426,7 @@ class Rejected(_Batched):
     fault: str
     through: str
 
-    FAULTS = ("unequal lengths", "another rank", "another type", "too few arguments")
+    FAULTS = ("unequal lengths", "another rank", "another type", "too few arguments", NOT_FINITE)
 
     @property
     def malformed(self) -> Rows:
@@ -436,6 +439,10 @@ class Rejected(_Batched):
         return frozenset({position, f"through {self.through}"})
 
     @classmethod
+    def _faults(cls, inputs: SampleStrategy) -> tuple[str, ...]:
+        return cls.FAULTS if inputs.corrupted is not None else cls.FAULTS[:-1]
+
+    @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Rejected]:
         @st.composite
         def rejected(draw: st.DrawFn) -> Rejected:
@@ -445,7 +452,7 @@ class Rejected(_Batched):
                 samples=rows,
                 batches=plan,
                 at=draw(st.integers(0, len(plan))),
-                fault=draw(st.sampled_from(cls.FAULTS)),
+                fault=draw(st.sampled_from(cls._faults(inputs))),
                 through=draw(st.sampled_from(["update", "forward"])),
             )
 
@@ -467,7 +474,7 @@ class Rejected(_Batched):
         is seldom that of the classes, for which a batch of another rank could be taken.
         """
         few, more = max(3, inputs.min_samples), max(5, inputs.min_samples + 2)
-        lengths, *others = cls.FAULTS
+        lengths, *others = cls._faults(inputs)
         one = [list(range(few - 1)), [few - 1]]
         first, last = [[list(range(cut)), list(range(cut, more))] for cut in (4, more - 4)]
         faults = [(few, one, 1, lengths), (more, first, 0, lengths), *((more, last, 1, fault) for fault in others)]

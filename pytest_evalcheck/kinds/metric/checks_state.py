@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,7 +13,7 @@ from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.allocations import largest_tensor
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.tensors import count_elements, count_tensors, detached, overwrite, overwrite_result
-from pytest_evalcheck.kinds.metric.cases import Rejected, Stream
+from pytest_evalcheck.kinds.metric.cases import NOT_FINITE, Rejected, Stream
 from pytest_evalcheck.kinds.metric.cases_data import Long, Repeated
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments
@@ -32,7 +33,7 @@ def reset_restores_the_initial_state(metric: MetricSubject, case: Stream) -> Non
     used = {"updates": metric.fresh().update(*case.cut), "a compute": metric.fresh().update(*case.cut)}
     used["a compute"].compute()
     used["a failed update"] = metric.fresh().update(*case.cut)
-    for batch in _malformed(metric.arguments(case.cut[0])).values():
+    for batch in _malformed(metric, case.cut[0]).values():
         used["a failed update"].try_update(batch)
     if metric.build().forward is not None:
         used["forward"] = metric.fresh()
@@ -234,13 +235,15 @@ def a_rejected_batch_does_not_change_the_state(metric: MetricSubject, case: Reje
     if case.through == "forward" and metric.build().forward is None:
         not_offered("the metric offers no forward")
         return
-    arguments = _malformed(metric.arguments(case.malformed)).get(case.fault)
+    arguments = _malformed(metric, case.malformed).get(case.fault)
     if arguments is None:
         inconclusive(f"no batch of {case.fault} can be made")
         return
-    live = metric.fresh().update(*case.cut[: case.at])
+    live, other = (metric.fresh().update(*case.cut[: case.at]) for _ in range(2))
     rejected = live.try_forward(arguments) if case.through == "forward" else live.try_update(arguments)
-    if not isinstance(rejected, Raised):
+    # NaN may be stored and have no value, so that forward fails alone.
+    accepted = case.fault == NOT_FINITE and not isinstance(other.try_update(arguments), Raised)
+    if not isinstance(rejected, Raised) or accepted:
         inconclusive(f"a batch of {case.fault} is accepted")
         return
     expect(live.update(*case.cut[case.at :]).compute()).equals(
@@ -293,11 +296,16 @@ _SLACK = 1000
 """So many elements more are no growth: a table of a few bins may be filled by large numbers alone."""
 
 
-def _malformed(good: Arguments) -> dict[str, Arguments]:
-    """By fault: the arguments with unequal lengths, of another rank, of another type, or with one missing.
+def _malformed(metric: MetricSubject, rows: Sequence[Any]) -> dict[str, Arguments]:
+    """By fault: arguments with unequal lengths, of another rank or type, with one missing, or with NaN in the last row.
 
     A fault that is impossible for these arguments, such as unequal lengths of a single one, is not included.
     """
+    good = metric.arguments(rows)
+    batches: dict[str, Arguments] = {}
+    if metric.inputs.corrupted is not None:
+        last = metric.inputs.corrupted(rows[-1], metric.inputs.nonfinite[0])
+        batches[NOT_FINITE] = metric.arguments([*rows[:-1], last])
     values: dict[Any, Any] = {**dict(enumerate(good.args)), **good.kwargs}
 
     def changed(name: int | str, value: Any) -> Arguments:
@@ -305,7 +313,6 @@ def _malformed(good: Arguments) -> dict[str, Arguments]:
             return replace(good, kwargs={**good.kwargs, name: value})
         return replace(good, args=(*good.args[:name], value, *good.args[name + 1 :]))
 
-    batches = {}
     with_rows = [name for name, value in values.items() if _length(value)]
     if len(with_rows) > 1:
         batches["unequal lengths"] = changed(with_rows[0], values[with_rows[0]][:-1])
@@ -313,9 +320,9 @@ def _malformed(good: Arguments) -> dict[str, Arguments]:
     if tensors:
         batches["another rank"] = changed(tensors[0], values[tensors[0]].unsqueeze(0).unsqueeze(-1))
     if values:
-        last = list(values)[-1]
-        batches["another type"] = changed(last, object())
-        without_last = {name: value for name, value in good.kwargs.items() if name != last}
+        final = list(values)[-1]
+        batches["another type"] = changed(final, object())
+        without_last = {name: value for name, value in good.kwargs.items() if name != final}
         batches["too few arguments"] = Arguments(good.args if good.kwargs else good.args[:-1], without_last)
     return batches
 

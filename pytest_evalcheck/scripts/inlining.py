@@ -14,7 +14,7 @@ _LONGEST = 100
 """The longest text of a step that has others in it."""
 _PURE = (
     *(ast.Expression, ast.Name, ast.Load, ast.Constant, ast.Subscript, ast.Slice),
-    *(ast.List, ast.Tuple, ast.BinOp, ast.operator, ast.UnaryOp, ast.unaryop),
+    *(ast.List, ast.Tuple, ast.BinOp, ast.operator, ast.UnaryOp, ast.unaryop, ast.Compare, ast.cmpop),
 )
 _READS = {"clone", "detach", "double", "float", "item", "tolist"}
 """Methods of tensors that change nothing."""

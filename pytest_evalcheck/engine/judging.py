@@ -177,7 +177,13 @@ def _data(spec: CellSpec, state: CellState, failure: CheckFailure, found: Findin
 
 def _incomplete(spec: CellSpec, state: CellState) -> Cell:
     """The cell of a search that ran out of time."""
-    tried = f"{state.examples} of {state.planned or spec.planned} cases were tried within {state.limit:g} seconds"
+    tried = f"{state.examples} of {state.planned or spec.planned} cases were tried"
+    # A limit around this one, such as that of pytest-timeout, is an alarm, too.
+    own = not state.seconds or 0 < state.limit <= state.seconds
+    within = (
+        f"within {state.limit:g} seconds" if own else f"in {state.seconds:.2g} s, when another limit ended the cell"
+    )
+    tried = f"{tried} {within}"
     missing = [name for name in state.offered(spec.check.regimes) if not state.tried[name]]
     regimes = f"; regimes not reached: {', '.join(missing)}" if missing else ""
     running = Finding(CheckFailure(tried), state.running, "") if state.running is not None else None

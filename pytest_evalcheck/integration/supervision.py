@@ -85,15 +85,8 @@ class Supervision:
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Let the supervised process run the item, and report here what it reports."""
         if self.obstacle is None:
-            self.obstacle = obstacle(item.config, item.session.items)
-            self._index = {each: index for index, each in enumerate(item.session.items)}
-            if not self.obstacle:
-                for name in _PRELOADED:
-                    with contextlib.suppress(ImportError):
-                        importlib.import_module(name)
-                SupervisedProcess.one_thread = not _threads_survive_a_fork()
-            if not self.obstacle and any("tmp_path_factory" in getattr(i, "fixturenames", ()) for i in self._index):
-                item.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # one for all processes
+            with _signals_of_others_wait():  # what is prepared here takes no time from the first item
+                self.obstacle = self._prepare(item)
             if self.obstacle and hasattr(item.config, "workerinput") and not item.config.option.evalcheck_in_process:
                 watch()
         if self.obstacle or cell_process.supervised:
@@ -104,6 +97,20 @@ class Supervision:
             self._run(item, nextitem)
         hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
         return True
+
+    def _prepare(self, item: pytest.Item) -> str:
+        """What all processes share; returns why there is none."""
+        found = obstacle(item.config, item.session.items)
+        self._index = {each: index for index, each in enumerate(item.session.items)}
+        if found:
+            return found
+        for name in _PRELOADED:
+            with contextlib.suppress(ImportError):
+                importlib.import_module(name)
+        SupervisedProcess.one_thread = not _threads_survive_a_fork()
+        if any("tmp_path_factory" in getattr(each, "fixturenames", ()) for each in self._index):
+            item.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        return ""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
@@ -400,10 +407,17 @@ def _signals_of_others_wait() -> Iterator[None]:
         yield
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _OTHERS)
+    # Another thread, such as one of OpenBLAS, takes the alarm of a plugin. The process of the item has its own.
+    alarm = signal.signal(signal.SIGALRM, _take_no_notice)
     try:
         yield
     finally:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL if alarm is None else alarm)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _take_no_notice(number: int, frame: Any) -> None:
+    """A handler that does nothing; an alarm that is ignored would be ignored in new processes, too."""
 
 
 def signal_waits() -> bool:

@@ -249,6 +249,38 @@ def test_an_interrupt_ends_the_session_once_and_leaves_no_process(project: Proje
     assert not Path(f"/proc/{noted.read_text()}").exists()
 
 
+LIMITS = """
+import signal, threading
+import pytest
+
+# The threads of OpenBLAS take signals as this one does.
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    \"\"\"What pytest-timeout does.\"\"\"
+    def over(number, frame):
+        pytest.fail("Timeout (>1.0s) from pytest-timeout.")
+    signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, 1.0)
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+"""
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_the_limit_of_another_plugin_costs_its_cell_alone(project: Project, workers: tuple[str, ...]) -> None:
+    slow = "import time\n@ec.metric(inputs=numbers)\ndef slow(device): time.sleep(600)\n"
+    project.write(slow, CORRECT)
+    project.pytester.makeconftest(LIMITS)
+    result = project.spawn("--evalcheck", "--evalcheck-select=EC201", "--evalcheck-device=cpu", *workers, code=1)
+    assert (result.cell("EC201", "slow").outcome, result.cell("EC201", "mean").outcome) == ("incomplete", "kept")
+    result.shows("when another limit ended the cell").lacks("INTERNALERROR")
+
+
 def test_a_failure_is_printed_when_its_cell_has_ended(project: Project) -> None:
     slow = "import time, pathlib\n@ec.metric(inputs=numbers)\ndef slow(device): time.sleep(600)\n"
     project.write(BROKEN, slow)

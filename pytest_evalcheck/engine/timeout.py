@@ -44,6 +44,7 @@ class TimeLimit:
         self._deadline: float | None = None
         self._previous: tuple[Any, float, tuple[float, float]] | None = None
         self._waited = 0
+        self._raised = False
 
     def __enter__(self) -> TimeLimit:
         self._owner = sys._getframe(1)
@@ -59,8 +60,11 @@ class TimeLimit:
             self.repair()
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, signal.SIG_DFL if handler is None else handler)
-            if remaining:  # of the limit around this one, whose time went on
-                signal.setitimer(signal.ITIMER_REAL, max(remaining - (time.monotonic() - started), _SOON), interval)
+            left = remaining - (time.monotonic() - started)  # of the limit around this one, whose time went on
+            ours = isinstance(getattr(handler, "__self__", None), TimeLimit)
+            # Of others one alarm is due: it has ended the block, and must not end what comes after the block, too.
+            if remaining and (ours or left > 0 or not self._raised):
+                signal.setitimer(signal.ITIMER_REAL, max(left, _SOON), interval)
         self._previous = self._owner = self._deadline = None
         for watch in watchers:
             watch(None)
@@ -127,6 +131,7 @@ class TimeLimit:
         if leaving and self._waited < _PATIENCE:
             self._waited += 1
             return
+        self._raised = True
         raise CellTimeout
 
 

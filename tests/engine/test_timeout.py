@@ -174,6 +174,19 @@ def test_a_timer_of_others_goes_on() -> None:
         signal.signal(signal.SIGALRM, previous)
 
 
+def test_a_timer_of_others_that_ended_the_block_does_not_come_again() -> None:
+    rung: list[int] = []
+    previous = signal.signal(signal.SIGALRM, lambda number, _: rung.append(number))
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(CellTimeout), time_limit(20):
+            time.sleep(30)
+        time.sleep(0.1)
+        assert not rung
+    finally:
+        signal.signal(signal.SIGALRM, previous)
+
+
 @pytest.mark.parametrize(
     ("take", "says"),
     [

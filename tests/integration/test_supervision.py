@@ -260,9 +260,9 @@ threading.Thread(target=threading.Event().wait, daemon=True).start()
 def pytest_runtest_protocol(item):
     \"\"\"What pytest-timeout does.\"\"\"
     def over(number, frame):
-        pytest.fail("Timeout (>1.0s) from pytest-timeout.")
+        pytest.fail("Timeout (>4.0s) from pytest-timeout.")
     signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, 1.0)
+    signal.setitimer(signal.ITIMER_REAL, 4.0)
     try:
         return (yield)
     finally:

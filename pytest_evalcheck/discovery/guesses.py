@@ -71,6 +71,17 @@ def from_parameters(found: ThreeArrays, *, tensors: bool) -> Iterator[str]:
     yield from [guess, f"{guess}.as_numpy()"] if tensors else of_arrays(guess)
 
 
+def from_annotations(parameters: Mapping[str, Any]) -> Iterator[str]:
+    """Numbers beside whole ones, as in ``update(value: float, num_samples: int)``; by parameter, its annotation."""
+    kinds = [_KINDS.get(annotation) for annotation in parameters.values()]
+    if {*kinds} == {"float32", "int64"} and not any(map(role, parameters)):
+        columns = ", ".join("[0.5, 1.0, 2.5, -1.25]" if kind == "float32" else "[1, 2, 3, 5]" for kind in kinds)
+        yield f"es.rows({columns}, dtypes={tuple(kinds)!r})"
+
+
+_KINDS = {float: "float32", "float": "float32", int: "int64", "int": "int64"}
+
+
 def of_one_sample(name: str, parameters: Sequence[str]) -> Iterator[str]:
     """Strategies whose samples are images, signals, texts or vectors, for a function of one, the likeliest first."""
     texts = ["text"] if any(map(_TEXTS.search, parameters[:2])) else []

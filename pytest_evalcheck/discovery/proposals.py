@@ -298,8 +298,8 @@ def _inputs(
     tried, why, given = 0, "", _given(thing, form)
     a_series = False
     for source, origin in _sources(candidate, thing, form, used, examples, record):
-        if is_by_sample(record.update) and any(len(each.shape) > 1 for each in _collated(source)):
-            continue  # a sample is one value, and no array
+        if is_by_sample(record.update) and not _are_single_values(_collated(source), _fed_parameters(record)):
+            continue
         refusal, corrected = control(source, form.make)
         if OF_ONE_ORDER in refusal or not refusal:
             flat = is_flat(source)
@@ -371,6 +371,8 @@ def _sources(
     namings = [_naming(dict.fromkeys(names[:2]), every_parameter) if names[1:] else ""]
     if every_parameter and all(each.kind is each.VAR_KEYWORD for each in every_parameter):
         namings = [f".named{pair!r}" for pair in _USUAL_NAMES]
+    by_sample = {each.name: each.annotation for each in fed} if is_by_sample(record.update) else {}
+    counted = [(source, "inputs by its annotations") for source in guesses.from_annotations(by_sample)]
     words = [*itertools.islice(fitting, _MOST_BY_WORDS // len(namings))]
     worded = [
         (f"{source}{naming}", f"inputs by its name and its parameters ({', '.join(names[:3]) or naming})")
@@ -378,7 +380,7 @@ def _sources(
         for source in words
     ]
     again = [(source, "inputs of another configuration of it") for source in dict.fromkeys(used)]
-    for source, origin in [*tuned[:1], *again, *tuned[1:], *worded]:
+    for source, origin in [*tuned[:1], *again, *tuned[1:], *counted, *worded]:
         if source not in used_up:
             used_up.add(source)
             yield source, origin
@@ -421,6 +423,13 @@ def _collated(source: str) -> tuple[Schema, ...]:
     except Exception:
         return ()
     return tuple(Schema.of(value) for value in (*collated.args, *collated.kwargs.values()))
+
+
+def _are_single_values(collated: Sequence[Schema], fed: Sequence[inspect.Parameter]) -> bool:
+    """Whether a sample has one value for each argument, and a whole number where the annotation says so."""
+    whole = [each.annotation in (int, "int") for each in fed]
+    fractions = any(one and each.kind == "float" for one, each in zip(whole, collated, strict=False))
+    return not fractions and all(len(each.shape) <= 1 for each in collated)
 
 
 def _data(call: Mapping[str, Any], fed: Sequence[inspect.Parameter]) -> dict[str, Any]:

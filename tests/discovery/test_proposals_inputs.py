@@ -43,6 +43,24 @@ def test_a_metric_of_one_number_by_its_annotations_is_fed_with_one_sample_a_call
     assert not only.one_sample  # its record says so
 
 
+OF_BATCHES = """
+class MeanOfBatches:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+    def update(self, value: float, num_samples: int):
+        self.total, self.count = self.total + value * num_samples, self.count + num_samples
+    def compute(self):
+        return self.total / self.count
+"""
+
+
+def test_a_number_of_samples_is_a_whole_one():
+    (only,) = proposed(OF_BATCHES, "MeanOfBatches").targets
+    assert only.inputs == "es.rows([0.5, 1.0, 2.5, -1.25], [1, 2, 3, 5], dtypes=('float32', 'int64'))"
+    (only,) = proposed(OF_BATCHES.replace("num_samples: int", "num_samples: float"), "MeanOfBatches").targets
+    assert only.inputs == "es.values(weighted=True)"
+
+
 def test_a_parameter_that_is_one_number_takes_no_arrays():
     source = MEAN.replace("def update(self, preds, target)", "def update(self, preds: float, target: int)")
     assert "has no attribute" in proposed(source, "MeanError").why

@@ -125,3 +125,34 @@ def test_hostile_targets_leave_the_others_alone(project: Project, monkeypatch: p
     result = project.spawn("--evalcheck", "--evalcheck-select=EC201", code=1)
     hanging = [s for s in HOSTILE if s.check == "EC201" and s.cause == "timeout"]
     result.shows(f"{len(names) + 1} cells: 1 kept, {len(names) - len(hanging)} broken", f"{len(hanging)} incomplete")
+
+
+class PanicException(BaseException):
+    """What PyO3 raises where an extension that is written in Rust panics."""
+
+    __module__ = "pyo3_runtime"
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome", "shown"),
+    [(PanicException, "broken", "PanicException in "), (KeyboardInterrupt, None, ""), (ValueError, "kept", "")],
+)
+def test_a_panic_of_an_extension_is_an_error_that_says_nothing_about_the_data(
+    error: type[BaseException], outcome: str | None, shown: str
+) -> None:
+    def mean_of_several(preds: Any, target: Any) -> float:
+        if len(preds) == 1:
+            raise error("index out of bounds: the len is 1 but the index is 1")
+        return float((preds - target).abs().mean())
+
+    @ec.metric(inputs=ec.strategies.regression())
+    def metric() -> Any:
+        return mean_of_several
+
+    if outcome is None:
+        with pytest.raises(KeyboardInterrupt):
+            ec.run(metric, select="EC222", effort="quick")
+        return
+    (cell,) = ec.run(metric, select="EC222", effort="quick").cells
+    assert cell.outcome == outcome, cell.reason
+    assert shown in cell.signature

@@ -35,13 +35,20 @@ def attempt(where: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> 
             expected="a result or an error",
             cause="exit",
         ) from error
-    except Exception as error:
+    except BaseException as error:
+        if not isinstance(error, Exception) and not _is_panic(error):
+            raise
         pass_on_what_cannot_be_simulated(error)
         result = Raised(error, where)
     finally:
         end_forked_process()
     note_result(result)
     return result
+
+
+def _is_panic(error: BaseException) -> bool:
+    """Whether an extension that is written in Rust has panicked, for which PyO3 raises what is no `Exception`."""
+    return type(error).__module__ == "pyo3_runtime"
 
 
 def is_clear_refusal(error: BaseException) -> bool:
@@ -53,7 +60,7 @@ def is_clear_refusal(error: BaseException) -> bool:
     libraries have errors that are a ``TypeError``, too.
     """
     code = raising_code(error)
-    if code is None:
+    if code is None or _is_panic(error):
         return False
     if isinstance(error, ValueError):
         return True

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dis
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import CodeType
 from typing import Any
 
 from pytest_evalcheck.engine.effort import EFFORTS, Effort
@@ -32,6 +34,23 @@ class CellSpec:
     """The known failures that the baseline of the project lists."""
     reproduce: Callable[[str], str] = lambda blob: f"--evalcheck-replay={blob}"
     """The command that replays a blob."""
+
+    @property
+    def unmoved(self) -> str:
+        """A clause about a factory that is given an accelerator and does not use it; empty for any other."""
+        code = getattr(self.target.factory, "__code__", None)
+        if device_spec.kind(self.device) == "cpu" or not isinstance(code, CodeType):
+            return ""
+        if (
+            "device" not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+        ):  # a decorator's may pass it on
+            return ""
+        names = (
+            step.argval if isinstance(step.argval, tuple) else (step.argval,) for step in dis.get_instructions(code)
+        )
+        if any("device" in each for each in names):
+            return ""
+        return "the factory does not use its argument `device`; let it return what is `.to(device)`"
 
     @property
     def key(self) -> str:

@@ -154,7 +154,7 @@ def _reason(entry: KnownFailure) -> str:
 def _data(spec: CellSpec, state: CellState, failure: CheckFailure, found: Finding | None, trace: str = "") -> Failure:
     check, case = spec.check, found.case if found else None
     others = [f"Other cases show something else: {headline}" for headline in state.others.values()]
-    notes = [f"Note: {clause}." for clause in dict.fromkeys((*spec.void, state.elsewhere)) if clause]
+    notes = [f"Note: {clause}." for clause in dict.fromkeys((*spec.void, spec.unmoved, state.elsewhere)) if clause]
     return Failure(
         about=failure.about,
         expected=failure.expected,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import torch
 from hypothesis import assume, core, settings
 from hypothesis import strategies as st
 
@@ -375,3 +376,36 @@ class TestPlainCall:
         assert cell.failure is not None
         assert cell.failure.given[0].startswith("4 samples of numbers")
         assert "update(values=list of 4 float)" in cell.failure.given[1]
+
+
+@pytest.mark.parametrize(
+    ("body", "noted"),
+    [
+        ("return OnTheCPU()", True),
+        ("return OnTheCPU(device)", False),
+        ("return (lambda: OnTheCPU(device))()", False),
+        ("return [OnTheCPU(device) for _ in 'a'][0]", False),
+    ],
+)
+def test_a_factory_that_leaves_its_device_out_is_told_so(body: str, noted: bool) -> None:
+    names: dict[str, Any] = {"OnTheCPU": OnTheCPU, "ec": ec}
+    exec(f"def made(device):\n    {body}\n", names)
+    report = ec.run(ec.metric(inputs=es.regression())(names["made"]), select="EC603", device="sim:cuda")
+    (cell,) = report.cells
+    assert cell.outcome == "broken"
+    assert cell.failure is not None
+    assert ("Note: the factory does not use its argument `device`" in cell.failure.detail) is noted
+
+
+class OnTheCPU:
+    """A metric whose state stays on the CPU."""
+
+    def __init__(self, device: str = "cpu") -> None:
+        del device
+        self.total = torch.zeros((), device="cpu")
+
+    def update(self, preds: torch.Tensor, target: torch.Tensor) -> None:
+        self.total += (preds - target).sum()
+
+    def compute(self) -> torch.Tensor:
+        return self.total

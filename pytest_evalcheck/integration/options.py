@@ -106,16 +106,24 @@ def given_text(config: pytest.Config, name: str) -> str:
     return str(config.getini(f"evalcheck_{name}") if value is None else value).strip()
 
 
+_LISTS = ("evalcheck_files", "evalcheck_irrelevant")
+
+
 def _require_consistent(config: pytest.Config) -> None:
     of_file = vars(config).get("_inicfg") or vars(config).get("inicfg") or ()  # renamed in pytest 9.2
     given = [*of_file, *(text.partition("=")[0] for text in config.option.override_ini or ())]
     for name in (name for name in given if name.startswith("evalcheck")):
         try:
-            config.getini(name)
+            value = config.getini(name)
         except ValueError:
             known = [setting for setting in vars(config._parser)["_inidict"] if setting.startswith("evalcheck")]
             where = f"{config.inipath.name} or -o" if config.inipath else "-o"
             raise UsageError(f"{where}: there is no setting {name}{nearest(name, known)}") from None
+        if isinstance(value, list) and name not in _LISTS:  # TOML has lists, and pytest takes none for a text
+            text = ",".join(map(str, value))
+            raise UsageError(
+                f'{config.inipath.name if config.inipath else "-o"}: expected {name} = "{text}", not a list'
+            )
     if config.getoption("evalcheck_isolate") and config.getoption("evalcheck_in_process"):
         raise UsageError("--evalcheck-isolate and --evalcheck-in-process exclude each other; leave one of them out")
     if config.getoption("evalcheck_durations") and not config.getoption("evalcheck_shard"):

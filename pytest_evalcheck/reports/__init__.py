@@ -89,12 +89,12 @@ def check_paths(reports: Sequence[tuple[str, Path]]) -> None:
             )
         seen[place] = name
         _refuse_sources(name, path)
-        check_writable(path)
+        check_writable(path, _usual_name(name))
 
 
 def _refuse_sources(name: str, path: Path) -> None:
     problem = f"the {name} report would be written to {str(path)!r}"
-    better = str(Path("reports") / {"github": "evalcheck.md", "badge": "badge.json"}.get(name, f"evalcheck.{name}"))
+    better = str(Path("reports") / _usual_name(name))
     if path.suffix in _SOURCES:
         raise ReportError(f"{problem}, which is the name of source code or of a configuration; expected {better!r}.")
     if (path.parent / "__init__.py").exists():
@@ -104,6 +104,10 @@ def _refuse_sources(name: str, path: Path) -> None:
             head = file.read(_HEAD)
         if not all(mark in head for mark in _MARKS.get(name, ())):
             raise ReportError(f"{problem}, a file that is no {name} report of this suite; expected {better!r}.")
+
+
+def _usual_name(name: str) -> str:
+    return {"github": "evalcheck.md", "badge": "badge.json"}.get(name, f"evalcheck.{name}")
 
 
 _DESCRIBE_CHECKS = ("sarif",)
@@ -119,15 +123,17 @@ _MARKS = {
 """What the first bytes of a report of ours hold."""
 
 
-def check_writable(path: Path) -> None:
+def check_writable(path: Path, usual: str = "evalcheck.json") -> None:
     """Check before the run that a report can be written to ``path``; missing parent folders are created.
+
+    ``usual`` is what such a file is called.
 
     An existing file keeps its content. Raises `ReportError`, which names the obstacle.
     """
     problem = f"the report {str(path)!r} cannot be written"
     try:
         if path.is_dir():
-            raise ReportError(f"{problem}: it is a folder; name a file, such as {str(path / 'evalcheck.json')!r}.")
+            raise ReportError(f"{problem}: it is a folder; name a file, such as {str(path / usual)!r}.")
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_file():
             path.open("ab").close()

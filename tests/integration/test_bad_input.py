@@ -215,10 +215,19 @@ def test_a_target_of_which_nothing_is_tried_is_an_error(project: Project) -> Non
         ("--evalcheck-report=json", "has no path: write FORMAT=PATH"),
         ("--evalcheck-report=jsn=x", "did you mean 'json'?"),
         ("--evalcheck-report=json=.", "is a folder"),
+        ("--evalcheck-report=html=.", "name a file, such as 'evalcheck.html'"),
     ],
 )
 def test_an_option_that_cannot_be_meant_is_a_usage_error(project: Project, option: str, said: str) -> None:
     project.write(CORRECT).run(option, code=4).shows(said)
+
+
+@pytest.mark.parametrize("name", ["select", "ignore", "optional", "device", "known", "since"])
+def test_a_list_of_toml_is_told_to_be_one_text(project: Project, name: str) -> None:
+    text = f'[tool.pytest.ini_options]\nevalcheck_{name} = ["EC201", "EC203"]\n'
+    (project.path / "pyproject.toml").write_text(text, encoding="utf-8")
+    said = f'pyproject.toml: expected evalcheck_{name} = "EC201,EC203", not a list'
+    project.write(CORRECT).run(code=4).shows(said)
 
 
 def test_options_that_do_nothing_alone_say_so(project: Project) -> None:

@@ -77,17 +77,20 @@ class Places:
             return
         good = [one for one in made if one.script]
         names: set[str] = set()
+        written = 0
         for one in good:
             path = self.folder / f"{_free(name_of_test(one.cell).removeprefix('test_'), names)}.py"
-            if path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"):
-                yield f"{path} was not written: a file is there that is no script of this suite"
+            text = path.with_suffix(".md")
+            if other := path if _is_foreign(path) else text if text.exists() and not path.exists() else None:
+                yield f"{path} was not written: {other.name} is there, and no script of this suite"
                 continue
             try:
                 write_file(one.script.encode(), path)
-                write_file(issue(one).encode(), path.with_suffix(".md"))
+                write_file(issue(one).encode(), text)
+                written += 1
             except OSError as error:
                 yield f"{path} could not be written: {error}"
-        yield f"scripts: {len(good)} of {plural(len(made), 'root cause')} in {relative(str(self.folder))}"
+        yield f"scripts: {written} of {plural(len(made), 'root cause')} in {relative(str(self.folder))}"
         for one in made:
             if not one.script:
                 yield f"no script for {one.cell.code} of {one.cell.target}: {one.why}"
@@ -116,6 +119,10 @@ class Places:
             for one in made:
                 if not one.test:
                     yield f"no test for {one.cell.code} of {one.cell.target}: {one.why}"
+
+
+def _is_foreign(path: Path) -> bool:
+    return path.is_dir() or (path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"))
 
 
 def _free(name: str, taken: set[str]) -> str:

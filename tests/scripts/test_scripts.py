@@ -311,6 +311,17 @@ def test_a_test_says_what_it_is_about_and_a_script_has_no_word_of_the_suite(made
     assert issue.startswith("# MeanOfMeans: the value of the stream in these batches: ")
 
 
+@pytest.mark.parametrize("name", ["ec201_mean_of_means.py", "ec201_mean_of_means.md"])
+def test_a_file_of_others_stays_and_is_not_counted(project: Project, name: str) -> None:
+    project.write(HEADER, BROKEN, header="")
+    (project.path / "scripts").mkdir()
+    (project.path / "scripts" / name).write_text("mine", encoding="utf-8")
+    options = ("--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-scripts=scripts")
+    project.run(*options, code=1).shows(f"{name} is there, and no script of this suite", "scripts: 0 of 1 root cause")
+    assert [path.name for path in (project.path / "scripts").iterdir()] == [name]
+    assert (project.path / "scripts" / name).read_text(encoding="utf-8") == "mine"
+
+
 def test_tests_of_two_targets_of_one_name_are_both_written(project: Project) -> None:
     for folder in ("one", "two"):
         (project.path / folder).mkdir()

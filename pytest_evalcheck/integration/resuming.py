@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.integration.cells import attach, runner_of
 from pytest_evalcheck.integration.folding import write_note
 from pytest_evalcheck.reports import ReportError, jsonl
@@ -96,15 +97,15 @@ class Resuming:
 
     def has_result(self, item: pytest.Item) -> bool:
         """Whether the cell of an item is taken from the file."""
-        line = self.cells.get(item.nodeid)
-        return line is not None and runner_of(item) is not None and not _why_again(line)
+        line, runner = self.cells.get(item.nodeid), runner_of(item)
+        return line is not None and runner is not None and not self._why_again(line, runner.spec)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Report the cell of the file."""
         if not self.has_result(item):
-            if item.nodeid in self.cells and runner_of(item) is not None:
-                self.again[_why_again(self.cells[item.nodeid])] += 1
+            if item.nodeid in self.cells and (runner := runner_of(item)) is not None:
+                self.again[self._why_again(self.cells[item.nodeid], runner.spec)] += 1
             return None
         line = self.cells[item.nodeid]
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
@@ -119,7 +120,22 @@ class Resuming:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say what was run again."""
         for why, count in self.again.items():
-            write_note(terminalreporter, f"resumed: {count} cells were run again, because {why}")
+            cells = "1 cell was" if count == 1 else f"{count} cells were"
+            write_note(terminalreporter, f"resumed: {cells} run again, because {why}")
+
+    def _why_again(self, line: jsonl.Line, spec: CellSpec) -> str:
+        cell = line.cell
+        if cell.outcome not in _FINAL:
+            return f"they were {cell.outcome}"
+        # The file does not hold the baseline of its run: entries may have come, or gone.
+        entry_was = cell.outdated or (cell.outcome == "known" and not cell.upstream)
+        if spec.listed or (entry_was and not spec.known):
+            return "the baseline may have changed"
+        if self.session.options.accept and cell.outcome == "broken":
+            return "--evalcheck-accept needs what fails"
+        return (
+            "" if line.source and line.source == _digest(cell.file) else f"{cell.target.partition('::')[0]} has changed"
+        )
 
     def _require_the_same_run(self, head: Mapping[str, Any]) -> None:
         now = jsonl.header(self.session.options.effort_name, self.session.options.devices)
@@ -145,13 +161,6 @@ def report_of_cell(session: Any, item: pytest.Item, cell: Cell, when: Any) -> py
         report.outcome, report.wasxfail = "skipped", str(call.excinfo.value.msg)
     report.duration = cell.seconds if when == "call" else 0.0
     return report
-
-
-def _why_again(line: jsonl.Line) -> str:
-    cell = line.cell
-    if cell.outcome not in _FINAL:
-        return f"they were {cell.outcome}"
-    return "" if line.source and line.source == _digest(cell.file) else f"{cell.target.partition('::')[0]} has changed"
 
 
 _digest = cache(jsonl.digest)

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from target_files import BROKEN, CORRECT
 
+from pytest_evalcheck.integration.baseline import FILE
 from pytest_evalcheck.reports import ReportError, jsonl
 from pytest_evalcheck.testing import Project, Result
 
@@ -105,6 +106,24 @@ def test_cells_that_had_no_time_are_run_again(done: Project) -> None:
     path = done.path / "cells.jsonl"
     path.write_text(path.read_text().replace('"outcome": "kept"', '"outcome": "incomplete"'))
     resumed(done).assert_outcomes(kept=5, broken=1).shows("because they were incomplete")
+
+
+def test_what_the_baseline_is_about_is_run_again(done: Project) -> None:
+    assert not (done.path / FILE).exists()
+    accepting = resumed(done, "--evalcheck-accept", code=0).assert_outcomes(kept=5, known=1)
+    accepting.shows("resumed: 1 cell was run again, because --evalcheck-accept needs what fails")
+    again = resumed(done, code=0).assert_outcomes(kept=5, known=1)
+    again.shows("resumed: 1 cell was run again, because the baseline may have changed")
+    (done.path / FILE).unlink()
+    resumed(done).assert_outcomes(kept=5, broken=1)
+
+
+def test_an_entry_that_does_not_fail_is_pruned_in_a_resumed_run(done: Project) -> None:
+    resumed(done, "--evalcheck-accept", code=0)
+    done.write(CORRECT, CORRECT.replace("def mean(", "def mean_of_means("), COUNTS)
+    resumed(done).assert_outcomes(kept=5, broken=1)  # it is stale, and the file says so
+    resumed(done, "--evalcheck-prune", code=0).assert_outcomes(kept=6)
+    resumed(done, code=0).assert_outcomes(kept=6)
 
 
 def test_a_resumed_file_can_be_written_anew(done: Project) -> None:

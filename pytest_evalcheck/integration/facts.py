@@ -60,8 +60,11 @@ class Facts:
         for each in fields(self):
             getattr(self, each.name).update(other.get(each.name, {}))
 
-    def against(self, cells: Mapping[str, Cell], failed: Iterable[str]) -> list[str]:
-        """What is against the run beside its cells; ``failed`` are the node ids of what pytest reports as failed."""
+    def against(self, cells: Mapping[str, Cell], failed: Iterable[str], *, runxfail: bool = False) -> list[str]:
+        """What is against the run beside its cells; ``failed`` are the node ids of what pytest reports as failed.
+
+        With ``runxfail`` pytest reports known failures so, as it was asked to.
+        """
         lines = list(self.problems)
         if self.errors:
             lines.append(f"{plural(len(self.errors), 'error')} while collecting ({_some(self.errors)})")
@@ -71,7 +74,12 @@ class Facts:
         if rest := [nodeid for nodeid in self.selected if nodeid not in cells]:
             where = _some(dict.fromkeys(map(_target_of, rest)))
             lines.append(f"{len(rest)} of {plural(len(self.selected), 'selected cell')} did not run ({where})")
-        red = ("broken", "incomplete", "not run")
+        red: tuple[str, ...] = ("broken", "incomplete", "not run")
+        failed = list(failed)
+        known = [nodeid for nodeid in failed if runxfail and nodeid in cells and cells[nodeid].outcome == "known"]
+        if known:
+            lines.append(f"{plural(len(known), 'known failure')} counted as failed, for --runxfail")
+            red += ("known",)
         beside = [nodeid for nodeid in failed if nodeid not in cells or cells[nodeid].outcome not in red]
         if beside:
             lines.append(

@@ -486,7 +486,7 @@ class EvalcheckSession:
         optional = self.options.optional
         found = [
             *problems(),
-            *self.facts.against(self.cells, self.failed),
+            *self.facts.against(self.cells, self.failed, runxfail=self.config.option.runxfail),
             *self.facts.skipped_files(optional),
             *self.facts.unknown(optional, whole=self.facts.complete and narrowing.whole(self.config)),
             *self._of_baseline(),

@@ -67,6 +67,13 @@ def test_a_reason_is_shown_and_no_debt(project: Project) -> None:
     result.shows("evalcheck-known.toml: 1 known failure\n")
 
 
+def test_runxfail_makes_what_is_known_fail_and_says_so(project: Project) -> None:
+    project.write(BROKEN)
+    (project.path / FILE).write_text(ENTRY, encoding="utf-8")
+    shown = project.run(*SELECT, "--runxfail", code=1)
+    shown.shows("evalcheck: not ok: 1 known failure counted as failed, for --runxfail").lacks("beside the outcomes")
+
+
 def test_a_second_failure_of_a_cell_is_accepted_too_and_a_new_one_is_red(project: Project) -> None:
     project.write(TWO_BUGS)
     project.run("--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-accept", code=0)

@@ -31,7 +31,6 @@ CASES = (
     ("mapie-nan-lies-in-no-bin", "mapie.metrics.calibration:expected_calibration_error"),
     ("pytorch-forecasting-computes-in-the-dtype-of-inputs", "pytorch_forecasting.metrics:MAE"),
     ("pytorch-forecasting-kept-losses-are-stacked", "pytorch_forecasting.metrics:MAPE(reduction='none')"),
-    ("pytorch-forecasting-merge-state-reverses", "pytorch_forecasting.metrics:MAPE(reduction='none')"),
     (
         "pytorch-forecasting-negative-binomial-near-1",
         "pytorch_forecasting.metrics:NegativeBinomialDistributionLoss(reduction='none')",

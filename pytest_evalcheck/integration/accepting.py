@@ -75,8 +75,13 @@ def writes(options: Options) -> bool:
     return (options.accept or options.prune) and INSIDE not in os.environ
 
 
-def updated(baseline: Baseline, cells: Iterable[Cell], gone: Iterable[str] = ()) -> tuple[Baseline, list[str]]:
-    """The baseline after a run, and what changed, as lines for the screen; ``gone`` are entries without a target."""
+def updated(
+    baseline: Baseline, cells: Iterable[Cell], gone: Iterable[str] = (), *, accept: bool = False
+) -> tuple[Baseline, list[str]]:
+    """The baseline after a run, and what changed, as lines for the screen; ``gone`` are entries without a target.
+
+    With ``accept`` what is red nevertheless is said, too.
+    """
     cells, gone = list(cells), list(gone)
     accepted = [_entry(cell, new) for cell in cells for new in cell.accepted]
     outdated: dict[int, set[str]] = {}
@@ -89,7 +94,16 @@ def updated(baseline: Baseline, cells: Iterable[Cell], gone: Iterable[str] = ())
     for place in gone:
         outdated[_line(place)] = {*device_spec.KINDS}
     after = baseline.without(outdated, tried).with_new(accepted)
-    return after, list(_changes(baseline, after, cells, gone))
+    return after, [*_changes(baseline, after, cells, gone), *(_not_accepted(cells) if accept else ())]
+
+
+def _not_accepted(cells: Iterable[Cell]) -> Iterator[str]:
+    red = [cell for cell in cells if cell.outcome == "broken" and not cell.outdated]
+    untried = [cell for cell in red if cell.failure is None or cell.failure.untestable or cell.failure.case is None]
+    if untried:
+        yield f"not accepted: {plural(len(untried), 'cell')} that could not be tried"
+    if unsteady := len(red) - len(untried):
+        yield f"not accepted: {plural(unsteady, 'cell')} that failed in another way when tried again"
 
 
 def _changes(before: Baseline, after: Baseline, cells: Iterable[Cell], gone: Iterable[str]) -> Iterator[str]:

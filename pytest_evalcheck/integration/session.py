@@ -404,7 +404,7 @@ class EvalcheckSession:
             return
         baseline, facts = self.options.baseline, self.facts
         gone = baseline.gone(facts.targets, facts.whole_files, self.config.rootpath) if self.options.prune else []
-        after, self.accepted = accepting.updated(baseline, self.cells.values(), gone)
+        after, self.accepted = accepting.updated(baseline, self.cells.values(), gone, accept=self.options.accept)
         try:
             if after != baseline:
                 after.write()

@@ -27,7 +27,7 @@ def format_failure(cell: Cell) -> str:
     if failure is None:
         return ""
     where = f"{cell.target} on {cell.device}"
-    lines = [f"{cell.code} {cell.check}", f"{verdict(failure)} {where}", "", *_indented(failure.promise)]
+    lines = [f"{cell.code} {cell.check}", f"{verdict(cell)} {where}", "", *_indented(failure.promise)]
     lines += ["", *_indented(format_comparison(failure))]
     if failure.case is not None:
         lines += ["", "smallest input", *(f"    {line}" for line in format_case(failure))]
@@ -50,8 +50,13 @@ def format_repeated(cell: Cell, first: Cell, why: str) -> str:
     return "\n".join([*lines, f"reproduce    {cell.reproduce}"])
 
 
-def verdict(failure: Failure) -> str:
+def verdict(cell: Cell) -> str:
     """What happened to the promise, before the name of the target."""
+    failure = cell.failure
+    if failure is None:
+        return "is broken on"
+    if cell.outdated:
+        return "is a stale known failure of"
     return "could not be tried on" if failure.untestable else "is not kept by"
 
 

@@ -166,7 +166,7 @@ def _failure(cell: Cell) -> str:
     if failure is None:
         return "\n\n".join([*parts, prose(cell.reason) or "no reason was given", "</details>"])
     where = f"{code(cell.target)} on {code(cell.device)}"
-    parts.append(f"**{prose(groups.promise(cell))}** {failure_text.verdict(failure)} {where}")
+    parts.append(f"**{prose(groups.promise(cell))}** {failure_text.verdict(cell)} {where}")
     parts += [prose(failure.promise), prose(failure.about)]
     values = {"expected": failure.expected, "actual": failure.actual}
     parts.append("\n".join(f"- {name}: {code(value)}" for name, value in values.items() if value))

@@ -254,7 +254,7 @@ def _message(problem: _Problem, origin: int | None) -> str:
     first, failure = problem.first, problem.first.failure
     where = f"{first.target} on {first.device}"
     verdict = {
-        "error": failure_text.verdict(failure) if failure else "is broken on",
+        "error": failure_text.verdict(first),
         "warning": "was not tried to the end on",
         "note": "is known to fail on",
     }[problem.level]

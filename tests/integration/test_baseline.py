@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from target_files import BROKEN, CORRECT
 
 from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.integration.accepting import updated
 from pytest_evalcheck.integration.baseline import FILE, Baseline, Entry, from_literal
 from pytest_evalcheck.reports.case_codec import literal
 from pytest_evalcheck.testing import Project
@@ -91,6 +92,7 @@ def test_an_entry_that_does_not_fail_is_an_error_until_it_is_pruned(project: Pro
     stale = project.run(*SELECT, code=1).cell("EC201")
     assert (stale.cause, stale.outdated) == ("stale known failure", ("evalcheck-known.toml:4",))
     assert "Take the entry out of evalcheck-known.toml:4." in stale.failure.detail
+    project.run(*SELECT, code=1).shows("is a stale known failure of").lacks("could not be tried")
     project.run(*SELECT, "--evalcheck-prune", code=0).shows(
         "taken out of evalcheck-known.toml: 1 entry no longer failing"
     )
@@ -138,8 +140,17 @@ def test_what_was_written_by_hand_stays(project: Project) -> None:
 
 def test_a_target_that_cannot_be_tried_is_not_accepted(project: Project) -> None:
     project.write(BROKEN.replace("MeanOfMeans()", "missing"))
-    project.run(*SELECT, "--evalcheck-accept", code=1)
+    refused = project.run(*SELECT, "--evalcheck-accept", code=1)
+    refused.shows("not accepted: 1 cell that could not be tried")
     assert not (project.path / FILE).exists()
+
+
+def test_what_fails_in_another_way_each_time_is_said_to_be_not_accepted(project: Project, tmp_path: Path) -> None:
+    project.write(BROKEN)
+    cell = project.run(*SELECT, code=1).cell("EC201")
+    baseline, said = updated(Baseline(tmp_path / FILE), [cell], accept=True)
+    assert not baseline.entries
+    assert said == ["not accepted: 1 cell that failed in another way when tried again"]
 
 
 def test_a_target_outside_of_the_root_directory_is_accepted_and_read_again(

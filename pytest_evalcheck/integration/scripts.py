@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import codecs
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -98,7 +99,8 @@ class Places:
     def _tests(self, made: Sequence[Made]) -> Iterator[str]:
         if self.tests is None:
             return
-        before = self.tests.read_text(encoding="utf-8") if self.tests.exists() else ""
+        raw = self.tests.read_bytes() if self.tests.exists() else b""
+        before = _source(raw)
         there = [node for node in ast.parse(before).body if isinstance(node, ast.FunctionDef)]
         about = {line.strip() for node in there for line in (ast.get_docstring(node) or "").splitlines()}
         names = {node.name for node in there}
@@ -109,7 +111,10 @@ class Places:
             added.append(one.test.replace(f"def {usual}(", f"def {_free(usual, names)}(", 1))
         text = "\n\n\n".join(part for part in (before.rstrip(), *(one.rstrip() for one in added)) if part) + "\n"
         try:
-            write_file(text.encode(), self.tests) if added else None
+            # What is not appended stays as an editor of Windows may have written it.
+            text = text.replace("\n", "\r\n") if b"\r\n" in raw else text
+            mark = codecs.BOM_UTF8 if raw.startswith(codecs.BOM_UTF8) else b""
+            write_file(mark + text.encode(), self.tests) if added else None
         except OSError as error:
             yield f"{self.tests} could not be written: {error}"
             return
@@ -123,6 +128,10 @@ class Places:
 
 def _is_foreign(path: Path) -> bool:
     return path.is_dir() or (path.exists() and _MARK not in path.read_text(encoding="utf-8", errors="replace"))
+
+
+def _source(raw: bytes) -> str:
+    return raw.decode("utf-8-sig").replace("\r\n", "\n")
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -153,8 +162,8 @@ def _require_tests(path: Path) -> None:
         raise UsageError(f"{problem}: it is a folder")
     if path.exists():
         try:
-            ast.parse(path.read_text(encoding="utf-8"))
-        except (SyntaxError, UnicodeDecodeError, OSError) as error:
+            ast.parse(_source(path.read_bytes()))
+        except (SyntaxError, ValueError, OSError) as error:
             raise UsageError(f"{problem}: it is no Python source ({error})") from error
     if not path.parent.is_dir():
         raise UsageError(f"{problem}: there is no folder {path.parent}")

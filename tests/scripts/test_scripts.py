@@ -322,6 +322,20 @@ def test_a_file_of_others_stays_and_is_not_counted(project: Project, name: str) 
     assert (project.path / "scripts" / name).read_text(encoding="utf-8") == "mine"
 
 
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_a_file_that_an_editor_of_windows_wrote_is_appended_to(project: Project, mark: bytes) -> None:
+    project.write(HEADER, BROKEN, header="")
+    path = project.path / "test_it.py"
+    before = mark + b"def test_one():\r\n    pass\r\n"
+    path.write_bytes(before)
+    options = ("--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-write-tests=test_it.py")
+    project.run(*options, code=1).shows("tests: 1 of 1 root cause appended to test_it.py")
+    after = path.read_bytes()
+    assert after.startswith(before)
+    assert after.count(b"\r\n") == after.count(b"\n") > 10
+    compile(after, "test_it.py", "exec")
+
+
 def test_tests_of_two_targets_of_one_name_are_both_written(project: Project) -> None:
     for folder in ("one", "two"):
         (project.path / folder).mkdir()

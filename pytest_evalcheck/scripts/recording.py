@@ -307,6 +307,10 @@ class Recorder:
         if code == "EC227" and "takes a value that does not exist" in self._about:
             # The check fails where the option is not refused.
             return Verdict(self._result(actual), "", form="refused", **common)
+        if code == "EC241":
+            # The check fails where a batch with more references has the result of its pairs, and is not refused.
+            made = self._result(actual[-1])
+            return Verdict(made, self._result(actual[0], avoiding=made), form="counted", **common)
         if code == "EC228":
             # The check fails where the values of an option, the first and the last one, have the same result.
             made = self._result(actual[-1])

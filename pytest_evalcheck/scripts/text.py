@@ -53,7 +53,7 @@ class Verdict:
     must be a warning of one; ``warned``: or any warning. ``raises``: the actual value must not be an error of the type
     that ``expected`` names. ``refused``: it must be an error. ``named``: an error must hold the word ``expected``.
     ``passed on``: it must be, or come from, the error ``expected`` of a metric function. ``different``: not equal.
-    ``noticed``: not equal, not there, or an error."""
+    ``noticed``: not equal, not there, or an error. ``counted``: not equal, or an error of any call."""
 
     changed: bool = False
     """Whether the actual value is an input, which must be as it was written."""
@@ -169,6 +169,7 @@ def _functions(parts: Parts) -> list[str]:
         "same": ["close" if parts.verdict.flat else "same"],
         "different": ["same"],
         "noticed": ["same"],
+        "counted": ["same"],
         "visible": ["visible"],
         "warned": ["visible"],
     }
@@ -217,7 +218,7 @@ def _body(parts: Parts) -> tuple[list[str], str]:
         text, good = _ERRORS[verdict.form]
         words = {"actual": actual, "name": expected}
         tried = [*body, f"outcome = {actual}"]
-        if verdict.form == "refused":
+        if verdict.form in ("refused", "counted"):
             tried = _tried(body, actual)
         elif verdict.form == "noticed":
             tried = [*body[:last], *_tried(body[last:], actual)]  # an error before it is another error
@@ -255,6 +256,10 @@ _ERRORS = {
     "refused": ("an error", "isinstance(outcome, Exception)"),
     "passed on": ("the {name} of the metric function", "passed_on(outcome, {name})"),
     "noticed": ("an error, or another result than {name}", "not same(outcome, {expected}, rtol={rtol}, atol={atol})"),
+    "counted": (
+        "an error, or another result than {name}",
+        "isinstance(outcome, Exception) or not same(outcome, {expected}, rtol={rtol}, atol={atol})",
+    ),
     "named": ("no error, or one that names {name}", "not isinstance(outcome, Exception) or {name} in str(outcome)"),
 }
 """By form: what is expected, and when that holds."""

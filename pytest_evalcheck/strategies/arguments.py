@@ -41,6 +41,17 @@ class Arguments:
             return self.args
         return self if self.args else dict(self.kwargs)
 
+    @property
+    def by_place(self) -> dict[int | str, Any]:
+        """Each argument by its position or its name."""
+        places: dict[int | str, Any] = dict(enumerate(self.args))
+        return places | dict(self.kwargs)
+
+    def replaced(self, values: Mapping[int | str, Any]) -> Arguments:
+        """The same with other values in some places."""
+        whole = self.by_place | dict(values)
+        return Arguments(tuple(whole[at] for at in range(len(self.args))), {name: whole[name] for name in self.kwargs})
+
 
 @dataclass(frozen=True)
 class Changed:
@@ -208,15 +219,14 @@ class Tensors:
             self._require_tensors(batch, "the batch")
             return _each_tensor(batch, self.change)
         arguments = _arguments(batch, self.name)
-        values: dict[Any, Any] = {**dict(enumerate(arguments.args)), **arguments.kwargs}
+        values = arguments.by_place
         for key in self.which:
             if key not in values:
                 near = nearest(str(key), [str(known) for known in values if isinstance(known, str)])
                 raise ValueError(f"{self.name}({key!r}): there is no such argument among {_shown(arguments)}{near}")
             self._require_tensors(values[key], f"the argument {key!r}")
             values[key] = _each_tensor(values[key], self.change)
-        args = tuple(values[index] for index in range(len(arguments.args)))
-        return Arguments(args, {key: values[key] for key in arguments.kwargs}).collated
+        return arguments.replaced(values).collated
 
     def _require_tensors(self, value: Any, what: str) -> None:
         leaves = list(_leaves(value))

@@ -22,7 +22,7 @@ from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.reports.case_codec import case_fields, is_plain
 from pytest_evalcheck.strategies import SampleStrategy
 
-MOST = 10
+MOST = 12
 """The most canonical cases of one class: each fault through both methods, and two more."""
 FITTING = fitting()
 BY_CODE = {code: list(every) for code, every in groupby(FITTING, key=lambda each: each[0].code)}

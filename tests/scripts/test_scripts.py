@@ -151,6 +151,23 @@ class OneAtATime:
         return self.total / max(self.count, 1)
 
 
+class EndsWithTheShorterList:
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self.words, self.count = 0, 0
+
+    def update(self, preds, target):
+        if MENDED and len(preds) != len(target):
+            raise ValueError(f"{len(preds)} predictions of {len(target)} references")
+        for prediction, reference in zip(preds, target):
+            self.words, self.count = self.words + len({*prediction.split()} & {*reference.split()}), self.count + 1
+
+    def compute(self):
+        return self.words / max(self.count, 1)
+
+
 class Classifier(torch.nn.Module):
     def __init__(self):
         super().__init__()
@@ -198,11 +215,11 @@ import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
 from hypothesis import strategies as st
 
-def metric(name, **options):
+def metric(name, inputs=es.values(), **options):
     def made(device):
         return ec.Metric.of(getattr(library, name)(), **options)
     made.__name__ = name
-    return ec.metric(inputs=es.values())(made)
+    return ec.metric(inputs=inputs)(made)
 
 mean_of_means = metric("MeanOfMeans")
 hands_out_its_cache = metric("HandsOutItsCache")
@@ -214,6 +231,7 @@ resets_half = metric("ResetsHalf")
 drops_nan = metric("DropsNan")
 gives_a_summary = metric("GivesASummary")
 one_at_a_time = metric("OneAtATime", one_sample=True)
+ends_with_the_shorter_list = metric("EndsWithTheShorterList", es.text_pairs())
 mean = metric("Mean")
 
 @ec.metric(inputs=es.values(), options={"kind": ("mean", "sum")})
@@ -254,6 +272,7 @@ EVERY = {
     "ec204_one_at_a_time": "reset()",
     "ec227_takes_any_kind": "isinstance(outcome, Exception)",
     "ec228_scaled": "Scaled(",
+    "ec241_ends_with_the_shorter_list": "isinstance(outcome, Exception) or not same(",
     "ec219_hands_out_its_cache": "copy_(",
     "ec219_computes_under_inference": "with torch.inference_mode():\n        value.copy_(",
     "ec219_counts": "from_numpy(",

@@ -151,6 +151,13 @@ def count_tensors(value: Any) -> int:
     return len(tensors_in(value))
 
 
+def count_rows(value: Any) -> int:
+    """How many rows a tensor, an array, a list or a tuple has; 0 for any other object."""
+    if hasattr(value, "shape"):
+        return int(value.shape[0]) if len(value.shape) else 0
+    return len(value) if isinstance(value, (list, tuple)) else 0
+
+
 def count_elements(value: Any, *, plain: bool = True) -> int:
     """How many numbers a nest of tensors, arrays, lists, sets and mappings holds; 0 for any other object.
 

@@ -270,3 +270,42 @@ class Combined(Stream):
     @classmethod
     def _at(cls, stream: Stream, part: int) -> Combined:
         return cls(samples=stream.samples, batches=stream.batches, part=part)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unequal(Stream):
+    """A batch of samples of which ``kept`` have all of their arguments: at least three, so that none is broadcast."""
+
+    kept: int
+
+    LEAST = 3
+
+    @property
+    def both(self) -> tuple[Rows, Rows]:
+        """The samples as they are and backwards: two batches with other rests."""
+        return list(self.samples), list(reversed(self.samples))
+
+    @property
+    def regimes(self) -> frozenset[str]:
+        return frozenset({"one is missing" if self.kept == len(self.samples) - 1 else "several are missing"})
+
+    @classmethod
+    def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Unequal]:
+        @st.composite
+        def unequal(draw: st.DrawFn) -> Unequal:
+            least = max(cls.LEAST, inputs.min_samples)
+            rows = draw(inputs.rows(min_size=least + 1, max_size=least + 4))
+            return cls._at(rows, draw(st.integers(least, len(rows) - 1)))
+
+        return unequal()
+
+    @classmethod
+    def canonical(cls, inputs: SampleStrategy) -> list[Any]:
+        """Four batches of five samples, in which one or two are missing: a metric may have one value for one."""
+        size = max(cls.LEAST, inputs.min_samples) + 2
+        rows = inputs.fixed(4 * size)
+        return [cls._at(rows[at * size :][:size], size - 1 - at % 2) for at in range(4)]
+
+    @classmethod
+    def _at(cls, rows: Rows, kept: int) -> Unequal:
+        return cls(samples=rows, batches=[list(range(len(rows)))], kept=kept)

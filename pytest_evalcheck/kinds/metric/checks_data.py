@@ -1,13 +1,16 @@
-"""EC222, EC224 to EC226, EC238: ordinary data is scored, weights count, undefined values are said to be so."""
+"""EC222, EC224 to EC226, EC238, EC241: ordinary data is scored, weights count, no sample is left out in silence."""
 
 from __future__ import annotations
 
-from pytest_evalcheck.expectations.comparison import Raised, has_nonfinite, show
+from collections.abc import Sequence
+from typing import Any
+
+from pytest_evalcheck.expectations.comparison import Raised, difference, has_nonfinite, show
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
 from pytest_evalcheck.kinds.common.calling import is_clear_refusal
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.metric.cases import Stream
-from pytest_evalcheck.kinds.metric.cases_data import Declared, FewKinds, PartlyIgnored, Weighted
+from pytest_evalcheck.kinds.metric.cases_data import Declared, FewKinds, PartlyIgnored, Unequal, Weighted
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments
 
@@ -125,3 +128,53 @@ def ignored_positions_do_not_change_the_value(metric: MetricSubject, case: Partl
     """
     actual, expected = metric.value(case.cut), metric.value(case.cut_beside)
     expect(actual).equals(expected, about="the value with ignored positions, beside the same samples without them")
+
+
+@check("EC241", regimes=("one is missing", "several are missing"), examples=12, after=("EC201",))
+def samples_without_a_prediction_are_not_left_out(metric: MetricSubject, case: Unequal) -> None:
+    """A batch with fewer predictions than references is refused, or has another value than the pairs alone.
+
+    Where the samples name no `wrong` prediction, nothing says which arguments are predictions: each is cut in turn, and
+    the metric must leave out samples in every case. One that looks up predictions by a key may do so in one of them.
+
+    Why: where a prediction is lost, the score of the others is reported as that of the data set.
+    Usual cause: `zip` ends with the shortest list.
+    Fix: zip(..., strict=True), or count what is missing as wrong
+    """
+    left_out = []
+    for rows in case.both:
+        short = metric.cut_short(rows, case.kept)
+        values = [metric.value([batch]) for batch, _ in short]
+        refused = any(isinstance(value, Raised) for value in values)
+        pairs = None if refused else metric.value([rows[: case.kept]])
+        if refused or any(difference(value, pairs, metric.tolerance) is not None for value in values):
+            expect(values).holds(True, about="the batch is refused, or all of its samples count")
+            return
+        whole = metric.value([rows])
+        if why := _shows_nothing(metric, pairs, whole, [metric.value([crossed]) for _, crossed in short]):
+            inconclusive(why)
+            return
+        left_out.append((pairs, values[0], whole))
+    (pairs, value, whole), (others, *_) = left_out
+    if difference(pairs, others, metric.tolerance) is None:
+        inconclusive("the pairs of both batches have one value")
+        return
+    topic = "samples without a prediction are left out"
+    expect([pairs, value]).holds(
+        False,
+        about=f"{topic}: {len(case.samples) - case.kept} of {len(case.samples)}",
+        topic=topic,
+        detail=f"the value  {show(value)}\nof the pairs alone  {show(pairs)}\nof all samples  {show(whole)}",
+    )
+
+
+def _shows_nothing(metric: MetricSubject, pairs: Any, whole: Any, crossed: Sequence[Any]) -> str:
+    """Why batches that are cut short show nothing; empty where they do."""
+    if not crossed:
+        return "the batch has one argument with rows"
+    if isinstance(pairs, Raised) or has_nonfinite(pairs):
+        return "the pairs alone have no value"
+    if difference(pairs, whole, metric.tolerance) is None:
+        return "the samples that are left out do not change the value"
+    same = any(difference(pairs, other, metric.tolerance) is None for other in crossed)
+    return "the value is the same with references of other samples" if same else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +11,14 @@ from pytest_evalcheck.expectations.failures import expect, inconclusive, not_off
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.allocations import largest_tensor
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.common.tensors import count_elements, count_tensors, detached, overwrite, overwrite_result
+from pytest_evalcheck.kinds.common.tensors import (
+    count_elements,
+    count_rows,
+    count_tensors,
+    detached,
+    overwrite,
+    overwrite_result,
+)
 from pytest_evalcheck.kinds.metric.cases import NOT_FINITE, Rejected, Stream
 from pytest_evalcheck.kinds.metric.cases_data import Long, Repeated
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
@@ -306,28 +312,16 @@ def _malformed(metric: MetricSubject, rows: Sequence[Any]) -> dict[str, Argument
     if metric.inputs.corrupted is not None:
         last = metric.inputs.corrupted(rows[-1], metric.inputs.nonfinite[0])
         batches[NOT_FINITE] = metric.arguments([*rows[:-1], last])
-    values: dict[Any, Any] = {**dict(enumerate(good.args)), **good.kwargs}
-
-    def changed(name: int | str, value: Any) -> Arguments:
-        if isinstance(name, str):
-            return replace(good, kwargs={**good.kwargs, name: value})
-        return replace(good, args=(*good.args[:name], value, *good.args[name + 1 :]))
-
-    with_rows = [name for name, value in values.items() if _length(value)]
+    values = good.by_place
+    with_rows = [place for place, value in values.items() if count_rows(value)]
     if len(with_rows) > 1:
-        batches["unequal lengths"] = changed(with_rows[0], values[with_rows[0]][:-1])
-    tensors = [name for name, value in values.items() if hasattr(value, "unsqueeze")]
+        batches["unequal lengths"] = good.replaced({with_rows[0]: values[with_rows[0]][:-1]})
+    tensors = [place for place, value in values.items() if hasattr(value, "unsqueeze")]
     if tensors:
-        batches["another rank"] = changed(tensors[0], values[tensors[0]].unsqueeze(0).unsqueeze(-1))
+        batches["another rank"] = good.replaced({tensors[0]: values[tensors[0]].unsqueeze(0).unsqueeze(-1)})
     if values:
         final = list(values)[-1]
-        batches["another type"] = changed(final, object())
+        batches["another type"] = good.replaced({final: object()})
         without_last = {name: value for name, value in good.kwargs.items() if name != final}
         batches["too few arguments"] = Arguments(good.args if good.kwargs else good.args[:-1], without_last)
     return batches
-
-
-def _length(value: Any) -> int:
-    if hasattr(value, "shape"):
-        return int(value.shape[0]) if len(value.shape) else 0
-    return len(value) if isinstance(value, (list, tuple)) else 0

@@ -11,14 +11,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
-from pytest_evalcheck.expectations.comparison import ABOUT_NONFINITE, Raised
+from pytest_evalcheck.expectations.comparison import ABOUT_NONFINITE, EXACT, Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.kinds.common.calling import attempt, is_clear_refusal
 from pytest_evalcheck.kinds.common.combinations import annotations_of, listed_values
 from pytest_evalcheck.kinds.common.convention import under
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
-from pytest_evalcheck.kinds.common.tensors import detached, place
+from pytest_evalcheck.kinds.common.tensors import count_rows, detached, place
 from pytest_evalcheck.kinds.metric.cases_data import Long
 from pytest_evalcheck.kinds.metric.declared import Undefined
 from pytest_evalcheck.kinds.metric.record import Metric
@@ -171,6 +171,30 @@ class MetricSubject(Subject):
                 cause="collate",
             ) from error
         return place(collated, self.device)
+
+    def cut_short(self, rows: Rows, kept: int) -> list[tuple[Arguments, Arguments]]:
+        """The batch with the first ``kept`` rows of its predictions, or of each argument in turn.
+
+        Beside each stand the same rows alone with the other arguments of other samples. Predictions are the arguments
+        that a `wrong` one of the samples changes. A batch of one argument cannot be cut short.
+        """
+        whole, pairs = self.arguments(rows), self.arguments(rows[:kept])
+        crossed = self.arguments(rows[::-1][:kept]).by_place
+        places = [place for place, value in whole.by_place.items() if count_rows(value) == len(rows)]
+        if len(places) < 2:
+            return []
+        predicted: list[int | str] = []
+        if self.inputs.wrong is not None:
+            right, wrong = whole.by_place, self.arguments([self.inputs.wrong(row) for row in rows]).by_place
+            predicted = [place for place in places if difference(right[place], wrong[place], EXACT) is not None]
+        named = 0 < len(predicted) < len(places)
+        return [
+            (
+                whole.replaced({place: whole.by_place[place][:kept] for place in group}),
+                pairs.replaced({place: crossed[place] for place in places if place not in group}),
+            )
+            for group in ([predicted] if named else [[place] for place in places])
+        ]
 
     def require_empty_batch(self) -> None:
         """Go on where a batch without samples can be written.

@@ -97,6 +97,58 @@ class TestWhatIsNotOffered:
         assert (cell.outcome, cell.reason) == ("not applicable", "the metric offers no forward")
 
 
+class TestUnequalLengths:
+    PAIRS = es.samples(
+        st.tuples(st.integers(0, 5), st.integers(0, 5)),
+        collate=lambda rows: ([row[0] for row in rows], [row[1] for row in rows]),
+    )
+
+    @staticmethod
+    def outcome(inputs: es.SampleStrategy, add: Callable[[Any, Any], list[float]]) -> tuple[str, str]:
+        class Mean:
+            def __init__(self) -> None:
+                self.values: list[float] = []
+
+            def update(self, preds: Any, target: Any) -> None:
+                self.values += add(preds, target)
+
+            def compute(self) -> float:
+                return sum(self.values) / len(self.values)
+
+        @ec.metric(inputs=inputs)
+        def target() -> ec.Metric:
+            return ec.Metric.of(Mean())
+
+        cell = cell_of(target, "EC241")
+        return cell.outcome, cell.reason
+
+    def test_a_list_that_ends_early_is_seen(self) -> None:
+        add = lambda preds, target: [float(abs(p - t)) for p, t in zip(preds, target, strict=False)]  # noqa: E731
+        assert self.outcome(self.PAIRS, add)[0] == "broken"
+        assert self.outcome(self.PAIRS.but(wrong=lambda row: (16, row[1])), add)[0] == "broken"
+
+    def test_a_loop_over_predictions_is_seen_where_the_samples_say_which_they_are(self) -> None:
+        add = lambda preds, target: [float(abs(p - target[i])) for i, p in enumerate(preds)]  # noqa: E731
+        assert self.outcome(self.PAIRS, add)[0] == "kept"  # it may be one that looks them up by a key
+        assert self.outcome(self.PAIRS.but(wrong=lambda row: (16, row[1])), add)[0] == "broken"
+
+    def test_what_counts_as_missing_is_kept(self) -> None:
+        def add(preds: Any, target: Any) -> list[float]:
+            return [float(abs(preds[i] - t)) if i < len(preds) else 5.0 for i, t in enumerate(target)]
+
+        assert self.outcome(self.PAIRS.but(wrong=lambda row: (16, row[1])), add)[0] == "kept"
+        assert self.outcome(self.PAIRS, add)[0] == "kept"
+
+    def test_what_asks_for_no_reference_is_not_judged(self) -> None:
+        named = self.PAIRS.but(wrong=lambda row: (16, row[1]))
+        assert self.outcome(named, lambda preds, target: [float(p) for p in preds])[0] == "not applicable"
+
+    def test_one_argument_cannot_be_cut(self) -> None:
+        one = es.samples(st.integers(0, 5), collate=lambda rows: (list(rows), None))
+        shown = self.outcome(one, lambda preds, target: [float(p) for p in preds])
+        assert shown == ("not applicable", "the batch has one argument with rows")
+
+
 class TestNoScore:
     IGNORING = es.binary(of="labels", ignore_index=-1)
 

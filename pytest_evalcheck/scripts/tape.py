@@ -119,6 +119,8 @@ class Tape:
         if function is type and len(args) == 3 and isinstance(args[2], dict):
             # A class is of the module that makes it, which `type` takes from who calls it.
             args[2].setdefault("__module__", sys._getframe(1).f_globals["__name__"])
+        if function is threading.Thread and self._quiet() and "target" in kwargs:
+            kwargs = {**kwargs, "target": functools.partial(self._silently, kwargs["target"])}
         if self._passes(function):
             if not self._quiet() and self._is_of_what_was_given(function):
                 return self._noted(function, args, kwargs)
@@ -390,6 +392,11 @@ class Tape:
             yield
         finally:
             self._inside.quiet = before
+
+    def _silently(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """What a thread does that was started where nothing is noted."""
+        with self.silent():
+            return function(*args, **kwargs)
 
     def _quiet(self) -> bool:
         return self.frozen or getattr(self._inside, "quiet", False)

@@ -218,6 +218,23 @@ def test_a_mask_is_computed() -> None:
     ]
 
 
+def test_a_thread_of_what_is_not_noted_is_not_noted() -> None:
+    tape = Tape()
+    made = Library()
+
+    def started() -> None:
+        thread = tape.call(threading.Thread, target=lambda: tape.call(made.add, torch.ones(2)))
+        thread.start()
+        thread.join()
+
+    with tape.silent():
+        started()
+    assert not tape.steps
+    assert made.kept.tolist() == [1, 1]
+    started()
+    assert [step.missing for step in tape.steps] == [f"Library.add: an object of type {__name__}.Library"]
+
+
 def test_a_class_that_type_makes_is_code_under_test() -> None:
     """It is of the module that makes it, and not of the tape that makes the call."""
     tape, names = traced(

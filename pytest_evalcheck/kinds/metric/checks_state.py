@@ -39,7 +39,7 @@ def reset_restores_the_initial_state(metric: MetricSubject, case: Stream) -> Non
     used = {"updates": metric.fresh().update(*case.cut), "a compute": metric.fresh().update(*case.cut)}
     used["a compute"].compute()
     used["a failed update"] = metric.fresh().update(*case.cut)
-    for batch in _malformed(metric, case.cut[0]).values():
+    for batch in _rejectable(metric, case.cut[0]).values():
         used["a failed update"].try_update(batch)
     if metric.build().forward is not None:
         used["forward"] = metric.fresh()
@@ -234,6 +234,8 @@ def a_copy_continues_like_its_original(metric: MetricSubject, case: Stream) -> N
 def a_rejected_batch_does_not_change_the_state(metric: MetricSubject, case: Rejected) -> None:
     """A batch that is rejected does not change the state, through `update` and through `forward`.
 
+    It has unequal lengths, another rank or type, an argument less, or a number that is not finite.
+
     Why: a loop that logs the error and continues would report a score of other samples than it states.
     Usual cause: one state is written before the next one is validated; forward resets before it updates.
     Fix: pytest_evalcheck.fixes.SampleStream
@@ -241,7 +243,7 @@ def a_rejected_batch_does_not_change_the_state(metric: MetricSubject, case: Reje
     if case.through == "forward" and metric.build().forward is None:
         not_offered("the metric offers no forward")
         return
-    arguments = _malformed(metric, case.malformed).get(case.fault)
+    arguments = _rejectable(metric, case.malformed).get(case.fault)
     if arguments is None:
         inconclusive(f"no batch of {case.fault} can be made")
         return
@@ -302,16 +304,21 @@ _SLACK = 1000
 """So many elements more are no growth: a table of a few bins may be filled by large numbers alone."""
 
 
-def _malformed(metric: MetricSubject, rows: Sequence[Any]) -> dict[str, Arguments]:
-    """By fault: arguments with unequal lengths, of another rank or type, with one missing, or with NaN in the last row.
+def _rejectable(metric: MetricSubject, rows: Sequence[Any]) -> dict[str, Arguments]:
+    """By fault: the batch malformed, or with a number that is not finite in its last row where samples have one."""
+    malformed = _malformed(metric.arguments(rows))
+    if metric.inputs.corrupted is None:
+        return malformed
+    last = metric.inputs.corrupted(rows[-1], metric.inputs.nonfinite[0])
+    return {**malformed, NOT_FINITE: metric.arguments([*rows[:-1], last])}
+
+
+def _malformed(good: Arguments) -> dict[str, Arguments]:
+    """By fault: the arguments with unequal lengths, of another rank, of another type, or with one missing.
 
     A fault that is impossible for these arguments, such as unequal lengths of a single one, is not included.
     """
-    good = metric.arguments(rows)
     batches: dict[str, Arguments] = {}
-    if metric.inputs.corrupted is not None:
-        last = metric.inputs.corrupted(rows[-1], metric.inputs.nonfinite[0])
-        batches[NOT_FINITE] = metric.arguments([*rows[:-1], last])
     values = good.by_place
     with_rows = [place for place, value in values.items() if count_rows(value)]
     if len(with_rows) > 1:
@@ -320,8 +327,8 @@ def _malformed(metric: MetricSubject, rows: Sequence[Any]) -> dict[str, Argument
     if tensors:
         batches["another rank"] = good.replaced({tensors[0]: values[tensors[0]].unsqueeze(0).unsqueeze(-1)})
     if values:
-        final = list(values)[-1]
-        batches["another type"] = good.replaced({final: object()})
-        without_last = {name: value for name, value in good.kwargs.items() if name != final}
+        last = list(values)[-1]
+        batches["another type"] = good.replaced({last: object()})
+        without_last = {name: value for name, value in good.kwargs.items() if name != last}
         batches["too few arguments"] = Arguments(good.args if good.kwargs else good.args[:-1], without_last)
     return batches

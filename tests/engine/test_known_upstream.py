@@ -9,6 +9,7 @@ import pytest
 
 import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
+from pytest_evalcheck.reports.case_codec import encode_case
 from pytest_evalcheck.testing import Project
 
 torch = pytest.importorskip("torch")
@@ -175,6 +176,15 @@ def test_an_entry_that_names_a_fault_covers_all_its_signatures_and_no_other() ->
     assert (cells["EC210"].outcome, cells["EC210"].upstream) == ("known", UNIVERSAL["EC210"])
     cells = outcomes(target(CountsFirst, known_failures={"EC210": entry}), "EC210", effort="normal")
     assert cells["EC210"].outcome == "broken"
+
+
+def test_a_replay_of_another_case_than_that_of_an_entry_is_known() -> None:
+    """It tries no other case, so that it cannot say that the entry is stale."""
+    entry = ec.KnownFailure(upstream=UNIVERSAL["EC219"], example={"samples": [(0.9375, 1)], "batches": [[0]]})
+    blob = encode_case("EC219", {"samples": [(0.0625, 0), (0.9375, 1)], "batches": [[0, 1]]})
+    tried = target(BinaryAccuracy, known_failures={"EC219": entry})
+    (cell,) = ec.run(tried, select="EC219", replay=blob).cells
+    assert (cell.outcome, cell.upstream) == ("known", UNIVERSAL["EC219"])
 
 
 @pytest.mark.parametrize(

@@ -196,7 +196,8 @@ def _needs(parts: Parts, folders: Sequence[str]) -> set[str]:
 def _body(parts: Parts) -> tuple[list[str], str]:
     """The lines that print both values, and the condition that holds without the fault."""
     verdict = parts.verdict
-    names = _names(parts.steps, verdict.uses)
+    names, used = _names(parts.steps, verdict.uses), _used(parts.steps) | verdict.uses
+    inlined = in_place(parts.steps, verdict.uses)
     body = ["torch.set_grad_enabled(False)"] if parts.without_gradients else []
     seen: set[int] = set()
     before, last, making = 0, 0, True
@@ -209,10 +210,9 @@ def _body(parts: Parts) -> tuple[list[str], str]:
         if step.world is not None:
             body.append(f"{names[step.number]} = values[{step.world[1]}]")
         else:
-            body += _lines(step, names, _used(parts.steps) | verdict.uses, in_place(parts.steps, verdict.uses))
+            body += _lines(step, names, used, inlined)
         making = making and (step.creates or step.seeds or bool(step.literal))
         before = len(body) if making else before
-    inlined = in_place(parts.steps, verdict.uses)
     actual, expected = (_named(text, names, inlined) for text in (verdict.actual, verdict.expected))
     if verdict.form in _ERRORS:
         text, good = _ERRORS[verdict.form]
@@ -271,9 +271,9 @@ def _worlds(parts: Parts) -> list[str]:
     for group, world in parts.worlds.items():
         lines = [f"def {_world_name(group, parts)}(rank):", '    """What one process of the group does."""']
         for rank, steps in enumerate(world.ranks):
-            names = _names(steps)
-            body = [line for step in steps[:-1] for line in _lines(step, names, _used(steps), in_place(steps))]
-            body.append(f"return {_named(steps[-1].text, names, in_place(steps))}")
+            names, used, inlined = _names(steps), _used(steps), in_place(steps)
+            body = [line for step in steps[:-1] for line in _lines(step, names, used, inlined)]
+            body.append(f"return {_named(steps[-1].text, names, inlined)}")
             if rank < len(world.ranks) - 1:
                 lines += [f"    if rank == {rank}:", *(f"        {line}" for line in body)]
             else:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -160,31 +161,33 @@ def test_the_outer_limit_ends_the_inner_block() -> None:
     assert time.monotonic() - started < 5
 
 
-def test_a_timer_of_others_goes_on() -> None:
+@contextmanager
+def alarm_of_others(seconds: float) -> Iterator[list[int]]:
+    """The list of the alarms that have come: one is due after these seconds."""
     rung: list[int] = []
     previous = signal.signal(signal.SIGALRM, lambda number, _: rung.append(number))
-    signal.setitimer(signal.ITIMER_REAL, 0.2)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
+        yield rung
+    finally:
+        signal.signal(signal.SIGALRM, previous)
+
+
+def test_a_timer_of_others_goes_on() -> None:
+    with alarm_of_others(0.2) as rung:
         with pytest.raises(CellTimeout), time_limit(0.05):
             time.sleep(30)
         assert not rung
         time.sleep(0.4)
         assert rung == [signal.SIGALRM]
-    finally:
-        signal.signal(signal.SIGALRM, previous)
 
 
 def test_a_timer_of_others_that_ended_the_block_does_not_come_again() -> None:
-    rung: list[int] = []
-    previous = signal.signal(signal.SIGALRM, lambda number, _: rung.append(number))
-    signal.setitimer(signal.ITIMER_REAL, 0.1)
-    try:
+    with alarm_of_others(0.1) as rung:
         with pytest.raises(CellTimeout), time_limit(20):
             time.sleep(30)
         time.sleep(0.1)
         assert not rung
-    finally:
-        signal.signal(signal.SIGALRM, previous)
 
 
 @pytest.mark.parametrize(

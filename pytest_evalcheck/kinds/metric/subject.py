@@ -179,18 +179,18 @@ class MetricSubject(Subject):
         that a `wrong` one of the samples changes. A batch of one argument cannot be cut short.
         """
         whole, pairs = self.arguments(rows), self.arguments(rows[:kept])
-        crossed = self.arguments(rows[::-1][:kept]).by_place
-        places = [place for place, value in whole.by_place.items() if count_rows(value) == len(rows)]
+        values, crossed = whole.by_place, self.arguments(rows[::-1][:kept]).by_place
+        places = [place for place, value in values.items() if count_rows(value) == len(rows)]
         if len(places) < 2:
             return []
         predicted: list[int | str] = []
         if self.inputs.wrong is not None:
-            right, wrong = whole.by_place, self.arguments([self.inputs.wrong(row) for row in rows]).by_place
-            predicted = [place for place in places if difference(right[place], wrong[place], EXACT) is not None]
+            wrong = self.arguments([self.inputs.wrong(row) for row in rows]).by_place
+            predicted = [place for place in places if difference(values[place], wrong[place], EXACT) is not None]
         named = 0 < len(predicted) < len(places)
         return [
             (
-                whole.replaced({place: whole.by_place[place][:kept] for place in group}),
+                whole.replaced({place: values[place][:kept] for place in group}),
                 pairs.replaced({place: crossed[place] for place in places if place not in group}),
             )
             for group in ([predicted] if named else [[place] for place in places])

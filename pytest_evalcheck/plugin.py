@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from pytest_evalcheck.devices import Ledger
     from pytest_evalcheck.guard import Guard
-    from pytest_evalcheck.integration.batchings import Batchings
+    from pytest_evalcheck.integration.ordinary_tests.batchings import Batchings
     from pytest_evalcheck.variants.runs import Variants
 
 _SIMULATED = "simulated: runs on a simulated accelerator"
@@ -192,7 +192,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
     if not code and listed is None:
         return None
     from pytest_evalcheck.errors import UsageError
-    from pytest_evalcheck.integration.listing import show
+    from pytest_evalcheck.integration.screen.listing import show
     from pytest_evalcheck.kinds.registry import explanation
 
     try:
@@ -209,7 +209,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 def pytest_evalcheck_main(config: pytest.Config) -> Generator[None, Any, Any]:
     """No other plugin changes how a run under ``--evalcheck`` ends; targets that nobody wrote are inferred first."""
     if config.getoption("evalcheck_target"):
-        from pytest_evalcheck.integration.inferring import infer_targets
+        from pytest_evalcheck.integration.choosing.inferring import infer_targets
 
         infer_targets(config)
     lists = config.getoption("evalcheck_explain") or config.getoption("evalcheck_list") is not None
@@ -231,10 +231,10 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in (*(f"{kind}: runs on this kind of device" for kind in ("cpu", "cuda", "mps")), _SIMULATED):
         config.addinivalue_line("markers", line)
     if config.getoption("evalcheck"):
-        from pytest_evalcheck.integration import resuming
-        from pytest_evalcheck.integration.progress import Progress
+        from pytest_evalcheck.integration.choosing import resuming
+        from pytest_evalcheck.integration.screen.progress import Progress
+        from pytest_evalcheck.integration.screen.short_summary import ShortSummary
         from pytest_evalcheck.integration.session import EvalcheckSession
-        from pytest_evalcheck.integration.short_summary import ShortSummary
         from pytest_evalcheck.integration.supervision import Supervision
 
         session = EvalcheckSession.of(config)
@@ -339,7 +339,7 @@ def evalcheck_unchanged() -> Iterator[Callable[..., Guard]]:
 @pytest.fixture
 def evalcheck_batchings() -> Callable[..., Batchings]:
     """One data set in several batchings, as loaders: ``evalcheck_batchings(dataset, collate_fn).agree(evaluate)``."""
-    from pytest_evalcheck.integration.batchings import batchings
+    from pytest_evalcheck.integration.ordinary_tests.batchings import batchings
 
     return batchings
 

@@ -14,8 +14,8 @@ import pytest
 from pytest_evalcheck.engine.effort import EFFORTS, Effort
 from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.errors import UsageError, nearest
-from pytest_evalcheck.integration import sharding
-from pytest_evalcheck.integration.baseline import Baseline, require_writable
+from pytest_evalcheck.integration.choosing import sharding
+from pytest_evalcheck.integration.known.baseline import Baseline, require_writable
 from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.reports import ReportError, check_paths, parse
 from pytest_evalcheck.reports.case_codec import InvalidBlob, decode_case

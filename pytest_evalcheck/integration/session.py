@@ -17,17 +17,25 @@ from pytest_evalcheck import reports
 from pytest_evalcheck.engine.placing import SKIPPED, elsewhere, explained
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.integration import accepting, changes, collection, inferring, narrowing, nearby, sharding
-from pytest_evalcheck.integration.baseline import summary
-from pytest_evalcheck.integration.cells import PROPERTY, attach, runner_of
+from pytest_evalcheck.integration.choosing import (
+    changes,
+    collection,
+    inferring,
+    selection_scope,
+    sharding,
+    suggestions,
+)
+from pytest_evalcheck.integration.choosing.inferring import DISCOVERY
+from pytest_evalcheck.integration.choosing.marker_selection import MARKERS, Asked
+from pytest_evalcheck.integration.choosing.run_facts import Facts
+from pytest_evalcheck.integration.choosing.uncollected_targets import defines_targets, lost, of_conftests
 from pytest_evalcheck.integration.ending import CONCLUDE, ExitGuard, about_code, looks
-from pytest_evalcheck.integration.facts import Facts
-from pytest_evalcheck.integration.folding import folds, write_note, write_verdict
-from pytest_evalcheck.integration.inferring import DISCOVERY
 from pytest_evalcheck.integration.isolation import isolated_cell, should_isolate
-from pytest_evalcheck.integration.lost import defines_targets, lost, of_conftests
-from pytest_evalcheck.integration.opt_in import MARKERS, Asked
+from pytest_evalcheck.integration.item_cells import PROPERTY, attach, runner_of
+from pytest_evalcheck.integration.known import accepting
+from pytest_evalcheck.integration.known.baseline import summary
 from pytest_evalcheck.integration.options import Options
+from pytest_evalcheck.integration.screen.folding import folds, write_note, write_verdict
 from pytest_evalcheck.integration.scripts import Places
 from pytest_evalcheck.kinds.common.calling import relative
 from pytest_evalcheck.kinds.registry import problems, shipped
@@ -96,7 +104,7 @@ class EvalcheckSession:
         options, places = Options.read(config), Places.read(config)
         made = cls(options, config, changed=changes.changed_since(config), places=places)
         config.stash[CONCLUDE] = made.conclude
-        config.stash[narrowing.WRITTEN] = nearby.by_names(config)
+        config.stash[selection_scope.WRITTEN] = suggestions.by_names(config)
         if not made.works:
             guard = ExitGuard(made._ended_by_exit)
             guard.install()
@@ -446,7 +454,7 @@ class EvalcheckSession:
                 f"no target was run: no cell of a file named {patterns} was collected and selected",
                 red=True,
             )
-            for line in nearby.lines(self.config, self.options, self.facts):
+            for line in suggestions.lines(self.config, self.options, self.facts):
                 write_note(terminalreporter, line, red=True)
         elif report.cells:
             writer = terminalreporter._tw
@@ -464,12 +472,12 @@ class EvalcheckSession:
         discovery = self.config.stash.get(DISCOVERY, None)
         for line in inferring.lines(discovery) if discovery else ():
             write_note(terminalreporter, line)
-        by_configuration = narrowing.by_configuration(self.config, self.options)
+        by_configuration = selection_scope.by_configuration(self.config, self.options)
         verbose = self.config.option.verbose > 0
         since = self.changed.changes.since if self.changed else ""
         for line in self.facts.notes(by_configuration, self.options.optional, since=since, verbose=verbose):
             write_note(terminalreporter, line)
-        for line in nearby.elsewhere(self.config, self.options.files, found=bool(self.facts.found)):
+        for line in suggestions.elsewhere(self.config, self.options.files, found=bool(self.facts.found)):
             write_note(terminalreporter, line)
         for line in filter(None, self.cut.values()):
             write_note(terminalreporter, line)
@@ -488,14 +496,14 @@ class EvalcheckSession:
             *problems(),
             *self.facts.against(self.cells, self.failed, runxfail=self.config.option.runxfail),
             *self.facts.skipped_files(optional),
-            *self.facts.unknown(optional, whole=self.facts.complete and narrowing.whole(self.config)),
+            *self.facts.unknown(optional, whole=self.facts.complete and selection_scope.whole(self.config)),
             *self._of_baseline(),
             *self.unwritten,
         ]
         discovery = self.config.stash.get(DISCOVERY, None)
         more: dict[str, Any] = {
             "optional": optional,
-            "narrowed": narrowing.splits_targets(self.config, self.facts.selected, self.facts.deselected)
+            "narrowed": selection_scope.splits_targets(self.config, self.facts.selected, self.facts.deselected)
             or not self.facts.unchanged.keys().isdisjoint(nodeid.rpartition("::")[0] for nodeid in self.facts.selected),
             "unchanged": self.changed.clause(self.facts.unchanged, whole=self._all_unchanged) if self.changed else "",
             "inferred": discovery and inferring.as_json(discovery),
@@ -534,7 +542,7 @@ class EvalcheckSession:
             devices=self.options.devices,
             versions=self._versions,
             shard=Shard(**shard) if shard else None,
-            chosen=narrowing.chosen(self.config, self.facts.deselected),
+            chosen=selection_scope.chosen(self.config, self.facts.deselected),
             left_out=self.facts.left_out_by_marker,
         )
 

@@ -25,7 +25,7 @@ import pytest
 
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.integration import cell_process
-from pytest_evalcheck.integration.cells import attach, runner_of
+from pytest_evalcheck.integration.item_cells import attach, runner_of
 from pytest_evalcheck.integration.supervised_process import CLOSED, flush, packed, serve, unpacked
 from pytest_evalcheck.integration.watchdog import grace, watch
 from pytest_evalcheck.kinds.common.calling import relative

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from target_files import BROKEN, CORRECT
 
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.integration.accepting import updated
-from pytest_evalcheck.integration.baseline import FILE, Baseline, Entry, from_literal
+from pytest_evalcheck.integration.known.accepting import updated
+from pytest_evalcheck.integration.known.baseline import FILE, Baseline, Entry, from_literal
 from pytest_evalcheck.reports.case_codec import literal
 from pytest_evalcheck.testing import Project
 

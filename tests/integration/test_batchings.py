@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_evalcheck.expectations.comparison import Tolerance
 from pytest_evalcheck.expectations.failures import CheckFailure
-from pytest_evalcheck.integration.batchings import batchings
+from pytest_evalcheck.integration.ordinary_tests.batchings import batchings
 from pytest_evalcheck.testing import Project
 
 DATA = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from target_files import BROKEN, CORRECT
 
-from pytest_evalcheck.integration.changes import ChangedSince
-from pytest_evalcheck.integration.imports import Imports
+from pytest_evalcheck.integration.choosing.changes import ChangedSince
+from pytest_evalcheck.integration.choosing.imports import Imports
 from pytest_evalcheck.testing import Project, Result
 
 SELECT = "--evalcheck-select=EC201,EC202"

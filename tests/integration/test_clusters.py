@@ -159,7 +159,9 @@ def test_a_cluster_at_an_address_is_left_as_it_was(scheduler: str, project: Proj
 
 def test_a_stalled_cell_is_named(scheduler: str, project: Project) -> None:
     project.write(
-        "from pytest_evalcheck.integration import progress; progress.STALLED = (1, 60)", name="conftest.py", header=""
+        "from pytest_evalcheck.integration.screen import progress; progress.STALLED = (1, 60)",
+        name="conftest.py",
+        header="",
     )
     project.write(
         CORRECT, BROKEN.replace("return", "import time; time.sleep(0 if hasattr(ec, 'x') else 3); ec.x = 1; return")

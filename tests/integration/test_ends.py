@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from target_files import BROKEN, CORRECT, HEADER
 
-from pytest_evalcheck.integration.short_summary import ShortSummary
+from pytest_evalcheck.integration.screen.short_summary import ShortSummary
 from pytest_evalcheck.reports.results import Cell
 from pytest_evalcheck.testing import Project
 

@@ -367,7 +367,7 @@ class TestParametrize:
 def test_the_example_of_the_docstring_is_right() -> None:
     import doctest
 
-    from pytest_evalcheck.integration import in_tests
+    from pytest_evalcheck.integration.ordinary_tests import in_tests
 
     found = doctest.testmod(in_tests)
     assert found.attempted

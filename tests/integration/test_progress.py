@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from target_files import BROKEN, CORRECT
 
-from pytest_evalcheck.integration import progress
-from pytest_evalcheck.integration.progress import Estimate, roughly
+from pytest_evalcheck.integration.screen import progress
+from pytest_evalcheck.integration.screen.progress import Estimate, roughly
 from pytest_evalcheck.integration.stall_watch import StallWatch
 from pytest_evalcheck.testing import Project
 
@@ -199,7 +199,7 @@ def test_a_stalled_cell_is_named_once_at_each_time(project: Project, way: tuple[
 
 
 IN_PROCESS = """
-from pytest_evalcheck.integration import progress
+from pytest_evalcheck.integration.screen import progress
 progress.STALLED = (0.3, 60.0)
 """
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from target_files import BROKEN, CORRECT
 
-from pytest_evalcheck.integration.baseline import FILE
+from pytest_evalcheck.integration.known.baseline import FILE
 from pytest_evalcheck.reports import ReportError, jsonl
 from pytest_evalcheck.testing import Project, Result
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from target_files import BROKEN, CORRECT
 
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.integration.sharding import split
+from pytest_evalcheck.integration.choosing.sharding import split
 from pytest_evalcheck.testing import Project
 
 SELECT = "--evalcheck-select=EC201,EC202,EC203"

@@ -20,8 +20,8 @@ from pytest_evalcheck.engine.placing import devices_of
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.integration.changes import UNCHANGED, ChangedSince
-from pytest_evalcheck.integration.opt_in import Asked
+from pytest_evalcheck.integration.choosing.changes import UNCHANGED, ChangedSince
+from pytest_evalcheck.integration.choosing.marker_selection import Asked
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.kinds.common.calling import relative
 from pytest_evalcheck.kinds.common.check import Check

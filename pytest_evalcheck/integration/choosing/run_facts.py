@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_evalcheck.engine.placing import SKIPPED
 from pytest_evalcheck.errors import nearest
-from pytest_evalcheck.integration.changes import UNCHANGED
+from pytest_evalcheck.integration.choosing.changes import UNCHANGED
 from pytest_evalcheck.reports.results import Cell, plural
 from pytest_evalcheck.targets.device_spec import KINDS, nearest_kind
 

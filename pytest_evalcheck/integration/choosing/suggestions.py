@@ -19,7 +19,7 @@ from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.reports.results import plural
 
 if TYPE_CHECKING:
-    from pytest_evalcheck.integration.facts import Facts
+    from pytest_evalcheck.integration.choosing.run_facts import Facts
     from pytest_evalcheck.integration.options import Options
 
 _MOST_FILES = 3

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_evalcheck.engine.cell_spec import CellSpec
-from pytest_evalcheck.integration.cells import attach, runner_of
-from pytest_evalcheck.integration.folding import write_note
+from pytest_evalcheck.integration.item_cells import attach, runner_of
+from pytest_evalcheck.integration.screen.folding import write_note
 from pytest_evalcheck.reports import ReportError, jsonl
 from pytest_evalcheck.reports.results import Cell
 

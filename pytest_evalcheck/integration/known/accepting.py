@@ -10,8 +10,8 @@ from typing import Any
 from pytest_evalcheck.engine.judging import STALE
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.integration import cell_process
-from pytest_evalcheck.integration.baseline import Baseline, Entry
 from pytest_evalcheck.integration.isolation import INSIDE
+from pytest_evalcheck.integration.known.baseline import Baseline, Entry
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.reports.results import Cell, plural
 from pytest_evalcheck.reports.text import line as shown

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pytest_evalcheck.integration.cells import runner_of
-from pytest_evalcheck.integration.folding import write_note
+from pytest_evalcheck.integration.item_cells import runner_of
+from pytest_evalcheck.integration.screen.folding import write_note
 from pytest_evalcheck.reports.groups import code, ranges, split
 from pytest_evalcheck.reports.results import Cell, Report, plural
 from pytest_evalcheck.reports.text import line

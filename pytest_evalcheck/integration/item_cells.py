@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pytest_evalcheck.engine.runner import CellRunner
-from pytest_evalcheck.integration.collection import RUNNERS
+from pytest_evalcheck.integration.choosing.collection import RUNNERS
 from pytest_evalcheck.reports.results import Cell
 
 PROPERTY = "evalcheck"

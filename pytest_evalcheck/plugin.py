@@ -215,7 +215,7 @@ def pytest_evalcheck_main(config: pytest.Config) -> Generator[None, Any, Any]:
     lists = config.getoption("evalcheck_explain") or config.getoption("evalcheck_list") is not None
     if lists or not config.getoption("evalcheck") or hasattr(config, "workerinput"):
         return (yield)
-    from pytest_evalcheck.integration.ending import conclude
+    from pytest_evalcheck.integration.process.exit_guard import conclude
 
     try:
         code = yield
@@ -232,10 +232,10 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", line)
     if config.getoption("evalcheck"):
         from pytest_evalcheck.integration.choosing import resuming
+        from pytest_evalcheck.integration.process.supervision import Supervision
         from pytest_evalcheck.integration.screen.progress import Progress
         from pytest_evalcheck.integration.screen.short_summary import ShortSummary
         from pytest_evalcheck.integration.session import EvalcheckSession
-        from pytest_evalcheck.integration.supervision import Supervision
 
         session = EvalcheckSession.of(config)
         if config.pluginmanager.register(session, "pytest_evalcheck_session") is None:
@@ -246,7 +246,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(ShortSummary(config, session.cells), "pytest_evalcheck_summary")
         resumed = resuming.plugins(config, session)
         if config.getoption("evalcheck_on") or config.getoption("evalcheck_workers"):
-            from pytest_evalcheck.integration.clusters import Cluster
+            from pytest_evalcheck.integration.process.clusters import Cluster
 
             config.pluginmanager.register(Cluster.of(config, session, resumed), "pytest_evalcheck_cluster")
         for plugin in resumed:

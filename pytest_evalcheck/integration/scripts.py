@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.integration.isolation import INSIDE
 from pytest_evalcheck.integration.known.baseline import require_writable
+from pytest_evalcheck.integration.process.isolation import INSIDE
 from pytest_evalcheck.kinds.common.calling import relative
 from pytest_evalcheck.reports import write_file
 from pytest_evalcheck.reports.causes import causes_of

@@ -29,12 +29,12 @@ from pytest_evalcheck.integration.choosing.inferring import DISCOVERY
 from pytest_evalcheck.integration.choosing.marker_selection import MARKERS, Asked
 from pytest_evalcheck.integration.choosing.run_facts import Facts
 from pytest_evalcheck.integration.choosing.uncollected_targets import defines_targets, lost, of_conftests
-from pytest_evalcheck.integration.ending import CONCLUDE, ExitGuard, about_code, looks
-from pytest_evalcheck.integration.isolation import isolated_cell, should_isolate
 from pytest_evalcheck.integration.item_cells import PROPERTY, attach, runner_of
 from pytest_evalcheck.integration.known import accepting
 from pytest_evalcheck.integration.known.baseline import summary
 from pytest_evalcheck.integration.options import Options
+from pytest_evalcheck.integration.process.exit_guard import CONCLUDE, ExitGuard, about_code, looks
+from pytest_evalcheck.integration.process.isolation import isolated_cell, should_isolate
 from pytest_evalcheck.integration.screen.folding import folds, write_note, write_verdict
 from pytest_evalcheck.integration.scripts import Places
 from pytest_evalcheck.kinds.common.calling import relative

@@ -18,8 +18,8 @@ import pytest
 from processes import interruptible
 from target_files import BROKEN, CORRECT
 
-from pytest_evalcheck.integration import cluster_tasks, clusters, serving
-from pytest_evalcheck.integration.cluster_tasks import ClusterError, Lost, Schedule, require_same_versions
+from pytest_evalcheck.integration.process import cluster_tasks, clusters, serving
+from pytest_evalcheck.integration.process.cluster_tasks import ClusterError, Lost, Schedule, require_same_versions
 from pytest_evalcheck.testing import Project
 
 ROOT = Path(__file__).resolve().parents[2]

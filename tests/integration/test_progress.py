@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 from target_files import BROKEN, CORRECT
 
+from pytest_evalcheck.integration.process.stall_watch import StallWatch
 from pytest_evalcheck.integration.screen import progress
 from pytest_evalcheck.integration.screen.progress import Estimate, roughly
-from pytest_evalcheck.integration.stall_watch import StallWatch
 from pytest_evalcheck.testing import Project
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,10 +9,10 @@ from typing import Any
 
 from pytest_evalcheck.engine.judging import STALE
 from pytest_evalcheck.engine.runner import CellRunner
-from pytest_evalcheck.integration import cell_process
-from pytest_evalcheck.integration.isolation import INSIDE
 from pytest_evalcheck.integration.known.baseline import Baseline, Entry
 from pytest_evalcheck.integration.options import Options
+from pytest_evalcheck.integration.process import run_in_child
+from pytest_evalcheck.integration.process.isolation import INSIDE
 from pytest_evalcheck.reports.results import Cell, plural
 from pytest_evalcheck.reports.text import line as shown
 from pytest_evalcheck.targets import device_spec
@@ -26,17 +26,17 @@ def run_cell(runner: CellRunner, arguments: Mapping[str, Any], options: Options)
 
     After each change the cell runs again, so that what hides behind one failure is seen too.
     """
-    cell = cell_process.run_cell(runner, arguments)
+    cell = run_in_child.run_cell(runner, arguments)
     outdated: list[str] = []
     while options.prune and cell.cause == STALE and _drop(runner, cell.outdated):
         outdated += cell.outdated
-        cell = cell_process.run_cell(runner, arguments)
+        cell = run_in_child.run_cell(runner, arguments)
     accepted: list[dict[str, Any]] = []
     red, listed = cell, runner.spec.listed
     while options.accept and len(accepted) < _MOST and (new := _acceptable(cell)):
         accepted.append(new)
         runner.spec = replace(runner.spec, listed=(*runner.spec.listed, _entry(cell, new).known_failure("")))
-        cell = cell_process.run_cell(runner, arguments)
+        cell = run_in_child.run_cell(runner, arguments)
     if accepted and cell.outcome != "known":  # it does not fail each time, or in too many ways
         runner.spec = replace(runner.spec, listed=listed)
         cell, accepted = red, []

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from pytest_evalcheck.integration.ending import looks
+from pytest_evalcheck.integration.process.exit_guard import looks
+from pytest_evalcheck.integration.process.stall_watch import StallWatch
 from pytest_evalcheck.integration.screen.folding import FoldingWriter, folds, headline
-from pytest_evalcheck.integration.stall_watch import StallWatch
 
 STALLED = (10.0, 30.0, 60.0, 300.0, 1800.0)
 """After how many seconds a cell that still runs is named."""

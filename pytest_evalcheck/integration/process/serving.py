@@ -178,7 +178,7 @@ def serve(connection: Connection) -> int:
     """Be the pytest of a run until the other end is closed."""
     import pytest
 
-    from pytest_evalcheck.integration.supervised_process import Reporter
+    from pytest_evalcheck.integration.process.child import Reporter
     from pytest_evalcheck.reports.jsonl import digest
 
     run = connection.recv()
@@ -276,7 +276,7 @@ def _receive(connection: Connection, commands: queue.SimpleQueue[Any], runs: thr
 
 
 if __name__ == "__main__":
-    from pytest_evalcheck.integration import serving
+    from pytest_evalcheck.integration.process import serving
 
     inherited = int(sys.argv[1])
     os.set_inheritable(inherited, False)

@@ -16,13 +16,13 @@ from pytest_evalcheck.engine import timeout
 from pytest_evalcheck.engine.cell_state import left_changed
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.expectations.failures import TargetError
-from pytest_evalcheck.integration.process_guard import ProcessGuard
+from pytest_evalcheck.integration.process.guard import ProcessGuard
 from pytest_evalcheck.kinds.common.calling import format_exception_location
 from pytest_evalcheck.kinds.common.forked_process import ForkWatch, leave
 from pytest_evalcheck.reports.results import Cell
 
 supervised = False
-"""Whether this process is one that another supervises: see `pytest_evalcheck.integration.supervision`."""
+"""Whether this process is one that another supervises: see `pytest_evalcheck.integration.process.supervision`."""
 tainted = False
 """Whether a cell left this process in a state that may change other verdicts."""
 

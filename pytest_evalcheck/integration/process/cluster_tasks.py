@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
-from pytest_evalcheck.integration.serving import end_run, run_item
+from pytest_evalcheck.integration.process.serving import end_run, run_item
 
 MOST_DEATHS = 3
 """How often the worker of an item may die before the item is taken to be the reason. The last try is alone."""

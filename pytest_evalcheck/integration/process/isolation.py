@@ -15,8 +15,8 @@ import pytest
 from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.expectations.failures import TargetError
-from pytest_evalcheck.integration import cell_process
 from pytest_evalcheck.integration.options import Options
+from pytest_evalcheck.integration.process import run_in_child
 from pytest_evalcheck.reports.json import load
 from pytest_evalcheck.reports.results import Cell
 
@@ -28,7 +28,7 @@ _GRACE = 30.0
 
 def should_isolate(spec: CellSpec, options: Options) -> bool:
     """Whether this cell goes into a process of its own, and is not in one already."""
-    if cell_process.supervised:  # the supervisor has forked this process for it
+    if run_in_child.supervised:  # the supervisor has forked this process for it
         return False
     return (options.isolate or spec.target.isolated) and INSIDE not in os.environ
 

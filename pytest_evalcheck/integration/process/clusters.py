@@ -25,12 +25,12 @@ import pytest
 
 from pytest_evalcheck.errors import nearest
 from pytest_evalcheck.expectations.failures import TargetError
-from pytest_evalcheck.integration import cluster_tasks
 from pytest_evalcheck.integration.choosing.resuming import Resuming, report_of_cell
-from pytest_evalcheck.integration.ending import looks
 from pytest_evalcheck.integration.item_cells import attach, runner_of
-from pytest_evalcheck.integration.serving import digest_of_ids
-from pytest_evalcheck.integration.supervision import received_report, record_warning
+from pytest_evalcheck.integration.process import cluster_tasks
+from pytest_evalcheck.integration.process.exit_guard import looks
+from pytest_evalcheck.integration.process.serving import digest_of_ids
+from pytest_evalcheck.integration.process.supervision import received_report, record_warning
 from pytest_evalcheck.reports.json import versions
 from pytest_evalcheck.reports.jsonl import digest
 

@@ -24,10 +24,10 @@ from typing import Any
 import pytest
 
 from pytest_evalcheck.expectations.failures import TargetError
-from pytest_evalcheck.integration import cell_process
 from pytest_evalcheck.integration.item_cells import attach, runner_of
-from pytest_evalcheck.integration.supervised_process import CLOSED, flush, packed, serve, unpacked
-from pytest_evalcheck.integration.watchdog import grace, watch
+from pytest_evalcheck.integration.process import run_in_child
+from pytest_evalcheck.integration.process.child import CLOSED, flush, packed, serve, unpacked
+from pytest_evalcheck.integration.process.watchdog import grace, watch
 from pytest_evalcheck.kinds.common.calling import relative
 from pytest_evalcheck.kinds.common.forked_process import leave
 
@@ -78,7 +78,7 @@ class Supervision:
         def error(status: int) -> BaseException:
             return RuntimeError(f"os._exit({status!r}) was called while targets were collected")
 
-        with cell_process.exits(error):
+        with run_in_child.exits(error):
             return (yield)
 
     @pytest.hookimpl(tryfirst=True)
@@ -89,7 +89,7 @@ class Supervision:
                 self.obstacle = self._prepare(item)
             if self.obstacle and hasattr(item.config, "workerinput") and not item.config.option.evalcheck_in_process:
                 watch()
-        if self.obstacle or cell_process.supervised:
+        if self.obstacle or run_in_child.supervised:
             return None
         hook = item.ihook
         hook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
@@ -115,7 +115,7 @@ class Supervision:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:
         """Let the fixtures that are still set up be torn down."""
-        if self._process is not None and not cell_process.supervised:
+        if self._process is not None and not run_in_child.supervised:
             self._process.end(_FAREWELL)
             self._process = None
 

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 import pytest
 
 from pytest_evalcheck.engine import timeout
-from pytest_evalcheck.integration import cell_process
+from pytest_evalcheck.integration.process import run_in_child
 from pytest_evalcheck.kinds.common.forked_process import leave
 
 CLOSED = 73
@@ -130,7 +130,7 @@ def serve(session: pytest.Session, commands: int, messages: int, faults: Any, on
         connection = Connection(messages)
         try:
             faulthandler.enable(faults, all_threads=False)
-            cell_process.supervised = True
+            run_in_child.supervised = True
             timeout.watchers[:] = [lambda seconds: connection.send("limit", seconds)]
             if one_thread:
                 sys.modules["torch"].set_num_threads(1)
@@ -157,7 +157,7 @@ def _serve(session: pytest.Session, commands: int, connection: Connection) -> No
             except (KeyboardInterrupt, pytest.exit.Exception) as error:
                 code = getattr(error, "returncode", None)
                 connection.send("left", type(error).__name__, str(error), code)
-            connection.send("done", cell_process.tainted)
+            connection.send("done", run_in_child.tainted)
         data = b""
         with contextlib.suppress(KeyboardInterrupt):
             data = _read(commands, 65536)

@@ -139,12 +139,12 @@ def libraries(session: nox.Session, library: str, release: str) -> None:
 
 
 def _is_kept(cell: dict[str, Any]) -> bool:
-    return cell["outcome"] == "kept"
+    return cell["outcome"] == "passed"
 
 
 def _is_untried(cell: dict[str, Any]) -> bool:
     """Whether a check could not be tried for what the target is, which is no fault of a library."""
-    return cell["outcome"] in ("broken", "not run") and bool(cell.get("cause"))
+    return cell["outcome"] in ("failed", "not run") and bool(cell.get("cause"))
 
 
 @nox.session(default=False)

@@ -14,12 +14,16 @@ from collections import Counter
 from pathlib import Path
 
 Key = tuple[str, str, str]
+_NOW = {"kept": "passed", "broken": "failed"}
+"""Outcomes as reports named them before schema 3."""
 
 
 def outcomes(path: Path) -> dict[Key, str]:
     """The outcome of every cell of a report, by target, code and device."""
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    return {(cell["target"], cell["code"], cell["device"]): cell["outcome"] for cell in cells}
+    return {
+        (cell["target"], cell["code"], cell["device"]): _NOW.get(cell["outcome"], cell["outcome"]) for cell in cells
+    }
 
 
 def differences(before: dict[Key, str], after: dict[Key, str]) -> list[str]:

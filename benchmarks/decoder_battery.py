@@ -35,7 +35,7 @@ def cost(target: ec.Target, effort: str) -> float:
     started = time.process_time()
     report = ec.run(target, effort=effort, timeout=None)
     seconds = time.process_time() - started
-    for cell in report.of("broken"):
+    for cell in report.of("failed"):
         print(f"  {target.name}: {cell.code} {cell.reason}")
     return seconds
 
@@ -56,7 +56,7 @@ def main() -> None:
     print(f"{len(costs)} targets at {asked.effort} effort: median {statistics.median(costs.values()):.2f} s, ", end="")
     print(f"mean {statistics.mean(costs.values()):.2f} s; dearest ", end="")
     print(", ".join(f"{name} {costs[name]:.1f} s" for name in sorted(costs, key=costs.__getitem__)[:-6:-1]))
-    caught = [one for one in bugs if ec.run(one.bug, select=one.code, effort=asked.effort).of("broken")]
+    caught = [one for one in bugs if ec.run(one.bug, select=one.code, effort=asked.effort).of("failed")]
     print(f"red for {len(caught)} of {len(bugs)} planted bugs")
     assert len(caught) == len(bugs), "a planted bug was not caught"
 

@@ -51,7 +51,7 @@ def found_by_canonical_cases(code: str, bug: ec.Target, tried: str) -> bool:
     """Whether the canonical cases of a check catch a bug: nothing is drawn, and no seed matters."""
     devices = device_spec.chosen(device_spec.parse(tried), accelerators_only=bool(CHECKS[code].accelerators))
     cells = (canonical_cell(code, bug, device) for device in devices)
-    return any(cell.outcome == "broken" and not cell.cause for cell in cells)
+    return any(cell.outcome == "failed" and not cell.cause for cell in cells)
 
 
 def canonical_cell(code: str, bug: ec.Target, device: str) -> ec.Cell:
@@ -74,7 +74,7 @@ def print_finds(bugs: dict[str, tuple[str, ec.Target, str]], seeds: list[int], e
         missed = []
         for seed in seeds:
             core.global_force_seed = seed
-            if not ec.run(bug, tried, select=code, effort=effort, timeout=300).of("broken"):
+            if not ec.run(bug, tried, select=code, effort=effort, timeout=300).of("failed"):
                 missed.append(seed)
         print(f"  {name}: found with {len(seeds) - len(missed)} of {len(seeds)} seeds", *missed[:10], flush=True)
 
@@ -82,11 +82,11 @@ def print_finds(bugs: dict[str, tuple[str, ec.Target, str]], seeds: list[int], e
 def judged(specimen: Specimen, effort: str) -> Iterator[str]:
     """What is wrong with the verdicts on one planted bug."""
     cells = ec.run(specimen.bug, specimen.device, select=specimen.code, effort=effort, timeout=300).cells
-    cell = next((one for one in cells if one.outcome == "broken"), cells[0])
-    if cell.outcome != "broken" or cell.cause:
+    cell = next((one for one in cells if one.outcome == "failed"), cells[0])
+    if cell.outcome != "failed" or cell.cause:
         yield f"missed: {cell.outcome} {cell.reason}"
     named = ",".join([specimen.code, *specimen.breaks_too])
-    for other in ec.run(specimen.bug, specimen.devices, ignore=named, effort=effort, timeout=300).of("broken"):
+    for other in ec.run(specimen.bug, specimen.devices, ignore=named, effort=effort, timeout=300).of("failed"):
         yield f"caught by {other.code} as well: {other.reason} {other.failure and other.failure.case}"
 
 
@@ -97,7 +97,7 @@ def print_judged(chosen: list[Specimen], seeds: list[int], effort: str) -> None:
         core.global_force_seed = seed
         found = [f"{one.code}-{one.bug.name} {wrong}" for one in chosen for wrong in judged(one, effort)]
         for twin in twins.values():
-            broken = ec.run(twin, "auto", effort=effort, timeout=300).of("broken")
+            broken = ec.run(twin, "auto", effort=effort, timeout=300).of("failed")
             found += [
                 f"{twin.name} is correct, but {cell.code}: {cell.reason} {cell.failure and cell.failure.case}"
                 for cell in broken

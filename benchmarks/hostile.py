@@ -48,13 +48,13 @@ def run(way: str) -> bool:
     last = "".join(done.stdout.rstrip().splitlines()[-1:])
     asked = source.count(" = h.") + source.count(" = hostile.")
     counts = ", ".join(f"{count} {outcome}" for outcome, count in Counter(hostile.values()).most_common())
-    kept = sum(outcome == "kept" for outcome in honest.values())
+    kept = sum(outcome == "passed" for outcome in honest.values())
     print(
-        f"{way:<17} {asked} hostile: {counts}; {len(honest)} honest: {kept} kept; exit code {done.returncode}; {last}"
+        f"{way:<17} {asked} hostile: {counts}; {len(honest)} honest: {kept} passed; exit code {done.returncode}; {last}"
     )
-    for name in [name for name, outcome in hostile.items() if outcome not in ("broken", "incomplete")]:
+    for name in [name for name, outcome in hostile.items() if outcome not in ("failed", "incomplete")]:
         print(f"    {name}: {hostile[name]}")
-    red = len(hostile) == asked and set(hostile.values()) <= {"broken", "incomplete"}
+    red = len(hostile) == asked and set(hostile.values()) <= {"failed", "incomplete"}
     return red and kept == len(honest) > 5 and done.returncode == 1 and last != ""
 
 

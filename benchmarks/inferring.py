@@ -114,7 +114,7 @@ def main() -> None:
 def _print_run(report: dict[str, Any], seconds: float, inference: float, found: Discovery) -> None:
     cells = report["cells"]
     outcomes = Counter(cell["outcome"] for cell in cells)
-    red = Counter(cell["code"] for cell in cells if cell["outcome"] == "broken")
+    red = Counter(cell["code"] for cell in cells if cell["outcome"] == "failed")
     print(f"    {len(cells)} cells: {', '.join(f'{count} {name}' for name, count in outcomes.items())}")
     print(f"    red by check: {', '.join(f'{code} {count}' for code, count in sorted(red.items())) or 'none'}")
     print(f"    {seconds / found.tried:.1f} CPU s a metric, {inference / seconds:.1%} of them for inference")

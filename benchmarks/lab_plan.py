@@ -57,8 +57,8 @@ def cost(name: str, cache: str, device: str, dtype: str, effort: str) -> tuple[f
     started = time.process_time()
     report = ec.run(target, device, effort=effort, timeout=None)
     seconds = time.process_time() - started
-    tried = len(report.of("kept")) + len(report.of("broken"))
-    errors = [cell for cell in report.of("broken") if cell.cause == "setup"]
+    tried = len(report.of("passed")) + len(report.of("failed"))
+    errors = [cell for cell in report.of("failed") if cell.cause == "setup"]
     return None if not tried or len(errors) == tried or report.of("not run") else (seconds, tried)
 
 

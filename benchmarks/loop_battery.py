@@ -81,7 +81,7 @@ def main() -> None:
             share /= max(1e-9, sum(cell.seconds for cell in report.cells))
             print(
                 f"| {name} | {1000 * plain:.1f} ms | {effort} | {seconds:.1f} s | {seconds / plain:,.0f} "
-                f"| {tried} of {len(report.cells)} | {report.count('broken')} | {share:.0%} of the time |",
+                f"| {tried} of {len(report.cells)} | {report.count('failed')} | {share:.0%} of the time |",
                 flush=True,
             )
 

@@ -158,7 +158,7 @@ def examples(shown: set[str], pages: Sequence[str]) -> list[Cell]:
             blob = encode_case(check.code, entry.example)
             command = f"pytest --evalcheck {shlex.quote(f'{place}::{check.name}[cpu]')} --evalcheck-replay={blob}"
             command += " -m 'sweep or not sweep'"
-            failure = Failure(about=entry.reason, case=entry.example, promise=check.promise, reproduce=command)
+            failure = Failure(about=entry.reason, case=entry.example, statement=check.statement, reproduce=command)
             of = {"kind": target.kind, "check": check.name, "code": check.code, "device": "cpu", "outcome": "known"}
             signature = f"{check.code}: {fault.id}"
             found.append(Cell(target=place, **of, upstream=fault.id, signature=signature, failure=failure))

@@ -22,7 +22,7 @@ SHORT = ("-m", "")
 def line(name: str, job: Job) -> str:
     """One run as a line of the table."""
     cells = json.loads(job.report.read_text(encoding="utf-8"))["cells"]
-    ran = [cell for cell in cells if cell["outcome"] in ("kept", "known", "broken")]
+    ran = [cell for cell in cells if cell["outcome"] in ("passed", "known", "failed")]
     cases = sum(cell["examples"] for cell in ran)
     rates = f"{len(ran) / job.cpu:8.2f} {cases / job.cpu:8.1f} {1000 * job.cpu / max(cases, 1):7.1f}"
     return f"{name:<10} {job.cpu:7.0f} {job.wall:7.0f} {len(ran):6} {cases:7} {rates}"

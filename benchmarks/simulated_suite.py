@@ -36,7 +36,7 @@ from simulated_cost import empty_modes  # noqa: E402
 TARGETS = ROOT / "fixtures" / "targets"
 USUAL = ("evalcheck_torchmetrics_multiclass.py", "evalcheck_transformers_encoder.py")
 SMOKE, SMOKE_CHECKS = "evalcheck_torchmetrics_aggregation.py", "EC201,EC202"
-TRIED = ("kept", "known", "broken")
+TRIED = ("passed", "known", "failed")
 EMPTY = "empty modes"
 
 
@@ -153,7 +153,7 @@ def main() -> None:
         odd += [
             f"  {_short(there)} {there['code']}: {there['reason']}"
             for here, _, there in found
-            if there["outcome"] == "broken" and here["outcome"] != "broken"
+            if there["outcome"] == "failed" and here["outcome"] != "failed"
         ]
         _row(Path(file).stem, times)
     if not whole:

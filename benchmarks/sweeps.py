@@ -35,7 +35,7 @@ from sweep_options import configured, variants
 from torchmetrics.utilities.data import dim_zero_mean
 
 import pytest_evalcheck as ec
-from pytest_evalcheck.engine.preflight import MISDESCRIBED
+from pytest_evalcheck.engine.preflight import TARGET_ERROR
 from pytest_evalcheck.upstream import faults
 
 BY_CHANCE = "torchmetrics-collection-merges-members-by-chance"
@@ -91,13 +91,13 @@ class Sweep:
 
     def add(self, group: str, target: str, cell: ec.Cell, excused: str) -> None:
         """Count one cell; ``excused`` says why a red one is no fault of what is swept."""
-        outcome = excused if excused and cell.outcome in ("broken", "known") else cell.outcome
+        outcome = excused if excused and cell.outcome in ("failed", "known") else cell.outcome
         self.outcomes[outcome] += 1
         if outcome == "known":
             self.known[cell.upstream or cell.reason] += 1
         elif outcome in EXCUSED:
             self.known[outcome] += 1
-        elif outcome in ("broken", "incomplete"):
+        elif outcome in ("failed", "incomplete"):
             place = f"{group}: {cell.signature or cell.reason}"
             if place not in self.red:
                 print(f"{self.name}: {target}: {place}", file=sys.stderr, flush=True)
@@ -148,11 +148,11 @@ def _own(sweep: Sweep, member: Member, seen: dict[str, dict[str, ec.Cell]]) -> d
 
 def _left(own: Sequence[dict[str, ec.Cell]], members: Sequence[Member]) -> str:
     """The codes of the promises that no member breaks alone: here, or in a fault that is known of its class."""
-    broken = {code for cells in own for code, cell in cells.items() if cell.outcome in ("broken", "known")}
+    broken = {code for cells in own for code, cell in cells.items() if cell.outcome in ("failed", "known")}
     classes = {f"{type(made).__module__}.{type(made).__qualname__}" for made in (each.make() for each in members)}
     of_class = [fault for fault in faults() if not classes.isdisjoint(fault.classes)]
     broken |= {signature.partition(":")[0] for fault in of_class for signature in fault.signatures}
-    if "EC201" in broken or any(cells["EC201"].outcome != "kept" for cells in own if "EC201" in cells):
+    if "EC201" in broken or any(cells["EC201"].outcome != "passed" for cells in own if "EC201" in cells):
         broken.add("EC217")  # the reference gets all samples in one batch, which is another value
     return ",".join(code for code in CODES.split(",") if code not in broken)
 
@@ -170,7 +170,7 @@ def sweep_wrappers(found: list[Member], chosen: Callable[[str], bool]) -> Sweep:
             if name == "BootStrapper":
                 shown = (each for each in (NOT_PERSISTENT, WHOLE) if by_id[each].shows(cell.signature))
                 # A resample of few samples may have no value, or may be refused.
-                refused = cell.cause == MISDESCRIBED and "raised ValueError: " in cell.reason
+                refused = cell.cause == TARGET_ERROR and "raised ValueError: " in cell.reason
                 excused = next(shown, excuse(cell) or ("undefined" if refused else ""))
             if name == "MinMaxMetric" and re.match("EC217: .*: an infinity for ", cell.signature):
                 excused = OF_NAN
@@ -205,13 +205,13 @@ def excuse(cell: ec.Cell) -> str:
     samples may be of it, and what counts has none. Where a metric refuses small batches, `forward` does so.
     """
     refused = cell.reason.startswith("every case was refused")
-    ended = refused or cell.cause == MISDESCRIBED or cell.code == "EC227"
+    ended = refused or cell.cause == TARGET_ERROR or cell.code == "EC227"
     shown = cell.reason + (cell.failure.detail if cell.failure else "")
     if ended and (why := next((why for text, why in ACCIDENTS.items() if text in shown), "")):
         return why
     small = cell.code == "EC215" and "forward raised ValueError: " in cell.reason
     undefined = (refused and (cell.code == "EC213" or small)) or (
-        cell.cause == MISDESCRIBED and "no value" in cell.reason
+        cell.cause == TARGET_ERROR and "no value" in cell.reason
     )
     return "undefined" if undefined else ""
 
@@ -244,7 +244,7 @@ def sweep_lm_eval(_: list[Member], chosen: Callable[[str], bool]) -> Sweep:
             # What is the fault of a whole task is no fault of one class: the registry does not look for it by itself.
             shown = next((fault.id for fault in known if fault.shows(cell.signature)), "")
             shown = shown or next((why for text, why in FOUND.items() if text in cell.reason), "")
-            if cell.outcome == "broken" and shown:
+            if cell.outcome == "failed" and shown:
                 sweep.known[shown] += 1
                 sweep.outcomes["known"] += 1
             else:

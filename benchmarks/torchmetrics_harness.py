@@ -16,7 +16,7 @@ each side does on `MulticlassAccuracy`:
 * torchmetrics: 24 configurations on 7 kinds of input, 4 batches of 32 rows each, against scikit-learn; once in
   one process and once over its pool of 2; the functional form; half and double precision; differentiability.
   Its items for CUDA are skipped where there is none, and cost nothing.
-* pytest-evalcheck: every promise about a metric that applies, on cases that Hypothesis draws, for one
+* pytest-evalcheck: every check about a metric that applies, on cases that Hypothesis draws, for one
   configuration, on the CPU and two simulated devices; in rows of their own, on the CPU alone, at quick effort, with
   the promise about real processes too, and for the same 24.
 
@@ -128,7 +128,7 @@ def our_verdicts(bench: Bench, gallery: str, *arguments: str) -> dict[str, list[
     broken: dict[str, list[str]] = {}
     for cell in bench.report() or stop(latest):
         name = cell["target"].rpartition("::")[2]
-        broken.setdefault(name, []).extend([cell["code"]] if cell["outcome"] == "broken" else [])
+        broken.setdefault(name, []).extend([cell["code"]] if cell["outcome"] == "failed" else [])
     return broken
 
 

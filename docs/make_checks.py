@@ -48,8 +48,8 @@ def cells(specimen: Specimen) -> tuple[ec.Cell, ...]:
 
 def failure(tried: Sequence[ec.Cell]) -> str:
     """What the check prints where it catches the bug."""
-    cell = next((one for one in tried if one.outcome == "broken"), tried[0])
-    assert cell.outcome == "broken", f"{cell.code} does not catch {cell.target}: {cell.reason}"
+    cell = next((one for one in tried if one.outcome == "failed"), tried[0])
+    assert cell.outcome == "failed", f"{cell.code} does not catch {cell.target}: {cell.reason}"
     # Where the bug stands and how it is replayed is of no use to a reader of the page.
     lines = (line for line in format_failure(cell).splitlines() if not re.match(r"(target|reproduce) ", line))
     return "\n".join(re.sub(r"\.py:\d+", ".py", line) for line in lines)
@@ -62,14 +62,14 @@ def written_failure(code: str) -> str:
 
 def page(made: Check, printed: str) -> str:
     """The page of one check, with what it prints."""
-    lines = [f"# {made.code} {made.name}", "", made.promise, ""]
+    lines = [f"# {made.code} {made.name}", "", made.statement, ""]
     if made.more:
         lines += [made.more, ""]
     for title, text in (("Why", made.why), ("Usual cause", made.usual_cause), ("Fix", made.fix)):
         if text:
             lines += [f"**{title}.** {text[0].upper() if title != 'Fix' else text[0]}{text[1:]}", ""]
-    if made.regimes:
-        lines += ["**Cases reach:** " + ", ".join(made.regimes) + ".", ""]
+    if made.conditions:
+        lines += ["**Cases reach:** " + ", ".join(made.conditions) + ".", ""]
     if made.needs:
         lines += ["**Needs** samples with: " + ", ".join(f"`{need}`" for need in made.needs) + ".", ""]
     if made.marks:
@@ -80,7 +80,7 @@ def page(made: Check, printed: str) -> str:
 
 def index() -> str:
     """The list of all checks."""
-    rows = [f"| [{made.code}]({made.code}.md) | {made.promise} |" for made in shipped()]
+    rows = [f"| [{made.code}]({made.code}.md) | {made.statement} |" for made in shipped()]
     head = ["# The promises", "", "One page per check, generated from its docstring by `docs/make_checks.py`.", ""]
     return "\n".join([*head, "| code | promise |", "| --- | --- |", *rows, ""])
 

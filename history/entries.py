@@ -126,7 +126,7 @@ def read_library(path: Path) -> Library:
 
 
 _OF_A_FILE = ("library", "requires", "entry")
-_NEEDED = ("id", "before", "after", "source", "what", "promise", "targets")
+_NEEDED = ("id", "before", "after", "source", "what", "statement", "targets")
 _TEXTS = ("id", "before", "after", "source", "what", "why", "script", "missed")
 _LISTS = ("targets", "requires")
 _TARGET = re.compile(r"[\w.]+:\w+(\(.*\))?|(fixtures|history)/targets/evalcheck_\w+\.py::\w+", re.DOTALL)
@@ -134,8 +134,8 @@ _TARGET = re.compile(r"[\w.]+:\w+(\(.*\))?|(fixtures|history)/targets/evalcheck_
 
 def _entry(library: str, raw: Mapping[str, Any]) -> Entry:
     values = {name: tuple(value) if name in _LISTS else value for name, value in raw.items()}
-    promise = raw["promise"]
-    values["promise"] = () if promise == "none" else (promise,) if isinstance(promise, str) else tuple(promise)
+    promise = raw["statement"]
+    values["statement"] = () if promise == "none" else (promise,) if isinstance(promise, str) else tuple(promise)
     return Entry(library=library, **values)
 
 
@@ -161,7 +161,7 @@ def _of_values(raw: Mapping[str, Any], folder: Path) -> list[str]:
     found += _of_promise(raw)
     forms = "neither package.module:Name(...) nor (fixtures|history)/targets/file.py::name"
     found += [f"the target {each!r} is {forms}" for each in raw["targets"] if not _TARGET.fullmatch(each)]
-    if not raw["targets"] and raw["promise"] != "none":
+    if not raw["targets"] and raw["statement"] != "none":
         found.append("`targets` is empty: name what must show it")
     if raw.get("script") and not (folder / raw["script"]).is_file():
         found.append(f"the script {raw['script']} is not there")
@@ -173,7 +173,7 @@ def _of_values(raw: Mapping[str, Any], folder: Path) -> list[str]:
 
 
 def _of_promise(raw: Mapping[str, Any]) -> list[str]:
-    promise = raw["promise"]
+    promise = raw["statement"]
     if promise == "none":
         return [] if raw.get("why") else ['`promise = "none"` needs `why`: the reason that no promise covers it']
     codes = sorted({made.code for made in shipped()})

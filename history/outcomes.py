@@ -61,7 +61,7 @@ def classify(promise: Sequence[str], before: Ran, after: Ran, shown: tuple[int, 
     if mended:
         cells = _lines(before, mended)
         return Verdict(outcome="caught", why=cells[0], codes=_codes(mended), cells=tuple(cells[:_MOST]))
-    kept = {_key(cell) for cell in after.cells if cell["outcome"] == "kept"}
+    kept = {_key(cell) for cell in after.cells if cell["outcome"] == "passed"}
     # Such an error counts only with the script: a target of today may use what an older release lacks.
     told, untried = _stopped(before)
     if shown == (1, 0) and (stopped := [key for key in (*told, *untried) if key in kept]):
@@ -75,7 +75,7 @@ def classify(promise: Sequence[str], before: Ran, after: Ran, shown: tuple[int, 
             lost = "it is not tried after"
         why = f"{cells[0]}: {lost}"
         return Verdict(outcome="caught, not kept", why=why, codes=_codes(still), cells=tuple(cells[:_MOST]))
-    if not any(cell["outcome"] in ("kept", "known", "not applicable") for cell in before.cells):
+    if not any(cell["outcome"] in ("passed", "known", "not applicable") for cell in before.cells):
         why = before.trouble or _first_reason(before.cells)
         return Verdict(outcome="cannot run" if shown is None else "missed", why=f"nothing is tried before: {why}")
     return Verdict(outcome="missed", why="" if shown is not None else "no script has shown the fault yet")
@@ -105,7 +105,7 @@ def _stopped(ran: Ran) -> tuple[list[Key], list[Key]]:
     That is, since a plain batch or the factory raises an error: the first cell of a target tells it for all. An error
     of an import is that of a name that a release lacks, and no fault of it.
     """
-    reasons = {_key(cell): str(cell["reason"]) for cell in ran.cells if cell["outcome"] == "broken"}
+    reasons = {_key(cell): str(cell["reason"]) for cell in ran.cells if cell["outcome"] == "failed"}
     told = [
         key
         for key, reason in reasons.items()
@@ -134,7 +134,7 @@ def _is_mended(failed: Cases, after: Cases | None, outcome: str) -> bool:
         return False
     common = [case for case in failed if case in after]
     # The inputs of an inferred target are those of its docstring: where that has changed, so have all cases.
-    return any(after[case] < failed[case] for case in common) if common else outcome == "kept"
+    return any(after[case] < failed[case] for case in common) if common else outcome == "passed"
 
 
 def _outcome(ran: Ran, key: Key) -> str:

@@ -55,9 +55,9 @@ def _splits(known: Mapping[str, Library], results: Mapping[str, Any]) -> str:
     caught = [entry for entry in _all(known) if _outcome(entry, results) == "caught"]
     codes = {entry.id: set(results[entry.id]["codes"]) for entry in caught}
     alone = sum(codes[entry.id] <= REFERENCES for entry in caught)
-    predicted = sum(bool(codes[entry.id] & set(entry.promise)) for entry in caught)
+    predicted = sum(bool(codes[entry.id] & set(entry.statement)) for entry in caught)
     missed = [entry for entry in _all(known) if _outcome(entry, results) in ("missed", "caught, not kept")]
-    uncovered = sum(not entry.promise for entry in missed)
+    uncovered = sum(not entry.statement for entry in missed)
     return "\n".join(
         [
             f"Of {len(caught)} that are caught, {len(caught) - alone} are found by comparing the code with itself, "
@@ -70,7 +70,7 @@ def _splits(known: Mapping[str, Library], results: Mapping[str, Any]) -> str:
 
 
 def _of_library(library: Library, results: Mapping[str, Any]) -> str:
-    lines = [f"## {library.name}", "", _row(["fixed in", "what was wrong", "promise", "outcome", "shown by"])]
+    lines = [f"## {library.name}", "", _row(["fixed in", "what was wrong", "statement", "outcome", "shown by"])]
     lines.append(_row(["---"] * 5))
     for entry in library.entries:
         result = results.get(entry.id, {})
@@ -84,7 +84,7 @@ def _of_library(library: Library, results: Mapping[str, Any]) -> str:
             if outcome.startswith("caught")
             else entry.missed or result.get("why", "")
         )
-        promise = ", ".join(entry.promise) or f"none: {entry.why}"
+        promise = ", ".join(entry.statement) or f"none: {entry.why}"
         fixed = f"[{entry.after}]({entry.source})"
         lines.append(_row([fixed, entry.what, promise, outcome, why]))
     return "\n".join([*lines, ""])

@@ -146,15 +146,15 @@ class Runs:
         try:
             shown = self.shown(library, entry)
             if shown not in (None, (1, 0)) or not entry.targets:
-                return classify(entry.promise, Ran(), Ran(), shown), shown
+                return classify(entry.statement, Ran(), Ran(), shown), shown
             # The checks that were predicted first: where they show it, no other one is needed.
             verdict = None
-            if entry.promise:
+            if entry.statement:
                 before, after = (self._of(library, entry, each, wanted) for each in (entry.before, entry.after))
-                verdict = classify(entry.promise, before, after, shown)
+                verdict = classify(entry.statement, before, after, shown)
             if not predicted and (verdict is None or verdict.outcome != "caught"):
                 verdict = self._by_all_checks(library, entry, shown)
-            return verdict or classify(entry.promise, Ran(), Ran(), shown), shown
+            return verdict or classify(entry.statement, Ran(), Ran(), shown), shown
         except subprocess.CalledProcessError as error:
             why = (error.stderr or error.stdout or "").strip().splitlines()
             return Verdict(outcome="cannot run", why=f"not installed: {why[-1] if why else error}"), None
@@ -177,10 +177,10 @@ class Runs:
 
     def _by_all_checks(self, library: Library, entry: Entry, shown: tuple[int, int] | None) -> Verdict:
         before = self._suite(library, [entry], entry.before, ())
-        red = {cell["code"] for cell in before.cells if cell["outcome"] in ("broken", "known")}
+        red = {cell["code"] for cell in before.cells if cell["outcome"] in ("failed", "known")}
         # What is kept before says nothing about the fault, so that it is not run again.
         after = self._suite(library, [entry], entry.after, sorted(red)) if red else Ran()
-        return classify(entry.promise, before, after, shown)
+        return classify(entry.statement, before, after, shown)
 
     def _of(self, library: Library, entry: Entry, release: str, wanted: Sequence[Entry]) -> Ran:
         """The cells of an entry in the run of all that are about this release, with the checks that they predict."""
@@ -192,7 +192,7 @@ class Runs:
         ]
         key = f"{place} {','.join(other.id for other in together)}"
         if key not in self._cells:
-            codes = sorted({code for other in together for code in other.promise})
+            codes = sorted({code for other in together for code in other.statement})
             self._cells[key] = self._suite(library, together, release, codes)
         ran = self._cells[key]
         if ran.trouble and len(together) > 1:  # one target that cannot be inferred ends the run of all

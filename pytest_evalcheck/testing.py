@@ -4,7 +4,7 @@ Enable it in a ``conftest.py`` with ``pytest_plugins = ["pytester", "pytest_eval
 fixture ``evalcheck_project``::
 
     def test_my_check_finds_the_bug(evalcheck_project):
-        evalcheck_project.write(SOURCE).run("--evalcheck-select=MY101").assert_outcomes(broken=1)
+        evalcheck_project.write(SOURCE).run("--evalcheck-select=MY101").assert_outcomes(failed=1)
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ def test_a_wrapper_that_does_not_reset_is_red(monkeypatch: pytest.MonkeyPatch) -
 def test_a_wrapper_that_resets_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     sweep = wrapped_by(monkeypatch, LambdaInputTransformer, "EC201,EC204,EC217")
     assert not sweep.red
-    assert sweep.outcomes["kept"] == 5
+    assert sweep.outcomes["passed"] == 5
 
 
 def test_what_a_metric_breaks_alone_is_not_tried_in_a_wrapper(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_what_a_metric_refuses_its_wrapper_refuses_too(monkeypatch: pytest.Monke
     monkeypatch.setattr(sweeps, "CODES", "EC217")
     sweep = sweeps.sweep_wrappers([Member("DunnIndex(p=2)", home, points)], lambda name: name.startswith("MinMax"))
     assert not sweep.red
-    assert sweep.outcomes["kept"] == 1
+    assert sweep.outcomes["passed"] == 1
 
 
 def test_pairs_have_states_that_look_alike() -> None:
@@ -131,7 +131,7 @@ def test_an_option_that_ends_in_an_error_by_accident_is_tried_and_one_that_is_re
 def test_a_label_with_nothing_left_is_the_known_error_of_exact_curves(code: str, error: str, excused: str) -> None:
     (kept,) = sweeps.run(sweeps.Sweep("options"), sweep_families.alone(ACCURACY), code)
     reason = f"every case was refused: forward raised {error}, expected a value from some"
-    cell = replace(kept, outcome="broken", reason=reason)
+    cell = replace(kept, outcome="failed", reason=reason)
     assert sweeps.excuse(cell) == excused
     assert sweeps.excuse(replace(cell, reason="another")) == ""
     sweep = sweeps.Sweep("options")

@@ -10,7 +10,7 @@ from typing import Any
 from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.effort import EFFORTS
 from pytest_evalcheck.engine.placing import devices_of, elsewhere, explained
-from pytest_evalcheck.engine.preflight import MISDESCRIBED
+from pytest_evalcheck.engine.preflight import TARGET_ERROR
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.errors import UsageError, nearest, safe_text
@@ -57,7 +57,7 @@ def run(
     for check, one in asked.cells:
         if code and check.code != code:
             continue
-        first = all(cell.cause != MISDESCRIBED for cell in cells)
+        first = all(cell.cause != TARGET_ERROR for cell in cells)
         cells.append(asked.run(check, one, arguments, replay=fields, reports_target=first))
     return Report(cells)
 

@@ -119,7 +119,7 @@ class CellSpec:
     def canonical(self) -> list[Any]:
         """The cases that are tried at every effort, before anything is drawn."""
         try:
-            return canonical_cases(self.check.case, self.target.inputs, self.check.regimes)
+            return canonical_cases(self.check.case, self.target.inputs, self.check.conditions)
         except ValueError as error:
             raise TargetError("the inputs draw too little", actual=str(error), cause="inputs") from error
 

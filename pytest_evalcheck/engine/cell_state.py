@@ -45,10 +45,10 @@ class CellState:
     planned: int = 0
     """How many cases are to be tried at least."""
     examples: int = 0
-    regimes: Counter[str] = field(default_factory=Counter)
-    """How many cases of each regime compared a value."""
+    conditions: Counter[str] = field(default_factory=Counter)
+    """How many cases of each condition compared a value."""
     tried: Counter[str] = field(default_factory=Counter)
-    """How many cases of each regime were tried, those included that the target refused."""
+    """How many cases of each condition were tried, those included that the target refused."""
     kept_once: bool = False
     """Whether at least one case kept the promise."""
     found: Finding | None = None
@@ -64,7 +64,7 @@ class CellState:
     passed_over: NotApplicable | None = None
     """Why a case was not tried that the target does not offer."""
     absent: frozenset[str] = frozenset()
-    """The regimes of such cases."""
+    """The conditions of such cases."""
     flaky: bool = False
     """Whether the failing case was kept another time."""
     failed_at: float = 0.0
@@ -83,9 +83,9 @@ class CellState:
     ended_by: BaseException | None = None
     """What ended the search; None where it came to its end."""
 
-    def offered(self, regimes: tuple[str, ...]) -> tuple[str, ...]:
-        """Those regimes that the target offers, as far as it was seen."""
-        return tuple(name for name in regimes if self.tried[name] or name not in self.absent)
+    def offered(self, conditions: tuple[str, ...]) -> tuple[str, ...]:
+        """Those conditions that the target offers, as far as it was seen."""
+        return tuple(name for name in conditions if self.tried[name] or name not in self.absent)
 
 
 def ledger_totals(ledger: Any) -> dict[str, Any]:

@@ -42,7 +42,7 @@ def judge(spec: CellSpec, state: CellState) -> Cell:
     if not state.examples:
         return failed(spec, state, TargetError("no case was tried", cause="inputs"))
     if stats.compared:
-        return _unless_stale(spec, state, "kept", "")
+        return _unless_stale(spec, state, "passed", "")
     if stats.refused:
         return failed(
             spec,
@@ -65,7 +65,7 @@ def cell(spec: CellSpec, state: CellState, outcome: Outcome, *, reason: str = ""
     """The cell as data."""
     if "ledger" not in more and state.ledger is not None:
         more["ledger"] = ledger_totals(state.ledger)
-    counted = outcome in ("kept", "incomplete") and spec.replay is None
+    counted = outcome in ("passed", "incomplete") and spec.replay is None
     return Cell(
         target=spec.where,
         kind=spec.target.kind,
@@ -81,7 +81,7 @@ def cell(spec: CellSpec, state: CellState, outcome: Outcome, *, reason: str = ""
         varies=state.stats.varies,
         class_name=state.class_name,
         requires=spec.target.required,
-        regimes={name: state.regimes[name] for name in state.offered(spec.check.regimes)} if counted else {},
+        conditions={name: state.conditions[name] for name in state.offered(spec.check.conditions)} if counted else {},
         variants=tuple(row for row in state.stats.variants.values() if "speed" in row),
         file=spec.target.file,
         line=spec.target.line,
@@ -95,7 +95,7 @@ def failed(spec: CellSpec, state: CellState, failure: CheckFailure, trace: str =
     return cell(
         spec,
         state,
-        "broken",
+        "failed",
         reason=failure.headline,
         cause=failure.cause,
         signature=found.signature if found else "",
@@ -163,7 +163,7 @@ def _data(spec: CellSpec, state: CellState, failure: CheckFailure, found: Findin
         detail="\n".join(line for line in (failure.detail, *others[:3], *notes) if line),
         untestable=failure.untestable,
         case=case_fields(case) if case is not None else None,
-        promise=check.promise,
+        statement=check.statement,
         usual_cause=check.usual_cause,
         fix=check.fix,
         given=state.given,
@@ -185,8 +185,8 @@ def _incomplete(spec: CellSpec, state: CellState) -> Cell:
         f"within {state.limit:g} seconds" if own else f"in {state.seconds:.2g} s, when another limit ended the cell"
     )
     tried = f"{tried} {within}"
-    missing = [name for name in state.offered(spec.check.regimes) if not state.tried[name]]
-    regimes = f"; regimes not reached: {', '.join(missing)}" if missing else ""
+    missing = [name for name in state.offered(spec.check.conditions) if not state.tried[name]]
+    conditions = f"; conditions not reached: {', '.join(missing)}" if missing else ""
     running = Finding(CheckFailure(tried), state.running, "") if state.running is not None else None
     failure = CheckFailure(
         "the cell ran out of time",
@@ -197,7 +197,12 @@ def _incomplete(spec: CellSpec, state: CellState) -> Cell:
         else "The target was not built within the limit.",
     )
     return cell(
-        spec, state, "incomplete", reason=tried + regimes, cause="timeout", failure=_data(spec, state, failure, running)
+        spec,
+        state,
+        "incomplete",
+        reason=tried + conditions,
+        cause="timeout",
+        failure=_data(spec, state, failure, running),
     )
 
 
@@ -206,7 +211,7 @@ def _unless_stale(spec: CellSpec, state: CellState, outcome: Outcome, reason: st
     # A replayed case may well be kept; that says nothing about the entry.
     if not spec.known or not checkable or spec.replay is not None:
         return cell(spec, state, outcome, reason=reason)
-    seen = "the promise was kept" if outcome == "kept" else f"the check is not applicable ({reason})"
+    seen = "the check passed" if outcome == "passed" else f"the check is not applicable ({reason})"
     return failed(spec, state, stale(spec, spec.known[0], seen), with_case=False)
 
 

@@ -1,4 +1,4 @@
-"""One plain batch before the checks of a target: a target that fails there is misdescribed, and no promise is tried."""
+"""One plain batch before the checks of a target: a target that fails there has a mistake, and no check is tried."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from pytest_evalcheck.reports.case_codec import is_plain
 from pytest_evalcheck.targets import device_spec
 from pytest_evalcheck.targets.target import Target
 
-MISDESCRIBED = "misdescribed"
+TARGET_ERROR = "target error"
 """The cause of a target that fails in the plain call."""
 
 _SIZES = (4, 3, 2)
@@ -40,7 +40,7 @@ class Preflight:
     """What was drawn, what the target was given and what it returned, a line each."""
     seconds: float = 0.0
     problem: CheckFailure | None = None
-    """Why the target is misdescribed; None where it is not."""
+    """The mistake in the target; None where there is none."""
     changed: tuple[str, ...] = ()
     """What the call left changed of what all objects of the target share, a line each: a later call that writes the
     same again changes nothing."""
@@ -76,11 +76,11 @@ def _preflight(target: Target, subject: Subject, device: str) -> Preflight:
     found = _remedy(target, subject)
     lines = [line for line in (problem.detail, found) if line]
     wrong = TargetError(
-        f"the target is misdescribed: {problem.about}",
+        f"a mistake in the target: {problem.about}",
         expected=problem.expected,
         actual=problem.actual,
         detail="\n".join(lines),
-        cause=MISDESCRIBED,
+        cause=TARGET_ERROR,
     )
     return Preflight(given, time.monotonic() - started, wrong)
 

@@ -22,7 +22,7 @@ from pytest_evalcheck.engine.constants import constants_of
 from pytest_evalcheck.engine.effort import EFFORTS
 from pytest_evalcheck.engine.factory import TargetFactory
 from pytest_evalcheck.engine.judging import cell, failed, judge, stale
-from pytest_evalcheck.engine.preflight import MISDESCRIBED, Preflight, preflight
+from pytest_evalcheck.engine.preflight import TARGET_ERROR, Preflight, preflight
 from pytest_evalcheck.engine.timeout import time_limit
 from pytest_evalcheck.expectations.failures import (
     CheckFailure,
@@ -50,7 +50,7 @@ class CellRunner:
         self.state = self._new_state()
         self._factory = TargetFactory(spec.target)
         self.reports_target = True
-        """Whether a misdescribed target is an error of this cell. It is one of its first cell, and no other is red."""
+        """Whether a mistake in the target is an error of this cell: of the first one of a target, and of no other."""
         self._searching = False
         """Whether Hypothesis draws the cases."""
         self._changed: tuple[str, ...] = ()
@@ -82,8 +82,8 @@ class CellRunner:
         state.class_name = self._factory.class_name
         state.seconds = time.monotonic() - started
         judged = judge(self.spec, state)
-        if judged.cause == MISDESCRIBED and not self.reports_target:
-            return self.cell("not run", reason=f"{MISDESCRIBED}: the error is that of the first check of this target")
+        if judged.cause == TARGET_ERROR and not self.reports_target:
+            return self.cell("not run", reason=f"{TARGET_ERROR}: the error is that of the first check of this target")
         return judged
 
     def call_once(self, arguments: Mapping[str, Any]) -> Preflight:
@@ -165,7 +165,7 @@ class CellRunner:
             state.confirmed.append(entry)
         else:
             state.examples += 1
-            raise stale(self.spec, entry, "its case keeps the promise")
+            raise stale(self.spec, entry, "its case passes")
 
     def _search(self, arguments: Mapping[str, Any], count: int) -> None:
         spec = self.spec
@@ -231,20 +231,20 @@ class CellRunner:
             raise
         except CheckFailure as failure:
             state.examples += 1
-            state.tried.update(case.regimes)
+            state.tried.update(case.conditions)
             self._note(self._finding(failure, case))
             return
         if stats.not_offered > not_offered:
             self._pass_over(case, NotApplicable(stats.inconclusive))
             return
         state.examples += 1
-        state.tried.update(case.regimes)
+        state.tried.update(case.conditions)
         if stats.known_seen:
-            state.regimes.update(case.regimes)
+            state.conditions.update(case.conditions)
             return
         if stats.compared > compared:  # a case that was refused or inconclusive has reached nothing
             state.kept_once = True
-            state.regimes.update(case.regimes)
+            state.conditions.update(case.conditions)
 
     def _finding(self, failure: CheckFailure, case: Any) -> Finding:
         return Finding(failure, case, signature_of(self.spec.check.code, failure), self.state.ledger)
@@ -257,7 +257,7 @@ class CellRunner:
         """
         state = self.state
         state.passed_over = state.passed_over or missing
-        state.absent |= case.regimes
+        state.absent |= case.conditions
         if self._searching and not (state.examples or state.known):
             raise state.passed_over
 
@@ -268,7 +268,7 @@ class CellRunner:
             state.found = finding
             state.failed_at = state.failed_at or time.monotonic()
             raise finding.failure
-        state.regimes.update(finding.case.regimes)
+        state.conditions.update(finding.case.conditions)
         if self._is_known(finding):
             return
         if before is not None and before.signature != finding.signature:

@@ -160,7 +160,7 @@ def inconclusive(why: str) -> None:
 
 
 def not_offered(why: str) -> None:
-    """Report that the target does not offer what this case needs: it is not counted, and its regimes are not required.
+    """Report that the target does not offer what this case needs; it is not counted, nor are its conditions required.
 
     A cell of such cases alone is not applicable. Where the target lacks what every case needs, raise `NotApplicable`.
     """

@@ -58,7 +58,7 @@ class Places:
         """Make the script of every root cause, and write what comes out; returns lines for the screen."""
         if INSIDE in os.environ or not (self.folder or self.tests):
             return []
-        red = ["broken", *(["known"] if config.option.runxfail else [])]
+        red = ["failed", *(["known"] if config.option.runxfail else [])]
         causes = causes_of([cell for cell in cells if cell.outcome in red])
         if not causes:
             return ["no script was written: nothing failed"]

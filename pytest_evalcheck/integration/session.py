@@ -564,7 +564,7 @@ class EvalcheckSession:
 
     def _conclude(self, cell: Cell) -> None:
         __tracebackhide__ = True
-        if cell.outcome == "broken":
+        if cell.outcome == "failed":
             repeated = repeats(cell, self.reported)
             self.reported.append(cell)
             pytest.fail(format_repeated(cell, *repeated) if repeated else format_failure(cell), pytrace=False)
@@ -574,7 +574,7 @@ class EvalcheckSession:
             pytest.xfail(cell.reason + (f" ({cell.see})" if cell.see else ""))
         if cell.outcome == "incomplete":
             pytest.fail(f"{cell.code}: incomplete: {cell.reason}", pytrace=False)
-        if cell.outcome != "kept":
+        if cell.outcome != "passed":
             pytest.skip(f"{cell.outcome}: {cell.reason}")
 
 
@@ -594,7 +594,7 @@ def _died(report: pytest.TestReport) -> Cell:
         check=check,
         code=code,
         device=device,
-        outcome="broken",
+        outcome="failed",
         reason=reason,
         cause="died",
         file=target.partition("::")[0],

@@ -9,7 +9,7 @@ from pytest_evalcheck.reports import write_file
 from pytest_evalcheck.reports.json import encoded
 from pytest_evalcheck.reports.results import Outcome, Report
 
-_SHOWN: tuple[Outcome, ...] = ("broken", "incomplete", "kept", "known")
+_SHOWN: tuple[Outcome, ...] = ("failed", "incomplete", "passed", "known")
 
 
 def write(report: Report, path: Path) -> None:
@@ -43,5 +43,5 @@ def _message(report: Report) -> str:
     found += [f"{lacking} not run"] if lacking else []
     if report.ok:
         return ", ".join(found) or "nothing changed"
-    red = report.count("broken") or report.count("incomplete") or lacking
+    red = report.count("failed") or report.count("incomplete") or lacking
     return ", ".join([*([] if red else ["not ok"]), *found])

@@ -27,7 +27,7 @@ def format_failure(cell: Cell) -> str:
     if failure is None:
         return ""
     where = f"{cell.target} on {cell.device}"
-    lines = [f"{cell.code} {cell.check}", f"{verdict(cell)} {where}", "", *_indented(failure.promise)]
+    lines = [f"{cell.code} {cell.check}", f"{verdict(cell)} {where}", "", *_indented(failure.statement)]
     lines += ["", *_indented(format_comparison(failure))]
     if failure.case is not None:
         lines += ["", "smallest input", *(f"    {line}" for line in format_case(failure))]
@@ -57,7 +57,7 @@ def verdict(cell: Cell) -> str:
         return "is broken on"
     if cell.outdated:
         return "is a stale known failure of"
-    return "could not be tried on" if failure.untestable else "is not kept by"
+    return "could not be tried on" if failure.untestable else "fails for"
 
 
 def notes(failure: Failure) -> dict[str, str]:

@@ -113,7 +113,7 @@ def _blocks(report: Report) -> Iterator[_Block]:
     causes = report.causes
     if causes:
         yield _Block(
-            "heading", f"### Broken: {plural(report.count('broken'), 'cell')}, {plural(len(causes), 'cause')}", 1
+            "heading", f"### Broken: {plural(report.count('failed'), 'cell')}, {plural(len(causes), 'cause')}", 1
         )
     for cause in causes:
         yield _Block("cause", _cause(cause, naming), 2)
@@ -166,8 +166,8 @@ def _failure(cell: Cell) -> str:
     if failure is None:
         return "\n\n".join([*parts, prose(cell.reason) or "no reason was given", "</details>"])
     where = f"{code(cell.target)} on {code(cell.device)}"
-    parts.append(f"**{prose(groups.promise(cell))}** {failure_text.verdict(cell)} {where}")
-    parts += [prose(failure.promise), prose(failure.about)]
+    parts.append(f"**{prose(groups.statement(cell))}** {failure_text.verdict(cell)} {where}")
+    parts += [prose(failure.statement), prose(failure.about)]
     values = {"expected": failure.expected, "actual": failure.actual}
     parts.append("\n".join(f"- {name}: {code(value)}" for name, value in values.items() if value))
     parts.append(fenced(failure.detail) if failure.detail else "")

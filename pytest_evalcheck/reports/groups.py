@@ -16,7 +16,7 @@ from pytest_evalcheck.reports.text import line
 
 Cells = tuple[Cell, ...]
 
-_WORST_LAST: tuple[Outcome, ...] = ("not applicable", "kept", "not run", "known", "incomplete", "broken")
+_WORST_LAST: tuple[Outcome, ...] = ("not applicable", "passed", "not run", "known", "incomplete", "failed")
 
 
 @dataclass(frozen=True)
@@ -44,9 +44,9 @@ class Section:
         """Whether a promise was tried of one of its targets."""
         return any(cell.executed for row in self.rows for cell in row.cells.values())
 
-    def promise(self, code: str) -> str:
+    def statement(self, code: str) -> str:
         """The promise of a column: ``EC203 merging shards gives the value of the whole``."""
-        return next(promise(row.cells[code]) for row in self.rows if code in row.cells)
+        return next(statement(row.cells[code]) for row in self.rows if code in row.cells)
 
 
 def split(target: str) -> tuple[str, str]:
@@ -110,9 +110,9 @@ class Matrix:
         """The cells of the matrix."""
         return tuple(cell for section in self.sections for row in section.rows for cell in row.cells.values())
 
-    def promise(self, code: str) -> str:
+    def statement(self, code: str) -> str:
         """The promise of a column."""
-        return next(section.promise(code) for section in self.sections if code in section.codes)
+        return next(section.statement(code) for section in self.sections if code in section.codes)
 
 
 def matrices(report: Report) -> tuple[Matrix, ...]:
@@ -138,7 +138,7 @@ def by_fault(cells: Iterable[Cell]) -> list[Cells]:
 
 
 def unreached(report: Report) -> list[Cells]:
-    """The kept promises whose cases missed a regime, by promise and regimes.
+    """The kept promises whose cases missed a condition, by promise and conditions.
 
     A failure ends the search, so what a broken or known cell did not reach says nothing.
     """
@@ -146,7 +146,9 @@ def unreached(report: Report) -> list[Cells]:
     def key(cell: Cell) -> tuple[Any, ...]:
         return cell.code, cell.check, cell.unreached
 
-    return sorted(grouped((cell for cell in report.of("kept") if cell.unreached), key), key=lambda cells: key(cells[0]))
+    return sorted(
+        grouped((cell for cell in report.of("passed") if cell.unreached), key), key=lambda cells: key(cells[0])
+    )
 
 
 def lists(report: Report) -> dict[str, list[Cells]]:
@@ -162,12 +164,12 @@ def lists(report: Report) -> dict[str, list[Cells]]:
 
 def explanation(cell: Cell) -> str:
     """What the cells of one group in a list have in common, on one line."""
-    if cell.outcome == "kept":
-        return f"{promise(cell)} reached {_nothing_of(cell)}"
+    if cell.outcome == "passed":
+        return f"{statement(cell)} reached {_nothing_of(cell)}"
     if cell.outcome == "incomplete" and not cell.reason:
         missed = f", reached {_nothing_of(cell)}" if cell.unreached else ""
         return f"{cell.examples} of {cell.planned} cases were tried{missed}"
-    return line(cell.reason) or (promise(cell) if cell.outcome == "known" else "no reason was given")
+    return line(cell.reason) or (statement(cell) if cell.outcome == "known" else "no reason was given")
 
 
 def _nothing_of(cell: Cell) -> str:
@@ -190,9 +192,9 @@ def verdict(report: Report) -> str:
     """The result of the run, for a heading."""
     if not any(cell.executed for cell in report.cells):
         return "nothing is to be tried" if report.unchanged and report.ok else "nothing was tried"
-    if report.count("broken"):
-        return "broken promises"
-    return "incomplete" if report.count("incomplete") else "nothing is broken"
+    if report.count("failed"):
+        return "failures"
+    return "incomplete" if report.count("incomplete") else "nothing failed"
 
 
 def code(cell: Cell) -> str:
@@ -200,14 +202,14 @@ def code(cell: Cell) -> str:
     return cell.code or "?"
 
 
-def promise(cell: Cell) -> str:
+def statement(cell: Cell) -> str:
     """``EC203 merging shards gives the value of the whole``."""
     return f"{code(cell)} {cell.check.replace('_', ' ')}"
 
 
 def headline(cause: Cause[Cell]) -> str:
     """The cause as its cells name it, else the promise of the most basic failure."""
-    return line(cause.first.cause) or promise(cause.first)
+    return line(cause.first.cause) or statement(cause.first)
 
 
 class Naming:
@@ -239,7 +241,7 @@ class Naming:
     def where(self, cells: Iterable[Cell], *, most: int | None = None) -> list[str]:
         """``EC203 EC204: metrics.py::accuracy, f1``: the targets of some cells, one entry per set of codes.
 
-        ``every promise`` stands for all the codes that the target has.
+        ``every check`` stands for all the codes that the target has.
         """
         rows: dict[tuple[str, str], list[Cell]] = {}
         for cell in ordered(cells):
@@ -247,7 +249,7 @@ class Naming:
         entries: dict[str, list[Cell]] = {}
         for row, own in rows.items():
             codes = {code(cell) for cell in own}
-            what = "every promise" if len(codes) > 1 and codes == self.codes[row] else " ".join(ranges(codes))
+            what = "every check" if len(codes) > 1 and codes == self.codes[row] else " ".join(ranges(codes))
             entries.setdefault(what, []).extend(own)
         return [f"{what}: {self.targets(own, most=most)}" for what, own in entries.items()]
 
@@ -270,7 +272,7 @@ def entries(first: Cell, cells: Cells, naming: Naming) -> list[tuple[str, Cells]
     found = []
     for alike in sorted(by_reason(cells), key=lambda alike: cells.index(alike[0])):
         here = len(alike) == 1 and (alike[0].target, alike[0].device) == (first.target, first.device)
-        what = promise(alike[0]) if here else "; ".join(naming.where(alike, most=3))
+        what = statement(alike[0]) if here else "; ".join(naming.where(alike, most=3))
         reason = "" if alike[0].reason == first.reason else line(alike[0].reason)
         found.append((": ".join(filter(None, [what, reason])), alike))
     return found

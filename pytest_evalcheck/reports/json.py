@@ -17,7 +17,7 @@ from pytest_evalcheck.reports.causes import Cause
 from pytest_evalcheck.reports.results import OUTCOMES, Cell, Report
 from pytest_evalcheck.reports.runs import Run
 
-SCHEMA = "pytest-evalcheck/2"
+SCHEMA = "pytest-evalcheck/3"
 
 _REQUIRED = ("pytest-evalcheck", "pytest", "hypothesis", "torch")
 _LIBRARIES = (

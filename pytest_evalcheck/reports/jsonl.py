@@ -20,7 +20,7 @@ from pytest_evalcheck.reports.json import finite, read_cell, versions
 from pytest_evalcheck.reports.results import Cell, Report
 from pytest_evalcheck.reports.runs import Run
 
-SCHEMA = "pytest-evalcheck-lines/1"
+SCHEMA = "pytest-evalcheck-lines/2"
 
 
 @dataclass(frozen=True)

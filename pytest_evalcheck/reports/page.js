@@ -4,7 +4,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const form = document.getElementById("filter");
   if (!form) return;
   const FIELDS = ["q", "kind", "library", "code", "device", "sort"];
-  const WORST = { broken: 1e6, incomplete: 1e3, known: 1 };
+  const WORST = { failed: 1e6, incomplete: 1e3, known: 1 };
   const all = (selector, root = document) => [...root.querySelectorAll(selector)];
   const compare = (one, other) => (one < other ? -1 : one > other ? 1 : 0);
 
@@ -312,7 +312,7 @@ document.addEventListener("DOMContentLoaded", () => {
     read();
     const cell = cells.find((one) => one.place === place);
     const text = cell.group?.element.querySelector(".text").firstChild.textContent.trim();
-    place.title = [cell.row.name, cell.column.promise, cell.outcome + (text ? `: ${text}` : "")].join("\n");
+    place.title = [cell.row.name, cell.column.statement, cell.outcome + (text ? `: ${text}` : "")].join("\n");
   });
   addEventListener("hashchange", restore);
   restore();

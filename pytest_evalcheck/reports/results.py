@@ -15,7 +15,7 @@ from pytest_evalcheck.reports.case_codec import from_plain_json, to_plain_json
 from pytest_evalcheck.reports.causes import Cause, causes_of
 from pytest_evalcheck.reports.runs import Run
 
-Outcome = Literal["kept", "broken", "known", "incomplete", "not applicable", "not run"]
+Outcome = Literal["passed", "failed", "known", "incomplete", "not applicable", "not run"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 _TUPLES = ("given", "transfers", "after")
 
@@ -33,7 +33,7 @@ class Failure:
     """Whether the target could not be built or used, so that the promise was not tried."""
     case: Mapping[str, Any] | None = None
     """The fields of the smallest failing case, as plain Python values; None where no case was drawn."""
-    promise: str = ""
+    statement: str = ""
     usual_cause: str = ""
     fix: str = ""
     """How to fix it: an import path, or an instruction."""
@@ -112,8 +112,8 @@ class Cell:
     missing: tuple[str, ...] = ()
     """Of a cell that was not run, what it wants here, by the names that ``evalcheck_optional`` takes: distributions,
     kinds of device, or ``skipped``. Empty where nothing can be named."""
-    regimes: Mapping[str, int] = field(default_factory=dict)
-    """How many of the cases reached each regime that the check names."""
+    conditions: Mapping[str, int] = field(default_factory=dict)
+    """How many of the cases reached each condition that the check names."""
     failure: Failure | None = None
     """The failure of a broken or of a known cell; None elsewhere."""
     ledger: Mapping[str, Any] = field(default_factory=dict)
@@ -135,8 +135,8 @@ class Cell:
 
     @property
     def unreached(self) -> tuple[str, ...]:
-        """The regimes that no case reached, so that the cell shows nothing about them."""
-        return tuple(name for name, count in self.regimes.items() if not count) if self.examples else ()
+        """The conditions that no case reached, so that the cell shows nothing about them."""
+        return tuple(name for name, count in self.conditions.items() if not count) if self.examples else ()
 
     @property
     def reproduce(self) -> str:
@@ -146,12 +146,12 @@ class Cell:
     @property
     def executed(self) -> bool:
         """Whether the promise was tried."""
-        return self.outcome in ("kept", "broken", "known")
+        return self.outcome in ("passed", "failed", "known")
 
     def as_json(self) -> dict[str, Any]:
-        """A plain dict of this cell, with its unreached regimes, ready for ``json.dumps``."""
+        """A plain dict of this cell, with its unreached conditions, ready for ``json.dumps``."""
         plain = {
-            "regimes": dict(self.regimes),
+            "conditions": dict(self.conditions),
             "ledger": dict(self.ledger),
             "variants": [dict(row) for row in self.variants],
             "requires": list(self.requires),
@@ -205,18 +205,18 @@ class Verdict:
     """Whether a run is ok. The last line of the screen, the exit code and ``summary.ok`` of JSON are views of it."""
 
     why: tuple[str, ...]
-    """What is against it, such as ``3 broken`` or ``2 not run (mosaicml is not installed)``. Empty when it is ok."""
+    """What is against it, such as ``3 failed`` or ``2 not run (mosaicml is not installed)``. Empty when it is ok."""
     counts: str
-    """``214 kept, 5 known``, and what was not run with consent."""
+    """``214 passed, 5 known``, and what was not run with consent."""
 
     @property
     def ok(self) -> bool:
-        """Whether every selected cell was tried, or it is declared why not, and nothing is broken."""
+        """Whether every selected cell was tried, or it is declared why not, and nothing failed."""
         return not self.why
 
     @property
     def line(self) -> str:
-        """``evalcheck: not ok: 3 broken of 1 cause, 1 incomplete``, or ``evalcheck: ok: 214 kept``."""
+        """``evalcheck: not ok: 3 failed of 1 cause, 1 incomplete``, or ``evalcheck: ok: 214 passed``."""
         return self.naming(MOST_REASONS)
 
     def naming(self, most: int) -> str:
@@ -286,7 +286,7 @@ class Report:
     @cached_property
     def causes(self) -> tuple[Cause[Cell], ...]:
         """The root causes of the broken cells, that with the most cells first."""
-        return causes_of(self.of("broken"))
+        return causes_of(self.of("failed"))
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -303,7 +303,7 @@ class Report:
 
     @property
     def untried(self) -> tuple[str, ...]:
-        """The targets of which no promise was tried: an error, because their green would mean nothing.
+        """The targets of which no check was tried: an error, because their green would mean nothing.
 
         A target with a cell that was not run is not among them: that cell reports it. None is, where the command line
         chose among the cells.
@@ -326,18 +326,18 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether every selected cell was tried, or it is declared why not, and nothing is broken."""
+        """Whether every selected cell was tried, or it is declared why not, and nothing failed."""
         return self.verdict.ok
 
     @property
     def verdict(self) -> Verdict:
         """Whether the run is ok, and what is against it."""
         lacking = [cell for cell in self.of("not run") if not self.excuses(cell)]
-        red: tuple[Outcome, ...] = ("broken", "incomplete")
+        red: tuple[Outcome, ...] = ("failed", "incomplete")
         why = [self._counts([outcome]) for outcome in red if self.count(outcome)]
         why += [f"{len(lacking)} not run ({_reasons(lacking)})"] if lacking else []
         if self.untried:
-            why.append(f"no promise was tried of {_some(self.untried)}")
+            why.append(f"no check was tried of {_some(self.untried)}")
         elif not self.unchanged and not any(cell.executed or cell.outcome == "incomplete" for cell in self.cells):
             why.append("nothing was tried")
         why += [
@@ -346,7 +346,7 @@ class Report:
         ]
         consented = [cell for cell in self.of("not run") if self.excuses(cell)]
         counts = [
-            f"{count} {outcome}" for outcome in ("kept", "known", "not applicable") if (count := self.count(outcome))
+            f"{count} {outcome}" for outcome in ("passed", "known", "not applicable") if (count := self.count(outcome))
         ]
         counts += [f"{len(consented)} not run (optional: {_reasons(consented)})"] if consented else []
         counts += [self.unchanged] if self.unchanged else []
@@ -382,19 +382,19 @@ class Report:
 
     @property
     def denominator(self) -> str:
-        """``12 targets, 214 cells: 198 kept, 9 broken of 2 causes, 5 known, 2 not applicable, 0 not run``."""
+        """``12 targets, 214 cells: 198 passed, 9 failed of 2 causes, 5 known, 2 not applicable, 0 not run``."""
         shown = (outcome for outcome in OUTCOMES if outcome != "incomplete" or self.count(outcome))
         text = f"{plural(len(self.targets), 'target')}, {plural(len(self.cells), 'cell')}: {self._counts(shown)}"
         return f"{text}; {self.unchanged}" if self.unchanged else text
 
     @property
     def counts(self) -> str:
-        """``198 kept, 9 broken of 2 causes``: the outcomes that some cell has."""
+        """``198 passed, 9 failed of 2 causes``: the outcomes that some cell has."""
         return self._counts(outcome for outcome in OUTCOMES if self.count(outcome))
 
     def _counts(self, outcomes: Iterable[Outcome]) -> str:
-        causes = f" of {plural(len(self.causes), 'cause')}" if self.count("broken") > 1 else ""
-        return ", ".join(f"{self.count(one)} {one}{causes if one == 'broken' else ''}" for one in outcomes)
+        causes = f" of {plural(len(self.causes), 'cause')}" if self.count("failed") > 1 else ""
+        return ", ".join(f"{self.count(one)} {one}{causes if one == 'failed' else ''}" for one in outcomes)
 
 
 def plural(count: int, noun: str, many: str = "") -> str:

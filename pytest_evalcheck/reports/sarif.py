@@ -54,7 +54,7 @@ class Described(Protocol):
     @property
     def kinds(self) -> tuple[str, ...]: ...
     @property
-    def promise(self) -> str: ...
+    def statement(self) -> str: ...
     @property
     def why(self) -> str: ...
     @property
@@ -166,14 +166,14 @@ def _invocation(report: Report, part: str, left_out: str) -> dict[str, Any]:
 def _rules(report: Report, checks: Sequence[Described]) -> list[dict[str, Any]]:
     """One for each registered check, and for each of the report that is not registered here."""
     rules = {
-        check.code: _rule(check.code, check.name, check.kinds, check.promise, check.why, check.usual_cause, check.fix)
+        check.code: _rule(check.code, check.name, check.kinds, check.statement, check.why, check.usual_cause, check.fix)
         for check in checks
     }
     for cell in report.cells:
         if groups.code(cell) not in rules:
             promise, cause, fix = "", "", ""
             if cell.failure:
-                promise, cause, fix = cell.failure.promise, cell.failure.usual_cause, cell.failure.fix
+                promise, cause, fix = cell.failure.statement, cell.failure.usual_cause, cell.failure.fix
             rules[groups.code(cell)] = _rule(groups.code(cell), cell.check, (cell.kind,), promise, "", cause, fix)
     return [rules[code] for code in sorted(rules)]
 
@@ -259,7 +259,7 @@ def _message(problem: _Problem, origin: int | None) -> str:
         "note": "is known to fail on",
     }[problem.level]
     reason = line(first.reason) or groups.explanation(first)
-    parts = [clip(_plain(f"{groups.promise(first)} {verdict} {where}: {reason}"), _MAX_LINE)]
+    parts = [clip(_plain(f"{groups.statement(first)} {verdict} {where}: {reason}"), _MAX_LINE)]
     if failure:
         parts.append(_plain(body(failure_text.format_comparison(failure), _MAX_TEXT)))
         if failure.case is not None:
@@ -268,7 +268,7 @@ def _message(problem: _Problem, origin: int | None) -> str:
             raised = line(failure.origin)
             parts.append(f"raised: [{_escaped(raised)}]({origin})" if origin else _plain(f"raised: {raised}"))
     if more := len(problem.cells) - 1:
-        shown = [f"- {groups.promise(cell)}: {cell.target} on {cell.device}" for cell in problem.cells[1:11]]
+        shown = [f"- {groups.statement(cell)}: {cell.target} on {cell.device}" for cell in problem.cells[1:11]]
         shown += [f"- and {plural(more - 10, 'cell')} more"] if more > 10 else []
         parts.append(_plain("\n".join([f"of the same cause: {plural(more, 'cell')}", *shown])))
     if failure and failure.reproduce:
@@ -304,7 +304,7 @@ def _related(problem: _Problem, paths: _Paths) -> Iterator[dict[str, Any]]:
     others = {cell.target: cell for cell in problem.cells if cell.target != problem.first.target}
     for number, cell in enumerate(list(others.values())[: MOST_LOCATIONS - 1], 2):
         if physical := paths.of_cell(cell):
-            text = _plain(line(f"{groups.promise(cell)}: {cell.target}"))
+            text = _plain(line(f"{groups.statement(cell)}: {cell.target}"))
             yield {"id": number, "physicalLocation": physical, "message": {"text": text}}
 
 

@@ -20,8 +20,8 @@ PLAIN: Markup = {}
 BOLD: Markup = {"bold": True}
 LIGHT: Markup = {"light": True}
 MARKUP: Mapping[Outcome, Markup] = {
-    "kept": {"green": True},
-    "broken": {"red": True, "bold": True},
+    "passed": {"green": True},
+    "failed": {"red": True, "bold": True},
     "known": {"yellow": True},
     "incomplete": {"red": True},
     "not applicable": LIGHT,
@@ -29,7 +29,7 @@ MARKUP: Mapping[Outcome, Markup] = {
 }
 # The symbol of what is kept is small, so that the others are seen without colour too.
 _ASCII: Mapping[Outcome, str] = dict(zip(OUTCOMES, ".X!~-?", strict=True))
-_UNICODE: Mapping[Outcome, str] = {**_ASCII, "kept": "·", "broken": "✗"}
+_UNICODE: Mapping[Outcome, str] = {**_ASCII, "passed": "·", "failed": "✗"}
 
 _INDENT = "    "
 _MIN_WIDTH = 32
@@ -46,7 +46,7 @@ _MAX_VARIANT_TARGETS = 6
 _MAX_VARIANT_NAME = 28
 _FIGURES = (2, 4, 1, 3)
 """The columns of the table of variants, the most important first: speed-up, ratio of memory, rate, memory."""
-_VERDICTS: Mapping[str, Markup] = {"beyond": MARKUP["broken"], "undecided": MARKUP["known"]}
+_VERDICTS: Mapping[str, Markup] = {"beyond": MARKUP["failed"], "undecided": MARKUP["known"]}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,11 +189,11 @@ def _lines(page: Page, report: Report, slowest: int, untried: Sequence[str]) -> 
     if page.verbosity > -2:
         shown = untried if page.verbosity > 0 else untried[:_MAX_ENTRIES]
         for target in shown:
-            error = f"ERROR: no promise of {target} was tried, so nothing is known about it"
-            yield from page.paragraph(error, indent="", markup=MARKUP["broken"])
+            error = f"ERROR: no check of {target} was tried, so nothing is known about it"
+            yield from page.paragraph(error, indent="", markup=MARKUP["failed"])
         if untried[len(shown) :]:
-            yield ((f"ERROR: and of {plural(len(untried) - len(shown), 'target')} more, with -v", MARKUP["broken"]),)
-    markup = {"bold": True, "green": True} if report.ok else MARKUP["broken"]
+            yield ((f"ERROR: and of {plural(len(untried) - len(shown), 'target')} more, with -v", MARKUP["failed"]),)
+    markup = {"bold": True, "green": True} if report.ok else MARKUP["failed"]
     for part in fold(report.denominator, page.width, hang=_INDENT) if page.folds else [report.denominator]:
         yield ((part, markup),)
 
@@ -247,7 +247,7 @@ def _broken(page: Page, naming: groups.Naming, causes: Sequence[Cause[Cell]]) ->
     rest = causes[len(whole) :]
     for cause in whole:
         first = cause.first
-        yield from _item(page, "broken", groups.headline(cause))
+        yield from _item(page, "failed", groups.headline(cause))
         if first.cause:
             yield from _where(page, naming, cause.alike)
         else:
@@ -398,7 +398,7 @@ def matrix(page: Page, report: Report) -> Iterator[Line]:
 
 def _to_look_at(parts: Iterable[Section], room: Room) -> Iterator[Section]:
     """The rows in which something is broken or was not tried."""
-    outcomes = {"broken", "incomplete", *(["not run"] if room.not_run else [])}
+    outcomes = {"failed", "incomplete", *(["not run"] if room.not_run else [])}
     left = room.red
     for part in parts:
         rows = [row for row in part.rows if any(cell.outcome in outcomes for cell in row.cells.values())][:left]
@@ -484,11 +484,11 @@ def _rows_as_list(page: Page, part: Section) -> Iterator[Line]:
     for row in part.rows:
         items: list[Segment] = [(page.clip(page.line(row.name), page.width - 2, middle=True), PLAIN)]
         codes = {o: [code for code, cell in row.cells.items() if cell.outcome == o] for o in OUTCOMES}
-        for outcome in ("broken", "incomplete") if page.brief else ("broken", "known", "incomplete", "not run"):
+        for outcome in ("failed", "incomplete") if page.brief else ("failed", "known", "incomplete", "not run"):
             entries = (page.line(f"{page.symbol(outcome)} {text}") for text in groups.ranges(codes[outcome]))
             items.extend((page.clip(entry, page.width - 4), MARKUP[outcome]) for entry in entries)
         if len(items) == 1:
-            rest: Outcome = "kept" if codes["kept"] else "not applicable"
+            rest: Outcome = "passed" if codes["passed"] else "not applicable"
             items.append((f"{page.symbol(rest)} {len(codes[rest])} {rest}", MARKUP[rest]))
         yield from page.flow(items, indent="  ", hang=_INDENT)
 

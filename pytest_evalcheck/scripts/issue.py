@@ -22,7 +22,7 @@ def issue(made: Made) -> str:
         lines += [about, "", f"* expected: `{failure.expected}`", f"* actual: `{failure.actual}`", ""]
     elif failure.detail:
         lines += ["```", failure.detail, "```", ""]
-    lines += ["## What is expected", "", failure.promise, "", "## To reproduce", ""]
+    lines += ["## What is expected", "", failure.statement, "", "## To reproduce", ""]
     if len(made.script) <= _MOST_SCRIPT:
         lines += ["```python", made.script.rstrip(), "```", ""]
     else:

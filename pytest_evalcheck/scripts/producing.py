@@ -104,7 +104,7 @@ def title(cell: Cell) -> list[str]:
     """The docstring of a script: what is promised, and in which versions it is not kept."""
     failure = cell.failure
     assert failure is not None
-    lines = [failure.promise, "", failure.about]
+    lines = [failure.statement, "", failure.about]
     lines += [f"    expected  {failure.expected}", f"    actual    {failure.actual}"] if failure.expected else []
     return [*lines, "", f"Seen with {', '.join(versions(cell))}."]
 

@@ -292,11 +292,11 @@ class TestFunctions:
         def in_place(preds: Tensor, target: Tensor) -> Tensor:
             return preds.sub_(target).square().mean()
 
-        for function, expected in ((squares, "kept"), (in_place, "broken")):
+        for function, expected in ((squares, "passed"), (in_place, "failed")):
             target = ec.metric(inputs=es.regression())(_returning(function))
             report = ec.run(target, effort="quick", device="cpu")
             assert {cell.code: cell.outcome for cell in report.cells}["EC205"] == expected
-            assert bool(report.of("broken")) == (expected == "broken"), report
+            assert bool(report.of("failed")) == (expected == "failed"), report
 
 
 class TestMerging:
@@ -413,7 +413,7 @@ class TestChanged:
         copied.update(torch.tensor([3.0, -3.0]), torch.tensor([0, 0]))
         assert (record.compute(), copied.compute()) == ({"f1": 1.0}, {"f1": pytest.approx(2 / 3)})
         report = ec.run(of_logits, select="EC201,EC203,EC204,EC205,EC209", effort="quick", device="cpu")
-        assert [cell.outcome for cell in report.cells] == ["kept"] * 5, report
+        assert [cell.outcome for cell in report.cells] == ["passed"] * 5, report
 
     def test_a_merge_uses_the_changed_value(self) -> None:
         changes: Any = {"compute": lambda metric: {"accuracy": float(metric.right / metric.count)}}
@@ -452,7 +452,7 @@ def test_a_state_dict_is_loaded_into_a_new_metric() -> None:
         def load_state_dict(self, saved: dict[str, Tensor]) -> None:
             self.right = saved["right"]
 
-    for made, expected in ((Accuracy, "kept"), (LeavesOut, "broken")):
+    for made, expected in ((Accuracy, "passed"), (LeavesOut, "failed")):
         report = ec.run(ec.metric(inputs=es.multiclass(classes=3, of="labels"))(_returning_new(made)))
         (cell,) = [cell for cell in report if cell.code == "EC209"]
         assert (cell.outcome, cell.cause) == (expected, "")
@@ -481,7 +481,7 @@ def test_what_can_never_be_copied_says_nothing_and_what_cannot_be_copied_any_mor
         made.__qualname__ = made.__name__
         (cell,) = ec.run(ec.metric(inputs=inputs)(_returning_new(made)), select="EC209", effort="quick").cells
         outcomes[made.__name__] = (cell.outcome, "it holds a generator" in cell.reason)
-    assert outcomes == {"NotPickled": ("kept", False), "NotPickledWhenFed": ("broken", True)}
+    assert outcomes == {"NotPickled": ("passed", False), "NotPickledWhenFed": ("failed", True)}
 
 
 def test_pickling_goes_through_bytes() -> None:
@@ -561,11 +561,11 @@ class RefusesOneClass(Accuracy):
 @pytest.mark.parametrize(
     ("made", "outcome"),
     [
-        (Accuracy, "kept"),
-        (MergesMeans, "broken"),
+        (Accuracy, "passed"),
+        (MergesMeans, "failed"),
         (OfAFile, "not applicable"),
         (Lazily, "not applicable"),
-        (RefusesOneClass, "kept"),
+        (RefusesOneClass, "passed"),
     ],
 )
 def test_metrics_of_processes_are_merged_by_their_method(made: type, outcome: str) -> None:

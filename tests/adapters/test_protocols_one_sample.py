@@ -103,14 +103,14 @@ class CountsRows(OneByOne):
         self.rows += 1
 
 
-@pytest.mark.parametrize(("cls", "outcome"), [(OneByOne, "kept"), (CountsRows, "broken")])
+@pytest.mark.parametrize(("cls", "outcome"), [(OneByOne, "passed"), (CountsRows, "failed")])
 def test_a_metric_of_one_sample_a_call_is_checked_like_others(cls: type, outcome: str) -> None:
     @ec.metric(inputs=es.regression().swapped())
     def one_by_one() -> ec.Metric:
         return ec.Metric.of(cls(), one_sample=True)
 
     cells = {cell.code: cell.outcome for cell in ec.run(one_by_one, effort="quick").cells}
-    assert {code for code, found in cells.items() if found == "broken"} == ({"EC224"} if outcome == "broken" else set())
+    assert {code for code, found in cells.items() if found == "failed"} == ({"EC224"} if outcome == "failed" else set())
     assert cells["EC224"] == outcome
 
 

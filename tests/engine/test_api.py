@@ -46,14 +46,14 @@ def target(made: Any, **more: Any) -> ec.Target:
 
 def test_cells_come_back_as_data() -> None:
     report = ec.run(target(MeanOfMeans), select="EC201,EC205")
-    assert [(cell.code, cell.outcome) for cell in report.cells] == [("EC201", "broken"), ("EC205", "kept")]
-    assert report.denominator.startswith("1 target, 2 cells: 1 kept, 1 broken")
+    assert [(cell.code, cell.outcome) for cell in report.cells] == [("EC201", "failed"), ("EC205", "passed")]
+    assert report.denominator.startswith("1 target, 2 cells: 1 passed, 1 failed")
     broken = report.cells[0]
     assert broken.failure is not None
     assert broken.failure.case == {"samples": [0, 0, 1], "batches": [[0, 1], [2]]}
     assert (broken.failure.expected, broken.failure.actual) == ("0.333333333", "0.5")
     assert not report.ok
-    assert report.cells[1].regimes["several batches"] > 0
+    assert report.cells[1].conditions["several batches"] > 0
 
 
 def test_a_blob_replays() -> None:
@@ -61,8 +61,8 @@ def test_a_blob_replays() -> None:
     (cell,) = ec.run(broken, select="EC201").cells
     blob = cell.reproduce.split("replay='")[1].rstrip("')")
     (again,) = ec.run(broken, replay=blob).cells
-    assert (again.outcome, again.failure, again.examples) == ("broken", cell.failure, 1)
-    assert ec.run(target(Mean), replay=blob).cells[0].outcome == "kept"
+    assert (again.outcome, again.failure, again.examples) == ("failed", cell.failure, 1)
+    assert ec.run(target(Mean), replay=blob).cells[0].outcome == "passed"
 
 
 @pytest.mark.parametrize(
@@ -135,7 +135,7 @@ def test_a_target_that_shares_state_between_copies_is_found() -> None:
             self.log.append(1.0)
 
     (cell,) = ec.run(target(Shared, fresh="cell"), select="EC201").cells
-    assert (cell.outcome, cell.cause) == ("broken", "left behind")
+    assert (cell.outcome, cell.cause) == ("failed", "left behind")
 
 
 def test_examples_start_from_the_same_process_and_it_is_given_back() -> None:
@@ -172,7 +172,7 @@ def test_a_leak_is_named_and_mended(leak: Any, cause: str) -> None:
             super().update(values)
 
     report = ec.run(target(Leaky), select="EC201,EC205")
-    assert {(cell.outcome, cell.cause) for cell in report.cells} == {("broken", cause)}
+    assert {(cell.outcome, cell.cause) for cell in report.cells} == {("failed", cause)}
     assert torch.get_default_dtype() == torch.float32
     assert torch.is_grad_enabled()
     assert "EVALCHECK_LEAK" not in os.environ
@@ -201,7 +201,7 @@ def test_values_that_change_by_themselves_are_called_not_deterministic() -> None
             return float(next(answers) // 7 % 2)
 
     (cell,) = ec.run(target(Drifts), select="EC201").cells
-    assert cell.outcome == "broken"
+    assert cell.outcome == "failed"
 
 
 def test_a_tolerance_is_the_targets() -> None:
@@ -226,7 +226,7 @@ def test_a_record_of_a_wrapper_cannot_be_built_once_a_cell() -> None:
         return ec.Wrapper.of(torch.nn.Linear(2, 2))
 
     (cell,) = ec.run(ec.wrapper(inputs=es.causal_lm(vocab=9), fresh="cell")(factory), select="EC102").cells
-    assert cell.outcome == "broken"
+    assert cell.outcome == "failed"
     assert "cannot be copied" in cell.reason
 
 
@@ -250,4 +250,4 @@ class Shifted:
 def test_a_function_is_named_by_itself_and_not_by_what_python_calls_functions(made: Any, name: str) -> None:
     # Failures of one class are one cause: those of two functions are not, and each is a function of its library.
     (cell,) = ec.run(ec.metric(inputs=es.regression())(made), select="EC205").cells
-    assert (cell.outcome, cell.class_name) == ("kept", f"{__name__}.{name}")
+    assert (cell.outcome, cell.class_name) == ("passed", f"{__name__}.{name}")

@@ -79,7 +79,7 @@ def test_a_stock_metric_shows_known_faults_and_none_of_its_user() -> None:
     assert {code: known[code].upstream for code in UNIVERSAL} == UNIVERSAL
     assert all(cell.reason.startswith("known upstream: ") for cell in known.values())
     assert known["EC210"].see == "Lightning-AI/torchmetrics#3487"
-    assert not report.of("broken")
+    assert not report.of("failed")
     assert report.ok
 
 
@@ -99,14 +99,14 @@ def test_a_project_of_a_user_with_a_stock_metric_succeeds(evalcheck_project: Pro
 
 def test_a_subclass_with_a_mistake_of_its_own_is_broken() -> None:
     cells = outcomes(target(CountsFirst), "EC210,EC219", effort="normal")
-    assert cells["EC210"].outcome == "broken"
+    assert cells["EC210"].outcome == "failed"
     assert cells["EC210"].signature.startswith("EC210: the value after a batch was rejected by update()")
     assert (cells["EC219"].outcome, cells["EC219"].upstream) == ("known", UNIVERSAL["EC219"])
 
 
 def test_a_mistake_behind_a_known_fault_of_the_same_check_is_broken() -> None:
     cell = outcomes(target(ReturnsItsState), "EC219")["EC219"]
-    assert cell.outcome == "broken"
+    assert cell.outcome == "failed"
     assert "the value after a result was written into and the cache dropped" in cell.signature
 
 
@@ -115,7 +115,7 @@ def test_a_method_of_ones_own_is_not_excused() -> None:
     stock = outcomes(target(lambda: MulticlassAccuracy(num_classes=3, average="micro"), inputs), "EC216")
     own = outcomes(target(lambda: ReadsNaNAsZero(num_classes=3, average="micro"), inputs), "EC216")
     assert (stock["EC216"].outcome, stock["EC216"].upstream) == ("known", "torchmetrics-nan-is-a-prediction")
-    assert (own["EC216"].outcome, own["EC216"].upstream) == ("broken", "")
+    assert (own["EC216"].outcome, own["EC216"].upstream) == ("failed", "")
 
 
 def test_a_metric_of_ones_own_in_a_collection_is_not_excused() -> None:
@@ -125,7 +125,7 @@ def test_a_metric_of_ones_own_in_a_collection_is_not_excused() -> None:
     stock = target(lambda: torchmetrics.MetricCollection([BinaryAccuracy()]))
     own = target(lambda: torchmetrics.MetricCollection([Own()]))
     assert outcomes(stock, "EC219")["EC219"].outcome == "known"
-    assert outcomes(own, "EC219")["EC219"].outcome == "broken"
+    assert outcomes(own, "EC219")["EC219"].outcome == "failed"
 
 
 def test_a_fault_of_one_member_is_a_fault_of_its_collection() -> None:
@@ -139,7 +139,7 @@ def test_a_record_by_hand_is_not_excused() -> None:
         metric = BinaryAccuracy()
         return ec.Metric(update=metric.update, compute=metric.compute, source=metric)
 
-    assert outcomes(described, "EC219")["EC219"].outcome == "broken"
+    assert outcomes(described, "EC219")["EC219"].outcome == "failed"
 
 
 def test_a_callable_that_was_replaced_is_the_authors_and_the_others_are_not() -> None:
@@ -152,9 +152,9 @@ def test_a_callable_that_was_replaced_is_the_authors_and_the_others_are_not() ->
 
     fed = changed(update=lambda metric, preds, target: metric.update(preds, target))
     known = {code: (cell.outcome, cell.upstream) for code, cell in outcomes(fed, "EC216,EC219").items()}
-    assert known == {"EC216": ("broken", ""), "EC219": ("known", UNIVERSAL["EC219"])}
+    assert known == {"EC216": ("failed", ""), "EC219": ("known", UNIVERSAL["EC219"])}
     computed = changed(compute=lambda metric: metric.compute())
-    assert outcomes(computed, "EC219")["EC219"].outcome == "broken"
+    assert outcomes(computed, "EC219")["EC219"].outcome == "failed"
     assert outcomes(changed(), "EC219")["EC219"].outcome == "known"
 
 
@@ -164,7 +164,7 @@ def test_another_version_is_broken_with_a_note(monkeypatch: pytest.MonkeyPatch) 
     note = "Note: the upstream fault torchmetrics-compute-returns-its-cache is recorded for torchmetrics"
     for tried in (target(BinaryAccuracy), target(BinaryAccuracy, known_failures={"EC219": entry})):
         cell = outcomes(tried, "EC219")["EC219"]
-        assert cell.outcome == "broken"
+        assert cell.outcome == "failed"
         assert cell.failure is not None
         assert note in cell.failure.detail
         assert "torchmetrics 99.0 is installed" in cell.failure.detail
@@ -175,7 +175,7 @@ def test_an_entry_that_names_a_fault_covers_all_its_signatures_and_no_other() ->
     cells = outcomes(target(BinaryAccuracy, known_failures={"EC210": entry}), "EC210", effort="normal")
     assert (cells["EC210"].outcome, cells["EC210"].upstream) == ("known", UNIVERSAL["EC210"])
     cells = outcomes(target(CountsFirst, known_failures={"EC210": entry}), "EC210", effort="normal")
-    assert cells["EC210"].outcome == "broken"
+    assert cells["EC210"].outcome == "failed"
 
 
 def test_a_replay_of_another_case_than_that_of_an_entry_is_known() -> None:
@@ -219,6 +219,6 @@ def test_a_bare_object_of_evaluate_is_not_broken_for_what_it_forgets() -> None:
         return Share()
 
     report = ec.run(bare, effort="quick", select="EC204,EC205,EC206")
-    assert not report.of("broken")
+    assert not report.of("failed")
     cells = {cell.code: cell for cell in report.cells}
     assert (cells["EC205"].outcome, cells["EC205"].upstream) == ("known", "evaluate-compute-forgets")

@@ -10,7 +10,7 @@ import pytest
 from misdescribed_targets import BUGS, HEADER, MISTAKES
 
 import pytest_evalcheck as ec
-from pytest_evalcheck.engine.preflight import MISDESCRIBED
+from pytest_evalcheck.engine.preflight import TARGET_ERROR
 
 
 def target(folder, source):
@@ -40,8 +40,8 @@ def test_a_mistake_of_description_is_one_error_with_the_facts(mistake, tmp_path)
         text = "\n".join(made.problems)
     else:
         cells = ec.run(made, effort="quick").cells
-        broken = [cell for cell in cells if cell.outcome == "broken"]
-        assert [cell.cause for cell in broken] == [MISDESCRIBED], [cell.reason[:80] for cell in broken]
+        broken = [cell for cell in cells if cell.outcome == "failed"]
+        assert [cell.cause for cell in broken] == [TARGET_ERROR], [cell.reason[:80] for cell in broken]
         assert {cell.outcome for cell in cells if cell is not broken[0]} <= {"not run", "not applicable"}
         text = text_of(broken[0])
     assert [word for word in mistake.words if word not in text] == [], text
@@ -50,5 +50,5 @@ def test_a_mistake_of_description_is_one_error_with_the_facts(mistake, tmp_path)
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_a_bug_with_a_right_description_is_not_misdescribed(bug, tmp_path):
     report = ec.run(target(tmp_path, bug.source), effort="quick")
-    assert [cell.code for cell in report.cells if cell.cause == MISDESCRIBED] == []
-    assert report.of("broken") or report.constant
+    assert [cell.code for cell in report.cells if cell.cause == TARGET_ERROR] == []
+    assert report.of("failed") or report.constant

@@ -76,10 +76,10 @@ def other_seed() -> Iterator[None]:
 class TestTime:
     def test_a_slow_target_gets_the_verdict_of_a_quick_one(self) -> None:
         # 0.2 seconds are less than its cases take: the limit grows with what the first one took.
-        for made, outcome in ((Mean, "kept"), (Slow, "kept"), (MeanOfMeans, "broken"), (SlowMeanOfMeans, "broken")):
+        for made, outcome in ((Mean, "passed"), (Slow, "passed"), (MeanOfMeans, "failed"), (SlowMeanOfMeans, "failed")):
             cell = only(ec.run(target(made, timeout=0.2), select="EC201", effort="quick"))
             assert cell.outcome == outcome, (made, cell.reason)
-            if outcome == "kept":
+            if outcome == "passed":
                 assert cell.examples >= cell.planned == 10
 
     def test_a_cell_that_hangs_in_a_later_case_is_incomplete(self) -> None:
@@ -108,7 +108,7 @@ class TestTime:
 
         cell = only(ec.run(target(NeverBuilt, timeout=0.1), select="EC201", effort="quick"))
         assert (cell.outcome, cell.examples) == ("incomplete", 0)
-        assert "regimes not reached: several batches" in cell.reason or "not reached" in cell.reason
+        assert "conditions not reached: several batches" in cell.reason or "not reached" in cell.reason
 
     def test_building_takes_longer_than_the_limit_of_a_case(self) -> None:
         class ImportsMuch(Mean):
@@ -120,7 +120,7 @@ class TestTime:
                     time.sleep(0.5)
                 super().__init__()
 
-        assert only(ec.run(target(ImportsMuch, timeout=0.3), select="EC201", effort="quick")).outcome == "kept"
+        assert only(ec.run(target(ImportsMuch, timeout=0.3), select="EC201", effort="quick")).outcome == "passed"
 
 
 class TestSeeds:
@@ -165,12 +165,12 @@ class TestCanonicalCases:
 
         monkeypatch.setattr(CellRunner, "_search", lambda *_: None)
         cell = only(ec.run(target(MeanOfMeans), select="EC201", effort="quick"))
-        assert cell.outcome == "broken"
+        assert cell.outcome == "failed"
         assert cell.failure is not None
         assert cell.failure.case is not None
 
-    def test_every_regime_is_reached_at_quick_effort(self) -> None:
-        for cell in ec.run(target(Mean), effort="quick").of("kept"):
+    def test_every_condition_is_reached_at_quick_effort(self) -> None:
+        for cell in ec.run(target(Mean), effort="quick").of("passed"):
             assert not cell.unreached, cell
 
 
@@ -190,7 +190,7 @@ class TestKnownFailures:
         assert only(ec.run(target(MeanOfMeans, known_failures={"EC201": entry}), select="EC201")).outcome == "known"
         twice = target(self.Twice, known_failures={"EC201": entry}, examples=[[7, 1, 2]])
         cell = only(ec.run(twice, select="EC201"))
-        assert cell.outcome == "broken"
+        assert cell.outcome == "failed"
         assert "IndexError" in cell.reason
 
     def test_two_entries_cover_two_faults(self) -> None:
@@ -205,25 +205,25 @@ class TestKnownFailures:
     def test_an_entry_whose_case_keeps_the_promise_is_stale(self) -> None:
         entry = ec.KnownFailure("even batches", example={"samples": [1, 2], "batches": [[0], [1]]})
         cell = only(ec.run(target(MeanOfMeans, known_failures={"EC201": entry}), select="EC201"))
-        assert (cell.outcome, cell.cause) == ("broken", "stale known failure")
+        assert (cell.outcome, cell.cause) == ("failed", "stale known failure")
 
     def test_the_first_of_two_stale_entries_is_named(self) -> None:
         entries = tuple(ec.KnownFailure(f"why {number}", see=f"a/b#{number}") for number in (1, 2))
         cell = only(ec.run(target(Mean, known_failures={"EC201": entries}), select="EC201"))
-        assert (cell.outcome, cell.cause) == ("broken", "stale known failure")
+        assert (cell.outcome, cell.cause) == ("failed", "stale known failure")
         assert cell.failure is not None
         assert "why 1" in str(cell.failure), cell.failure
 
     def test_a_case_that_is_not_plain_is_an_error(self) -> None:
         entry = ec.KnownFailure("a mean of means", example={"samples": [object(), 2], "batches": [[0], [1]]})
         cell = only(ec.run(target(MeanOfMeans, known_failures={"EC201": entry}), select="EC201"))
-        assert (cell.outcome, "is not plain Python: samples=[<object" in cell.reason) == ("broken", True), cell.reason
+        assert (cell.outcome, "is not plain Python: samples=[<object" in cell.reason) == ("failed", True), cell.reason
 
     def test_an_entry_without_a_case_covers_one_signature(self) -> None:
         entry = ec.KnownFailure("a mean of means")
         assert only(ec.run(target(MeanOfMeans, known_failures={"EC201": entry}), select="EC201")).outcome == "known"
         twice = target(self.Twice, known_failures={"EC201": entry}, examples=[[7, 1, 2]])
-        assert only(ec.run(twice, select="EC201")).outcome == "broken"
+        assert only(ec.run(twice, select="EC201")).outcome == "failed"
 
 
 class TestCases:
@@ -236,7 +236,7 @@ class TestCases:
             ec.expect(metric.value([case.samples])).holds(True, about="it has a value")
 
         cell = only(ec.run(target(Mean, extra_checks=[some_lengths_alone]), select="ACME901", effort="quick"))
-        assert cell.outcome == "kept", cell.reason
+        assert cell.outcome == "passed", cell.reason
 
     def test_canonical_cases_may_all_show_nothing(self) -> None:
         seen: list[int] = []
@@ -250,7 +250,7 @@ class TestCases:
 
         made = target(Mean, extra_checks=[later_cases_alone])
         cell = only(ec.run(made, select="ACME902", effort="normal"))
-        assert cell.outcome == "kept", cell.reason
+        assert cell.outcome == "passed", cell.reason
 
     def test_the_smallest_case_is_reported_also_where_it_is_a_canonical_one(self) -> None:
         first: list[Any] = []
@@ -306,10 +306,10 @@ class TestControls:
         return only(ec.run(late, select="EC218", effort="quick"))
 
     def test_a_later_case_may_show_it(self) -> None:
-        assert self.judged(honest_after=4).outcome == "kept"
+        assert self.judged(honest_after=4).outcome == "passed"
 
     def test_no_case_shows_it(self) -> None:
-        assert self.judged(honest_after=10**6).outcome == "broken"
+        assert self.judged(honest_after=10**6).outcome == "failed"
 
 
 class TestPlainCall:
@@ -320,25 +320,25 @@ class TestPlainCall:
                 return value
 
         report = ec.run(target(Nothing), effort="quick")
-        broken = report.of("broken")
+        broken = report.of("failed")
         assert len(broken) == 1
-        assert broken[0].cause == preflight.MISDESCRIBED
+        assert broken[0].cause == preflight.TARGET_ERROR
         assert broken[0].failure is not None
         assert any(line.startswith("update(values=") for line in broken[0].failure.given)
-        assert {cell.outcome for cell in report.cells} <= {"broken", "not run", "not applicable"}
+        assert {cell.outcome for cell in report.cells} <= {"failed", "not run", "not applicable"}
         assert not report.ok
 
     def test_two_different_samples_are_enough(self) -> None:
         coins = es.samples(st.booleans(), collate=lambda rows: ([float(row) for row in rows],), name="coins")
         share = ec.metric(inputs=coins)(lambda: ec.Metric.of(Mean()))
-        assert only(ec.run(share, select="EC201", effort="quick")).outcome == "kept"
+        assert only(ec.run(share, select="EC201", effort="quick")).outcome == "passed"
 
     def test_a_batch_that_is_refused_names_what_was_given(self) -> None:
         class TwoArguments(Mean):
             def update(self, preds: Any, target: Any) -> None:  # type: ignore[override]
                 raise AssertionError("never reached")
 
-        (broken,) = ec.run(target(TwoArguments), effort="quick").of("broken")
+        (broken,) = ec.run(target(TwoArguments), effort="quick").of("failed")
         assert broken.failure is not None
         assert "update raised TypeError" in broken.reason
 
@@ -366,7 +366,7 @@ class TestPlainCall:
         def strict() -> ec.Metric:
             return ec.Metric.of(Strict())
 
-        (broken,) = ec.run(strict, effort="quick").of("broken")
+        (broken,) = ec.run(strict, effort="quick").of("failed")
         assert broken.failure is not None
         assert "exchange the two arguments" in broken.failure.detail
         assert "update(preds=int64[4], target=float32[4, 3])" in "\n".join(broken.failure.given)
@@ -392,7 +392,7 @@ def test_a_factory_that_leaves_its_device_out_is_told_so(body: str, noted: bool)
     exec(f"def made(device):\n    {body}\n", names)
     report = ec.run(ec.metric(inputs=es.regression())(names["made"]), select="EC603", device="sim:cuda")
     (cell,) = report.cells
-    assert cell.outcome == "broken"
+    assert cell.outcome == "failed"
     assert cell.failure is not None
     assert ("Note: the factory does not use its argument `device`" in cell.failure.detail) is noted
 

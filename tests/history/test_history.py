@@ -22,7 +22,7 @@ ENTRY = {
     "after": "1.0.1",
     "source": "https://github.com/owner/lib/pull/1",
     "what": "the mean is a mean of batch means",
-    "promise": ["EC201"],
+    "statement": ["EC201"],
     "targets": ["lib.metrics:Mean(of=(1, 2))"],
 }
 
@@ -37,22 +37,22 @@ def written(folder: Path, *entries: dict[str, Any], head: str = 'library = "lib"
 def test_an_entry_is_read(tmp_path: Path) -> None:
     library = read_library(written(tmp_path, ENTRY, head='library = "lib"\n[requires]\n"<1.0.1" = ["numpy<2"]'))
     (entry,) = library.entries
-    assert (entry.library, entry.promise, entry.targets) == ("lib", ("EC201",), ("lib.metrics:Mean(of=(1, 2))",))
+    assert (entry.library, entry.statement, entry.targets) == ("lib", ("EC201",), ("lib.metrics:Mean(of=(1, 2))",))
     assert library.needs(entry, "1.0.0") == ("numpy<2",)
     assert library.needs(entry, "1.0.1") == ()
 
 
 def test_a_promise_may_be_none_with_a_reason(tmp_path: Path) -> None:
-    (entry,) = read_library(written(tmp_path, {**ENTRY, "promise": "none", "why": "plots", "targets": []})).entries
-    assert entry.promise == ()
+    (entry,) = read_library(written(tmp_path, {**ENTRY, "statement": "none", "why": "plots", "targets": []})).entries
+    assert entry.statement == ()
 
 
 @pytest.mark.parametrize(
     ("changes", "shown"),
     [
-        ({"promise": "EC2O3"}, "no check has the code 'EC2O3'; did you mean"),
-        ({"promise": "none"}, '`promise = "none"` needs `why`'),
-        ({"promise": []}, 'expected a code, a list of codes, or "none"'),
+        ({"statement": "EC2O3"}, "no check has the code 'EC2O3'; did you mean"),
+        ({"statement": "none"}, '`promise = "none"` needs `why`'),
+        ({"statement": []}, 'expected a code, a list of codes, or "none"'),
         ({"before": "1.0.1"}, "`before` is 1.0.1, which is not before 1.0.1"),
         ({"after": "next"}, "Invalid version: 'next'"),
         ({"before": 1}, "`before` is 1; expected text"),
@@ -99,7 +99,7 @@ def ran(*told: tuple[str, str, set[str]], outcome: str = "") -> Ran:
     for code in dict.fromkeys(code for code, _, _ in told):
         wrong = any(failed for each, _, failed in told if each == code)
         failure = {"about": "the value"} if wrong else None
-        known = outcome or ("known" if wrong else "kept")
+        known = outcome or ("known" if wrong else "passed")
         cells.append({"target": "f.py::mean", "code": code, "device": "cpu", "outcome": known, "failure": failure})
     return Ran(cells=[{**cell, "reason": ""} for cell in cells], cases=cases)
 
@@ -152,7 +152,7 @@ def test_the_script_decides_whether_there_is_a_fault(shown: tuple[int, int], out
 
 @pytest.mark.parametrize("what", ["a plain batch raises an error", "the factory raised an error"])
 def test_an_error_of_a_plain_batch_or_of_the_factory_shows_it_where_the_script_does(what: str) -> None:
-    stopped = {"outcome": "broken", "reason": f"the target is misdescribed: {what}: IndexError"}
+    stopped = {"outcome": "failed", "reason": f"a mistake in the target: {what}: IndexError"}
     before = Ran(cells=[{**KEPT.cells[0], **stopped}])
     assert classify(["EC201"], before, KEPT, (1, 0)).outcome == "caught"
     assert classify(["EC201"], before, KEPT, None).outcome == "cannot run"
@@ -162,12 +162,12 @@ def test_an_error_of_a_plain_batch_or_of_the_factory_shows_it_where_the_script_d
 
 
 def test_one_cell_tells_the_error_of_a_plain_batch_for_all_cells_of_its_target() -> None:
-    error = {"outcome": "broken", "reason": "the target is misdescribed: a plain batch raises an error: KeyError"}
+    error = {"outcome": "failed", "reason": "a mistake in the target: a plain batch raises an error: KeyError"}
     for_it = {"outcome": "not run", "reason": "misdescribed: the error is that of the first check of this target"}
     cell = KEPT.cells[0]
     before = Ran(cells=[{**cell, "code": "EC206", **error}, {**cell, **for_it}])
     # What told it may be broken by another fault after.
-    after = Ran(cells=[{**cell, "code": "EC206", "outcome": "broken"}, cell])
+    after = Ran(cells=[{**cell, "code": "EC206", "outcome": "failed"}, cell])
     verdict = classify(["EC201"], before, after, (1, 0))
     assert (verdict.outcome, verdict.codes) == ("caught", ("EC201",))
     assert "KeyError" in verdict.why

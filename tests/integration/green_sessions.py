@@ -43,7 +43,7 @@ def hook(source: str) -> str:
 
 NOT_RUN = "evalcheck: not ok: 1 not run "
 SESSIONS: dict[str, Session] = {
-    "a broken cell": Session(("evalcheck: not ok: 1 broken",), BROKEN),
+    "a broken cell": Session(("evalcheck: not ok: 1 failed",), BROKEN),
     # Marks and skips.
     "a skip mark": Session(("skipped: later",), metric(marks="@pytest.mark.skip(reason='later')") + CORRECT),
     "a skip mark without a reason": Session(
@@ -76,7 +76,7 @@ SESSIONS: dict[str, Session] = {
         files={"evalcheck_other.py": CORRECT},
     ),
     "an xfail mark over what is broken": Session(
-        ("1 broken", "is marked xfail", "known_failures="),
+        ("1 failed", "is marked xfail", "known_failures="),
         metric(body="return ec.Metric.of(MeanOfMeans())", marks="@pytest.mark.xfail"),
     ),
     "an xfail mark over what is kept": Session(("is marked xfail",), metric(marks="@pytest.mark.xfail")),
@@ -85,10 +85,10 @@ SESSIONS: dict[str, Session] = {
         (NOT_RUN, "is marked xfail"), metric(marks="@pytest.mark.xfail(run=False)")
     ),
     "an xfail mark of a whole file": Session(
-        ("is marked xfail", "1 broken"), "import pytest\npytestmark = pytest.mark.xfail\n" + BROKEN
+        ("is marked xfail", "1 failed"), "import pytest\npytestmark = pytest.mark.xfail\n" + BROKEN
     ),
     "an xfail mark by a conftest": Session(
-        ("is marked xfail", "1 broken"),
+        ("is marked xfail", "1 failed"),
         BROKEN,
         conftest=hook(
             "def pytest_collection_modifyitems(items):\n    for item in items: item.add_marker(pytest.mark.xfail)"
@@ -147,7 +147,7 @@ SESSIONS: dict[str, Session] = {
     ),
     # What is chosen.
     "everything is declared away": Session(
-        ("no promise was tried of evalcheck_example.py::silent",),
+        ("no check was tried of evalcheck_example.py::silent",),
         metric(f"inputs=numbers, not_applicable={BY_LIST}") + CORRECT,
         ("--evalcheck-effort=quick",),
     ),
@@ -168,15 +168,15 @@ SESSIONS: dict[str, Session] = {
         ("evalcheck_select = EC101", "leave none of its checks"), arguments=(), ini="evalcheck_select = EC101"
     ),
     "the ini leaves what is not applicable": Session(
-        ("no promise was tried of",), arguments=(), ini="evalcheck_select = EC217"
+        ("no check was tried of",), arguments=(), ini="evalcheck_select = EC217"
     ),
     "addopts -k leave what is not applicable": Session(
-        ("left out by the configuration: -k 'reference'", "no promise was tried of"),
+        ("left out by the configuration: -k 'reference'", "no check was tried of"),
         arguments=(),
         ini="addopts = -k reference",
     ),
     "the environment leaves what is not applicable": Session(
-        ("left out by the configuration: -k 'reference'", "no promise was tried of"),
+        ("left out by the configuration: -k 'reference'", "no check was tried of"),
         arguments=(),
         environment={"PYTEST_ADDOPTS": "-k reference"},
     ),
@@ -243,10 +243,10 @@ SESSIONS: dict[str, Session] = {
         "import pytest\npytest.exit('done', returncode=0)\n",
         files={"evalcheck_other.py": CORRECT},
     ),
-    "sys.exit in the factory": Session(("1 broken",), metric(body="sys.exit(0)")),
+    "sys.exit in the factory": Session(("1 failed",), metric(body="sys.exit(0)")),
     "pytest.exit in the factory": Session(
         (
-            "1 broken",
+            "1 failed",
             "Exit: done",
         ),
         metric(body="pytest.exit('done', returncode=0)"),
@@ -254,7 +254,7 @@ SESSIONS: dict[str, Session] = {
     "os._exit at import": Session(
         ("os._exit(0) was called", "nothing was tried"), "import os\nos._exit(0)\n", spawn=True
     ),
-    "-x after the first": Session(("1 broken", "1 of 2 selected cells did not run"), BROKEN + CORRECT, (ONE, "-x")),
+    "-x after the first": Session(("1 failed", "1 of 2 selected cells did not run"), BROKEN + CORRECT, (ONE, "-x")),
     "--maxfail": Session(("1 of 2 selected cells did not run",), BROKEN + CORRECT, (ONE, "--maxfail=1")),
     "--setup-only": Session((NOT_RUN, "its check was not called"), arguments=(ONE, "--setup-only")),
     "--setup-plan": Session((NOT_RUN, "its check was not called"), arguments=(ONE, "--setup-plan")),
@@ -303,15 +303,15 @@ SESSIONS: dict[str, Session] = {
         ),
     ),
     "a hook sets the exit status": Session(
-        ("1 broken",),
+        ("1 failed",),
         BROKEN,
         conftest=hook("@pytest.hookimpl(trylast=True)\ndef pytest_sessionfinish(session): session.exitstatus = 0"),
     ),
     "a hook exits at the end": Session(
-        ("1 broken",), BROKEN, conftest=hook("def pytest_sessionfinish(session): pytest.exit('done', returncode=0)")
+        ("1 failed",), BROKEN, conftest=hook("def pytest_sessionfinish(session): pytest.exit('done', returncode=0)")
     ),
     "a hook calls a failure passed": Session(
-        ("1 broken",),
+        ("1 failed",),
         BROKEN,
         conftest=hook(
             "@pytest.hookimpl(hookwrapper=True)\ndef pytest_runtest_makereport(item):\n    r = yield\n    r.get_result().outcome = 'passed'"
@@ -346,11 +346,11 @@ SESSIONS: dict[str, Session] = {
     ),
     # Known failures, and checks that check nothing.
     "everything is a known failure": Session(
-        ("1 broken", "listed as a known failure"),
+        ("1 failed", "listed as a known failure"),
         metric(f"inputs=numbers, known_failures={{code: ec.KnownFailure(why) for code, why in {BY_LIST}.items()}}"),
     ),
     "a check that compares nothing": Session(
-        ("1 broken", "the check compared nothing"),
+        ("1 failed", "the check compared nothing"),
         "from pytest_evalcheck.kinds.metric.cases import Stream\nfrom pytest_evalcheck.kinds.metric.subject import MetricSubject\n"
         '@ec.check("MY101")\ndef silent_check(metric: MetricSubject, case: Stream) -> None:\n    """Nothing."""\n    try: metric.value(case.whole)\n    except BaseException: pass\n'
         "@ec.metric(inputs=numbers, extra_checks=[silent_check])\ndef silent(device): return ec.Metric.of(Mean())\n",
@@ -362,17 +362,17 @@ SESSIONS: dict[str, Session] = {
         + metric(body="return ec.Metric.of(Refuses())"),
     ),
     "a strategy that draws nothing": Session(
-        ("1 broken",), metric("inputs=es.samples(st.nothing(), collate=lambda rows: (rows,))")
+        ("1 failed",), metric("inputs=es.samples(st.nothing(), collate=lambda rows: (rows,))")
     ),
     "a profile of one case": Session(
-        ("1 broken",),
+        ("1 failed",),
         BROKEN,
         conftest="from hypothesis import settings\nsettings.register_profile('one', max_examples=1)\n",
         arguments=(ONE, "--hypothesis-profile=one"),
         spawn=True,
     ),
     "a profile without phases": Session(
-        ("1 broken",),
+        ("1 failed",),
         BROKEN,
         conftest="from hypothesis import settings\nsettings.register_profile('none', phases=[])\n",
         arguments=(ONE, "--hypothesis-profile=none"),
@@ -409,7 +409,7 @@ SESSIONS: dict[str, Session] = {
             "skipped: later",
             "is marked xfail",
             "target lost is not collected",
-            "1 broken",
+            "1 failed",
             "evalcheck_b.py was skipped (not here)",
         ),
         metric(marks="@pytest.mark.skip(reason='later')")
@@ -425,7 +425,7 @@ SESSIONS: dict[str, Session] = {
 }
 
 SAID: dict[str, Session] = {
-    "all is well": Session(("evalcheck: ok: 1 kept",)),
+    "all is well": Session(("evalcheck: ok: 1 passed",)),
     # Green is right here, and the screen says what was left out.
     "addopts -m leave a part": Session(
         (
@@ -442,7 +442,10 @@ SAID: dict[str, Session] = {
         ini="evalcheck_ignore = EC202",
     ),
     "since, and a part changed": Session(
-        ("evalcheck: ok: 1 kept, 1 left out (unchanged since v1)", "left out: 1 cell of 1 target that nothing changed"),
+        (
+            "evalcheck: ok: 1 passed, 1 left out (unchanged since v1)",
+            "left out: 1 cell of 1 target that nothing changed",
+        ),
         arguments=(ONE, "--evalcheck-since=v1"),
         later={"evalcheck_other.py": CORRECT},
     ),

@@ -8,7 +8,7 @@ from target_files import CORRECT
 from pytest_evalcheck.testing import Project
 
 ONE = "--evalcheck-select=EC201"
-ALL_KEPT = "1 target, 1 cell: 1 kept"
+ALL_KEPT = "1 target, 1 cell: 1 passed"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_file_that_fails_to_import(project: Project) -> None:
 def test_a_factory_that_gives_no_metric(project: Project, body: str, said: list[str]) -> None:
     source = f"@ec.metric(inputs=numbers)\ndef wrong(device):\n    {body}\n"
     result = project.write(source, CORRECT).run(ONE, code=1)
-    result.shows(*said, "2 targets, 2 cells: 1 kept, 1 broken")
+    result.shows(*said, "2 targets, 2 cells: 1 passed, 1 failed")
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_strategy_that_draws_nothing_of_use(project: Project, inputs: str, sai
     @ec.metric(inputs=odd)
     def wrong(device): return ec.Metric.of(Mean())
     """
-    result = project.write(source, CORRECT).run(ONE, code=1).shows(*said, "1 kept, 1 broken")
+    result = project.write(source, CORRECT).run(ONE, code=1).shows(*said, "1 passed, 1 failed")
     result.lacks("With one change", "in a plain call", "expected  \n")
 
 
@@ -154,7 +154,7 @@ def test_a_collate_that_fails(project: Project, collate: str, said: list[str]) -
     @ec.metric(inputs=odd)
     def wrong(device): return ec.Metric.of(Mean())
     """
-    project.write(source, CORRECT).run(ONE, code=1).shows(*said, "1 kept, 1 broken")
+    project.write(source, CORRECT).run(ONE, code=1).shows(*said, "1 passed, 1 failed")
 
 
 def test_a_metric_that_refuses_everything_is_not_green(project: Project) -> None:
@@ -188,7 +188,7 @@ def test_a_check_that_raises_is_told_apart_from_a_broken_promise(project: Projec
     '''
     result = project.write(source).run("--evalcheck-select=EC201,MY", code=1)
     result.shows(
-        "the check itself raised an error", "ZeroDivisionError", "the check compared nothing", "1 kept, 2 broken"
+        "the check itself raised an error", "ZeroDivisionError", "the check compared nothing", "1 passed, 2 failed"
     )
 
 
@@ -262,7 +262,7 @@ def test_a_cell_that_hangs_ends_and_the_others_go_on(project: Project) -> None:
     def hangs(device): return ec.Metric.of(Slow())
     """
     result = project.write(source, CORRECT).run(ONE, code=1)
-    result.shows("cases were tried within 2.5 seconds", "1 kept, 0 broken", "1 incomplete")
+    result.shows("cases were tried within 2.5 seconds", "1 passed, 0 failed", "1 incomplete")
 
 
 def test_a_cell_that_kills_its_process_says_so_when_it_is_isolated(project: Project) -> None:
@@ -278,7 +278,9 @@ def test_a_cell_that_kills_its_process_says_so_when_it_is_isolated(project: Proj
     def wrong(device): return ec.Metric.of(MeanOfMeans())
     """
     result = project.write(source, CORRECT).run(ONE, code=1)
-    result.shows("the process of the cell died", "killed by SIGABRT", "samples=[0, 0, 1]", "4 cells: 2 kept, 2 broken")
+    result.shows(
+        "the process of the cell died", "killed by SIGABRT", "samples=[0, 0, 1]", "4 cells: 2 passed, 2 failed"
+    )
 
 
 def test_a_worker_that_dies_is_a_broken_cell(project: Project) -> None:
@@ -290,7 +292,7 @@ def test_a_worker_that_dies_is_a_broken_cell(project: Project) -> None:
     def killer(device): return ec.Metric.of(Killer())
     """
     result = project.write(source, CORRECT).spawn("--evalcheck", ONE, "-n", "2", code=1)
-    result.shows("the process of the cell died: exit code 9", "2 targets, 2 cells: 1 kept, 1 broken")
+    result.shows("the process of the cell died: exit code 9", "2 targets, 2 cells: 1 passed, 1 failed")
 
 
 def test_a_code_of_another_kind_is_said_to_be_one(project: Project) -> None:

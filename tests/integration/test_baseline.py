@@ -82,7 +82,7 @@ def test_a_second_failure_of_a_cell_is_accepted_too_and_a_new_one_is_red(project
     assert len({entry.signature for entry in entries}) == len(entries) == 2
     project.write(TWO_BUGS.replace('raise RuntimeError("too many")', 'self.total = float("nan")'))
     cell = project.run("--evalcheck-select=EC201", "--evalcheck-device=cpu", code=1).cell("EC201")
-    assert cell.outcome == "broken"
+    assert cell.outcome == "failed"
 
 
 def test_an_entry_that_does_not_fail_is_an_error_until_it_is_pruned(project: Project) -> None:

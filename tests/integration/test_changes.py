@@ -81,7 +81,7 @@ def test_nothing_changed_is_green_and_says_so(repository: Project) -> None:
     result.shows(LEFT.format(cells="2 cells", targets="1 target"))
     assert result.text.rstrip().splitlines()[-1] == "evalcheck: ok: nothing changed since v1, 2 cells left out"
     assert result.report.cells == ()
-    repository.run(SELECT, SINCE, "--evalcheck-fresh", code=0).lacks("since v1").assert_outcomes(kept=2)
+    repository.run(SELECT, SINCE, "--evalcheck-fresh", code=0).lacks("since v1").assert_outcomes(passed=2)
 
 
 def test_a_broken_cell_that_did_change_is_red_beside_what_is_left_out(repository: Project) -> None:
@@ -91,12 +91,12 @@ def test_a_broken_cell_that_did_change_is_red_beside_what_is_left_out(repository
     result.shows(
         LEFT.format(cells="2 cells", targets="1 target"),
         "not left out: 2 cells: evalcheck_broken.py changed since v1",
-        "evalcheck: not ok: 1 broken",
+        "evalcheck: not ok: 1 failed",
     )
     assert ran(result) == {"mean_of_means"}
     repository.write(CORRECT.replace("mean(", "other("), name="evalcheck_broken.py")
     fine = repository.run(SELECT, SINCE, code=0)
-    assert fine.text.rstrip().endswith("evalcheck: ok: 2 kept, 2 left out (unchanged since v1)")
+    assert fine.text.rstrip().endswith("evalcheck: ok: 2 passed, 2 left out (unchanged since v1)")
 
 
 PACKAGE = {"pkg/__init__.py": "", "pkg/a.py": "", "pkg/b.py": "", "pkg/c.py": "", "helper.py": ""}
@@ -361,9 +361,9 @@ def test_a_submodule_is_a_file_of_data(repository: Project, tmp_path_factory: py
 
 def test_what_is_named_runs(repository: Project) -> None:
     commit(repository, "v1")
-    repository.run(SELECT, SINCE, f"{PLAIN}::mean", code=0).assert_outcomes(kept=2)
+    repository.run(SELECT, SINCE, f"{PLAIN}::mean", code=0).assert_outcomes(passed=2)
     node = f"{PLAIN}::mean::splitting_a_stream_does_not_change_the_value[cpu]"
-    repository.run(SINCE, node, code=0).assert_outcomes(kept=1)
+    repository.run(SINCE, node, code=0).assert_outcomes(passed=1)
     assert ran(repository.run(SELECT, SINCE, PLAIN, code=0)) == set()
 
 
@@ -376,15 +376,15 @@ def test_a_part_of_a_target_that_runs_is_no_whole(repository: Project, monkeypat
     result.shows("evalcheck: ok: 1 not applicable, 1 left out (unchanged since v1)")
     monkeypatch.setattr(ChangedSince, "why", lambda self, path, target, check: "changed")
     write(repository, {"pytest.ini": "[pytest]\nevalcheck_select = EC202\n"})
-    repository.run(SINCE, code=1).shows("no promise was tried of evalcheck_plain.py::mean")
+    repository.run(SINCE, code=1).shows("no check was tried of evalcheck_plain.py::mean")
 
 
 def test_the_ini_file_may_name_the_revision(repository: Project) -> None:
     write(repository, {"pytest.ini": "[pytest]\nevalcheck_since = v1\n"})
     commit(repository, "v1")
     repository.run(SELECT, code=0).shows("ok: nothing changed since v1")
-    repository.run(SELECT, "--evalcheck-fresh", code=0).assert_outcomes(kept=2)
-    repository.run(SELECT, "--evalcheck-since=", code=0).assert_outcomes(kept=2)
+    repository.run(SELECT, "--evalcheck-fresh", code=0).assert_outcomes(passed=2)
+    repository.run(SELECT, "--evalcheck-since=", code=0).assert_outcomes(passed=2)
     repository.run("--evalcheck-since=v1", evalcheck=False, code=4).shows("does nothing without --evalcheck")
 
 
@@ -392,7 +392,7 @@ def test_other_choices_are_as_without_it(repository: Project) -> None:
     with_line(repository, "pass")
     repository.write(LAZY.format(line="pass  # changed"), name="evalcheck_lazy.py")
     repository.run(SELECT, SINCE, "-k", "nothing_is_called_so", code=5)
-    repository.run(SELECT, SINCE, "-k", "lazy", code=0).assert_outcomes(kept=2)
+    repository.run(SELECT, SINCE, "-k", "lazy", code=0).assert_outcomes(passed=2)
     repository.run(SELECT, SINCE, "evalcheck_none.py", code=4)
 
 
@@ -404,7 +404,7 @@ def test_workers_leave_out_the_same(repository: Project) -> None:
     result = repository.spawn("--evalcheck", SELECT, SINCE, "-n", "2", code=0)
     assert ran(result) == {"lazy"}
     assert result.output.count(LEFT.format(cells="2 cells", targets="1 target")) == 1
-    result.shows("not left out: 2 cells: helper.py changed since v1", "ok: 2 kept, 2 left out (unchanged since v1)")
+    result.shows("not left out: 2 cells: helper.py changed since v1", "ok: 2 passed, 2 left out (unchanged since v1)")
 
 
 def test_a_revision_that_does_not_exist(repository: Project) -> None:

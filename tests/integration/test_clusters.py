@@ -128,9 +128,9 @@ def none_left(mark: str) -> None:
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_cluster_gives_what_one_process_gives(library: str, project: Project, environment: str) -> None:
     project.write(CORRECT, BROKEN, BROKEN.replace("mean_of_means", "another"), HOSTILE)
-    project.spawn("--evalcheck", SELECT, "--junitxml=junit.xml", code=1).assert_outcomes(kept=4, broken=8)
+    project.spawn("--evalcheck", SELECT, "--junitxml=junit.xml", code=1).assert_outcomes(passed=4, failed=8)
     expected = same(project)
-    result = project.spawn(*on(library, "--junitxml=junit.xml"), code=1).assert_outcomes(kept=4, broken=8)
+    result = project.spawn(*on(library, "--junitxml=junit.xml"), code=1).assert_outcomes(passed=4, failed=8)
     assert same(project) == expected
     assert not result.errors
     none_left(environment)
@@ -139,18 +139,20 @@ def test_a_cluster_gives_what_one_process_gives(library: str, project: Project, 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_worker_that_is_killed_costs_no_cell(library: str, project: Project) -> None:
     project.write(CORRECT, KILLS, BROKEN)
-    project.spawn(*on(library), code=1).assert_outcomes(kept=5, broken=1)
+    project.spawn(*on(library), code=1).assert_outcomes(passed=5, failed=1)
     assert (project.path / "killed").exists()
 
 
 def test_a_cluster_at_an_address_is_left_as_it_was(scheduler: str, project: Project, environment: str) -> None:
     project.write(CORRECT, BROKEN)
     arguments = ["--evalcheck", SELECT, f"--evalcheck-on=dask:{scheduler}"]
-    first = project.spawn(*arguments, "--evalcheck-report=jsonl=cells.jsonl", code=1).assert_outcomes(kept=3, broken=1)
+    first = project.spawn(*arguments, "--evalcheck-report=jsonl=cells.jsonl", code=1).assert_outcomes(
+        passed=3, failed=1
+    )
     first.lacks("resumed")
     lines = (project.path / "cells.jsonl").read_text().splitlines(keepends=True)
     (project.path / "cells.jsonl").write_text("".join(lines[:3]))
-    project.spawn(*arguments, "--evalcheck-resume=cells.jsonl", code=1).assert_outcomes(kept=3, broken=1)
+    project.spawn(*arguments, "--evalcheck-resume=cells.jsonl", code=1).assert_outcomes(passed=3, failed=1)
     after = (project.path / "cells.jsonl").read_text().splitlines()
     ids = [[read["id"] for read in map(json.loads, part) if "id" in read] for part in (lines, after)]
     assert ids[0] == ids[1]
@@ -255,7 +257,7 @@ def test_an_interrupt_leaves_no_process(project: Project, environment: str) -> N
     with interruptible(command, project.path) as run:
         until, written = time.monotonic() + 120, project.path / "cells.jsonl"
         while time.monotonic() < until and not (
-            (project.path / "on").exists() and written.exists() and written.read_text().count('"kept"') == 2
+            (project.path / "on").exists() and written.exists() and written.read_text().count('"passed"') == 2
         ):
             time.sleep(0.1)
         run.send_signal(signal.SIGINT)
@@ -263,7 +265,7 @@ def test_an_interrupt_leaves_no_process(project: Project, environment: str) -> N
     assert run.returncode == 2, text
     assert "the run was interrupted" in text
     kept = json.loads((project.path / "report.json").read_text())["cells"]
-    assert [cell["outcome"] for cell in kept] == ["kept", "kept"]
+    assert [cell["outcome"] for cell in kept] == ["passed", "passed"]
     none_left(environment)
 
 

@@ -44,7 +44,7 @@ def test_the_short_summary_points_at_targets_and_folds_reasons(
 @pytest.mark.parametrize(("given", "listed"), [("fE", 2), ("f", 13)])
 def test_of_many_failed_cells_the_first_of_each_cause_is_listed(given: str, listed: int) -> None:
     """Where nobody gives -r; the counts of pytest's last line are those of all."""
-    common = {"kind": "metric", "device": "cpu", "outcome": "broken"}
+    common = {"kind": "metric", "device": "cpu", "outcome": "failed"}
     cells = {
         f"a.py::m::{n}": Cell(target="a.py::m", check=f"c{n}", code=f"EC2{n:02}", cause="leak", **common)
         for n in range(12)

@@ -20,7 +20,7 @@ def test_a_failure_fits_one_screen_and_says_what_to_know(project: Project) -> No
     assert len(screen) < 30
     result.shows(
         "EC201 splitting_a_stream_does_not_change_the_value",
-        "is not kept by evalcheck_example.py::mean_of_means on cpu",
+        "fails for evalcheck_example.py::mean_of_means on cpu",
         "The value does not depend on how the stream is split into batches.",
         "samples=[0, 0, 1]",
         "batches=[[0, 1], [2]]",
@@ -121,7 +121,7 @@ def test_a_known_failure_is_listed_and_not_red(project: Project) -> None:
     source = KNOWN.format(more='see="our/repository#12"', metric="MeanOfMeans")
     result = project.write(source).run(ONE, "-rx", code=0)
     assert result.outcomes == {"xfailed": 1}
-    result.shows("averages batches", "our/repository#12", "0 broken, 1 known")
+    result.shows("averages batches", "our/repository#12", "0 failed, 1 known")
 
 
 def test_a_known_failure_without_a_report_says_so(project: Project) -> None:
@@ -139,7 +139,7 @@ def test_a_pinned_example_is_confirmed_and_the_search_goes_on(project: Project) 
 
 def test_a_known_failure_is_strict(project: Project) -> None:
     result = project.write(KNOWN.format(more="", metric="Mean")).run(ONE, code=1)
-    result.shows("EC201 is listed as a known failure, but the promise was kept", "Take the entry out of known_failures")
+    result.shows("EC201 is listed as a known failure, but the check passed", "Take the entry out of known_failures")
 
 
 def test_a_known_failure_does_not_cover_a_target_that_cannot_run(project: Project) -> None:
@@ -175,7 +175,7 @@ def test_not_applicable_is_counted_with_its_reason(project: Project) -> None:
     def batches(device): return ec.Metric.of(MeanOfMeans())
     """
     result = project.write(source).run("--evalcheck-select=EC201,EC205", "-rs", code=0)
-    result.shows("batches are its unit", "1 kept, 0 broken, 0 known, 1 not applicable")
+    result.shows("batches are its unit", "1 passed, 0 failed, 0 known, 1 not applicable")
 
 
 def test_a_requirement_that_is_not_installed_is_counted(project: Project) -> None:
@@ -187,9 +187,9 @@ def test_a_requirement_that_is_not_installed_is_counted(project: Project) -> Non
     def future(device): raise AssertionError
     """
     result = project.write(source, CORRECT).run(ONE, code=1)
-    result.shows("no-such-distribution is not installed", ">=999 is required", "1 kept", "2 not run")
+    result.shows("no-such-distribution is not installed", ">=999 is required", "1 passed", "2 not run")
     result = project.run(ONE, "--evalcheck-optional=no_such_distribution, pytest", code=0)
-    result.shows("evalcheck: ok: 1 kept, 2 not run (optional: no-such-distribution is not installed; pytest ")
+    result.shows("evalcheck: ok: 1 passed, 2 not run (optional: no-such-distribution is not installed; pytest ")
 
 
 def test_examples_of_the_target_are_tried_first(project: Project) -> None:
@@ -220,7 +220,7 @@ def test_a_check_of_the_users_own(project: Project) -> None:
     from pytest_evalcheck.kinds.metric.cases import Stream
     from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
-    @ec.check("MY101", regimes=("several batches",))
+    @ec.check("MY101", conditions=("several batches",))
     def the_value_is_below_five(metric: MetricSubject, case: Stream) -> None:
         """The value is below five.
 
@@ -238,7 +238,7 @@ def test_a_check_of_the_users_own(project: Project) -> None:
     def mean(device): return ec.Metric.of(Mean())
     '''
     result = project.write(source).run("--evalcheck-select=MY", code=1)
-    result.shows("MY101", "samples=[5]", "MY102", "too large", "samples=[8]", "0 kept, 2 broken")
+    result.shows("MY101", "samples=[5]", "MY102", "too large", "samples=[8]", "0 passed, 2 failed")
 
 
 def test_an_error_or_a_value_whose_text_raises_is_that_of_the_target(project: Project) -> None:
@@ -265,7 +265,7 @@ def test_an_error_or_a_value_whose_text_raises_is_that_of_the_target(project: Pr
     def value(device): return ec.Metric(update=lambda values: None, compute=Value)
     """
     result = project.write(source).run(ONE, code=1)
-    result.shows("<Shy whose str() raised RuntimeError>", "<Value whose repr() raised RuntimeError>", "3 broken")
+    result.shows("<Shy whose str() raised RuntimeError>", "<Value whose repr() raised RuntimeError>", "3 failed")
     result.lacks("the check itself raised an error", "INTERNALERROR")
 
 

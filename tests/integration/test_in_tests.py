@@ -77,14 +77,14 @@ class TestAssertKeeps:
     def test_what_is_right_gives_a_report(self, thing: Any) -> None:
         inputs = None if isinstance(thing, ec.Target) else numbers
         report = ec.assert_keeps(thing, inputs=inputs, select="EC201,EC205,EC218", effort="quick")
-        assert {cell.code: cell.outcome for cell in report} == dict.fromkeys(("EC201", "EC205", "EC218"), "kept")
+        assert {cell.code: cell.outcome for cell in report} == dict.fromkeys(("EC201", "EC205", "EC218"), "passed")
 
     @pytest.mark.parametrize("thing", [MeanOfMeans, MeanOfMeans(2.0), lambda: MeanOfMeans()])
     def test_a_broken_promise_is_an_assertion_error_with_the_usual_screen(self, thing: Any) -> None:
         with pytest.raises(AssertionError) as raised:
             ec.assert_keeps(thing, inputs=numbers, select="EC201,EC205", effort="quick")
         text = str(raised.value)
-        assert text.startswith("evalcheck: not ok: 1 broken\n\nEC201 splitting_a_stream_does_not_change_the_value")
+        assert text.startswith("evalcheck: not ok: 1 failed\n\nEC201 splitting_a_stream_does_not_change_the_value")
         assert "smallest input\n    samples=[0, 0, 1]\n    batches=[[0, 1], [2]]" in text
         assert "test_in_tests.py:" in text
         assert "pytest_evalcheck.assert_keeps(" in text
@@ -106,11 +106,11 @@ class TestAssertKeeps:
         known = {"EC201": ec.KnownFailure("a mean of means")}
         report = ec.assert_keeps(MeanOfMeans, inputs=numbers, select="EC201", known_failures=known)
         assert report.count("known") == 1
-        with pytest.raises(AssertionError, match="is listed as a known failure, but the promise was kept"):
+        with pytest.raises(AssertionError, match="is listed as a known failure, but the check passed"):
             ec.assert_keeps(Mean, inputs=numbers, select="EC201", known_failures=known)
 
     def test_where_nothing_was_tried_it_is_an_error(self) -> None:
-        with pytest.raises(AssertionError, match=r"(?s)no promise was tried of .*the metric offers no way to merge"):
+        with pytest.raises(AssertionError, match=r"(?s)no check was tried of .*the metric offers no way to merge"):
             ec.assert_keeps(Mean, inputs=numbers, select="EC203")
         with pytest.raises(AssertionError, match=r"1 not run \(absent is not installed"):
             ec.assert_keeps(Mean, inputs=numbers, select="EC201", requires=("absent",))
@@ -122,16 +122,18 @@ class TestAssertKeeps:
             assert device == "cpu"
             return Mean(start)
 
-        assert ec.assert_keeps(made, inputs=numbers, select="EC201", fixtures={"start": 2.0}).count("kept") == 1
+        assert ec.assert_keeps(made, inputs=numbers, select="EC201", fixtures={"start": 2.0}).count("passed") == 1
         scorer = ec.Scorer.of(lambda responses, document: float(responses[0] == document["answer"]))
-        assert ec.assert_keeps(lambda: scorer, kind="scorer", inputs=es.responses(), select="EC401").count("kept") == 1
+        assert (
+            ec.assert_keeps(lambda: scorer, kind="scorer", inputs=es.responses(), select="EC401").count("passed") == 1
+        )
 
     def test_an_object_that_a_library_knows(self) -> None:
         torchmetrics = pytest.importorskip("torchmetrics")
         inputs = es.multiclass(classes=3)
         metric = torchmetrics.classification.MulticlassAccuracy(num_classes=3)
         report = ec.assert_keeps(metric, inputs=inputs, select="EC201,EC203,EC219", effort="quick")
-        assert {cell.code: cell.outcome for cell in report}["EC203"] == "kept"
+        assert {cell.code: cell.outcome for cell in report}["EC203"] == "passed"
         assert {cell.class_name for cell in report} == {"torchmetrics.classification.accuracy.MulticlassAccuracy"}
 
     @pytest.mark.parametrize(
@@ -192,7 +194,7 @@ class TestParametrize:
             "test_means[Mean-EC203] SKIPPED",
             "test_means[MeanOfMeans-EC201] FAILED",
             "EC201 splitting_a_stream_does_not_change_the_value",
-            "is not kept by test_means.py::MeanOfMeans on cpu",
+            "fails for test_means.py::MeanOfMeans on cpu",
             "smallest input",
             "samples=[0, 0, 1]",
             "target       test_means.py:",
@@ -231,7 +233,7 @@ class TestParametrize:
             def test_it(self, target, check):
                 assert target is mean
                 cell = check(target, start=0.0)
-                assert cell.outcome == "kept"
+                assert cell.outcome == "passed"
         """
         result = tests(source).run("-v", code=0, evalcheck=False)
         result.shows("test_it[one-EC201] PASSED", "test_it[other-EC206] PASSED")
@@ -241,7 +243,7 @@ class TestParametrize:
         project = tests(SOURCE.format(more=more))
         result = project.run("-rxf", code=1, evalcheck=False)
         assert result.outcomes == {"xfailed": 1, "failed": 1}
-        result.shows("a mean of means", "EC201 is listed as a known failure, but the promise was kept")
+        result.shows("a mean of means", "EC201 is listed as a known failure, but the check passed")
         assert project.run("--runxfail", code=1, evalcheck=False).outcomes == {"failed": 2}
 
     def test_simulated_devices(self, tests: Any) -> None:
@@ -264,14 +266,14 @@ class TestParametrize:
         project = tests(source)
         result = project.run("-rs", code=1, evalcheck=False)
         assert result.outcomes == {"failed": 1, "skipped": 2}
-        result.shows("could not be tried on", "misdescribed: the error is that of the first check")
+        result.shows("could not be tried on", "target_error: the error is that of the first check")
         assert project.run("-k", "EC206", code=1, evalcheck=False).outcomes == {"failed": 1, "deselected": 2}
 
     def test_what_was_not_tried_is_an_error(self, tests: Any) -> None:
         project = tests(SOURCE.format(more='select="EC203,EC214"'))
         result = project.run(code=1, evalcheck=False)
         assert result.outcomes == {"failed": 4}
-        result.shows("no promise was tried of MeanOfMeans: EC214 is not applicable: the metric is not a collection")
+        result.shows("no check was tried of MeanOfMeans: EC214 is not applicable: the metric is not a collection")
 
     def test_one_value_in_all_cases_is_an_error(self, tests: Any) -> None:
         source = """

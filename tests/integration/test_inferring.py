@@ -46,7 +46,7 @@ def test_a_module_is_named_and_nothing_else(project, workers):
     assert result.code == 0, result.text + result.errors
     assert "inferred: sharelib: 1 of 2 metrics in 1 configuration" in lines
     assert any(line.startswith("  not tried: sharelib.Embedded: its docstring has no example; its") for line in lines)
-    assert lines[-1].startswith("evalcheck: ok: 2 kept, 1 not applicable")
+    assert lines[-1].startswith("evalcheck: ok: 2 passed, 1 not applicable")
     data = report(project)
     assert (data["inferred"]["metrics"], data["inferred"]["tried"]) == (2, 1)
     assert list(data["inferred"]["not_tried"]) == ["sharelib.Embedded"]

@@ -39,7 +39,7 @@ def test_a_project_of_one_file_needs_neither_settings_nor_a_conftest(evalcheck_p
     write("mylib/__init__.py", "")
     write("mylib/metrics.py", HEADER)
     write("evalcheck_metrics.py", targets("mylib"))
-    evalcheck_project.run("-k", "EC201", code=0).shows("evalcheck: ok: 1 kept")
+    evalcheck_project.run("-k", "EC201", code=0).shows("evalcheck: ok: 1 passed")
 
 
 @pytest.mark.parametrize("place", ["tests", "src/mylib", "."])
@@ -47,7 +47,7 @@ def test_a_package_in_src(evalcheck_project: Project, write: Write, place: str) 
     write_library(write, "src", "mylib")
     write("pyproject.toml", f"{SETTINGS}testpaths = ['{place}']\npythonpath = ['src']\n")
     write(f"{place}/evalcheck_metrics.py", targets("mylib"))
-    evalcheck_project.run("-k", "EC201", code=0).shows("evalcheck: ok: 1 kept")
+    evalcheck_project.run("-k", "EC201", code=0).shows("evalcheck: ok: 1 passed")
 
 
 def test_a_package_in_src_that_is_not_installed_is_named(evalcheck_project: Project, write: Write) -> None:
@@ -84,8 +84,8 @@ def test_both_projects_of_a_monorepo_run_from_its_root(monorepo: Project, write:
     )
     result = monorepo.run("-k", "EC201", code=1)
     assert {cell.target: cell.outcome for cell in result.report.cells} == {
-        "one/tests/evalcheck_metrics.py::mean_of_means": "broken",
-        "two/tests/evalcheck_metrics.py::mean_of_means": "kept",
+        "one/tests/evalcheck_metrics.py::mean_of_means": "failed",
+        "two/tests/evalcheck_metrics.py::mean_of_means": "passed",
     }
 
 
@@ -98,8 +98,8 @@ def test_files_of_one_id_do_not_replace_each_other(monorepo: Project, monkeypatc
         f"{Path('two/tests/evalcheck_metrics.py')} and ",
         f"have one id, since the root directory is {monorepo.path / 'one'}",
         "name a folder that holds both, such as --rootdir=.",
-        "evalcheck: not ok: 1 broken, 1 error while collecting",
+        "evalcheck: not ok: 1 failed, 1 error while collecting",
     )
-    assert [cell.outcome for cell in result.report.cells] == ["broken"]
+    assert [cell.outcome for cell in result.report.cells] == ["failed"]
     result = monorepo.run("--rootdir=.", *both, code=1)
-    assert sorted(cell.outcome for cell in result.report.cells) == ["broken", "kept"]
+    assert sorted(cell.outcome for cell in result.report.cells) == ["failed", "passed"]

@@ -92,7 +92,7 @@ def test_target_files_outside_of_testpaths_are_named(project: Project) -> None:
     tests = "left out: the ordinary tests of tests/test_one.py; --evalcheck-with-tests runs them, too"
     project.run(code=5).shows(outside, tests, "no target was run")
     project.write(CORRECT, name="tests/evalcheck_inside.py").run("-k", "EC201", code=0).shows(
-        outside, tests, "ok: 1 kept"
+        outside, tests, "ok: 1 passed"
     )
     project.run("tests", "-k", "EC201", code=0).lacks("outside of testpaths")
     project.run("--evalcheck-with-tests", "-k", "EC201 or test_one", code=0).shows(outside, "2 passed").lacks(tests)
@@ -113,4 +113,4 @@ def test_the_list_has_every_check_with_its_promise(project: Project, monkeypatch
     few.shows("metric: 1 check", "\n1 check; --evalcheck-explain").lacks("EC401")
     listed = json.loads(project.run("--evalcheck-list=json", "--evalcheck-ignore=EC2", evalcheck=False, code=0).text)
     assert [made["code"] for made in listed] == [made.code for made in shipped() if not made.code.startswith("EC2")]
-    assert {"name", "kinds", "promise", "fix", "marks"} < listed[0].keys()
+    assert {"name", "kinds", "statement", "fix", "marks"} < listed[0].keys()

@@ -100,7 +100,7 @@ def test_a_target_in_an_unusual_place_is_collected(project: Project, name: str) 
     assert result.code == 1
     assert "errors" not in result.outcomes, result.text
     cells = [cell for cell in result.report.cells if cell.target.startswith(f"evalcheck_{name}.py::")]
-    assert [cell.outcome for cell in cells] == ["broken"], result.text
+    assert [cell.outcome for cell in cells] == ["failed"], result.text
 
 
 class Agrees:
@@ -256,7 +256,7 @@ def test_failed_first_without_failures_tries_everything(project: Project, option
     arguments = ("-p", "no:randomly", "--evalcheck", ONE, option)
     made = project.write(BROKEN).pytester.runpytest_inprocess(*arguments)
     assert made.ret in (1, 2)
-    assert made.outlines[-1].startswith("evalcheck: not ok: 1 broken")
+    assert made.outlines[-1].startswith("evalcheck: not ok: 1 failed")
 
 
 def test_asserts_that_python_takes_out_are_missed(project: Project) -> None:
@@ -274,7 +274,7 @@ def test_asserts_that_python_takes_out_are_missed(project: Project) -> None:
     arguments = ("-m", "pytest", "--evalcheck", "--evalcheck-select=MY101", "-p", "no:cacheprovider")
     made = project.pytester.run(__import__("sys").executable, "-O", *arguments)
     assert made.ret == 1
-    assert made.outlines[-1].startswith("evalcheck: not ok: 1 broken")
+    assert made.outlines[-1].startswith("evalcheck: not ok: 1 failed")
 
 
 def test_a_replay_of_another_code_is_not_green(project: Project) -> None:

@@ -86,7 +86,7 @@ def test_a_screen_is_printed_while_later_cells_have_not_run(project: Project, wa
     assert "samples=[0, 0, 1]" in before
     assert SCREEN not in after
     assert "FAILURES" not in before + after
-    for text in ("1 kept, 1 broken", "FAILED evalcheck_example.py::mean_of_means", "1 failed, 1 passed", "not ok"):
+    for text in ("1 passed, 1 failed", "FAILED evalcheck_example.py::mean_of_means", "1 failed, 1 passed", "not ok"):
         assert text in after
 
 
@@ -113,7 +113,7 @@ def test_who_asks_for_no_screens_gets_none(project: Project, option: str, sectio
     result = project.write(BROKEN).run(ONE, option, code=1)
     assert not HEADLINE.search(result.text)
     assert result.text.count("= FAILURES =") == sections
-    result.shows("0 kept, 1 broken")
+    result.shows("0 passed, 1 failed")
 
 
 def test_everything_else_about_a_failure_stays(project: Project) -> None:
@@ -169,7 +169,7 @@ def test_x_and_lf_and_resume(project: Project) -> None:
 
 
 def test_a_run_without_a_terminal_reporter_ends_the_same(project: Project) -> None:
-    result = project.write(BROKEN, CORRECT).run(ONE, "-p", "no:terminal", code=1).assert_outcomes(kept=1, broken=1)
+    result = project.write(BROKEN, CORRECT).run(ONE, "-p", "no:terminal", code=1).assert_outcomes(passed=1, failed=1)
     result.lacks(SCREEN)
 
 
@@ -292,7 +292,7 @@ def test_a_terminal_that_keeps_pytest_waiting_takes_no_time_from_a_cell(project:
         header="",
     )
     source = "@ec.metric(inputs=numbers, timeout=0.5)\ndef mean(device):\n    return ec.Metric.of(Mean())\n"
-    project.write(source).run(ONE, code=0).assert_outcomes(kept=1)
+    project.write(source).run(ONE, code=0).assert_outcomes(passed=1)
 
 
 # The line.

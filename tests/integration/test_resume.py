@@ -45,7 +45,7 @@ def built(project: Project) -> int:
 def done(project: Project) -> Project:
     """A project whose cells are in the file ``cells.jsonl``."""
     project.write(CORRECT, BROKEN, COUNTS)
-    project.run(SELECT, "--evalcheck-report=jsonl=cells.jsonl", code=1).assert_outcomes(kept=5, broken=1)
+    project.run(SELECT, "--evalcheck-report=jsonl=cells.jsonl", code=1).assert_outcomes(passed=5, failed=1)
     assert built(project)
     return project
 
@@ -64,7 +64,7 @@ def test_a_file_has_a_header_all_cells_and_the_end(done: Project) -> None:
 
 def test_cells_of_the_file_are_not_run_again_and_count_in_everything(done: Project) -> None:
     before = (done.path / "cells.jsonl").read_text().splitlines()[:7]
-    result = resumed(done, "--junitxml=junit.xml").assert_outcomes(kept=5, broken=1)
+    result = resumed(done, "--junitxml=junit.xml").assert_outcomes(passed=5, failed=1)
     assert not built(done)
     assert result.outcomes == {"passed": 5, "failed": 1}
     assert (done.path / "cells.jsonl").read_text().splitlines()[:7] == before
@@ -76,7 +76,7 @@ def test_cells_of_the_file_are_not_run_again_and_count_in_everything(done: Proje
 def test_cells_that_are_missing_are_run_and_added(done: Project) -> None:
     path = done.path / "cells.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:4]) + '{"id": "evalcheck_exam')
-    resumed(done).assert_outcomes(kept=5, broken=1)
+    resumed(done).assert_outcomes(passed=5, failed=1)
     assert len(jsonl.load(path)[1]) == 6
     assert len(lines(path)) == 7
 
@@ -89,7 +89,7 @@ def test_resuming_in_workers_and_in_one_process(
     path = done.path / "cells.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:4]))
     done.spawn("--evalcheck", SELECT, "--evalcheck-resume", "cells.jsonl", *more, code=1).assert_outcomes(
-        kept=5, broken=1
+        passed=5, failed=1
     )
     assert len(jsonl.load(path)[1]) == 6
 
@@ -97,33 +97,33 @@ def test_resuming_in_workers_and_in_one_process(
 def test_a_changed_target_is_run_again_and_the_run_says_so(done: Project) -> None:
     source = done.path / "evalcheck_example.py"
     source.write_text(source.read_text() + "\n# changed\n")
-    result = resumed(done).assert_outcomes(kept=5, broken=1)
+    result = resumed(done).assert_outcomes(passed=5, failed=1)
     result.shows("resumed: 6 cells were run again, because evalcheck_example.py has changed")
     assert built(done)
 
 
 def test_cells_that_had_no_time_are_run_again(done: Project) -> None:
     path = done.path / "cells.jsonl"
-    path.write_text(path.read_text().replace('"outcome": "kept"', '"outcome": "incomplete"'))
-    resumed(done).assert_outcomes(kept=5, broken=1).shows("because they were incomplete")
+    path.write_text(path.read_text().replace('"outcome": "passed"', '"outcome": "incomplete"'))
+    resumed(done).assert_outcomes(passed=5, failed=1).shows("because they were incomplete")
 
 
 def test_what_the_baseline_is_about_is_run_again(done: Project) -> None:
     assert not (done.path / FILE).exists()
-    accepting = resumed(done, "--evalcheck-accept", code=0).assert_outcomes(kept=5, known=1)
+    accepting = resumed(done, "--evalcheck-accept", code=0).assert_outcomes(passed=5, known=1)
     accepting.shows("resumed: 1 cell was run again, because --evalcheck-accept needs what fails")
-    again = resumed(done, code=0).assert_outcomes(kept=5, known=1)
+    again = resumed(done, code=0).assert_outcomes(passed=5, known=1)
     again.shows("resumed: 1 cell was run again, because the baseline may have changed")
     (done.path / FILE).unlink()
-    resumed(done).assert_outcomes(kept=5, broken=1)
+    resumed(done).assert_outcomes(passed=5, failed=1)
 
 
 def test_an_entry_that_does_not_fail_is_pruned_in_a_resumed_run(done: Project) -> None:
     resumed(done, "--evalcheck-accept", code=0)
     done.write(CORRECT, CORRECT.replace("def mean(", "def mean_of_means("), COUNTS)
-    resumed(done).assert_outcomes(kept=5, broken=1)  # it is stale, and the file says so
-    resumed(done, "--evalcheck-prune", code=0).assert_outcomes(kept=6)
-    resumed(done, code=0).assert_outcomes(kept=6)
+    resumed(done).assert_outcomes(passed=5, failed=1)  # it is stale, and the file says so
+    resumed(done, "--evalcheck-prune", code=0).assert_outcomes(passed=6)
+    resumed(done, code=0).assert_outcomes(passed=6)
 
 
 def test_a_resumed_file_can_be_written_anew(done: Project) -> None:
@@ -150,7 +150,7 @@ def test_a_file_of_another_run_is_refused(done: Project, arguments: list[str], s
         (b"", "has no header"),
         (b"{}\n", "its schema is None"),
         (b"\x89PNG\n", "is not JSON"),
-        (b'{"schema": "pytest-evalcheck/2"}\n', "its schema is 'pytest-evalcheck/2'"),
+        (b'{"schema": "pytest-evalcheck/3"}\n', "its schema is 'pytest-evalcheck/3'"),
         (b'HEAD\n{"cell": {"kind": 3}}\n', "line 2"),
         (b"HEAD\n[1]\n", "line 2 of .* is neither a cell nor the end of a run"),
         (b'HEAD\nnonsense\n{"end": {}}\n', "line 2 of .* is not JSON"),
@@ -189,6 +189,8 @@ def test_a_run_that_is_killed_leaves_what_was_done(project: Project, monkeypatch
         time.sleep(0.05)
     os.kill(run.pid, signal.SIGKILL)
     assert run.wait() == -signal.SIGKILL
-    assert [line.cell.outcome for line in jsonl.load(path)[1].values()] == ["kept", "kept"]
+    assert [line.cell.outcome for line in jsonl.load(path)[1].values()] == ["passed", "passed"]
     (project.path / "go").touch()
-    project.spawn("--evalcheck", SELECT, "--evalcheck-resume", "cells.jsonl", code=1).assert_outcomes(kept=3, broken=1)
+    project.spawn("--evalcheck", SELECT, "--evalcheck-resume", "cells.jsonl", code=1).assert_outcomes(
+        passed=3, failed=1
+    )

@@ -19,7 +19,7 @@ MEAN = """
 
 def test_the_most_basic_failure_is_shown_whole_and_what_follows_from_it_in_a_few_lines(project: Project) -> None:
     result = project.write(MEAN).run("--evalcheck-select=EC201,EC208", code=1)
-    result.assert_outcomes(broken=2)
+    result.assert_outcomes(failed=2)
     result.shows(
         "EC208 order_does_not_change_the_value: likely follows from EC201, which is more basic\n",
         "shown above  EC201 of evalcheck_example.py::last on cpu\n",

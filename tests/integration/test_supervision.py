@@ -38,10 +38,10 @@ def every_cell_is_judged(result: Result, *without: str) -> None:
     cells = {cell.target.partition("::")[2]: cell for cell in result.report.cells}
     assert set(names()) - set(without) <= set(cells)
     honest = {name: cell.outcome for name, cell in cells.items() if name.startswith("honest_")}
-    assert honest == dict.fromkeys(honest, "kept"), result.output
+    assert honest == dict.fromkeys(honest, "passed"), result.output
     assert len(honest) > 5
     green = [
-        name for name, cell in cells.items() if cell.outcome not in ("broken", "incomplete") and name not in honest
+        name for name, cell in cells.items() if cell.outcome not in ("failed", "incomplete") and name not in honest
     ]
     assert not green, result.output
     assert {cell.code for cell in cells.values()} == {"EC201"}
@@ -66,7 +66,7 @@ def test_an_error_of_pytest_in_the_process_of_a_cell_costs_this_cell(project: Pr
     project.write(*(CORRECT.replace("def mean", f"def {name}") for name in ("before", "breaks", "after")))
     result = project.spawn("--evalcheck", "--evalcheck-select=EC201", code=1)
     outcomes = {cell.target.partition("::")[2]: cell.outcome for cell in result.report.cells}
-    assert outcomes == {"before": "kept", "breaks": "broken", "after": "kept"}
+    assert outcomes == {"before": "passed", "breaks": "failed", "after": "passed"}
     assert "the process of the cell failed" in result.text
     assert "MemoryError: no memory is left" in result.text
 
@@ -90,7 +90,7 @@ def test_ranks_that_the_suite_forks_are_no_mistake_of_the_target(project: Projec
         """
     )
     result = project.spawn("--evalcheck", "--evalcheck-select=EC221", "-m", "distributed", "--evalcheck-effort=quick")
-    assert result.report.count("kept") == 1, result.text
+    assert result.report.count("passed") == 1, result.text
 
 
 @pytest.mark.parametrize("order", ["", "items.reverse()"], ids=["as collected", "reversed"])
@@ -105,7 +105,7 @@ def test_the_same_cell_says_that_a_target_is_misdescribed_in_every_order(project
     )
     result = project.run("--evalcheck-select=EC201,EC202,EC204", code=1)
     outcomes = {cell.code: cell.outcome for cell in result.report.cells}
-    assert outcomes == {"EC201": "not applicable", "EC202": "broken", "EC204": "not run"}
+    assert outcomes == {"EC201": "not applicable", "EC202": "failed", "EC204": "not run"}
 
 
 def test_the_same_in_workers(project: Project) -> None:
@@ -127,7 +127,7 @@ def test_isolated_cells_are_forked_each(project: Project) -> None:
         """,
     )
     result = project.run("--evalcheck-select=EC201,EC202,EC205", "--evalcheck-isolate", "-rA", code=1)
-    assert result.report.count("kept") == 3
+    assert result.report.count("passed") == 3
     processes = {line for line in result.text.splitlines() if line.startswith("process ")}
     assert len(processes) >= 1
     assert f"process {os.getpid()}" not in processes
@@ -197,7 +197,7 @@ def test_a_process_that_dies_sets_up_session_fixtures_again(project: Project) ->
         CORRECT.replace("mean(device)", "b(device, shared)"),
     )
     result = project.run("--evalcheck-select=EC201", code=1)
-    result.assert_outcomes(kept=2, broken=1).shows("the process of the cell died", "exit code 0")
+    result.assert_outcomes(passed=2, failed=1).shows("the process of the cell died", "exit code 0")
     assert notes(project) == ["set up", "set up", "torn down"]
 
 
@@ -215,14 +215,14 @@ def test_leaving_while_a_file_is_imported_is_an_error_of_this_file(project: Proj
     result = project.spawn("--evalcheck", "--evalcheck-select=EC201")
     assert result.code not in (0, 5)
     result.shows("os._exit(0)", "evalcheck_leaves.py")
-    result.assert_outcomes(kept=1)
+    result.assert_outcomes(passed=1)
 
 
 def test_without_a_supervisor_an_exit_still_costs_its_cell_alone(project: Project) -> None:
     leaves = "import os\n@ec.metric(inputs=numbers)\ndef leaves(device): os._exit(0)\n"
     project.write(leaves, CORRECT)
     project.spawn("--evalcheck", "--evalcheck-in-process", "--evalcheck-select=EC201", code=1).assert_outcomes(
-        kept=1, broken=1
+        passed=1, failed=1
     )
 
 
@@ -277,7 +277,7 @@ def test_the_limit_of_another_plugin_costs_its_cell_alone(project: Project, work
     project.write(slow, CORRECT)
     project.pytester.makeconftest(LIMITS)
     result = project.spawn("--evalcheck", "--evalcheck-select=EC201", "--evalcheck-device=cpu", *workers, code=1)
-    assert (result.cell("EC201", "slow").outcome, result.cell("EC201", "mean").outcome) == ("incomplete", "kept")
+    assert (result.cell("EC201", "slow").outcome, result.cell("EC201", "mean").outcome) == ("incomplete", "passed")
     result.shows("when another limit ended the cell").lacks("INTERNALERROR")
 
 

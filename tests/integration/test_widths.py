@@ -42,7 +42,7 @@ def test_no_line_is_wider_than_the_terminal(project: Project, monkeypatch: pytes
     result = project.spawn("--evalcheck", *OPTIONS, "-k", "not EC205", code=1)
     assert "left out" in result.text
     assert wide(result.text, width) == []
-    assert result.text.splitlines()[-1].startswith("evalcheck: not ok: 2 broken of 2 causes")
+    assert result.text.splitlines()[-1].startswith("evalcheck: not ok: 2 failed of 2 causes")
 
 
 def test_a_log_has_whole_lines(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,7 @@ def main() -> None:
     for module in asked.modules:
         importlib.import_module(module)
     for check, name, inputs in fitting():
-        text = repr(canonical_cases(check.case, inputs, check.regimes))
+        text = repr(canonical_cases(check.case, inputs, check.conditions))
         print(check.code, name, hashlib.sha256(text.encode()).hexdigest()[:16])
 
 

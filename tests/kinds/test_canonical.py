@@ -1,4 +1,4 @@
-"""The cases that are tried first: they reach every regime, and are the same in every process."""
+"""The cases that are tried first: they reach every condition, and are the same in every process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BY_CODE = {code: list(every) for code, every in groupby(FITTING, key=lambda each
 
 
 def unreachable(inputs: SampleStrategy) -> dict[str, str]:
-    """The regimes that no case of these samples reaches, and why."""
+    """The conditions that no case of these samples reaches, and why."""
     reasons = {}
     if inputs.distinct is not None:
         reasons["a constant stream"] = "no sample may occur twice"
@@ -43,7 +43,7 @@ def unreachable(inputs: SampleStrategy) -> dict[str, str]:
 
 
 def cases_of(check: Check, inputs: SampleStrategy) -> list[Any]:
-    return canonical_cases(check.case, inputs, check.regimes)
+    return canonical_cases(check.case, inputs, check.conditions)
 
 
 def test_every_shipped_strategy_is_tried_with_the_kind_that_it_fits() -> None:
@@ -57,11 +57,11 @@ def test_every_shipped_case_class_has_canonical_cases_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("code", BY_CODE)
-def test_canonical_cases_reach_every_regime(code: str) -> None:
+def test_canonical_cases_reach_every_condition(code: str) -> None:
     for check, name, inputs in BY_CODE[code]:
         cases = cases_of(check, inputs)
-        reached = set().union(*(case.regimes for case in cases))
-        missing = set(check.regimes) - reached - unreachable(inputs).keys()
+        reached = set().union(*(case.conditions for case in cases))
+        missing = set(check.conditions) - reached - unreachable(inputs).keys()
         assert not missing, f"{name}: {cases}"
         assert not reached & unreachable(inputs).keys(), name
         assert 1 <= len(cases) <= MOST, name
@@ -77,9 +77,9 @@ GALLERY = {
 
 
 @pytest.mark.parametrize(("check", "inputs"), GALLERY.values(), ids=[f"{code} {name}" for code, name in GALLERY])
-def test_canonical_cases_of_the_gallery_reach_every_regime(check: Check, inputs: SampleStrategy) -> None:
-    reached = set().union(*(case.regimes for case in cases_of(check, inputs)))
-    missing = set(check.regimes) - reached - unreachable(inputs).keys()
+def test_canonical_cases_of_the_gallery_reach_every_condition(check: Check, inputs: SampleStrategy) -> None:
+    reached = set().union(*(case.conditions for case in cases_of(check, inputs)))
+    missing = set(check.conditions) - reached - unreachable(inputs).keys()
     assert not missing
 
 

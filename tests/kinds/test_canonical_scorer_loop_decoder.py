@@ -1,4 +1,4 @@
-"""The canonical cases of scorers, loops and decoders: every regime, from any inputs, and every planted bug."""
+"""The canonical cases of scorers, loops and decoders: every condition, from any inputs, and every planted bug."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ UNREACHED: dict[tuple[str, str], set[str]] = {
     ("EC509", "six at least"): {"a single sample"},
     ("EC502", "six at least"): {"a rank without samples"},
 }
-"""By check and inputs: the regimes that such inputs cannot reach."""
+"""By check and inputs: the conditions that such inputs cannot reach."""
 OF_KIND = [made for made in CHECKS.values() if set(made.kinds) & set(KINDS) and not made.accelerators]
 
 
@@ -69,18 +69,18 @@ each = pytest.mark.parametrize(("check", "name", "inputs"), [param for one in OF
 
 
 @each
-def test_canonical_cases_reach_every_regime(check: Check, name: str, inputs: SampleStrategy) -> None:
-    cases = canonical_cases(check.case, inputs, check.regimes)
+def test_canonical_cases_reach_every_condition(check: Check, name: str, inputs: SampleStrategy) -> None:
+    cases = canonical_cases(check.case, inputs, check.conditions)
     assert "canonical" in dir(check.case)
     assert 1 <= len(cases) <= 5
-    reached = frozenset().union(*(case.regimes for case in cases))
-    assert set(check.regimes) - reached == UNREACHED.get((check.code, name), set())
+    reached = frozenset().union(*(case.conditions for case in cases))
+    assert set(check.conditions) - reached == UNREACHED.get((check.code, name), set())
 
 
 @each
 def test_canonical_cases_are_equal_in_every_run_and_plain(check: Check, name: str, inputs: SampleStrategy) -> None:
-    cases = canonical_cases(check.case, inputs, check.regimes)
-    assert cases == canonical_cases(check.case, inputs.but(), check.regimes)  # a copy has drawn nothing yet
+    cases = canonical_cases(check.case, inputs, check.conditions)
+    assert cases == canonical_cases(check.case, inputs.but(), check.conditions)  # a copy has drawn nothing yet
     assert all(is_plain(value) for case in cases for value in case_fields(case).values())
     assert all(len(getattr(case, "samples", [])) <= max(5, inputs.min_samples + 3) for case in cases), name
 
@@ -90,7 +90,7 @@ def test_evaluations_of_at_least_so_many_samples_reach_every_size(least: int) ->
     inputs = es.tabular(features=2, classes=3).but(min_samples=least)
     cases = Evaluation.canonical(inputs)
     assert all(len(case.samples) >= least for case in cases)
-    reached = frozenset().union(*(case.regimes for case in cases))
+    reached = frozenset().union(*(case.conditions for case in cases))
     assert reached == set(SIZES) - ({"a single sample"} if least > 1 else set())
 
 
@@ -104,7 +104,7 @@ def test_two_prompts_are_enough() -> None:
     inputs = es.prompts(vocab=3, max_length=1)  # there are two of them
     for check in OF_KIND:
         if "decoder" in check.kinds:
-            assert canonical_cases(check.case, inputs, check.regimes), check.code
+            assert canonical_cases(check.case, inputs, check.conditions), check.code
 
 
 @pytest.mark.parametrize(
@@ -125,4 +125,4 @@ def test_a_planted_bug_is_found_without_drawing(specimen: Specimen, monkeypatch:
     except CheckFailure:
         pass  # the verdict holds it
     cell: ec.Cell = judge(spec, runner.state)
-    assert (cell.outcome, cell.cause) == ("broken", ""), cell.reason
+    assert (cell.outcome, cell.cause) == ("failed", ""), cell.reason

@@ -31,7 +31,7 @@ def test_codes_and_names_are_unique_and_sorted() -> None:
 
 @every_check
 def test_a_check_says_what_why_whence_and_how_to_mend(made: Check) -> None:
-    assert made.promise.endswith(".")
+    assert made.statement.endswith(".")
     assert made.why.endswith(".")
     assert made.usual_cause.endswith(".")
     assert made.fix

@@ -102,7 +102,7 @@ class TestUnder:
 class TestFailures:
     def test_one_that_fails_does_not_hide_another(self) -> None:
         found = cell(metric(2, 1, 3), effort="thorough")  # a few draws may all begin with the same one
-        assert found.outcome == "broken"
+        assert found.outcome == "failed"
         assert "'times a'" in found.signature
         assert "'times c'" in str(found.failure)
 
@@ -118,12 +118,12 @@ class TestFailures:
         blob = re.search(r"replay='(.*)'", first.failure.reproduce)
         assert blob
         again = cell(metric(2, 3), replay=blob[1])
-        assert (again.outcome, again.signature) == ("broken", first.signature)
+        assert (again.outcome, again.signature) == ("failed", first.signature)
 
     def test_a_known_one_does_not_cover_another(self) -> None:
         known = ec.KnownFailure("doubled", example={"samples": [1.0], "batches": [[0]], "first": 0})
         found = cell(metric(2, 3, known_failures={"EC233": known}))
-        assert (found.outcome, "'times b'" in found.signature) == ("broken", True)
+        assert (found.outcome, "'times b'" in found.signature) == ("failed", True)
 
     def test_none_described_is_not_applicable(self) -> None:
         assert cell(metric()).outcome == "not applicable"

@@ -23,7 +23,7 @@ from fixtures.gallery.metrics_plain import running_sum
 from fixtures.gallery.scorers_correct import Numbers
 from fixtures.gallery.table import target
 from fixtures.gallery.wrappers_correct import ImageClassifier
-from pytest_evalcheck.engine.preflight import MISDESCRIBED
+from pytest_evalcheck.engine.preflight import TARGET_ERROR
 from pytest_evalcheck.reports.failure_text import format_failure
 from pytest_evalcheck.testing import Project
 
@@ -59,8 +59,8 @@ def surroundings() -> dict[str, Any]:
 def test_the_cell_reports_what_the_target_did(specimen: Hostile) -> None:
     (cell,) = ec.run(specimen.target, select=specimen.check).cells
     # What shows in a plain call already is a target that is misdescribed; what hangs is incomplete.
-    assert cell.outcome == ("incomplete" if specimen.cause == "timeout" else "broken"), format_failure(cell)
-    assert cell.cause in (specimen.cause, MISDESCRIBED), format_failure(cell)
+    assert cell.outcome == ("incomplete" if specimen.cause == "timeout" else "failed"), format_failure(cell)
+    assert cell.cause in (specimen.cause, TARGET_ERROR), format_failure(cell)
     assert specimen.says in cell.reason
     if specimen.cause.startswith("leak: "):
         assert specimen.cause.removeprefix("leak: ") in format_failure(cell)
@@ -72,31 +72,33 @@ def test_the_next_cell_starts_clean(specimen: Hostile) -> None:
     ec.run(specimen.target, select=specimen.check)
     assert surroundings() == before
     report = ec.run(CORRECT[specimen.target.kind], select=specimen.check)
-    assert report.count("kept") == 1, format_failure(report.cells[0])
+    assert report.count("passed") == 1, format_failure(report.cells[0])
 
 
 def test_a_cause_that_checks_share_is_reported_once(project: Project) -> None:
     project.write("from fixtures.gallery.hostile import leaks_a_seed")
     result = project.run("--evalcheck-select=EC201,EC202,EC205", code=1)
-    result.shows("3 cells: 0 kept, 3 broken of 1 cause", "compute_is_idempotent: the same cause: leak: the torch seed")
+    result.shows(
+        "3 cells: 0 passed, 3 failed of 1 cause", "compute_is_idempotent: the same cause: leak: the torch seed"
+    )
     failures = result.text.split("short test summary")[0]  # which repeats the first line of each, whole under CI
     assert failures.count("EC201 splitting_a_stream") == 1
 
 
 def test_a_value_that_is_different_each_time_passes_no_check() -> None:
     report = ec.run(hostile.answers_differently_each_time, select="EC201,EC205,EC208")
-    assert [cell.outcome for cell in report.cells] == ["broken"] * 3
+    assert [cell.outcome for cell in report.cells] == ["failed"] * 3
 
 
 def test_a_failure_that_is_not_repeatable_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hostile, "made_before", itertools.count())
     (cell,) = ec.run(hostile.is_wrong_once, select="EC201").cells
-    assert cell.outcome == "broken"
+    assert cell.outcome == "failed"
     assert "the target is not deterministic" in format_failure(cell)
 
 
 def test_output_of_a_wrapper_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
-    assert not ec.run(prints).of("broken")
+    assert not ec.run(prints).of("failed")
     assert "50%" in capsys.readouterr().err
 
 
@@ -109,7 +111,9 @@ def test_a_process_that_dies_takes_only_its_cell(project: Project, monkeypatch: 
         """
     )
     result = project.run("--evalcheck-select=EC201", code=1)
-    result.shows("the process of the cell died", "exit code 7, before the cell had ended", "2 cells: 1 kept, 1 broken")
+    result.shows(
+        "the process of the cell died", "exit code 7, before the cell had ended", "2 cells: 1 passed, 1 failed"
+    )
 
 
 def test_hostile_targets_leave_the_others_alone(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +128,7 @@ def test_hostile_targets_leave_the_others_alone(project: Project, monkeypatch: p
     # In a process of its own: one of them makes torch import what cannot be imported twice.
     result = project.spawn("--evalcheck", "--evalcheck-select=EC201", code=1)
     hanging = [s for s in HOSTILE if s.check == "EC201" and s.cause == "timeout"]
-    result.shows(f"{len(names) + 1} cells: 1 kept, {len(names) - len(hanging)} broken", f"{len(hanging)} incomplete")
+    result.shows(f"{len(names) + 1} cells: 1 passed, {len(names) - len(hanging)} failed", f"{len(hanging)} incomplete")
 
 
 class PanicException(BaseException):
@@ -135,7 +139,7 @@ class PanicException(BaseException):
 
 @pytest.mark.parametrize(
     ("error", "outcome", "shown"),
-    [(PanicException, "broken", "PanicException in "), (KeyboardInterrupt, None, ""), (ValueError, "kept", "")],
+    [(PanicException, "failed", "PanicException in "), (KeyboardInterrupt, None, ""), (ValueError, "passed", "")],
 )
 def test_a_panic_of_an_extension_is_an_error_that_says_nothing_about_the_data(
     error: type[BaseException], outcome: str | None, shown: str

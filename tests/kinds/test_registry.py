@@ -52,9 +52,9 @@ class TestToyKind:
         assert len(TOY.splitlines()) <= 80
 
     def test_it_runs_fails_shrinks_and_reports(self, toy: Project) -> None:
-        result = toy.spawn("--evalcheck", code=1).assert_outcomes(kept=1, broken=1)
+        result = toy.spawn("--evalcheck", code=1).assert_outcomes(passed=1, failed=1)
         kept, broken = result.cell("TOY101", "::correct"), result.cell("TOY101", "::drops_the_last")
-        assert set(kept.regimes) == {"all of them", "some of them"}
+        assert set(kept.conditions) == {"all of them", "some of them"}
         assert (kept.unreached, broken.kind) == ((), "sampler")
         assert broken.failure is not None
         assert broken.failure.case == {"samples": [0], "count": 1}
@@ -70,12 +70,12 @@ class TestToyKind:
     def test_it_replays(self, toy: Project) -> None:
         (command,) = toy.spawn("--evalcheck", code=1).reproduce
         node, blob = re.search(r"'(.*)' (--evalcheck-replay=\S+)", command).groups()  # type: ignore[union-attr]
-        result = toy.spawn("--evalcheck", node, blob, code=1).assert_outcomes(broken=1)
+        result = toy.spawn("--evalcheck", node, blob, code=1).assert_outcomes(failed=1)
         assert result.cell("TOY101").examples == 1
 
     def test_it_is_explained_and_selected(self, toy: Project) -> None:
         toy.spawn("--evalcheck-explain=TOY101", code=0).shows("Why: a sampler that drops some", "Fix: samples[:count]")
-        toy.spawn("--evalcheck", "--evalcheck-select=TOY", code=1).assert_outcomes(kept=1, broken=1)
+        toy.spawn("--evalcheck", "--evalcheck-select=TOY", code=1).assert_outcomes(passed=1, failed=1)
 
     def test_a_wrong_return_value_is_described(self, toy: Project) -> None:
         source = """
@@ -92,7 +92,7 @@ class TestEntryPoints:
         project = evalcheck_project.write(TOY, name="toy_kind.py", header="").write(TARGETS, header="")
         distribution(project, "toy_kind:EVERYTHING")
         project.pytester.syspathinsert()
-        project.spawn("--evalcheck", code=1).assert_outcomes(kept=1, broken=1)
+        project.spawn("--evalcheck", code=1).assert_outcomes(passed=1, failed=1)
 
     @pytest.mark.parametrize(
         ("source", "messages"),
@@ -143,7 +143,7 @@ class TestEntryPoints:
         """
         project.pytester.syspathinsert()
         result = project.write(target).spawn("--evalcheck", "--evalcheck-select=EC201", code=1)
-        result.assert_outcomes(kept=1)
+        result.assert_outcomes(passed=1)
         result.shows("the entry point toys = 'bad_toys:thing' of evalcheck-toys 1.2 is left out", *messages)
         assert len(re.findall("ERROR: .* is left out", result.output)) == 1  # and in the last line, which says why
 

@@ -36,7 +36,7 @@ class Request:
     count: int
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({"all of them"} if self.count == len(self.samples) else {"some of them"})
 
     @classmethod
@@ -45,7 +45,7 @@ class Request:
         return samples.flatmap(lambda rows: st.builds(cls, st.just(rows), st.integers(1, len(rows))))
 
 
-@ec.check("TOY101", regimes=("all of them", "some of them"))
+@ec.check("TOY101", conditions=("all of them", "some of them"))
 def a_sampler_returns_as_many_as_asked(sampler: SamplerSubject, case: Request) -> None:
     """A sampler returns as many samples as it is asked for.
 

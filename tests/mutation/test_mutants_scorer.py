@@ -84,7 +84,7 @@ def test_without_a_wrong_response_different_samples_must_have_different_scores(c
 
     inputs = ExactMatch.inputs.but(wrong=None, contrast=None)
     (cell,) = ec.run(ec.scorer(inputs=inputs)(lambda: ec.Scorer(score=score)), select="EC409", effort="quick").cells
-    assert cell.outcome == ("not applicable" if constant else "kept"), cell.reason
+    assert cell.outcome == ("not applicable" if constant else "passed"), cell.reason
 
 
 def test_two_scores_are_enough_to_tell_samples_apart() -> None:
@@ -93,7 +93,7 @@ def test_two_scores_are_enough_to_tell_samples_apart() -> None:
 
     inputs = ExactMatch.inputs.but(wrong=None, contrast=None)
     (cell,) = ec.run(ec.scorer(inputs=inputs)(lambda: ec.Scorer(score=score)), select="EC409", effort="quick").cells
-    assert cell.outcome == "kept", cell.reason
+    assert cell.outcome == "passed", cell.reason
 
 
 @pytest.mark.parametrize("pair", [(None, None), ((), ()), ([], [], []), [[], []]])
@@ -114,4 +114,4 @@ def test_a_scorer_may_refuse_to_score_nothing() -> None:
     (cell,) = ec.run(
         ec.scorer(inputs=ExactMatch.inputs)(lambda: ec.Scorer(score=Refuses().score)), select="EC401", effort="quick"
     ).cells
-    assert cell.outcome == "kept", cell.reason
+    assert cell.outcome == "passed", cell.reason

@@ -22,7 +22,7 @@ PLACE = "KeyError at lm.py:7 (f)"
 """The origin of an error."""
 
 
-def cell(target: str = "evalcheck_lm.py::accuracy", code: str = "EC201", outcome: Any = "kept", **more: Any) -> Cell:
+def cell(target: str = "evalcheck_lm.py::accuracy", code: str = "EC201", outcome: Any = "passed", **more: Any) -> Cell:
     return Cell(
         **{
             "target": target,
@@ -44,7 +44,7 @@ def small() -> Report:
     """Three files, every outcome, one cause with several hits."""
     replay = "pytest --evalcheck 'evalcheck_lm.py::accuracy::merging_shards[cpu]' --evalcheck-replay=AAEC"
     leak = {
-        "outcome": "broken",
+        "outcome": "failed",
         "cause": "leak: default dtype",
         "reason": "the target left float64 behind as the default dtype",
         "failure": failure(
@@ -62,14 +62,14 @@ def small() -> Report:
             cell(code="EC210", **known),
             cell(
                 code="EC203",
-                outcome="broken",
+                outcome="failed",
                 reason="the value after merging the shards: expected 0.5, got 0.25",
                 failure=failure(
                     expected="0.5",
                     actual="0.25",
                     detail="at [0]\nand 2 more numbers",
                     case={"samples": [(0, float("inf"))], "shards": [[0], []]},
-                    promise="The value does not depend on the number of shards.",
+                    statement="The value does not depend on the number of shards.",
                     usual_cause="an average of averages",
                     fix="pytest_evalcheck.fixes.WeightedMean",
                     transfers=("cuda:0 -> cpu: 1 transfer, 4 bytes", "  lm.py:7: item: cuda:0 -> cpu, 1 time, 4 bytes"),
@@ -81,7 +81,7 @@ def small() -> Report:
             ),
             cell(code="EC201", seconds=12.345),
             cell(code="EC204", outcome="not applicable", reason="it has no reset"),
-            cell("evalcheck_lm.py::f1", "EC201", examples=7, regimes={"last batch of 1": 7, "all of size 1": 0}),
+            cell("evalcheck_lm.py::f1", "EC201", examples=7, conditions={"last batch of 1": 7, "all of size 1": 0}),
             cell("evalcheck_lm.py::f1", "EC203"),
             cell("evalcheck_lm.py::f1", "EC204", outcome="known", reason="the inner metric is kept"),
             cell("evalcheck_lm.py::f1", "EC210", **known),
@@ -121,7 +121,7 @@ failures = st.builds(
             "expected",
             "actual",
             "detail",
-            "promise",
+            "statement",
             "usual_cause",
             "fix",
             "traceback",
@@ -156,7 +156,7 @@ cells = st.builds(
     planned=st.integers(0, 1000),
     seconds=st.floats(min_value=0, max_value=1e5),
     examples=st.integers(0, 1000),
-    regimes=st.dictionaries(texts, st.integers(0, 2), max_size=3),
+    conditions=st.dictionaries(texts, st.integers(0, 2), max_size=3),
     failure=st.none() | failures,
     file=texts,
     line=st.integers(0, 10**6),

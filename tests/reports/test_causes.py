@@ -16,7 +16,7 @@ ELSEWHERE = "KeyError at lm.py:8 (g)"
 def broken(code: str, target: str = "lm.py::a", **more: Any) -> Cell:
     """A broken cell; ``after`` and ``origin`` are of its failure."""
     of_failure = {name: more.pop(name) for name in ("after", "origin") if name in more}
-    return cell(target, code, "broken", failure=failure(**of_failure), **more)
+    return cell(target, code, "failed", failure=failure(**of_failure), **more)
 
 
 def codes(cells: list[Cell]) -> list[list[str]]:
@@ -138,19 +138,19 @@ def test_a_report_counts_the_causes_of_its_broken_cells_alone():
     known = cell("lm.py::b", "EC203", "known", upstream="torchmetrics-cache")
     report = Report([known, broken("EC203", upstream="torchmetrics-cache"), broken("EC206"), cell("lm.py::c")])
     assert [len(cause.cells) for cause in report.causes] == [1, 1]
-    assert "2 broken of 2 causes, 1 known" in report.denominator
-    assert "1 broken, 0 known" in Report([broken("EC206")]).denominator
+    assert "2 failed of 2 causes, 1 known" in report.denominator
+    assert "1 failed, 0 known" in Report([broken("EC206")]).denominator
 
 
 @thorough
 @given(reports)
 def test_causes_divide_any_cells(report):
     causes = report.causes
-    assert sorted(id(one) for cause in causes for one in cause.cells) == sorted(map(id, report.of("broken")))
+    assert sorted(id(one) for cause in causes for one in cause.cells) == sorted(map(id, report.of("failed")))
     for cause in causes:
         assert cause.whys[0] == ""
         assert all(cause.whys[1:])
         shown = [*cause.alike, *(one for cells in cause.others.values() for one in cells)]
         assert sorted(map(id, shown)) == sorted(map(id, cause.cells))
-    for one in report.of("broken"):
+    for one in report.of("failed"):
         assert repeats(one, [one]) is None

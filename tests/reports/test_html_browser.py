@@ -32,7 +32,7 @@ def browser():
 def address(tmp_path_factory):
     cells = [
         cell(
-            HOSTILE, "EC203", "broken", reason="<img src=x onerror=alert(1)>", failure=failure(reproduce="pytest 'a b'")
+            HOSTILE, "EC203", "failed", reason="<img src=x onerror=alert(1)>", failure=failure(reproduce="pytest 'a b'")
         )
     ]
     cells += [cell(code="EC601", device="sim:mps", seconds=3.0), cell("a.py::decoder", "EC301", kind="decoder")]
@@ -86,8 +86,8 @@ def shown_cells(page):
     ("fragment", "expected"),
     [
         ("", 17),
-        ("#outcome=broken", 4),
-        ("#outcome=broken,known&code=EC203", 2),
+        ("#outcome=failed", 4),
+        ("#outcome=failed,known&code=EC203", 2),
         ("#kind=decoder", 1),
         ("#device=sim%3Amps", 1),
         ("#q=NLTK+rouge", 2),
@@ -104,8 +104,8 @@ def test_a_link_opens_a_filtered_view(opened, fragment, expected):
 def test_filters_are_kept_in_the_address_and_can_be_taken_back(opened):
     page = opened()
     page.get_by_role("searchbox").fill("merging")
-    page.get_by_role("button", name="broken").press("Enter")
-    page.wait_for_url("**#*q=merging*outcome=broken")
+    page.get_by_role("button", name="failed").press("Enter")
+    page.wait_for_url("**#*q=merging*outcome=failed")
     assert len(shown_cells(page)) == 2
     assert not page.locator("#not-run").is_visible()
     again = opened("#" + page.url.split("#")[1])
@@ -156,7 +156,7 @@ def test_a_cell_leads_to_its_reason_by_keyboard(opened, outcome):
 
 def test_hostile_texts_show_as_themselves(opened):
     page = opened()
-    assert page.title() == "evalcheck: broken promises"
+    assert page.title() == "evalcheck: failures"
     assert "<script>document.title='ran'</script> \\u202eabc" in page.locator(".matrix").first.inner_text()
     assert "<img src=x onerror=alert(1)>" in page.locator(".causes").inner_text()
 

@@ -18,9 +18,9 @@ from pytest_evalcheck.reports.text import clip, line, plain
 PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 
 SMALL = """\
-## evalcheck: broken promises
+## evalcheck: failures
 
-**5 targets, 14 cells: 5 kept, 3 broken of 2 causes, 3 known, 1 not applicable, 2 not run**
+**5 targets, 14 cells: 5 passed, 3 failed of 2 causes, 3 known, 1 not applicable, 2 not run**
 
 | <code>evalcheck&#95;lm.py</code> | EC201 | EC203 | EC204 | EC210 |
 | --- | :-: | :-: | :-: | :-: |
@@ -43,7 +43,7 @@ SMALL = """\
 **leak&#58; default dtype**
 
 - the target left float64 behind as the default dtype
-  - every promise&#58; evalcheck&#95;text.py&#58;&#58;bleu
+  - every check&#58; evalcheck&#95;text.py&#58;&#58;bleu
 
 <details><summary>The failure: <code>EC201 evalcheck&#95;text.py&#58;&#58;bleu on cpu</code></summary>
 
@@ -68,7 +68,7 @@ pytest --evalcheck 'evalcheck_text.py::bleu::reset[cpu]' --evalcheck-replay=AAAA
 
 <details><summary>The failure: <code>EC203 evalcheck&#95;lm.py&#58;&#58;accuracy on cpu</code></summary>
 
-**EC203 merging shards gives the value of the whole** is not kept by \
+**EC203 merging shards gives the value of the whole** fails for \
 <code>evalcheck&#95;lm.py&#58;&#58;accuracy</code> on <code>cpu</code>
 
 The value does not depend on the number of shards.
@@ -127,7 +127,7 @@ Traceback (most recent call last):
 ### Not run: 2 cells
 
 - nltk is not installed
-  - every promise&#58; evalcheck&#95;text.py&#58;&#58;rouge
+  - every check&#58; evalcheck&#95;text.py&#58;&#58;rouge
 """
 
 
@@ -150,7 +150,7 @@ def test_a_summary_is_appended(tmp_path):
     write(Report([cell()]), path)
     first, second, third = re.split(r"\n\n(?=## evalcheck)", path.read_text("utf-8"))
     assert (first, second) == ("# Build\n| a |", SMALL)
-    assert third.startswith("## evalcheck: nothing is broken\n\n**1 target, 1 cell: 1 kept")
+    assert third.startswith("## evalcheck: nothing failed\n\n**1 target, 1 cell: 1 passed")
 
 
 def test_a_run_that_tried_nothing_does_not_look_green():
@@ -159,8 +159,8 @@ def test_a_run_that_tried_nothing_does_not_look_green():
 
 
 def test_the_cells_of_one_cause_stand_below_it_with_the_reason_why():
-    basic = cell(code="EC201", outcome="broken", reason="a mean of means", failure=failure())
-    other = cell(code="EC203", outcome="broken", reason="0.5, expected 0.25", failure=failure(after=("EC201",)))
+    basic = cell(code="EC201", outcome="failed", reason="a mean of means", failure=failure())
+    other = cell(code="EC203", outcome="failed", reason="0.5, expected 0.25", failure=failure(after=("EC201",)))
     assert (
         "**EC201 cutting a stream does not change the value**\n\n"
         "- a mean of means\n  - EC201&#58; evalcheck&#95;lm.py&#58;&#58;accuracy\n"
@@ -171,7 +171,7 @@ def test_the_cells_of_one_cause_stand_below_it_with_the_reason_why():
 
 
 def test_incomplete_cells_and_what_was_given_are_shown():
-    broken = cell(outcome="broken", failure=failure(given=("update(preds=int64[3])", "compute() -> float32")))
+    broken = cell(outcome="failed", failure=failure(given=("update(preds=int64[3])", "compute() -> float32")))
     report = Report([broken, cell("a.py::slow", outcome="incomplete", examples=3, planned=25)])
     summary = render(report)
     assert "In a plain call:\n\n```text\nupdate(preds=int64[3])\ncompute() -> float32\n```" in summary
@@ -180,7 +180,7 @@ def test_incomplete_cells_and_what_was_given_are_shown():
 
 
 def test_a_cell_whose_process_died_shows_its_reason():
-    summary = render(Report([cell(outcome="broken", reason="killed by SIGSEGV", cause="died")]))
+    summary = render(Report([cell(outcome="failed", reason="killed by SIGSEGV", cause="died")]))
     assert "on cpu</code></summary>\n\nkilled by SIGSEGV\n\n</details>" in summary
 
 
@@ -225,7 +225,7 @@ def test_nothing_ends_a_fence_from_within(text):
 
 @thorough
 @given(report=reports)
-@example(report=Report([cell("a.py::m", "EC201", "broken", cause="\n")]))
+@example(report=Report([cell("a.py::m", "EC201", "failed", cause="\n")]))
 def test_no_text_breaks_a_table_or_the_page(report):
     summary = render(report)
     parts = sections(report)
@@ -253,7 +253,7 @@ def _large(failures: int) -> Report:
         cell(
             f"a.py::m{n:04}",
             "EC203",
-            "broken",
+            "failed",
             reason="expected 1",
             failure=failure(detail=f"detail {n:04} " + "é" * 9_000),
         )
@@ -305,10 +305,10 @@ def test_a_file_that_is_full_is_said_to_be_full(tmp_path):
     assert path.stat().st_size == LIMIT - 100
 
 
-@pytest.mark.parametrize("field", ["about", "expected", "detail", "promise", "traceback", "reproduce"])
+@pytest.mark.parametrize("field", ["about", "expected", "detail", "statement", "traceback", "reproduce"])
 def test_one_endless_text_is_cut(field):
     endless = failure(**{field: "y" * (2 * LIMIT)})
-    summary = render(Report([cell(outcome="broken", reason="no", failure=endless)]))
+    summary = render(Report([cell(outcome="failed", reason="no", failure=endless)]))
     assert len(summary) < 30_000
     assert "y" * 9_000 in summary
     if field in ("detail", "traceback", "reproduce"):
@@ -317,7 +317,7 @@ def test_one_endless_text_is_cut(field):
 
 def test_one_endless_input_is_cut():
     endless = failure(case={"samples": [0] * LIMIT, "batches": []})
-    summary = render(Report([cell(outcome="broken", reason="no", failure=endless)]))
+    summary = render(Report([cell(outcome="failed", reason="no", failure=endless)]))
     assert len(summary) < 5_000
     assert "more characters" not in summary
     assert re.search(r"samples=\[0, 0, .* \.\.\.  # \d+ characters, whole in the replay\nbatches=\[\]\n```", summary)

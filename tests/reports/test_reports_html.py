@@ -74,7 +74,7 @@ def test_every_cell_has_its_place_in_the_matrix():
     assert page.columns == sum(len(section.rows) for section in matrix.sections) * len(matrix.codes)
     places = re.findall(r"<td class=\"[a-z-]+\"[^>]*>(?:<a [^>]*>)?([a-z ]+)<", html)
     assert sorted(places) == sorted(cell.outcome for cell in report.cells)
-    assert "5 targets, 14 cells: 5 kept, 3 broken of 2 causes, 3 known, 1 not applicable, 2 not run" in "".join(
+    assert "5 targets, 14 cells: 5 passed, 3 failed of 2 causes, 3 known, 1 not applicable, 2 not run" in "".join(
         page.text
     )
 
@@ -99,7 +99,7 @@ def test_every_failure_is_shown_and_is_one_step_from_its_cell():
     assert targets <= set(page.ids)
     words = " ".join("".join(page.text).split())
     assert (
-        "EC203 merging shards gives the value of the whole is not kept by evalcheck_lm.py::accuracy on cpu "
+        "EC203 merging shards gives the value of the whole fails for evalcheck_lm.py::accuracy on cpu "
         "The value does not depend on the number of shards. what was found the value after merging the shards "
         "expected0.5 actual0.25 at [0] and 2 more numbers smallest input"
     ) in words
@@ -117,21 +117,21 @@ def test_every_failure_is_shown_and_is_one_step_from_its_cell():
 
 def test_a_target_that_could_not_be_tried_has_no_usual_cause():
     broken = failure("the factory raised an error", usual_cause="the check's", fix="the check's", untestable=True)
-    page = render(Report([cell(outcome="broken", failure=broken)]))
+    page = render(Report([cell(outcome="failed", failure=broken)]))
     assert "could not be tried on" in page
     assert "the check&#39;s" not in page
 
 
 def test_cells_with_one_cause_show_one_failure():
-    page = render(Report([cell(f"a.py::m{n}", outcome="broken", cause="leak", failure=failure()) for n in range(9)]))
+    page = render(Report([cell(f"a.py::m{n}", outcome="failed", cause="leak", failure=failure()) for n in range(9)]))
     assert page.count('<article class="failure">') == 1
     assert "EC201: a.py::* (9)" in "".join(Reader(page).text)
 
 
 def test_the_cells_of_one_cause_are_folded_below_its_failure_with_the_reason_why():
-    basic = cell(code="EC201", outcome="broken", failure=failure())
-    other = cell(code="EC203", outcome="broken", reason="0.5", failure=failure(after=("EC201",), about="of shards"))
-    died = cell(code="EC210", outcome="broken", device="sim:mps", reason="killed", cause="died")
+    basic = cell(code="EC201", outcome="failed", failure=failure())
+    other = cell(code="EC203", outcome="failed", reason="0.5", failure=failure(after=("EC201",), about="of shards"))
+    died = cell(code="EC210", outcome="failed", device="sim:mps", reason="killed", cause="died")
     html = render(Report([died, basic, other]))
     assert "Broken: 2 causes" in html
     below = html.index("likely follows from EC201, which is more basic")
@@ -149,7 +149,7 @@ def test_incomplete_is_coloured_and_says_how_far_it_came():
 
 
 def test_a_cell_whose_process_died_shows_its_reason():
-    page = Reader(render(Report([cell(outcome="broken", reason="killed by SIGSEGV", cause="died")])))
+    page = Reader(render(Report([cell(outcome="failed", reason="killed by SIGSEGV", cause="died")])))
     assert "killed by SIGSEGV" in "".join(page.text)
     assert "article" not in page.tags
 
@@ -157,9 +157,9 @@ def test_a_cell_whose_process_died_shows_its_reason():
 @thorough
 @given(failures)
 def test_every_text_of_a_failure_is_on_the_page(broken):
-    page = Reader(render(Report([cell(outcome="broken", failure=broken)])))
+    page = Reader(render(Report([cell(outcome="failed", failure=broken)])))
     words = "".join("".join(page.text).split())
-    shown = [broken.about, broken.expected, broken.actual, broken.detail, broken.promise, broken.location]
+    shown = [broken.about, broken.expected, broken.actual, broken.detail, broken.statement, broken.location]
     shown += [broken.reproduce, broken.traceback, *broken.transfers, *broken.given, broken.origin]
     shown += [] if broken.untestable else [broken.usual_cause, broken.fix]
     shown += case_literal(broken.case) if broken.case else []
@@ -174,8 +174,8 @@ def test_a_known_failure_leads_to_its_report():
 
 @pytest.mark.parametrize(
     ("report", "verdict"),
-    [(Report(), "nothing was tried"), (small(), "broken promises"), (Report([cell()]), "nothing is broken")],
-    ids=["empty", "broken", "kept"],
+    [(Report(), "nothing was tried"), (small(), "failures"), (Report([cell()]), "nothing failed")],
+    ids=["empty", "failed", "passed"],
 )
 def test_the_heading_says_how_it_went(report, verdict):
     assert f"<h1>evalcheck: {verdict}</h1>" in render(report)
@@ -204,7 +204,7 @@ def test_the_page_allows_its_own_script_and_style_and_nothing_else():
 
 
 def test_codes_lead_to_the_pages_of_their_checks():
-    page = Reader(render(Report([cell(code="EC201"), cell(code="ACME1", outcome="broken", failure=failure())])))
+    page = Reader(render(Report([cell(code="EC201"), cell(code="ACME1", outcome="failed", failure=failure())])))
     assert check_page("EC201") == f"{SITE}checks/EC201.html"
     assert {link for link in page.links if link.startswith(SITE)} == {check_page("EC201")}
 
@@ -246,7 +246,7 @@ def test_what_was_not_run_is_one_line_a_reason():
 
 def test_a_page_is_written_with_its_folder(tmp_path):
     path = tmp_path / "new" / "page.html"
-    write(Report([cell(reason="a lone \ud83d", outcome="broken")]), path)
+    write(Report([cell(reason="a lone \ud83d", outcome="failed")]), path)
     text = path.read_text(encoding="utf-8")
     assert text.startswith("<!doctype html>")
     assert "a lone" in text
@@ -254,5 +254,5 @@ def test_a_page_is_written_with_its_folder(tmp_path):
 
 @pytest.mark.parametrize("field", ["expected", "actual", "detail", "reproduce", "traceback"])
 def test_a_long_text_is_cut(field):
-    page = render(Report([cell(outcome="broken", failure=failure(**{field: "x" * 60_000}))]))
+    page = render(Report([cell(outcome="failed", failure=failure(**{field: "x" * 60_000}))]))
     assert "\n... 10000 more characters" in page

@@ -61,14 +61,14 @@ def test_a_report_is_what_the_schema_says(tmp_path):
     write(small(), tmp_path / "out.json")
     data = _read(tmp_path / "out.json")
     VALIDATOR.validate(data)
-    assert data["schema"] == "pytest-evalcheck/2"
+    assert data["schema"] == "pytest-evalcheck/3"
     assert data["summary"] == {
         "ok": False,
-        "why": ["3 broken of 2 causes", "2 not run (nltk is not installed)"],
+        "why": ["3 failed of 2 causes", "2 not run (nltk is not installed)"],
         "targets": 5,
         "cells": 14,
-        "kept": 5,
-        "broken": 3,
+        "passed": 5,
+        "failed": 3,
         "known": 3,
         "not applicable": 1,
         "incomplete": 0,
@@ -94,7 +94,7 @@ def test_a_report_is_what_the_schema_says(tmp_path):
     [
         {"outcome": "passed"},
         {"seconds": "1"},
-        {"regimes": {"empty": -1}},
+        {"conditions": {"empty": -1}},
         {"examples": 1.5},
         {"reason": None},
         {"screen": "text"},
@@ -159,7 +159,7 @@ def test_any_report_is_valid_and_reads_back(report, tmp_path_factory):
 def test_every_broken_cell_is_in_one_cause(report):
     data = as_json(report)
     inside = [member["cell"] for cause in data["causes"] for member in cause["cells"]]
-    assert sorted(inside) == [i for i, each in enumerate(data["cells"]) if each["outcome"] == "broken"]
+    assert sorted(inside) == [i for i, each in enumerate(data["cells"]) if each["outcome"] == "failed"]
     assert len(data["causes"]) == data["summary"]["causes"]
     assert all([member["why"] == "" for member in cause["cells"]].index(True) == 0 for cause in data["causes"])
 
@@ -171,7 +171,7 @@ def test_cells_read_back_in_the_order_they_ran(tmp_path):
 
 def test_a_case_keeps_its_types(tmp_path):
     case = {"samples": [(0, b"\x00"), {1: None, "a": ()}], "value": -math.inf, "none": math.nan, "first": True}
-    write(Report([cell(outcome="broken", failure=failure(case=case))]), tmp_path / "out.json")
+    write(Report([cell(outcome="failed", failure=failure(case=case))]), tmp_path / "out.json")
     data = _read(tmp_path / "out.json")
     VALIDATOR.validate(data)
     assert data["cells"][0]["failure"]["case"] == {
@@ -210,7 +210,7 @@ def test_writing_replaces_the_file_as_a_whole_and_leaves_nothing_else(tmp_path, 
     real = os.replace
     monkeypatch.setattr(os, "replace", replaced)
     write(small(), path)
-    assert seen == [("old", "pytest-evalcheck/2")]
+    assert seen == [("old", "pytest-evalcheck/3")]
     assert load(path) == small()
     assert list(tmp_path.iterdir()) == [path]
 
@@ -250,15 +250,15 @@ def test_a_pipe_is_written_and_stays_a_pipe():
     ("content", "message"),
     [
         ("{", "is not JSON: Expecting property name"),
-        ("[]", "its schema is None, not 'pytest-evalcheck/2'"),
-        ('{"schema": "other/1"}', "its schema is 'other/1', not 'pytest-evalcheck/2'"),
-        ('{"schema": "pytest-evalcheck/2"}', "has no list of cells"),
-        ('{"schema": "pytest-evalcheck/2", "cells": [{"target": "a"}]}', "cell 0 of .* missing 5 required"),
-        ('{"schema": "pytest-evalcheck/2", "cells": [7]}', "cell 0 of .* cannot be read"),
+        ("[]", "its schema is None, not 'pytest-evalcheck/3'"),
+        ('{"schema": "other/1"}', "its schema is 'other/1', not 'pytest-evalcheck/3'"),
+        ('{"schema": "pytest-evalcheck/3"}', "has no list of cells"),
+        ('{"schema": "pytest-evalcheck/3", "cells": [{"target": "a"}]}', "cell 0 of .* missing 5 required"),
+        ('{"schema": "pytest-evalcheck/3", "cells": [7]}', "cell 0 of .* cannot be read"),
         (
             json.dumps(
                 {
-                    "schema": "pytest-evalcheck/2",
+                    "schema": "pytest-evalcheck/3",
                     "cells": [cell().as_json() | {"failure": {"about": "", "case": {"a": {"set": []}}}}],
                 }
             ),

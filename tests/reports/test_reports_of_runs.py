@@ -64,11 +64,11 @@ def test_sarif_and_a_badge_of_shards_are_those_of_the_whole(project, capsys, mon
         shards.append(f"{number}.json")
         views = (f"--evalcheck-report=json={number}.json", "--evalcheck-report=badge=part.json")
         project.run(f"--evalcheck-shard={number}/2", "--evalcheck-select=EC201", *views, code=1)
-        assert json.loads((project.path / "part.json").read_text())["message"] == f"shard {number}/2: 2 broken"
+        assert json.loads((project.path / "part.json").read_text())["message"] == f"shard {number}/2: 2 failed"
     views = ("sarif=all.sarif", "badge=all.json")
     assert main(["merge", *(word for view in views for word in ("--report", view)), *shards, "-q"]) == 1
     capsys.readouterr()
-    assert json.loads((project.path / "all.json").read_text())["message"] == "part: 4 broken"
+    assert json.loads((project.path / "all.json").read_text())["message"] == "part: 4 failed"
     (run,) = json.loads((project.path / "all.sarif").read_text("utf-8"))["runs"]
     places = [one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in run["results"]]
     assert sum(one["properties"]["cells"] for one in run["results"]) == 4

@@ -122,7 +122,7 @@ def test_a_place_that_takes_no_files_is_named_before_the_run():
 def test_every_format_is_written_by_its_name(name, tmp_path):
     path = tmp_path / "not" / "there" / "yet"
     assert write(small(), name, path) == ""
-    shown = "3 broken, 5 kept" if name == "badge" else "merging_shards"
+    shown = "3 failed, 5 passed" if name == "badge" else "merging_shards"
     assert shown in path.read_text("utf-8").replace("&#95;", "_").replace("merging shards", "merging_shards")
     if name != "github":  # a summary is appended, to whatever is there
         check_paths([(name, path)])

@@ -71,7 +71,7 @@ def test_the_schema_is_that_of_the_standard():
 @given(reports)
 def test_any_report_is_valid(report):
     run = run_of(report)
-    assert bool(run["results"]) == any(report.of(one) for one in ("broken", "incomplete", "known"))
+    assert bool(run["results"]) == any(report.of(one) for one in ("failed", "incomplete", "known"))
 
 
 def test_one_result_is_one_cause():
@@ -94,7 +94,7 @@ def test_one_result_is_one_cause():
     ]
     assert results[3]["suppressions"][0]["justification"] == "the inner metric is kept"
     assert results[1]["message"]["text"].splitlines()[0] == (
-        "EC203 merging shards gives the value of the whole is not kept by evalcheck_lm.py::accuracy on cpu: "
+        "EC203 merging shards gives the value of the whole fails for evalcheck_lm.py::accuracy on cpu: "
         "the value after merging the shards: expected 0.5, got 0.25"
     )
     assert 'samples=[(0, float("inf"))]' in results[1]["message"]["text"]
@@ -102,11 +102,11 @@ def test_one_result_is_one_cause():
     (made,) = [made for made in shipped() if made.code == "EC203"]
     rule = run["tool"]["driver"]["rules"][results[1]["ruleIndex"]]
     assert rule["helpUri"] == check_page("EC203")
-    assert rule["shortDescription"]["text"] == made.promise
+    assert rule["shortDescription"]["text"] == made.statement
     assert made.why in rule["fullDescription"]["text"]
-    assert all(text in rule["help"]["text"] for text in (made.promise, made.why, made.usual_cause, made.fix))
+    assert all(text in rule["help"]["text"] for text in (made.statement, made.why, made.usual_cause, made.fix))
     assert run["invocations"][0]["executionSuccessful"]
-    assert "3 broken of 2 causes" in [
+    assert "3 failed of 2 causes" in [
         one["message"]["text"] for one in run["invocations"][0]["toolExecutionNotifications"]
     ]
 
@@ -126,18 +126,20 @@ def test_what_is_incomplete_is_a_warning_and_what_is_wrong_with_the_run_is_a_not
 
 
 def test_a_fingerprint_is_that_of_the_failure_and_of_no_line_or_device():
-    one = cell(outcome="broken", signature="EC201: the value: another number", line=3, reason="0.5, not 0.25")
+    one = cell(outcome="failed", signature="EC201: the value: another number", line=3, reason="0.5, not 0.25")
     prints = {
-        "same": cell(outcome="broken", signature=one.signature, line=90, device="sim:cuda", reason="0.1, not 0.2"),
-        "code": cell(code="EC203", outcome="broken", signature=one.signature),
-        "target": cell("evalcheck_lm.py::f1", outcome="broken", signature=one.signature),
-        "signature": cell(outcome="broken", signature="EC201: the value: NaN"),
+        "same": cell(outcome="failed", signature=one.signature, line=90, device="sim:cuda", reason="0.1, not 0.2"),
+        "code": cell(code="EC203", outcome="failed", signature=one.signature),
+        "target": cell("evalcheck_lm.py::f1", outcome="failed", signature=one.signature),
+        "signature": cell(outcome="failed", signature="EC201: the value: NaN"),
     }
     assert [name for name, other in prints.items() if sarif.fingerprint(other) == sarif.fingerprint(one)] == ["same"]
 
 
 def test_a_check_of_another_package_is_a_rule_without_a_page():
-    report = Report([cell(code="ACME1", outcome="broken", reason="no", failure=failure(promise="It holds.", fix="f"))])
+    report = Report(
+        [cell(code="ACME1", outcome="failed", reason="no", failure=failure(statement="It holds.", fix="f"))]
+    )
     run = run_of(report)
     rule = run["tool"]["driver"]["rules"][run["results"][0]["ruleIndex"]]
     assert (rule["id"], rule["shortDescription"]["text"]) == ("ACME1", "It holds.")
@@ -145,7 +147,7 @@ def test_a_check_of_another_package_is_a_rule_without_a_page():
 
 
 def _uri(folder: Path | None = None, **more: object) -> tuple[str, str | None]:
-    run = run_of(Report([cell(**{"outcome": "broken", "reason": "no", **more})]), folder)
+    run = run_of(Report([cell(**{"outcome": "failed", "reason": "no", **more})]), folder)
     place = run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
     return place["uri"], place.get("uriBaseId")
 
@@ -192,7 +194,7 @@ def test_the_line_that_raised_is_a_related_location_with_a_link_where_it_is_in_t
     (tmp_path / "lm.py").touch()
     here, away = "KeyError at lm.py:7 (f[0])", "KeyError at composer/models.py:41 (M.forward)"
     broken = [
-        cell(f"evalcheck_lm.py::{name}", outcome="broken", reason=name, failure=failure(origin=origin), line=2)
+        cell(f"evalcheck_lm.py::{name}", outcome="failed", reason=name, failure=failure(origin=origin), line=2)
         for name, origin in (("a", here), ("b", here), ("c", away))
     ]
     first, second = run_of(Report(broken), tmp_path)["results"]
@@ -214,7 +216,7 @@ def test_the_line_that_raised_is_a_related_location_with_a_link_where_it_is_in_t
 
 def test_what_githubs_limits_leave_out_is_the_least_severe_and_is_said(monkeypatch):
     known = [cell(f"e.py::k{i}", outcome="known", reason=f"reason {i}") for i in range(5500)]
-    broken = cell("e.py::b", outcome="broken", reason="no")
+    broken = cell("e.py::b", outcome="failed", reason="no")
     data, sentence = sarif.render(Report([*known, broken]), shipped())
     log = json.loads(data)
     assert_github_takes(log)

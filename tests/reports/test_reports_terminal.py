@@ -28,7 +28,7 @@ evalcheck_text.py   EC201 EC204
 
 Broken: 3 cells, 2 causes
   ✗ leak: default dtype
-    every promise: evalcheck_text.py::bleu
+    every check: evalcheck_text.py::bleu
     the target left float64 behind as the default dtype
     pytest --evalcheck 'evalcheck_text.py::bleu::reset[cpu]' --evalcheck-replay=AAAA
   ✗ EC203 merging shards gives the value of the whole
@@ -46,13 +46,13 @@ not shown: EC201 cutting a stream does not change the value reached no "all of
 
 Not run: 2 cells
   ? nltk is not installed
-    every promise: evalcheck_text.py::rouge
+    every check: evalcheck_text.py::rouge
 
 Slowest
    12.35 s  EC201 evalcheck_lm.py::accuracy
     1.50 s  EC203 evalcheck_lm.py::accuracy
 
-5 targets, 14 cells: 5 kept, 3 broken of 2 causes, 3 known, 1 not applicable, 2 not run"""
+5 targets, 14 cells: 5 passed, 3 failed of 2 causes, 3 known, 1 not applicable, 2 not run"""
 
 AT_40 = """\
 evalcheck_lm.py
@@ -71,7 +71,7 @@ evalcheck_text.py
 
 Broken: 3 cells, 2 causes
   ✗ leak: default dtype
-    every promise:
+    every check:
       evalcheck_text.py::bleu
     the target left float64 behind as
     the default dtype
@@ -94,14 +94,14 @@ not shown: EC201 cutting a stream does
 
 Not run: 2 cells
   ? nltk is not installed
-    every promise:
+    every check:
       evalcheck_text.py::rouge
 
 Slowest
    12.35 s  EC201 ev…eck_lm.py::accuracy
     1.50 s  EC203 ev…eck_lm.py::accuracy
 
-5 targets, 14 cells: 5 kept, 3 broken of 2 causes, 3 known, 1 not applicable, 2 not run"""
+5 targets, 14 cells: 5 passed, 3 failed of 2 causes, 3 known, 1 not applicable, 2 not run"""
 
 AT_200 = AT_80.replace('"all of\n    size 1"', '"all of size 1"').replace(
     "EC210, 2 cells: a rejected batch is counted\n    Lightning-AI/torchmetrics#2345",
@@ -120,7 +120,7 @@ def _many(names: list[str], devices: tuple[str, ...] = ("cpu",)) -> Report:
     for index, name in enumerate(names):
         for device in devices:
             for number in range(1, 19):
-                outcome = "broken" if (index, number) == (0, 3) else "kept"
+                outcome = "failed" if (index, number) == (0, 3) else "passed"
                 outcome = "known" if index == 1 and number in (4, 5, 6, 9) else outcome
                 outcome = "not applicable" if number == 14 else outcome
                 cells.append(cell(f"evalcheck_lm.py::{name}", f"EC2{number:02}", outcome, device=device))
@@ -158,7 +158,7 @@ def test_eighteen_promises_become_a_list_of_what_is_not_kept_at_40_columns():
         "  accuracy  ✗ EC203\n"
         "  multiclass_f1_macro_top3\n"
         "    ! EC204-EC206  ! EC209\n"
-        "  recall  · 17 kept\n"
+        "  recall  · 17 passed\n"
         "· kept  ✗ broken  ! known\n"
         "- not applicable"
     )
@@ -170,7 +170,7 @@ def test_a_target_of_which_nothing_applies_does_not_look_kept():
 
 
 def test_several_devices_are_rows_of_their_own():
-    report = Report([cell(device="cpu"), cell(device="sim:mps", outcome="broken")])
+    report = Report([cell(device="cpu"), cell(device="sim:mps", outcome="failed")])
     assert _matrix(report, 80).splitlines()[1:3] == ["  accuracy[cpu]       ·", "  accuracy[sim:mps]   ✗"]
 
 
@@ -178,7 +178,7 @@ def test_kinds_in_one_file_are_parts_of_their_own_and_a_lost_kind_is_not_a_kind(
     report = Report(
         [
             cell("a.py::m", "EC201"),
-            cell("a.py::m", "EC202", kind="", outcome="broken"),
+            cell("a.py::m", "EC202", kind="", outcome="failed"),
             cell("a.py::w", "EC101", kind="wrapper"),
         ]
     )
@@ -200,7 +200,7 @@ def test_quiet_leaves_what_is_broken_or_known_and_the_denominator():
         "! EC210 evalcheck_lm.py::accuracy and 1 more (Lightning-AI/torchmetrics#2345): a\n"
         "  rejected batch is counted\n"
         "! EC204 evalcheck_lm.py::f1: the inner metric is kept\n"
-        "5 targets, 14 cells: 5 kept, 3 broken of 2 causes, 3 known, 1 not applicable, 2 not run"
+        "5 targets, 14 cells: 5 passed, 3 failed of 2 causes, 3 known, 1 not applicable, 2 not run"
     )
 
 
@@ -221,14 +221,14 @@ def test_verbose_adds_what_is_not_applicable_and_shortens_nothing():
 
 
 def test_twenty_hits_of_one_cause_print_once():
-    hits = [cell(f"a.py::m{n}", "EC203", "broken", cause="leak: RNG", reason="moved the RNG") for n in range(20)]
+    hits = [cell(f"a.py::m{n}", "EC203", "failed", cause="leak: RNG", reason="moved the RNG") for n in range(20)]
     shown = text(Report([*hits, cell("a.py::fine")]))
     assert shown.count("leak: RNG") == shown.count("moved the RNG") == 1
     assert "EC203: a.py::m0, m1, m10, m11, m12, m13, m14, m15, 12 more" in line(shown)
 
 
 def test_reasons_of_one_cause_are_told_apart_up_to_ten_more():
-    hits = [cell(f"a.py::m{n}", "EC203", "broken", cause="error", reason=f"error {n}") for n in range(13)]
+    hits = [cell(f"a.py::m{n}", "EC203", "failed", cause="error", reason=f"error {n}") for n in range(13)]
     shown = text(Report(hits))
     assert "      EC203: a.py::m1: error 1\n" in shown
     assert len(re.findall(r"error \d+$", shown, re.M)) == 1 + 10
@@ -238,7 +238,7 @@ def test_reasons_of_one_cause_are_told_apart_up_to_ten_more():
 
 
 def test_incomplete_cells_show_how_far_they_came_and_what_to_do():
-    reached = {"examples": 3, "planned": 25, "regimes": {"one rank": 3, "an empty shard": 0, "two": 0}}
+    reached = {"examples": 3, "planned": 25, "conditions": {"one rank": 3, "an empty shard": 0, "two": 0}}
     report = Report([cell(outcome="incomplete", **reached), cell("a.py::fine")])
     assert (
         "Incomplete: 1 cell\n"
@@ -269,34 +269,34 @@ Broken: 5 cells, 2 causes
 def test_one_cause_is_one_headline_with_its_cells_below():
     report = Report(
         [
-            cell("lm.py::model", "EC306", "broken", reason="of its own", failure=failure()),
-            cell("lm.py::other", "EC301", "broken", reason="the fourth one: KeyError", failure=failure(origin=PLACE)),
+            cell("lm.py::model", "EC306", "failed", reason="of its own", failure=failure()),
+            cell("lm.py::other", "EC301", "failed", reason="the fourth one: KeyError", failure=failure(origin=PLACE)),
             cell(
-                "lm.py::model", "EC303", "broken", reason="the third one: KeyError", failure=failure(after=("EC301",))
+                "lm.py::model", "EC303", "failed", reason="the third one: KeyError", failure=failure(after=("EC301",))
             ),
             cell(
                 "lm.py::model",
                 "EC302",
-                "broken",
+                "failed",
                 reason="the first one: KeyError",
                 failure=failure(after=("EC399", "EC301"), origin=PLACE),
             ),
             cell(
                 "lm.py::model",
                 "EC301",
-                "broken",
+                "failed",
                 reason="the second one: 1.0, expected 2.0",
                 failure=failure(reproduce="pytest --evalcheck-replay=AAAA"),
             ),
         ]
     )
     assert ONE_CAUSE in text(report)
-    assert report.denominator.startswith("2 targets, 5 cells: 0 kept, 5 broken of 2 causes, 0 known")
+    assert report.denominator.startswith("2 targets, 5 cells: 0 passed, 5 failed of 2 causes, 0 known")
 
 
 def test_what_a_failure_did_not_reach_is_not_held_against_it():
-    missed = {"examples": 3, "regimes": {"empty shard": 0}}
-    broken = Report([cell(outcome="broken", **missed), cell("a.py::b", outcome="known", **missed)])
+    missed = {"examples": 3, "conditions": {"empty shard": 0}}
+    broken = Report([cell(outcome="failed", **missed), cell("a.py::b", outcome="known", **missed)])
     assert "not shown" not in text(broken)
     assert 'reached no "empty shard" (a.py::b)' in text(Report([cell("a.py::b", **missed)]))
 
@@ -332,7 +332,7 @@ def test_the_denominator_is_green_only_when_something_was_tried_and_nothing_brok
 
 
 def test_nothing_is_one_line():
-    assert text(Report()) == "0 targets, 0 cells: 0 kept, 0 broken, 0 known, 0 not applicable, 0 not run"
+    assert text(Report()) == "0 targets, 0 cells: 0 passed, 0 failed, 0 known, 0 not applicable, 0 not run"
 
 
 @pytest.mark.parametrize("unicode", [True, False])
@@ -360,13 +360,13 @@ def test_a_large_run_stays_compact():
     shown = text(report, width=80)
     assert len(shown.splitlines()) < 30
     assert "metric_00" in shown
-    assert "  and 79 rows more: 1339 kept, 4 known, 79 not applicable" in shown
+    assert "  and 79 rows more: 1339 passed, 4 known, 79 not applicable" in shown
     assert all(name in text(report, width=80, verbosity=1) for name in names)
 
 
 def test_files_in_which_nothing_is_broken_are_a_line_each_in_a_large_run():
     report = Report(cell(f"{file}.py::m{n:02}", "EC201") for file in "ab" for n in range(30))
-    assert text(report).splitlines()[:3] == ["a.py: 30 rows: 30 kept", "b.py: 30 rows: 30 kept", "· kept"]
+    assert text(report).splitlines()[:3] == ["a.py: 30 rows: 30 passed", "b.py: 30 rows: 30 passed", "· kept"]
 
 
 def test_many_known_failures_are_a_line_each_and_counted():
@@ -436,12 +436,14 @@ def test_a_large_run_ends_in_few_lines_beside_its_failures(width: int) -> None:
     ]
     cells += [cell(f"b.py::n{n}", "EC201", "not run", reason=f"package-{n} is not installed") for n in range(90)]
     cells += [
-        cell(f"c.py::u{n}", code, regimes={f"a regime {n}": 0}, examples=1) for n in range(30) for code in codes[:2]
+        cell(f"c.py::u{n}", code, conditions={f"a condition {n}": 0}, examples=1)
+        for n in range(30)
+        for code in codes[:2]
     ]
     green = text(Report(cells), width=width)
     assert len(green.splitlines()) <= MOST_LINES + 1
     red = [
-        cell(f"d.py::x{n}", "EC203", "broken", reason=f"error {'abcdefghijklmnop'[n]}", failure=failure())
+        cell(f"d.py::x{n}", "EC203", "failed", reason=f"error {'abcdefghijklmnop'[n]}", failure=failure())
         for n in range(12)
     ]
     shown = text(Report([*cells, *red]), width=width)

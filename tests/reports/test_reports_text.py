@@ -113,7 +113,7 @@ def test_a_target_is_a_file_and_a_name(target, parts):
     assert split(target) == parts
 
 
-def _metrics(*names: str, code: str = "EC201", outcome: str = "kept"):
+def _metrics(*names: str, code: str = "EC201", outcome: str = "passed"):
     return [cell(f"m.py::{name}", code, outcome) for name in names]
 
 
@@ -121,7 +121,7 @@ def test_targets_are_listed_by_the_codes_they_share():
     broken = [*_metrics("a", "b", code="EC203"), *_metrics("a", "b", code="EC204"), *_metrics("c", code="EC203")]
     naming = Naming(Report([*broken, *_metrics("a", "b", "c", "d"), cell("n.py::x", "EC203"), cell("n.py::x")]))
     assert naming.where(broken) == ["EC203 EC204: m.py::a, b", "EC203: m.py::c"]
-    assert naming.where([*broken, cell("n.py::x", "EC203"), cell("n.py::x")])[-1] == "every promise: n.py::x"
+    assert naming.where([*broken, cell("n.py::x", "EC203"), cell("n.py::x")])[-1] == "every check: n.py::x"
 
 
 def test_a_whole_file_is_a_star_and_a_long_list_is_counted():
@@ -150,9 +150,14 @@ def test_known_failures_of_one_upstream_fault_are_one_whatever_the_targets_say()
 
 
 def test_of_two_cells_in_one_place_the_worse_is_shown():
-    for first, second in (("kept", "broken"), ("broken", "kept"), ("broken", "known"), ("not applicable", "broken")):
+    for first, second in (
+        ("passed", "failed"),
+        ("failed", "passed"),
+        ("failed", "known"),
+        ("not applicable", "failed"),
+    ):
         (section,) = sections(Report([cell(outcome=first), cell(outcome=second)]))
-        assert section.rows[0].cells["EC201"].outcome == "broken"
+        assert section.rows[0].cells["EC201"].outcome == "failed"
 
 
 WORDS = st.text(st.characters(codec="utf-8", categories=("L", "N", "P", "S")), min_size=1, max_size=90)
@@ -185,7 +190,7 @@ Traceback (most recent call last):
     self.total = self.total + sum(values) / len(values) if values else self.total
 ValueError: a text of an error that is longer than the terminal is wide
 EC201 splitting_a_stream_does_not_change_the_value
-is not kept by tests/metrics/evalcheck_of_our_package.py::accuracy_of_the_top_k on cpu
+fails for tests/metrics/evalcheck_of_our_package.py::accuracy_of_the_top_k on cpu
 
     the value of the stream in these batches
         expected  a number that is longer than this terminal is wide
@@ -204,7 +209,7 @@ ValueError: a text of an error that is
 longer than the terminal is wide
 EC201
 splitting_a_stream_does_not_change_the_value
-is not kept by
+fails for
 tests/metrics/evalcheck_of_our_package.py::accuracy_of_the_top_k
 on cpu
 

@@ -94,7 +94,7 @@ def test_the_page_has_a_table_with_the_verdicts() -> None:
     root = ElementTree.fromstring(table + "</div>")
     assert [heading.text for heading in root.findall(".//thead//th")] == list(HEADINGS)
     assert [row.text for row in root.findall(".//tbody//th")] == [row["name"] for row in ROWS]
-    assert [row[-1].attrib["class"] for row in root.findall(".//tbody/tr")] == ["", "", "kept", "known", "broken"]
+    assert [row[-1].attrib["class"] for row in root.findall(".//tbody/tr")] == ["", "", "passed", "known", "failed"]
     assert root[0][1][4][5].text == "beyond its budget of 0.03: accuracy -0.09 (-0.11 to -0.07)"
 
 

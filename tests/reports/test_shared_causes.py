@@ -17,7 +17,7 @@ from pytest_evalcheck.reports.causes import causes_of
 def test_the_cells_of_a_mistake_are_its_causes(mistake: Mistake) -> None:
     report = ec.run(mistake.target, mistake.device, effort="quick", timeout=300)
     found = {cause.first.code: {one.code for one in cause.cells} for cause in report.causes}
-    shown = [(one.code, one.cause, one.reason, one.failure and one.failure.origin) for one in report.of("broken")]
+    shown = [(one.code, one.cause, one.reason, one.failure and one.failure.origin) for one in report.of("failed")]
     assert found.keys() == {codes[0] for codes in mistake.causes}, shown
     assert len(found) == len(report.causes) == len(mistake.causes), shown
     assert all(set(codes) <= found[codes[0]] for codes in mistake.causes), shown
@@ -33,7 +33,7 @@ def test_a_planted_bug_that_breaks_several_checks_is_one_cause(specimen: Specime
 def _broken(codes: Sequence[str], origin: str = "") -> list[ec.Cell]:
     """A broken cell of each check, in which values differ, or one error is raised."""
     failures = {code: failure(after=CHECKS[code].after, origin=origin) for code in codes}
-    return [cell("a.py::m", code, "broken", failure=each) for code, each in failures.items()]
+    return [cell("a.py::m", code, "failed", failure=each) for code, each in failures.items()]
 
 
 def test_more_basic_checks_exist_for_the_same_kinds_and_no_check_is_more_basic_than_itself() -> None:

@@ -19,7 +19,7 @@ CELL = Cell(
     check="check",
     code="EC201",
     device="cpu",
-    outcome="broken",
+    outcome="failed",
     signature="EC201: a",
     failure=Failure(about="a", case={}, reproduce="pytest --evalcheck evalcheck_a.py"),
 )

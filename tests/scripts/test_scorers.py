@@ -148,7 +148,7 @@ def test_ranks_of_lm_eval_are_processes_in_a_script(tmp_path: Path) -> None:
     target, name = "fixtures/targets/evalcheck_lm_eval_tasks.py::pass_at_k", "parallel_scores_equal_serial_scores"
     command = f"pytest --evalcheck {shlex.quote(f'{target}::{name}[cpu]')}"
     failure = Failure(
-        about="", case=CASE, promise="", reproduce=f"{command} --evalcheck-replay={encode_case('EC403', CASE)}"
+        about="", case=CASE, statement="", reproduce=f"{command} --evalcheck-replay={encode_case('EC403', CASE)}"
     )
     cell = Cell(
         target=target,
@@ -156,7 +156,7 @@ def test_ranks_of_lm_eval_are_processes_in_a_script(tmp_path: Path) -> None:
         check=name,
         code="EC403",
         device="cpu",
-        outcome="broken",
+        outcome="failed",
         signature="EC403: the scores by ranks: another number",
         failure=failure,
     )

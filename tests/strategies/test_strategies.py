@@ -1,4 +1,4 @@
-"""What is drawn: samples that collate, and cases that reach their regimes."""
+"""What is drawn: samples that collate, and cases that reach their conditions."""
 
 from __future__ import annotations
 
@@ -174,15 +174,15 @@ def _inputs(made: Any) -> SampleStrategy:
     return ALL["binary probabilities"] if "ignored" in made.needs else ALL["multiclass logits"]
 
 
-REGIMES = [(made, regime) for made in shipped() for regime in made.regimes]
+CONDITIONS = [(made, condition) for made in shipped() for condition in made.conditions]
 
 
-@pytest.mark.parametrize(("made", "regime"), REGIMES, ids=[f"{m.code} {r}" for m, r in REGIMES])
-def test_every_regime_of_every_check_is_reached(made: Any, regime: str) -> None:
+@pytest.mark.parametrize(("made", "condition"), CONDITIONS, ids=[f"{m.code} {r}" for m, r in CONDITIONS])
+def test_every_condition_of_every_check_is_reached(made: Any, condition: str) -> None:
     drawn = made.case.strategy(_inputs(made))
     always = getattr(made.case, "always", list)()
-    if not any(regime in case.regimes for case in always):
-        assert regime in minimal(drawn, lambda case: regime in case.regimes).regimes
+    if not any(condition in case.conditions for case in always):
+        assert condition in minimal(drawn, lambda case: condition in case.conditions).conditions
 
 
 @pytest.mark.parametrize("made", shipped(), ids=lambda made: made.code)
@@ -206,7 +206,7 @@ def test_cases_are_plain_and_print(made: Any) -> None:
 def test_streams_shrink_to_one_sample_in_one_batch() -> None:
     case = minimal(Stream.strategy(ALL["multiclass labels"]))
     assert (case.samples, case.batches) == ([(0, 0)], [[0]])
-    several = minimal(Stream.strategy(ALL["multiclass labels"]), lambda c: "several batches" in c.regimes)
+    several = minimal(Stream.strategy(ALL["multiclass labels"]), lambda c: "several batches" in c.conditions)
     assert several.batches == [[0], [1]]
 
 

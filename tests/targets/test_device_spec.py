@@ -111,7 +111,7 @@ def test_as_many_devices_as_are_needed() -> None:
 def test_a_run_without_options_tries_accelerators_too(project: Project) -> None:
     project.write(ON_DEVICE)
     result = project.run("--evalcheck-select=EC201,EC606", "-v", code=0)
-    result.shows("[cpu]", "[sim:cuda]", "[sim:mps]", "1 target, 3 cells: 3 kept")
+    result.shows("[cpu]", "[sim:cuda]", "[sim:mps]", "1 target, 3 cells: 3 passed")
 
 
 def test_every_check_runs_on_every_device_that_is_asked_for(project: Project) -> None:
@@ -136,7 +136,7 @@ def test_a_failure_on_a_device_says_what_crossed_and_how_to_see_it_again(project
     for command in result.reproduce:
         assert "--evalcheck-device" not in command  # auto tries it there
         again = project.run(*command.replace("'", "").split()[2:], code=1)
-        again.shows("1 cell: 0 kept, 1 broken")
+        again.shows("1 cell: 0 passed, 1 failed")
 
 
 def test_a_kept_promise_says_how_much_crossed() -> None:
@@ -171,9 +171,9 @@ def test_a_known_failure_may_be_about_one_kind_of_device() -> None:
         return doubles
 
     outcomes = [cell.outcome for cell in ec.run(made(devices=("mps",)), "auto", select="EC604").cells]
-    assert outcomes == ["kept", "known"]
+    assert outcomes == ["passed", "known"]
     stale, known = ec.run(made(), "auto", select="EC604").cells
-    assert (stale.outcome, stale.cause, known.outcome) == ("broken", "stale known failure", "known")
+    assert (stale.outcome, stale.cause, known.outcome) == ("failed", "stale known failure", "known")
     with pytest.raises(UsageError, match="expected some of"):
         ec.run(made(devices=("metal",)))
 
@@ -186,9 +186,9 @@ def test_a_budget_allows_what_it_names() -> None:
 
         return looks
 
-    assert [cell.outcome for cell in ec.run(made({"syncs": 1}), "auto", select="EC607").cells] == ["kept", "kept"]
+    assert [cell.outcome for cell in ec.run(made({"syncs": 1}), "auto", select="EC607").cells] == ["passed", "passed"]
     assert [cell.outcome for cell in ec.run(made(None), "auto", select="EC607").cells] == ["not applicable"] * 2
-    assert [cell.outcome for cell in ec.run(made({"transfers": 9}), "auto", select="EC607").cells] == ["broken"] * 2
+    assert [cell.outcome for cell in ec.run(made({"transfers": 9}), "auto", select="EC607").cells] == ["failed"] * 2
     for wrong, said in (
         ({"sync": 1}, "budget has 'sync'; expected transfers or syncs; did you mean 'syncs'?"),
         ({"syncs": -1}, "at least 0"),
@@ -249,7 +249,7 @@ def test_an_entry_is_not_stale_where_nothing_could_be_checked() -> None:
     (cell,) = ec.run(made(graphs=True), "sim:cuda", select="EC201").cells
     assert cell.outcome == "not applicable", format_failure(cell)
     (cell,) = ec.run(made(graphs=False), "sim:cuda", select="EC201").cells
-    assert (cell.outcome, cell.cause) == ("broken", "stale known failure")
+    assert (cell.outcome, cell.cause) == ("failed", "stale known failure")
 
 
 ORDINARY = """
@@ -291,7 +291,7 @@ class RefusesAll(OnDevice):
 def test_what_the_cpu_refuses_too_is_no_fault_of_a_device() -> None:
     cells = ec.run(target(RefusesAll), "sim:mps", select="EC601,EC603,EC604,EC606").cells
     # The plain call fails: that is one error of the description, and no fault of a device.
-    assert [cell.outcome for cell in cells] == ["broken", "not run", "not run", "not run"]
+    assert [cell.outcome for cell in cells] == ["failed", "not run", "not run", "not run"]
     assert "a plain batch raises an error: update raised ValueError" in cells[0].reason
 
 
@@ -307,6 +307,6 @@ def test_a_wrapper_is_built_once_for_each_device_of_a_case(code: str) -> None:
         return record
 
     (cell,) = ec.run(counted, "sim:mps", select=code).cells
-    assert cell.outcome == "kept"
+    assert cell.outcome == "passed"
     # One more for the batch that stands on the CPU as a whole, of which the forward may leave anything behind.
     assert len(built) <= (3 if code == "EC601" else 2) * (cell.examples + 1)  # one plain call before

@@ -76,9 +76,9 @@ def of_the_next_call(y_true: Any, y_pred: Any) -> float:
     [
         (lambda: DEVIANCE, "known"),
         (lambda: functools.partial(DEVIANCE, power=0), "known"),
-        (lambda: of_the_next_call, "broken"),
+        (lambda: of_the_next_call, "failed"),
         (lambda: ec.Metric.of(DEVIANCE), "known"),
-        (lambda: ec.Metric.of(DEVIANCE, update=lambda metric, *rows: metric(*rows)), "broken"),
+        (lambda: ec.Metric.of(DEVIANCE, update=lambda metric, *rows: metric(*rows)), "failed"),
     ],
     ids=["function", "options", "a user's", "a record", "a record that calls it otherwise"],
 )
@@ -96,8 +96,8 @@ def test_a_failure_of_a_function_is_known(made: Any, outcome: str) -> None:
     ("changes", "outcome"),
     [
         ({}, "known"),
-        ({"update": lambda metric, *rows: metric.update(*rows)}, "broken"),
-        ({"compute": lambda metric: metric.get()}, "broken"),
+        ({"update": lambda metric, *rows: metric.update(*rows)}, "failed"),
+        ({"compute": lambda metric: metric.get()}, "failed"),
     ],
     ids=["as it is", "another update", "another compute"],
 )

@@ -171,7 +171,7 @@ def _function(place: _Place, target: Target, check: Check, devices: list[str], o
     test.__signature__ = place.signature  # type: ignore[attr-defined]
     test.__name__ = check.name
     test.__qualname__ = f"{place.name}.{check.name}"
-    test.__doc__ = check.promise
+    test.__doc__ = check.statement
     test.__module__ = place.module
     test.__test__ = True  # type: ignore[attr-defined]  # any name may be a test
     test.place_as = target.factory  # type: ignore[attr-defined]  # pytest reports the user's line

@@ -17,7 +17,7 @@ from pytest_evalcheck.reports import ReportError, jsonl
 from pytest_evalcheck.reports.results import Cell
 
 _SIZE = "evalcheck_resume_size"
-_FINAL = ("kept", "broken", "known", "not applicable")
+_FINAL = ("passed", "failed", "known", "not applicable")
 """Other outcomes are tried again: something was missing, or there was too little time."""
 
 
@@ -131,7 +131,7 @@ class Resuming:
         entry_was = cell.outdated or (cell.outcome == "known" and not cell.upstream)
         if spec.listed or (entry_was and not spec.known):
             return "the baseline may have changed"
-        if self.session.options.accept and cell.outcome == "broken":
+        if self.session.options.accept and cell.outcome == "failed":
             return "--evalcheck-accept needs what fails"
         return (
             "" if line.source and line.source == _digest(cell.file) else f"{cell.target.partition('::')[0]} has changed"

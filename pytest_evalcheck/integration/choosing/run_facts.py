@@ -74,7 +74,7 @@ class Facts:
         if rest := [nodeid for nodeid in self.selected if nodeid not in cells]:
             where = _some(dict.fromkeys(map(_target_of, rest)))
             lines.append(f"{len(rest)} of {plural(len(self.selected), 'selected cell')} did not run ({where})")
-        red: tuple[str, ...] = ("broken", "incomplete", "not run")
+        red: tuple[str, ...] = ("failed", "incomplete", "not run")
         failed = list(failed)
         known = [nodeid for nodeid in failed if runxfail and nodeid in cells and cells[nodeid].outcome == "known"]
         if known:

@@ -55,7 +55,7 @@ def _drop(runner: CellRunner, places: Iterable[str]) -> bool:
 def _acceptable(cell: Cell) -> dict[str, Any] | None:
     """The failure of a cell, if it is one of a promise: a target that cannot be tried is not known, it is wrong."""
     failure = cell.failure
-    if cell.outcome != "broken" or failure is None or failure.untestable or failure.case is None or not cell.signature:
+    if cell.outcome != "failed" or failure is None or failure.untestable or failure.case is None or not cell.signature:
         return None
     return {"signature": cell.signature, "case": dict(failure.case)}
 
@@ -98,7 +98,7 @@ def updated(
 
 
 def _not_accepted(cells: Iterable[Cell]) -> Iterator[str]:
-    red = [cell for cell in cells if cell.outcome == "broken" and not cell.outdated]
+    red = [cell for cell in cells if cell.outcome == "failed" and not cell.outdated]
     untried = [cell for cell in red if cell.failure is None or cell.failure.untestable or cell.failure.case is None]
     if untried:
         yield f"not accepted: {plural(len(untried), 'cell')} that could not be tried"

@@ -19,7 +19,7 @@ import pytest
 
 from pytest_evalcheck import adapters
 from pytest_evalcheck.engine.api import Asked
-from pytest_evalcheck.engine.preflight import MISDESCRIBED
+from pytest_evalcheck.engine.preflight import TARGET_ERROR
 from pytest_evalcheck.errors import UsageError, safe_text
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.kinds.common.check import Check
@@ -53,7 +53,7 @@ def assert_keeps(
     optional: Sequence[str] = (),
     **keywords: Any,
 ) -> Report:
-    """Require that a thing keeps every promise that is tried on it.
+    """Require that a thing keeps every check that is tried on it.
 
     ``thing`` is a target, a class that is called without arguments, a function that returns a new object (its arguments
     are ``device`` and ``fixtures``), or an object, of which a copy is made for each use. ``inputs`` draws its samples;
@@ -75,10 +75,10 @@ def assert_keeps(
     ...     def compute(self):
     ...         return self.total
     >>> ec.assert_keeps(Total, inputs=es.values(), select="EC201,EC205").counts
-    '2 kept'
+    '2 passed'
 
     Raises:
-        VerdictError: where a promise is broken, a cell is incomplete or was not run, or no promise was tried; it is an
+        VerdictError: where a promise is broken, a cell is incomplete or was not run, or no check was tried; it is an
             AssertionError, and its message has the screen of every failure.
         UsageError: where the thing, or what it is asked for here, is not written as it should be.
     """
@@ -183,18 +183,18 @@ class _Suite:
     """The checks of one target, and what the first of them have shown in this process."""
 
     asked: Asked
-    misdescribed: str = ""
-    """The key of the check that reported that the target is misdescribed; no other one is red for it."""
+    target_error: str = ""
+    """The key of the check that reported that a mistake in the target; no other one is red for it."""
     tried: bool = False
 
     def cell(self, check: Check, device: str, fixtures: Mapping[str, Any], replay: str = "") -> Cell:
         """The cell of one check."""
         key = f"{check.code} on {device}"
-        first = self.misdescribed in ("", key)
+        first = self.target_error in ("", key)
         fields = decode_case(replay)[1] if replay else None
         cell = self.asked.run(check, device, self.asked.arguments(fixtures), replay=fields, reports_target=first)
-        if cell.cause == MISDESCRIBED:
-            self.misdescribed = key
+        if cell.cause == TARGET_ERROR:
+            self.target_error = key
         self.tried = self.tried or cell.executed or cell.outcome == "incomplete"
         return cell
 
@@ -207,14 +207,14 @@ class _Suite:
         __tracebackhide__ = True
         if self.tried:
             return
-        quick = _Suite(replace(self.asked, effort="quick"), self.misdescribed)
+        quick = _Suite(replace(self.asked, effort="quick"), self.target_error)
         for check, device in self.asked.cells:
             if (check.code, device) != (cell.code, cell.device) and not quick.tried:
                 quick.cell(check, device, fixtures)
         self.tried = quick.tried
         if not self.tried:
             name = self.asked.target.name
-            raise VerdictError(f"no promise was tried of {name}: {cell.code} is {cell.outcome}: {cell.reason}")
+            raise VerdictError(f"no check was tried of {name}: {cell.code} is {cell.outcome}: {cell.reason}")
 
     def require_varied(self, fixtures: Mapping[str, Any]) -> None:
         """Require that the thing gives different values in some checks, where the control could not say so.
@@ -223,11 +223,11 @@ class _Suite:
             VerdictError: where all of them see one value.
         """
         __tracebackhide__ = True
-        quick, values = _Suite(replace(self.asked, effort="quick"), self.misdescribed), set[str]()
+        quick, values = _Suite(replace(self.asked, effort="quick"), self.target_error), set[str]()
         for check, device in self.asked.cells:
             cell = quick.cell(check, device, fixtures)
             values |= {cell.value} - {""}
-            if cell.varies or len(values) > 1 or cell.outcome in ("broken", "incomplete"):
+            if cell.varies or len(values) > 1 or cell.outcome in ("failed", "incomplete"):
                 return  # what is broken is an item of its own
         for value in values:
             name = self.asked.target.name
@@ -269,7 +269,7 @@ class _BoundCheck:
         if cell.outcome == "known":
             pytest.xfail(cell.reason)
             raise VerdictError(format_failure(cell))  # under --runxfail
-        if cell.outcome == "not run" and cell.reason.startswith(MISDESCRIBED):
+        if cell.outcome == "not run" and cell.reason.startswith(TARGET_ERROR):
             pytest.skip(cell.reason)
         if cell.outcome == "not run" and not Report([cell], optional=self.optional).excuses(cell):
             wants = ", ".join(map(repr, cell.missing))
@@ -281,7 +281,7 @@ class _BoundCheck:
             if cell.outcome == "not applicable" and self.check.existential:
                 self.suite.require_varied(fixtures)
             pytest.skip(f"{cell.outcome}: {cell.reason}")
-        if cell.outcome != "kept":
+        if cell.outcome != "passed":
             raise VerdictError(format_failure(cell) or cell.reason)
         return cell
 

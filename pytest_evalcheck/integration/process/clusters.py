@@ -216,7 +216,7 @@ class Cluster:
     def _report_received(self, item: pytest.Item, data: dict[str, Any]) -> None:
         report = received_report(item.config, data)
         cells = [json.loads(value) for name, value in report.user_properties if name == "evalcheck"]
-        if report.when == "call" and report.failed and cells and cells[-1]["outcome"] == "broken":
+        if report.when == "call" and report.failed and cells and cells[-1]["outcome"] == "failed":
             # Which causes were shown before is known here alone.
             from pytest_evalcheck.reports.results import Cell
 

@@ -201,7 +201,7 @@ class _Run:
                     return
         self.item.ihook.pytest_runtest_logreport(report=report)
         cell = self.evalcheck.cells.get(report.nodeid)
-        if cell is not None and cell.outcome == "broken" and report.when == "call":
+        if cell is not None and cell.outcome == "failed" and report.when == "call":
             self.evalcheck.reported.append(cell)  # for the process that goes on where this one ends
 
     def _ended_early(self) -> None:

@@ -67,7 +67,7 @@ def _as_json(check: Check) -> dict[str, object]:
         "code": check.code,
         "name": check.name,
         "kinds": list(check.kinds),
-        "promise": line(check.promise),
+        "statement": line(check.statement),
         "why": line(check.why),
         "usual_cause": line(check.usual_cause),
         "fix": line(check.fix),
@@ -94,7 +94,7 @@ def _lines(groups: dict[str, list[Check]], width: int) -> Iterator[Line]:
 
 def _of_check(check: Check, names: int, width: int) -> Iterator[Line]:
     marks = f" (runs with -m {', '.join(check.marks)})" if check.marks else ""
-    promise = line(check.promise) + marks
+    promise = line(check.statement) + marks
     head: Line = ((f"  {check.code}", BOLD), (f"  {check.name}", PLAIN))
     if width - names - 2 < _LEAST_PROMISE:
         yield head

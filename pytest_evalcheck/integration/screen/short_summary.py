@@ -60,7 +60,7 @@ class ShortSummary:
         stats = terminalreporter.stats
         for report in (*stats.get("failed", ()), *stats.get("error", ())):
             cell = self.cells.get(report.nodeid)
-            if cell is not None and cell.outcome in ("broken", "incomplete"):
+            if cell is not None and cell.outcome in ("failed", "incomplete"):
                 with contextlib.suppress(AttributeError):  # a text has no place of a crash
                     report.longrepr.reprcrash.message = _message(cell)
         if "failed" in stats and self._shortens:
@@ -82,7 +82,7 @@ class ShortSummary:
         firsts = {_key(cause.first) for cause in Report(self.cells.values()).causes[:_MOST_CAUSES]}
         for report in reports:
             cell = self.cells.get(report.nodeid)
-            if cell is None or cell.outcome != "broken" or _key(cell) in firsts:
+            if cell is None or cell.outcome != "failed" or _key(cell) in firsts:
                 yield report
 
     def _by_reason(self, reports: Iterable[Any]) -> Iterator[Any]:
@@ -108,7 +108,7 @@ def _key(cell: Cell) -> tuple[str, str, str]:
 
 
 def _message(cell: Cell) -> str:
-    promise = line(cell.failure.promise) if cell.failure else ""
+    promise = line(cell.failure.statement) if cell.failure else ""
     return f"{code(cell)}: {' '.join(filter(None, [promise, line(cell.reason)]))}"
 
 

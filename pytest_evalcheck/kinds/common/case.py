@@ -24,8 +24,8 @@ class Case(Protocol):
     """
 
     @property
-    def regimes(self) -> frozenset[str]:
-        """The regimes that this case reaches."""
+    def conditions(self) -> frozenset[str]:
+        """The conditions that this case reaches."""
         ...
 
     @classmethod
@@ -41,20 +41,20 @@ def given_cases(kind: type[Case], inputs: SampleStrategy, examples: Sequence[Seq
     return [case for case in made if case is not None]
 
 
-def canonical_cases(kind: type[Case], inputs: SampleStrategy, regimes: Sequence[str]) -> list[Any]:
+def canonical_cases(kind: type[Case], inputs: SampleStrategy, conditions: Sequence[str]) -> list[Any]:
     """The cases that are tried first, at every effort, so that a verdict does not depend on what is drawn.
 
-    They are the same in every run, and reach every one of ``regimes`` that such inputs can reach. A case class that has
-    no ``canonical`` draws some cases with a fixed seed; of those the first ones that reach a regime are taken.
+    They are the same in every run, and reach every one of ``conditions`` that such inputs can reach. A case class
+    without ``canonical`` draws some cases with a fixed seed; of those the first ones that reach a condition are taken.
     """
     own = getattr(kind, "canonical", None)
     if own is not None:
         return list({repr(case): case for case in own(inputs)}.values())
-    chosen, missing = [], set(regimes)
+    chosen, missing = [], set(conditions)
     for case in drawn_with_seed(kind.strategy(inputs), count=_DRAWN, seed=0) if missing else ():
-        if missing & case.regimes:
+        if missing & case.conditions:
             chosen.append(case)
-            missing -= case.regimes
+            missing -= case.conditions
     return chosen
 
 
@@ -69,7 +69,7 @@ def fixed_up_to(inputs: SampleStrategy, most: int) -> Rows:
 
 
 _DRAWN = 60
-"""How many cases are looked through for the regimes of a check."""
+"""How many cases are looked through for the conditions of a check."""
 
 
 def pick(samples: Sequence[Sample], plan: Sequence[Sequence[int]]) -> list[Rows]:
@@ -91,7 +91,7 @@ def cuts(count: int) -> st.SearchStrategy[Cut]:
     return st.one_of(st.just(last_of_one), anywhere, st.just(ones))
 
 
-def cut_regimes(plan: Cut) -> set[str]:
+def cut_conditions(plan: Cut) -> set[str]:
     """What a cut into batches reaches."""
     reached = set()
     if len(plan) > 1:
@@ -115,7 +115,7 @@ class RightAndWrong:
     wrong: Rows
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset()
 
     @classmethod

@@ -31,7 +31,7 @@ class Check:
     kinds: tuple[str, ...]
     """The kinds of target that it is about."""
     case: type[Case]
-    regimes: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ()
     """What the cases must reach for a green to mean something."""
     needs: tuple[str, ...] = ()
     """Fields of `SampleStrategy`, ``reference``, or keywords of the kind: without them the check is not applicable."""
@@ -51,9 +51,9 @@ class Check:
     since: str = "0.1"
 
     @property
-    def promise(self) -> str:
+    def statement(self) -> str:
         """The first paragraph of the docstring."""
-        return _section(self.function, "promise")
+        return _section(self.function, "statement")
 
     @property
     def more(self) -> str:
@@ -80,7 +80,7 @@ def check(
     code: str,
     *,
     since: str = "0.1",
-    regimes: tuple[str, ...] = (),
+    conditions: tuple[str, ...] = (),
     needs: tuple[str, ...] = (),
     existential: bool = False,
     marks: tuple[str, ...] = (),
@@ -113,7 +113,7 @@ def check(
             function=function,
             kinds=kinds,
             case=case,
-            regimes=regimes,
+            conditions=conditions,
             needs=needs,
             existential=existential,
             marks=marks,
@@ -123,7 +123,7 @@ def check(
             after=after,
             since=since,
         )
-        if not made.promise:
+        if not made.statement:
             raise CheckError(f"{function.__name__} has no docstring; its first paragraph states the promise")
         return made
 
@@ -132,14 +132,14 @@ def check(
 
 def explain(made: Check) -> str:
     """The documentation of one check as text."""
-    lines = [f"{made.code} {made.name}", "", made.promise, ""]
+    lines = [f"{made.code} {made.name}", "", made.statement, ""]
     if made.more:
         lines += [made.more, ""]
     for title, text in (("Why", made.why), ("Usual cause", made.usual_cause), ("Fix", made.fix)):
         if text:
             lines += [f"{title}: {text}", ""]
-    if made.regimes:
-        lines += [f"Cases reach: {', '.join(made.regimes)}.", ""]
+    if made.conditions:
+        lines += [f"Cases reach: {', '.join(made.conditions)}.", ""]
     if made.needs:
         lines += [f"Needs: {', '.join(made.needs)}.", ""]
     return "\n".join(lines).rstrip()
@@ -158,7 +158,7 @@ def _signature(function: CheckFunction) -> tuple[tuple[str, ...], type[Case]]:
             f"{name}: the first parameter is annotated {subject!r}; "
             "expected the subject of a kind, such as MetricSubject"
         )
-    if not (isinstance(case, type) and hasattr(case, "strategy") and hasattr(case, "regimes")):
+    if not (isinstance(case, type) and hasattr(case, "strategy") and hasattr(case, "conditions")):
         raise CheckError(f"{name}: the second parameter is annotated {case!r}; expected a case, such as Stream")
     return tuple(item.kind for item in subjects), case
 
@@ -170,12 +170,12 @@ def _section(function: CheckFunction, wanted: str) -> str:
 @cache
 def _sections(function: CheckFunction) -> dict[str, str]:
     found: dict[str, str] = {}
-    title = "promise"
+    title = "statement"
     for line in (inspect.getdoc(function) or "").splitlines():
         match = re.match(r"(Why|Usual cause|Fix): *(.*)", line)
         if match:
             title, line = match[1].lower(), match[2]
-        elif not line.strip() and title == "promise" and found:
+        elif not line.strip() and title == "statement" and found:
             title = "more"
         found[title] = f"{found.get(title, '')} {line.strip()}".strip()
     return found

@@ -25,7 +25,7 @@ class CalledPrompts:
     first: int
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         sizes = {1: "one token at a time", 2: "several tokens at a time"}
         lengths = "rows of one length" if len(set(map(len, self.samples))) <= 1 else "rows of unequal length"
         return frozenset([lengths, *(sizes[min(size, 2)] for size in self.chunks)])

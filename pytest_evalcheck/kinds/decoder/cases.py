@@ -42,11 +42,11 @@ def _uneven_rows(inputs: SampleStrategy, count: int) -> Rows:
     return [first, *(row[: 1 + 2 * index] for index, row in reversed(list(enumerate(reversed(others)))))]
 
 
-def _reached(regimes: Mapping[str, bool]) -> frozenset[str]:
-    return frozenset(name for name, reached in regimes.items() if reached)
+def _reached(conditions: Mapping[str, bool]) -> frozenset[str]:
+    return frozenset(name for name, reached in conditions.items() if reached)
 
 
-def _length_regimes(rows: Rows) -> frozenset[str]:
+def _length_conditions(rows: Rows) -> frozenset[str]:
     lengths = [len(row) for row in rows]
     even = "rows of one length" if len(set(lengths)) <= 1 else "rows of unequal length"
     return _reached({even: True, "one row": len(rows) == 1, "a prompt of one token": 1 in lengths})
@@ -59,8 +59,8 @@ class Prompts:
     samples: Rows
 
     @property
-    def regimes(self) -> frozenset[str]:
-        return _length_regimes(self.samples)
+    def conditions(self) -> frozenset[str]:
+        return _length_conditions(self.samples)
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Prompts]:
@@ -85,8 +85,8 @@ class UnevenPrompts:
     follow: int
 
     @property
-    def regimes(self) -> frozenset[str]:
-        return _length_regimes(self.samples)
+    def conditions(self) -> frozenset[str]:
+        return _length_conditions(self.samples)
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[UnevenPrompts]:
@@ -127,7 +127,7 @@ class ChunkedPrompts:
         return cut_sizes(self.chunks, length)
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         later = self.chunks[1:]
         return _reached({"one token at a time": 1 in later, "several tokens at a time": any(n > 1 for n in later)})
 
@@ -178,7 +178,7 @@ class StopTokens:
     padding: bool
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         steps = {step for _, step in self.stops}
         return _reached(
             {
@@ -221,7 +221,7 @@ class OverCapacity:
     """Whether all tokens, those that fill it and those beyond, come in one call."""
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({"a prompt that is too long" if self.at_once else "a token when it is full"})
 
     @classmethod
@@ -251,7 +251,7 @@ class CacheProgram:
     program: list[Operation]
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         names = {name for name, _ in self.program} - {"feed"}
         return frozenset({"several operations" if len(names) > 1 else "one operation"})
 
@@ -302,7 +302,7 @@ class SameBatchSize:
     after: Rows
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         longer = len(self.after[0]) - len(self.samples[0])
         return _reached({"longer after shorter": longer > 0, "shorter after longer": longer < 0})
 
@@ -330,7 +330,7 @@ class SmallerBatch:
     after: Rows
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({"a last batch of one row" if len(self.after) == 1 else "a few rows less"})
 
     @classmethod
@@ -356,7 +356,7 @@ class OversizedBatch:
     cache_rows: int
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         rows = len(self.samples)
         return _reached({"one row more": rows == self.cache_rows + 1, "rows times choices": not rows % self.cache_rows})
 
@@ -383,7 +383,7 @@ class PaddedBatch:
     fillers: int
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         alone = len(self.samples) == 1
         return _reached(
             {
@@ -421,7 +421,7 @@ class LargeBatch:
     rows: int
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return _reached({"many rows": self.rows > _MANY // 2})
 
     @classmethod

@@ -11,7 +11,7 @@ from pytest_evalcheck.kinds.decoder.subject import NEW_TOKENS, DecoderSubject, a
 _FEW = 8
 
 
-@check("EC302", regimes=("a last batch of one row", "a few rows less"), examples=_FEW, after=("EC301",))
+@check("EC302", conditions=("a last batch of one row", "a few rows less"), examples=_FEW, after=("EC301",))
 def a_smaller_batch_is_decoded_as_with_a_new_cache(subject: DecoderSubject, case: SmallerBatch) -> None:
     """A smaller batch after a larger one gets what it gets from a new cache, and so does a larger one after it.
 
@@ -47,7 +47,7 @@ def a_smaller_batch_is_decoded_as_with_a_new_cache(subject: DecoderSubject, case
                     decoder.assert_same(others[1], all_rows_or_none(first, rows), about=about)
 
 
-@check("EC303", regimes=("one row more", "rows times choices"), examples=12, after=("EC301", "EC302"))
+@check("EC303", conditions=("one row more", "rows times choices"), examples=12, after=("EC301", "EC302"))
 def a_larger_batch_is_decoded_or_refused(subject: DecoderSubject, case: OversizedBatch) -> None:
     """A batch of more rows than the cache was made for gets what a cache for so many rows gives, or a clear error.
 
@@ -75,7 +75,7 @@ def a_larger_batch_is_decoded_or_refused(subject: DecoderSubject, case: Oversize
                 decoder.assert_same(actual, expected, about=about)
 
 
-@check("EC304", regimes=("longer after shorter", "shorter after longer"), examples=_FEW, after=("EC301",))
+@check("EC304", conditions=("longer after shorter", "shorter after longer"), examples=_FEW, after=("EC301",))
 def a_reset_cache_behaves_like_a_new_cache(subject: DecoderSubject, case: SameBatchSize) -> None:
     """After a reset nothing of the earlier batch is left: other rows of any length get what a new cache gives.
 
@@ -94,7 +94,7 @@ def a_reset_cache_behaves_like_a_new_cache(subject: DecoderSubject, case: SameBa
             decoder.assert_same(actual, expected, about=f"what rows get by {method} after a reset")
 
 
-@check("EC305", regimes=("no row added", "all but one row added", "equal rows"), examples=12)
+@check("EC305", conditions=("no row added", "all but one row added", "equal rows"), examples=12)
 def filler_rows_do_not_affect_other_rows(subject: DecoderSubject, case: PaddedBatch) -> None:
     """Rows that are added to fill a batch change no other row, and exactly these rows are removed afterwards.
 

@@ -37,7 +37,7 @@ _SHORT = 6
 ROW_OPERATIONS = ("reorder", "select", "repeat", "crop")
 
 
-@check("EC301", regimes=("one token at a time", "several tokens at a time"), examples=15)
+@check("EC301", conditions=("one token at a time", "several tokens at a time"), examples=15)
 def cached_decoding_equals_uncached_decoding(subject: DecoderSubject, case: ChunkedPrompts) -> None:
     """Decoding with a cache gives the logits and the greedy tokens of decoding without one.
 
@@ -59,7 +59,7 @@ def cached_decoding_equals_uncached_decoding(subject: DecoderSubject, case: Chun
             decoder.assert_same(actual, expected, about="the tokens that are generated")
 
 
-@check("EC307", regimes=("one operation", "several operations"), examples=15, after=("EC301",))
+@check("EC307", conditions=("one operation", "several operations"), examples=15, after=("EC301",))
 def cache_operations_equal_operations_on_rows(subject: DecoderSubject, case: CacheProgram) -> None:
     """Reordering, selecting, repeating and cropping a cache gives what the same operations on the rows give.
 
@@ -85,7 +85,7 @@ def cache_operations_equal_operations_on_rows(subject: DecoderSubject, case: Cac
             decoder.assert_same(actual, expected, about=about, topic=topic)
 
 
-@check("EC308", regimes=("a token when it is full", "a prompt that is too long"), examples=_FEW, after=("EC301",))
+@check("EC308", conditions=("a token when it is full", "a prompt that is too long"), examples=_FEW, after=("EC301",))
 def tokens_beyond_the_capacity_are_refused_or_decoded(subject: DecoderSubject, case: OverCapacity) -> None:
     """A cache can be filled to its capacity, and tokens beyond it are refused, or decoded as without a cache.
 

@@ -16,7 +16,7 @@ _TWO_WRONG = "decoding with a cache and without one differ, however it is called
 
 @check(
     "EC319",
-    regimes=("rows of unequal length", "one token at a time", "several tokens at a time"),
+    conditions=("rows of unequal length", "one token at a time", "several tokens at a time"),
     examples=6,
     after=("EC301", "EC306"),
 )

@@ -9,7 +9,7 @@ from pytest_evalcheck.kinds.decoder.cases import LargeBatch, Prompts, even
 from pytest_evalcheck.kinds.decoder.subject import NEW_TOKENS, DecoderSubject
 
 
-@check("EC315", regimes=("one row", "rows of unequal length"), examples=4, after=("EC301", "EC309"))
+@check("EC315", conditions=("one row", "rows of unequal length"), examples=4, after=("EC301", "EC309"))
 def decoding_twice_gives_the_same_bits(subject: DecoderSubject, case: Prompts) -> None:
     """The same prompts get the same logits and tokens every time, bit by bit, and similar ones their own.
 
@@ -38,7 +38,7 @@ def decoding_twice_gives_the_same_bits(subject: DecoderSubject, case: Prompts) -
             expect(again).equals(first, about=f"what prompts get by {method} at the second time", tolerance=EXACT)
 
 
-@check("EC316", regimes=("many rows",), examples=4, after=("EC301", "EC305"))
+@check("EC316", conditions=("many rows",), examples=4, after=("EC301", "EC305"))
 def a_row_is_decoded_alike_in_a_large_batch(subject: DecoderSubject, case: LargeBatch) -> None:
     """A row in a batch of many gets what it gets alone: within rounding, or bit by bit if declared.
 

@@ -19,7 +19,7 @@ _FEW = 8
 
 @check(
     "EC306",
-    regimes=("rows of unequal length", "rows of one length", "a prompt of one token"),
+    conditions=("rows of unequal length", "rows of one length", "a prompt of one token"),
     examples=12,
     after=("EC301",),
 )
@@ -53,7 +53,7 @@ def padding_does_not_change_the_output(subject: DecoderSubject, case: UnevenProm
 
 
 @check(
-    "EC310", regimes=("in the middle", "at once", "never", "a stop token in a prompt"), examples=15, after=("EC301",)
+    "EC310", conditions=("in the middle", "at once", "never", "a stop token in a prompt"), examples=15, after=("EC301",)
 )
 def every_row_stops_at_its_own_stop_token(subject: DecoderSubject, case: StopTokens) -> None:
     """Every row stops at its own stop token, and nothing after that token is returned.
@@ -84,7 +84,7 @@ def every_row_stops_at_its_own_stop_token(subject: DecoderSubject, case: StopTok
             decoder.assert_same(actual, expected, about=f"the tokens of rows that stop at {list(some)}")
 
 
-@check("EC312", regimes=("one row",), examples=_FEW, after=("EC305",))
+@check("EC312", conditions=("one row",), examples=_FEW, after=("EC305",))
 def invalid_prompts_do_not_affect_other_rows(subject: DecoderSubject, case: Prompts) -> None:
     """An empty prompt, or a row of padding only, is refused or changes no other row; an unknown id is refused.
 

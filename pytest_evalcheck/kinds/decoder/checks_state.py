@@ -19,7 +19,7 @@ from pytest_evalcheck.kinds.decoder.subject import NEW_TOKENS, DecoderSubject
 _FEW = 4
 
 
-@check("EC309", regimes=("one row", "rows of unequal length"), examples=_FEW)
+@check("EC309", conditions=("one row", "rows of unequal length"), examples=_FEW)
 def decoding_does_not_modify_its_inputs_or_the_model(subject: DecoderSubject, case: Prompts) -> None:
     """Ids, masks, positions, prompts, the model's weights and modes, and its configurations are as before.
 
@@ -49,7 +49,7 @@ def decoding_does_not_modify_its_inputs_or_the_model(subject: DecoderSubject, ca
             expect(actual).holds(not changes, about=about, detail="\n".join(changes[:4]))
 
 
-@check("EC313", regimes=("one row",), examples=_FEW)
+@check("EC313", conditions=("one row",), examples=_FEW)
 def tearing_down_a_cache_frees_its_memory(subject: DecoderSubject, case: Prompts) -> None:
     """A cache that is torn down, or has no reference any more, frees its memory, and the decoder works as before.
 

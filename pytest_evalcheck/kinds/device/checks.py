@@ -26,7 +26,7 @@ from pytest_evalcheck.strategies.samples import MAPPINGS
 _FEW = 3
 
 
-@check("EC601", regimes=("several rows",), examples=_FEW, accelerators=1, after=("EC603",))
+@check("EC601", conditions=("several rows",), examples=_FEW, accelerators=1, after=("EC603",))
 def mixed_device_inputs_are_handled(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
     """Batch, outputs, labels and state on different devices are moved to one, or refused with a clear message.
 
@@ -52,7 +52,7 @@ def mixed_device_inputs_are_handled(subject: MetricSubject | WrapperSubject, cas
             return
 
 
-@check("EC602", regimes=("several rows",), examples=_FEW, accelerators=1)
+@check("EC602", conditions=("several rows",), examples=_FEW, accelerators=1)
 def a_container_is_moved_as_a_whole(wrapper: WrapperSubject, case: Batch) -> None:
     """A container is moved as a whole and keeps its type: dicts, lists, tuples, model outputs, dataclasses, nested.
 
@@ -73,7 +73,7 @@ def a_container_is_moved_as_a_whole(wrapper: WrapperSubject, case: Batch) -> Non
             expect(about).holds(not error, about=f"{about} is not moved as a whole", detail=error)
 
 
-@check("EC603", regimes=("several rows",), examples=_FEW, accelerators=1)
+@check("EC603", conditions=("several rows",), examples=_FEW, accelerators=1)
 def no_device_is_hard_coded(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
     """Code that runs on the CPU also runs where everything is on the only accelerator of the machine.
 
@@ -91,7 +91,7 @@ def no_device_is_hard_coded(subject: MetricSubject | WrapperSubject, case: Batch
     expect(reference.actual).holds(runs, about=about, detail=str(reference.actual))
 
 
-@check("EC604", regimes=("several rows",), examples=_FEW, accelerators=1)
+@check("EC604", conditions=("several rows",), examples=_FEW, accelerators=1)
 def only_what_the_device_has_is_requested(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
     """No dtype and no operator is requested that the device does not have, such as float64 or `mode` on MPS.
 
@@ -109,7 +109,7 @@ def only_what_the_device_has_is_requested(subject: MetricSubject | WrapperSubjec
     expect(reference.actual).holds(not lacks, about=about, detail=str(reference.actual))
 
 
-@check("EC605", regimes=("several rows",), examples=_FEW, accelerators=2, after=("EC603",))
+@check("EC605", conditions=("several rows",), examples=_FEW, accelerators=2, after=("EC603",))
 def to_moves_everything(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
     """`.to()` moves everything, and `.device` is correct: on the device, on a second one, and back on the CPU.
 
@@ -139,7 +139,7 @@ def to_moves_everything(subject: MetricSubject | WrapperSubject, case: Batch) ->
             expect(actual).equals(expected, about=f"the score after `.to({device!r})`", tolerance=ROUNDING)
 
 
-@check("EC606", regimes=("several rows",), examples=_FEW, accelerators=1, after=("EC603", "EC604", "EC605"))
+@check("EC606", conditions=("several rows",), examples=_FEW, accelerators=1, after=("EC603", "EC604", "EC605"))
 def the_value_matches_the_cpu(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
     """The value on the device is the value on the CPU: within rounding on a simulated one, the tolerance on a real one.
 
@@ -156,7 +156,7 @@ def the_value_matches_the_cpu(subject: MetricSubject | WrapperSubject, case: Bat
     expect(reference.actual).equals(reference.expected, about=about, tolerance=device_tolerance(subject))
 
 
-@check("EC607", regimes=("several rows",), examples=_FEW, accelerators=1, after=("EC603", "EC605"))
+@check("EC607", conditions=("several rows",), examples=_FEW, accelerators=1, after=("EC603", "EC605"))
 def scoring_makes_no_transfers_or_syncs(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
     """Where everything is on the device, scoring makes no transfers and no host synchronisations.
 
@@ -180,7 +180,7 @@ def scoring_makes_no_transfers_or_syncs(subject: MetricSubject | WrapperSubject,
             expect(count).holds(count <= allowed, about=f"{count} {name} in {part}, {allowed} are allowed")
 
 
-@check("EC608", regimes=("several rows",), examples=_FEW, accelerators=1, streams=True, after=("EC603",))
+@check("EC608", conditions=("several rows",), examples=_FEW, accelerators=1, streams=True, after=("EC603",))
 def copies_are_complete_before_they_are_read(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
     """An evaluation never reads what is still in flight: it waits for a non-blocking copy before it uses the memory.
 
@@ -205,7 +205,7 @@ def copies_are_complete_before_they_are_read(subject: MetricSubject | WrapperSub
         expect(part).holds(not found, about=f"memory is used while work on it is in flight: {part}", detail=detail)
 
 
-@check("EC609", regimes=("several rows",), examples=_FEW, accelerators=1, after=("EC603",))
+@check("EC609", conditions=("several rows",), examples=_FEW, accelerators=1, after=("EC603",))
 def outputs_are_moved_as_a_whole(wrapper: WrapperSubject, case: Batch) -> None:
     """The outputs of a model are moved as a whole, and keep their types, names and values, nested tuples included.
 

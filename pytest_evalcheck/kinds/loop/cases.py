@@ -25,7 +25,7 @@ SIZES = (
     "a last batch that is not full",
     "a last batch that lacks one",
 )
-"""The regimes of a number of samples and a batch size."""
+"""The conditions of a number of samples and a batch size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +36,8 @@ class Evaluation:
     batch_size: int
 
     @property
-    def regimes(self) -> frozenset[str]:
-        return _size_regimes(len(self.samples), self.batch_size)
+    def conditions(self) -> frozenset[str]:
+        return _size_conditions(len(self.samples), self.batch_size)
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Self]:
@@ -62,7 +62,7 @@ class TwoDatasets:
     batch_size: int
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         count, others = len(self.samples), len(self.others)
         return frozenset({f"{'as many' if others == count else 'fewer' if others < count else 'more'} samples"})
 
@@ -106,11 +106,11 @@ class Ranks(Evaluation):
         return (2, 3, 4)
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         count = len(self.samples)
-        sizes = _size_regimes(count, self.batch_size) & {"a last batch of one", "fewer samples than a batch"}
+        sizes = _size_conditions(count, self.batch_size) & {"a last batch of one", "fewer samples than a batch"}
         empty = {"a rank without samples"} if count < max(self.ranks) else set()
-        return sizes | _rank_regimes(count, self.ranks) | empty
+        return sizes | _rank_conditions(count, self.ranks) | empty
 
     @classmethod
     def canonical(cls, inputs: SampleStrategy) -> list[Self]:
@@ -134,8 +134,8 @@ class ProcessRanks:
         return (2, 3)
 
     @property
-    def regimes(self) -> frozenset[str]:
-        return _rank_regimes(len(self.samples), self.ranks)
+    def conditions(self) -> frozenset[str]:
+        return _rank_conditions(len(self.samples), self.ranks)
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[ProcessRanks]:
@@ -171,7 +171,7 @@ class DuringTraining:
     """The modes of the submodules before the evaluation, one of `MODES`."""
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         batch = "the first batch" if self.broken < self.batch_size else "a later batch"
         return frozenset({self.modes, f"an error in {batch}"})
 
@@ -208,7 +208,7 @@ class ManyBatches:
     batch_size: int
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset()
 
     @classmethod
@@ -242,7 +242,7 @@ class MetricErrors:
     errors: list[str]
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({"one batch" if len(self.samples) <= self.batch_size else "several batches"})
 
     @classmethod
@@ -267,8 +267,8 @@ class OutOfMemory:
     times: int
 
     @property
-    def regimes(self) -> frozenset[str]:
-        sizes = _size_regimes(len(self.samples), self.batch_size) & {"a last batch of one", "full batches"}
+    def conditions(self) -> frozenset[str]:
+        sizes = _size_conditions(len(self.samples), self.batch_size) & {"a last batch of one", "full batches"}
         return sizes | {"one failure" if self.times == 1 else "the retry fails too"}
 
     @classmethod
@@ -304,7 +304,7 @@ class NonFinite:
     batch_size: int
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({"the first sample" if self.corrupted == 0 else "a later sample"})
 
     @classmethod
@@ -351,7 +351,7 @@ class UnselectedSamples:
     rows: int
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({"samples of the target" if self.samples else "samples that were drawn"})
 
     @classmethod
@@ -394,7 +394,7 @@ def unselected(inputs: SampleStrategy, rows: int = _UNSELECTED, seed: int = 0) -
     return list(distinct.values())
 
 
-def _size_regimes(count: int, size: int) -> frozenset[str]:
+def _size_conditions(count: int, size: int) -> frozenset[str]:
     """Those of `SIZES` that a number of samples and a batch size reach."""
     reached = {"a single sample"} if count == 1 else set()
     if count < size:
@@ -407,7 +407,7 @@ def _size_regimes(count: int, size: int) -> frozenset[str]:
     return frozenset(reached)
 
 
-def _rank_regimes(count: int, numbers: tuple[int, ...]) -> frozenset[str]:
+def _rank_conditions(count: int, numbers: tuple[int, ...]) -> frozenset[str]:
     return frozenset("uneven ranks" if count % ranks else "even ranks" for ranks in numbers)
 
 

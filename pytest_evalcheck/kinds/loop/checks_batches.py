@@ -17,7 +17,7 @@ from pytest_evalcheck.kinds.loop.subject import (
 )
 
 
-@check("EC501", regimes=SIZES, after=("EC504",))
+@check("EC501", conditions=SIZES, after=("EC504",))
 def the_batch_size_does_not_change_the_numbers(loop: LoopSubject, case: Evaluation) -> None:
     """The numbers, the loss included, are the same for every batch size, and equal the exact numbers.
 
@@ -65,7 +65,7 @@ def other_samples_get_other_numbers(loop: LoopSubject, case: TwoDatasets) -> Non
     expect(first).holds(differ, about="other samples got the same numbers", detail=f"both  {show(first)}")
 
 
-@check("EC506", regimes=("fewer samples", "as many samples", "more samples"), examples=4, after=("EC504", "EC501"))
+@check("EC506", conditions=("fewer samples", "as many samples", "more samples"), examples=4, after=("EC504", "EC501"))
 def workers_and_evaluator_order_do_not_change_the_numbers(loop: LoopSubject, case: TwoDatasets) -> None:
     """Workers, prefetching, pinned memory and the order of evaluators do not change the numbers.
 
@@ -88,7 +88,7 @@ def workers_and_evaluator_order_do_not_change_the_numbers(loop: LoopSubject, cas
         expect(actual).equals(expected, about="the results of two evaluators in the other order")
 
 
-@check("EC508", needs=("corrupted",), regimes=("the first sample", "a later sample"), after=("EC501",))
+@check("EC508", needs=("corrupted",), conditions=("the first sample", "a later sample"), after=("EC501",))
 def non_finite_samples_are_reported(loop: LoopSubject, case: NonFinite) -> None:
     """A number that is NaN or infinite for one sample alone stays so for all samples, or an error or warning says why.
 
@@ -112,7 +112,7 @@ def non_finite_samples_are_reported(loop: LoopSubject, case: NonFinite) -> None:
     )
 
 
-@check("EC509", regimes=("a last batch of one", "full batches", "a single sample"), after=("EC501",))
+@check("EC509", conditions=("a last batch of one", "full batches", "a single sample"), after=("EC501",))
 def numbers_of_one_quantity_agree(loop: LoopSubject, case: Evaluation) -> None:
     """Numbers that measure the same quantity agree: the loss and the metric of that name, perplexity and loss.
 

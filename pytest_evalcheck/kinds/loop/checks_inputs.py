@@ -14,7 +14,7 @@ from pytest_evalcheck.kinds.loop.cases import ManyBatches, MetricErrors
 from pytest_evalcheck.kinds.loop.subject import LoopSubject, comparable
 
 
-@check("EC513", regimes=("one batch", "several batches"), examples=4, after=("EC504",))
+@check("EC513", conditions=("one batch", "several batches"), examples=4, after=("EC504",))
 def an_error_of_a_metric_function_ends_the_evaluation_as_itself(loop: LoopSubject, case: MetricErrors) -> None:
     """An error of a metric function ends the evaluation, with its type and its text, or as the cause of another one.
 

@@ -29,7 +29,7 @@ Results = dict[int, Evaluated]
 
 @check(
     "EC502",
-    regimes=("even ranks", "uneven ranks", "a rank without samples", "a last batch of one"),
+    conditions=("even ranks", "uneven ranks", "a rank without samples", "a last batch of one"),
     examples=12,
     after=("EC501", "EC504"),
 )
@@ -62,7 +62,7 @@ def every_sample_counts_exactly_once(loop: LoopSubject, case: Ranks) -> None:
         _expect_each_once_over_ranks(loop, case, ranks, over_ranks(loop, case.samples, ranks, size))
 
 
-@check("EC511", regimes=("even ranks", "uneven ranks"), marks=("distributed",), examples=4, after=("EC502", "EC501"))
+@check("EC511", conditions=("even ranks", "uneven ranks"), marks=("distributed",), examples=4, after=("EC502", "EC501"))
 def every_sample_counts_exactly_once_over_processes(loop: LoopSubject, case: ProcessRanks) -> None:
     """EC502 with real processes: over the ranks of a gloo group every sample counts exactly once, and no rank hangs.
 
@@ -78,7 +78,7 @@ def every_sample_counts_exactly_once_over_processes(loop: LoopSubject, case: Pro
 
 @check(
     "EC503",
-    regimes=("a single sample", "a last batch of one", "full batches", "fewer samples than a batch"),
+    conditions=("a single sample", "a last batch of one", "full batches", "fewer samples than a batch"),
     examples=12,
     after=("EC501",),
 )
@@ -110,7 +110,7 @@ def records_match_their_samples(loop: LoopSubject, case: Evaluation) -> None:
                 expect([fields]).equals(expected[i], about=about, detail=detail)
 
 
-@check("EC507", regimes=("one failure", "the retry fails too", "a last batch of one"), after=("EC501",))
+@check("EC507", conditions=("one failure", "the retry fails too", "a last batch of one"), after=("EC501",))
 def a_retried_batch_counts_once(loop: LoopSubject, case: OutOfMemory) -> None:
     """A batch that runs out of memory half way and is evaluated again, perhaps in parts, counts once.
 

@@ -32,7 +32,7 @@ _Evaluation = tuple[str, LoopData, "Callable[..., float] | None"]
 """What is said of an evaluation, its data, and the metric function in place of the loop's own."""
 
 
-@check("EC504", regimes=("as many samples", "fewer samples", "more samples"), examples=12)
+@check("EC504", conditions=("as many samples", "fewer samples", "more samples"), examples=12)
 def evaluating_twice_gives_the_same_result(loop: LoopSubject, case: TwoDatasets) -> None:
     """A loop returns the same result for the same data, bit by bit, whatever it evaluated before; so do its evaluators.
 
@@ -66,7 +66,7 @@ def evaluating_twice_gives_the_same_result(loop: LoopSubject, case: TwoDatasets)
 
 @check(
     "EC505",
-    regimes=(*MODES, "an error in the first batch", "an error in a later batch"),
+    conditions=(*MODES, "an error in the first batch", "an error in a later batch"),
     examples=12,
 )
 def evaluating_leaves_training_as_it_was(loop: LoopSubject, case: DuringTraining) -> None:

@@ -32,7 +32,7 @@ from pytest_evalcheck.variants.measurement import LEAST_ROUNDS, Cost, side_by_si
 from pytest_evalcheck.variants.paired_difference import CONFIDENCE, Loss, loss
 
 
-@check("EC520", regimes=("full batches", "a last batch of one", "a last batch that is not full"), after=("EC504",))
+@check("EC520", conditions=("full batches", "a last batch of one", "a last batch that is not full"), after=("EC504",))
 def a_variant_gives_the_numbers_of_the_plain_configuration(loop: LoopSubject, case: Evaluation) -> None:
     """An optimised configuration gives the numbers of the plain one, within the tolerance it declares.
 

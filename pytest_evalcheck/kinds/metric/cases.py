@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from hypothesis import strategies as st
 
-from pytest_evalcheck.kinds.common.case import Cut, Rows, cut_regimes, cuts, pick
+from pytest_evalcheck.kinds.common.case import Cut, Rows, cut_conditions, cuts, pick
 from pytest_evalcheck.strategies.samples import Bulk, SampleStrategy
 
 
@@ -34,8 +34,8 @@ class Stream(_Batched):
     """Samples split into batches that are not empty, in order."""
 
     @property
-    def regimes(self) -> frozenset[str]:
-        reached = cut_regimes(self.batches)
+    def conditions(self) -> frozenset[str]:
+        reached = cut_conditions(self.batches)
         if 1 < len(self.samples) == self.samples.count(self.samples[0]):  # one NaN is that NaN
             reached.add("a constant stream")
         if len(self.batches) > 1:
@@ -78,7 +78,7 @@ class EmptyBatches(_Batched):
         return [batch for batch in self.cut if batch]
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         empty = [not batch for batch in self.batches]
         if all(empty):
             return frozenset()
@@ -121,7 +121,7 @@ class FirstBatch(_Batched):
     """A stream whose first batch is unusual: of one sample, empty, or predicted perfectly."""
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         if len(self.batches) < 2:
             return frozenset()
         size = len(self.batches[0])
@@ -172,7 +172,7 @@ class Reordered(_Batched):
         return pick(self.samples, self.order)
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         reached = set()
         if [sorted(batch) for batch in self.order] != [sorted(batch) for batch in self.batches]:
             reached.add("batches that move")
@@ -221,7 +221,7 @@ class Shards:
         return [pick(self.samples, plan) for plan in self.shards]
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         sizes = [sum(map(len, plan)) for plan in self.shards]
         reached = {
             "uneven shards": len({s for s in sizes if s}) > 1,
@@ -290,7 +290,7 @@ class Processes:
         }
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset(self.plans)
 
     @classmethod
@@ -325,7 +325,7 @@ class Ignored(_Batched):
         return [rows] if rows else []
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         ignored = set(self.ignored)
         reached = set()
         if ignored and len(ignored) == len(self.samples):
@@ -379,7 +379,7 @@ class NonFinite(_Batched):
     number: float
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         if len(self.samples) < 2:
             return frozenset()
         return frozenset({"the first sample" if self.corrupted == 0 else "a later sample"})
@@ -434,7 +434,7 @@ class Rejected(_Batched):
         return [self.samples[i] for i in reversed(self.batches[min(self.at, len(self.batches) - 1)])]
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         position = "before any good batch" if self.at == 0 else "after a good batch"
         return frozenset({position, f"through {self.through}"})
 
@@ -503,7 +503,7 @@ class LowPrecision:
         return Bulk(seed=self.seed, rows=self.rows, scale=self.scale, offset=self.offset, drift=self.drift)
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         reached = {self.dtype}
         if self.offset:
             reached.add("an offset")
@@ -541,7 +541,7 @@ class Cast(_Batched):
     dtype: str
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({self.dtype})
 
     @classmethod

@@ -19,8 +19,8 @@ class FewKinds(Stream):
     """Ordinary samples of few kinds: one sample, one sample repeated, one kind of prediction; classes are absent."""
 
     @property
-    def regimes(self) -> frozenset[str]:
-        return super().regimes | ({"a batch of one"} if len(self.samples) == 1 else set())
+    def conditions(self) -> frozenset[str]:
+        return super().conditions | ({"a batch of one"} if len(self.samples) == 1 else set())
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[FewKinds]:
@@ -96,7 +96,7 @@ class PartlyIgnored(Stream):
     beside: Rows
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({"several batches" if len(self.batches) > 1 else "one batch"})
 
     @property
@@ -152,7 +152,7 @@ class Weighted(Stream):
         return [batch for batch in batches if batch]
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         names = {0: "a weight of zero", 1: "weights of one", 2: "a weight of two"}
         return frozenset({names[weight] for weight in self.weights if weight != 1} or {names[1]})
 
@@ -197,7 +197,7 @@ class Long:
         return Bulk(seed=self.seed, rows=self.rows * self.batches, scale=self.scale)
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({"many batches"} if self.batches > 8 else {"few batches"})
 
     @classmethod
@@ -226,7 +226,7 @@ class Declared:
     copies: int
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({"once" if self.copies == 1 else "repeated"})
 
     @classmethod
@@ -254,7 +254,7 @@ class Combined(Stream):
     PARTS = 4
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({"several batches"} if len(self.batches) > 1 else {"one batch"})
 
     @classmethod
@@ -286,7 +286,7 @@ class Unequal(Stream):
         return list(self.samples), list(reversed(self.samples))
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({"one is missing" if self.kept == len(self.samples) - 1 else "several are missing"})
 
     @classmethod

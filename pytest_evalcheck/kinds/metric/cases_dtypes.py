@@ -27,7 +27,7 @@ class MixedDtypes(_Batched):
         return list(zip(self.cut, self.dtypes, strict=True))
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         several = {*self.dtypes}
         if len(several) < 2:
             return frozenset()

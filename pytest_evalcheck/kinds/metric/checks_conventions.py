@@ -13,7 +13,7 @@ from pytest_evalcheck.kinds.metric.subject import MetricSubject
 _FEW = 8
 
 
-@check("EC233", regimes=("several batches", "a last batch of one"), examples=_FEW, after=("EC201",))
+@check("EC233", conditions=("several batches", "a last batch of one"), examples=_FEW, after=("EC201",))
 def every_way_to_call_gives_the_same_value(metric: MetricSubject, case: CalledStream) -> None:
     """Each documented way to call a metric gives the same value: by name or by position, in one call or in many.
 
@@ -31,7 +31,7 @@ def every_way_to_call_gives_the_same_value(metric: MetricSubject, case: CalledSt
 
 @check(
     "EC234",
-    regimes=("uneven shards", "several batches a rank"),
+    conditions=("uneven shards", "several batches a rank"),
     examples=12,
     after=("EC205", "EC219", "EC203", "EC220"),
 )
@@ -56,7 +56,7 @@ def a_merge_after_compute_gives_the_merged_value(metric: MetricSubject, case: Sh
 
 @check(
     "EC235",
-    regimes=("several batches", "a last batch of one"),
+    conditions=("several batches", "a last batch of one"),
     examples=_FEW,
     after=("EC209", "EC204", "EC205", "EC219"),
 )

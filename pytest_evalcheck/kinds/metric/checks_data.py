@@ -15,7 +15,7 @@ from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments
 
 
-@check("EC222", regimes=("a batch of one", "a constant stream", "a last batch of one"), after=("EC201",))
+@check("EC222", conditions=("a batch of one", "a constant stream", "a last batch of one"), after=("EC201",))
 def ordinary_data_is_scored_or_clearly_refused(metric: MetricSubject, case: FewKinds) -> None:
     """Ordinary data is scored or refused clearly: one sample, one class, classes that are absent.
 
@@ -43,7 +43,7 @@ def ordinary_data_is_scored_or_clearly_refused(metric: MetricSubject, case: FewK
     )
 
 
-@check("EC224", regimes=("weights of one", "a weight of two", "a weight of zero"), after=("EC201",))
+@check("EC224", conditions=("weights of one", "a weight of two", "a weight of zero"), after=("EC201",))
 def a_weight_counts_its_sample_so_often(metric: MetricSubject, case: Weighted) -> None:
     """A weight of 1 is no weight, a weight of 2 is the sample twice, and a weight of 0 is the sample left out.
 
@@ -62,7 +62,7 @@ def a_weight_counts_its_sample_so_often(metric: MetricSubject, case: Weighted) -
     expect(value).equals(expected, about=f"the value with {what}, beside each sample as often as its weight says")
 
 
-@check("EC225", regimes=("once", "repeated"), needs=("undefined",), after=("EC222",))
+@check("EC225", conditions=("once", "repeated"), needs=("undefined",), after=("EC222",))
 def an_undefined_value_is_said_to_be_undefined(metric: MetricSubject, case: Declared) -> None:
     """Samples without a value give NaN, an error or a warning, or the value that is documented for them.
 
@@ -90,7 +90,7 @@ def an_undefined_value_is_said_to_be_undefined(metric: MetricSubject, case: Decl
     )
 
 
-@check("EC226", regimes=("a constant stream", "several batches"), needs=("symmetric",), after=("EC201", "EC205"))
+@check("EC226", conditions=("a constant stream", "several batches"), needs=("symmetric",), after=("EC201", "EC205"))
 def a_symmetric_metric_is_symmetric(metric: MetricSubject, case: Stream) -> None:
     """Predictions and targets exchanged give the same value, where the definition of the metric is symmetric.
 
@@ -116,7 +116,7 @@ def _exchanged(arguments: Arguments) -> Arguments:
     return Arguments((), {**arguments.kwargs, one: arguments.kwargs[other], other: arguments.kwargs[one]})
 
 
-@check("EC238", regimes=("one batch", "several batches"), needs=("partly_ignored",), after=("EC213",))
+@check("EC238", conditions=("one batch", "several batches"), needs=("partly_ignored",), after=("EC213",))
 def ignored_positions_do_not_change_the_value(metric: MetricSubject, case: PartlyIgnored) -> None:
     """Ignored positions among others in one sample do not change the value: tokens, labels or pixels.
 
@@ -130,7 +130,7 @@ def ignored_positions_do_not_change_the_value(metric: MetricSubject, case: Partl
     expect(actual).equals(expected, about="the value with ignored positions, beside the same samples without them")
 
 
-@check("EC241", regimes=("one is missing", "several are missing"), examples=12, after=("EC201",))
+@check("EC241", conditions=("one is missing", "several are missing"), examples=12, after=("EC201",))
 def samples_without_a_prediction_are_not_left_out(metric: MetricSubject, case: Unequal) -> None:
     """A batch with fewer predictions than references is refused, or has another value than the pairs alone.
 

@@ -13,7 +13,7 @@ from pytest_evalcheck.kinds.metric.cases_dtypes import MixedDtypes
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
 
-@check("EC237", regimes=("two widths",), examples=12, after=("EC206", "EC212"))
+@check("EC237", conditions=("two widths",), examples=12, after=("EC206", "EC212"))
 def batches_of_several_dtypes_give_the_value_of_their_numbers(metric: MetricSubject, case: MixedDtypes) -> None:
     """Batches of several dtypes in one stream give the value of their numbers, or are refused.
 

@@ -20,7 +20,7 @@ _MOST = 60
 _NO_VALUE = "evalcheck-has-no-such-value"
 
 
-@check("EC227", regimes=("several batches",), needs=("options",), after=("EC222",))
+@check("EC227", conditions=("several batches",), needs=("options",), after=("EC222",))
 def every_combination_of_options_computes(metric: MetricSubject, case: Combined) -> None:
     """Every documented combination of options gives a value, or is refused clearly; so is a value that does not exist.
 
@@ -45,7 +45,7 @@ def every_combination_of_options_computes(metric: MetricSubject, case: Combined)
         )
 
 
-@check("EC228", regimes=("several batches",), needs=("options",), examples=4, after=("EC227",))
+@check("EC228", conditions=("several batches",), needs=("options",), examples=4, after=("EC227",))
 def an_option_changes_the_value_or_is_refused(metric: MetricSubject, case: Combined) -> None:
     """The values of an option do not all give one result, whatever the other options are: else it is refused.
 

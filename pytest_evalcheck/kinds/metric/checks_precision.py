@@ -17,7 +17,7 @@ from pytest_evalcheck.strategies.samples import Arguments
 
 @check(
     "EC211",
-    regimes=("float16", "bfloat16", "float32", "an offset", "thousands of samples"),
+    conditions=("float16", "bfloat16", "float32", "an offset", "thousands of samples"),
     needs=("bulk",),
     examples=12,
 )
@@ -57,7 +57,7 @@ def low_precision_inputs_give_the_float64_value(metric: MetricSubject, case: Low
     )
 
 
-@check("EC212", regimes=("float16", "bfloat16"), examples=40)
+@check("EC212", conditions=("float16", "bfloat16"), examples=40)
 def a_state_keeps_its_dtype_and_integers_do_not_wrap(metric: MetricSubject, case: Cast) -> None:
     """A state keeps its dtype whatever the dtype of the batch; integer inputs do not wrap around.
 
@@ -89,7 +89,7 @@ def a_state_keeps_its_dtype_and_integers_do_not_wrap(metric: MetricSubject, case
     )
 
 
-@check("EC223", regimes=("float16", "float64"), after=("EC204", "EC212"))
+@check("EC223", conditions=("float16", "float64"), after=("EC204", "EC212"))
 def a_batch_of_another_dtype_leaves_nothing_after_a_reset(metric: MetricSubject, case: Foreign) -> None:
     """After a `reset()` the state, the value and their dtypes do not depend on the dtype that was fed before it.
 

@@ -25,7 +25,7 @@ from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments
 
 
-@check("EC204", regimes=("several batches",), after=("EC214",))
+@check("EC204", conditions=("several batches",), after=("EC214",))
 def reset_restores_the_initial_state(metric: MetricSubject, case: Stream) -> None:
     """After `reset()` a metric behaves like a new one: after updates, a compute, a forward and a failed update.
 
@@ -70,7 +70,7 @@ def _expect_nothing(value: Any, blank: Any, metric: MetricSubject, case: Stream,
         expect(value).equals(blank, about=about)
 
 
-@check("EC205", regimes=("several batches",), after=("EC214",))
+@check("EC205", conditions=("several batches",), after=("EC214",))
 def compute_is_idempotent(metric: MetricSubject, case: Stream) -> None:
     """`compute()` twice gives the same value, with its cache and without; calls between updates change nothing.
 
@@ -98,7 +98,7 @@ def compute_is_idempotent(metric: MetricSubject, case: Stream) -> None:
     )
 
 
-@check("EC240", regimes=("several batches",), examples=12, after=("EC204", "EC205"))
+@check("EC240", conditions=("several batches",), examples=12, after=("EC204", "EC205"))
 def the_same_stream_twice_gives_the_same_bits(metric: MetricSubject, case: Repeated) -> None:
     """The same stream twice in one process gives the same bits: with a new metric, after a reset, and asked again.
 
@@ -134,7 +134,7 @@ _ROWS = 32
 """How many rows the first batch of a stream of many has."""
 
 
-@check("EC206", regimes=("several batches",))
+@check("EC206", conditions=("several batches",))
 def update_does_not_change_its_inputs(metric: MetricSubject, case: Stream) -> None:
     """`update` does not change its inputs.
 
@@ -151,7 +151,7 @@ def update_does_not_change_its_inputs(metric: MetricSubject, case: Stream) -> No
         expect(batch).holds(not changes, about="update() changed its inputs", detail="\n".join(changes[:3]))
 
 
-@check("EC207", regimes=("several batches",), after=("EC214",))
+@check("EC207", conditions=("several batches",), after=("EC214",))
 def state_does_not_alias_inputs(metric: MetricSubject, case: Stream) -> None:
     """The state owns its data: when the caller overwrites the inputs after `update`, the value does not change.
 
@@ -168,7 +168,7 @@ def state_does_not_alias_inputs(metric: MetricSubject, case: Stream) -> None:
     )
 
 
-@check("EC219", regimes=("several batches",), after=("EC214",))
+@check("EC219", conditions=("several batches",), after=("EC214",))
 def writing_into_a_result_does_not_change_the_next_one(metric: MetricSubject, case: Stream) -> None:
     """Writing into a result changes neither the state nor the next result.
 
@@ -200,7 +200,7 @@ def writing_into_a_result_does_not_change_the_next_one(metric: MetricSubject, ca
     )
 
 
-@check("EC209", regimes=("several batches",), after=("EC204", "EC214"))
+@check("EC209", conditions=("several batches",), after=("EC204", "EC214"))
 def a_copy_continues_like_its_original(metric: MetricSubject, case: Stream) -> None:
     """Deep copies, pickles and state dicts taken mid-stream reach the same value, and do not affect the original.
 
@@ -228,7 +228,7 @@ def a_copy_continues_like_its_original(metric: MetricSubject, case: Stream) -> N
 
 @check(
     "EC210",
-    regimes=("after a good batch", "before any good batch", "through update", "through forward"),
+    conditions=("after a good batch", "before any good batch", "through update", "through forward"),
     examples=75,  # every fault through both methods needs a case in which the loss of a batch changes the value
 )
 def a_rejected_batch_does_not_change_the_state(metric: MetricSubject, case: Rejected) -> None:
@@ -264,7 +264,7 @@ def a_rejected_batch_does_not_change_the_state(metric: MetricSubject, case: Reje
     )
 
 
-@check("EC229", regimes=("few batches", "many batches"), examples=4, after=("EC212",))
+@check("EC229", conditions=("few batches", "many batches"), examples=4, after=("EC212",))
 def the_state_does_not_grow_with_what_it_counts(metric: MetricSubject, case: Long) -> None:
     """A state takes no more memory for large numbers than for small ones, and a tensor of it does not grow.
 

@@ -34,7 +34,9 @@ from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
 
 @check(
-    "EC201", regimes=("a last batch of one", "batches of one", "uneven batches", "a constant stream"), after=("EC214",)
+    "EC201",
+    conditions=("a last batch of one", "batches of one", "uneven batches", "a constant stream"),
+    after=("EC214",),
 )
 def splitting_a_stream_does_not_change_the_value(metric: MetricSubject, case: Stream) -> None:
     """The value does not depend on how the stream is split into batches.
@@ -46,7 +48,7 @@ def splitting_a_stream_does_not_change_the_value(metric: MetricSubject, case: St
     expect(metric.value(case.cut)).equals(metric.value(case.whole), about="the value of the stream in these batches")
 
 
-@check("EC202", regimes=("an empty first batch", "an empty last batch", "an empty batch between"), after=("EC201",))
+@check("EC202", conditions=("an empty first batch", "an empty last batch", "an empty batch between"), after=("EC201",))
 def an_empty_batch_changes_nothing(metric: MetricSubject, case: EmptyBatches) -> None:
     """An empty batch does not change the value, or `update` refuses it.
 
@@ -65,7 +67,7 @@ def an_empty_batch_changes_nothing(metric: MetricSubject, case: EmptyBatches) ->
 
 @check(
     "EC203",
-    regimes=("uneven shards", "an empty shard", "a shard of one sample", "several batches a rank"),
+    conditions=("uneven shards", "an empty shard", "a shard of one sample", "several batches a rank"),
     after=("EC201", "EC209", "EC204"),
 )
 def merging_shards_gives_the_value_of_the_whole(metric: MetricSubject, case: Shards) -> None:
@@ -83,7 +85,7 @@ def merging_shards_gives_the_value_of_the_whole(metric: MetricSubject, case: Sha
 
 
 @check(
-    "EC220", regimes=("uneven shards", "an empty shard", "several batches a rank"), after=("EC219", "EC203", "EC214")
+    "EC220", conditions=("uneven shards", "an empty shard", "several batches a rank"), after=("EC219", "EC203", "EC214")
 )
 def an_early_merge_does_not_change_the_final_value(metric: MetricSubject, case: Shards) -> None:
     """Ranks that were merged mid-stream accept more batches, and merge to the same final value as without that.
@@ -104,7 +106,7 @@ def an_early_merge_does_not_change_the_final_value(metric: MetricSubject, case: 
 
 @check(
     "EC221",
-    regimes=("two uneven ranks", "three ranks of which one is empty", "two ranks of which the first is empty"),
+    conditions=("two uneven ranks", "three ranks of which one is empty", "two ranks of which the first is empty"),
     marks=("distributed",),
     examples=2,
     after=("EC203", "EC201"),
@@ -131,7 +133,7 @@ def real_processes_give_the_value_of_the_whole(metric: MetricSubject, case: Proc
             expect(value).equals(expected, about=f"the value of rank {rank} over {plan}")
 
 
-@check("EC208", regimes=("batches that move", "samples that move in their batch"), after=("EC201",))
+@check("EC208", conditions=("batches that move", "samples that move in their batch"), after=("EC201",))
 def order_does_not_change_the_value(metric: MetricSubject, case: Reordered) -> None:
     """The order of the batches, and of the samples in a batch, does not change the value.
 
@@ -150,7 +152,7 @@ def order_does_not_change_the_value(metric: MetricSubject, case: Reordered) -> N
 
 @check(
     "EC213",
-    regimes=("a whole batch ignored", "part of a batch ignored", "everything ignored"),
+    conditions=("a whole batch ignored", "part of a batch ignored", "everything ignored"),
     needs=("ignored",),
     after=("EC201",),
 )
@@ -169,7 +171,7 @@ def ignored_samples_do_not_change_the_value(metric: MetricSubject, case: Ignored
     expect(actual).equals(expected, about="the value with ignored samples among them")
 
 
-@check("EC214", regimes=("a first batch of one", "an empty first batch", "a larger one"))
+@check("EC214", conditions=("a first batch of one", "an empty first batch", "a larger one"))
 def a_collection_gives_the_values_of_its_members(metric: MetricSubject, case: FirstBatch) -> None:
     """A collection gives the values that its members give alone.
 
@@ -225,7 +227,7 @@ def _lost(every: Sequence[tuple[str, Any]], given: list[Any], tolerance: Toleran
     return lost
 
 
-@check("EC215", regimes=("several batches", "uneven batches"), after=("EC201",))
+@check("EC215", conditions=("several batches", "uneven batches"), after=("EC201",))
 def forward_returns_the_batch_value_and_accumulates(metric: MetricSubject, case: Stream) -> None:
     """`forward` returns the value of its batch and accumulates like `update`.
 
@@ -241,7 +243,7 @@ def forward_returns_the_batch_value_and_accumulates(metric: MetricSubject, case:
     expect(live.compute()).equals(metric.value(case.cut), about="the value after feeding through forward()")
 
 
-@check("EC216", regimes=("the first sample", "a later sample"), needs=("corrupted",), after=("EC201",))
+@check("EC216", conditions=("the first sample", "a later sample"), needs=("corrupted",), after=("EC201",))
 def non_finite_numbers_are_reported(metric: MetricSubject, case: NonFinite) -> None:
     """A NaN or an infinity is visible: in the value, as an error, or as a warning.
 
@@ -290,7 +292,7 @@ _LARGE = 1e15
 """A number that is larger than those of samples, and whose square float32 holds."""
 
 
-@check("EC217", regimes=("a constant stream", "several batches"), needs=("reference",), after=("EC201", "EC205"))
+@check("EC217", conditions=("a constant stream", "several batches"), needs=("reference",), after=("EC201", "EC205"))
 def the_value_equals_the_reference(metric: MetricSubject, case: Stream) -> None:
     """The value is the one that the reference of the target computes.
 

@@ -19,7 +19,7 @@ class Documents:
     samples: Rows
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({"one document" if len(self.samples) == 1 else "several documents"})
 
     @classmethod
@@ -72,7 +72,7 @@ class MalformedResponse:
         return [*self.samples[: self.index], self.odd, *self.samples[self.index :]]
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         reached = {"an odd response first"} if self.index == 0 else set()
         return frozenset(reached | ({"an odd response last"} if self.index == len(self.samples) else set()))
 
@@ -112,7 +112,7 @@ class ManyDocuments:
         return self.samples * self.copies
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({"fewer documents than workers" if len(self.documents) < 2 else "many documents"})
 
     @classmethod
@@ -139,7 +139,7 @@ class MetricErrors:
     errors: list[str]
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({"one document" if len(self.samples) == 1 else "several documents"})
 
     @classmethod
@@ -163,7 +163,7 @@ class FaultyDocument:
     index: int
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         reached = {"the first document"} if self.index == 0 else set()
         return frozenset(reached | ({"the last document"} if self.index == len(self.samples) - 1 else set()))
 
@@ -206,7 +206,7 @@ class SingleDocument:
         return batches
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         reached = {"one row of many"} if len(self.samples) > 1 else set()
         return frozenset(reached | ({"rows in another order"} if self.order != sorted(self.order) else set()))
 
@@ -240,7 +240,7 @@ class TwoBatches:
     after: Rows
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         same = len(self.samples) == len(self.after)
         return frozenset({"batches of one size" if same else "batches of unequal sizes"})
 

@@ -9,7 +9,7 @@ from pytest_evalcheck.kinds.scorer.cases import CalledDocuments
 from pytest_evalcheck.kinds.scorer.subject import ScorerSubject
 
 
-@check("EC415", regimes=("one document", "several documents"), examples=8, after=("EC401", "EC402"))
+@check("EC415", conditions=("one document", "several documents"), examples=8, after=("EC401", "EC402"))
 def every_way_to_call_gives_the_same_scores(scorer: ScorerSubject, case: CalledDocuments) -> None:
     """Each documented way to call a scorer gives the same scores: one by one or all at once, by name or not.
 

@@ -13,7 +13,7 @@ from pytest_evalcheck.kinds.scorer.cases import Documents, MalformedResponse, Si
 from pytest_evalcheck.kinds.scorer.subject import ScorerSubject
 
 
-@check("EC401", needs=("odd",), regimes=("an odd response first", "an odd response last"))
+@check("EC401", needs=("odd",), conditions=("an odd response first", "an odd response last"))
 def every_document_gets_one_score_in_order(scorer: ScorerSubject, case: MalformedResponse) -> None:
     """There is one score per document, in document order, whatever the response is: empty, None, none at all.
 
@@ -36,7 +36,7 @@ def every_document_gets_one_score_in_order(scorer: ScorerSubject, case: Malforme
         expect(scores).holds(not reordered, about="the scores are not in the order of their documents")
 
 
-@check("EC402", regimes=("several documents",))
+@check("EC402", conditions=("several documents",))
 def scoring_does_not_modify_its_inputs(scorer: ScorerSubject, case: Documents) -> None:
     """Documents, responses and configuration are as before, and responses that can be read once are read once.
 
@@ -64,7 +64,7 @@ def scoring_does_not_modify_its_inputs(scorer: ScorerSubject, case: Documents) -
                 expect(actual).equals(expected, about=f"{name} of responses that can be read once")
 
 
-@check("EC407", regimes=("one row of many", "rows in another order"), after=("EC401", "EC403"))
+@check("EC407", conditions=("one row of many", "rows in another order"), after=("EC401", "EC403"))
 def score_is_independent_of_other_documents(scorer: ScorerSubject, case: SingleDocument) -> None:
     """Order and number of documents, metrics and filters do not change the score of a document.
 
@@ -126,7 +126,7 @@ def a_wrong_response_gets_a_different_score(scorer: ScorerSubject, case: RightAn
     )
 
 
-@check("EC410", needs=("reference",), regimes=("one document", "several documents"), after=("EC401", "EC407"))
+@check("EC410", needs=("reference",), conditions=("one document", "several documents"), after=("EC401", "EC407"))
 def scores_equal_those_of_the_reference(scorer: ScorerSubject, case: Documents) -> None:
     """The scores equal those of the reference of the target.
 

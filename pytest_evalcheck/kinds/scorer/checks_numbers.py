@@ -13,7 +13,7 @@ from pytest_evalcheck.kinds.scorer.stub_scorers import AGGREGATIONS, aggregated,
 from pytest_evalcheck.kinds.scorer.subject import ScorerSubject, Several, score_one_by_one
 
 
-@check("EC406", regimes=("several documents",), examples=5, after=("EC401",))
+@check("EC406", conditions=("several documents",), examples=5, after=("EC401",))
 def several_numbers_come_from_one_computation(scorer: ScorerSubject, case: Documents) -> None:
     """Several numbers of one function are computed once a document, each with its own aggregation, over all documents.
 
@@ -45,7 +45,7 @@ def several_numbers_come_from_one_computation(scorer: ScorerSubject, case: Docum
         expect(actual).holds(not lost, about=about, topic="of two numbers with one name one is lost")
 
 
-@check("EC408", regimes=("batches of one size", "batches of unequal sizes"), examples=8, after=("EC401",))
+@check("EC408", conditions=("batches of one size", "batches of unequal sizes"), examples=8, after=("EC401",))
 def cached_scores_equal_uncached_scores(scorer: ScorerSubject, case: TwoBatches) -> None:
     """Scores from a cache equal uncached scores, whatever was scored before: its key covers all that they depend on.
 

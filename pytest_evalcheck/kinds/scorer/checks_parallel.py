@@ -19,7 +19,7 @@ from pytest_evalcheck.kinds.scorer.stub_scorers import FailingScorer, RandomScor
 from pytest_evalcheck.kinds.scorer.subject import Runner, ScorerSubject, score_one_by_one
 
 
-@check("EC403", regimes=("many documents", "fewer documents than workers"), examples=8, after=("EC401",))
+@check("EC403", conditions=("many documents", "fewer documents than workers"), examples=8, after=("EC401",))
 def parallel_scores_equal_serial_scores(scorer: ScorerSubject, case: ManyDocuments) -> None:
     """Parallel scoring gives what serial scoring gives, bit by bit, with any number of workers.
 
@@ -48,7 +48,7 @@ def parallel_scores_equal_serial_scores(scorer: ScorerSubject, case: ManyDocumen
             expect(actual).equals(random_scores, about=about, tolerance=EXACT)
 
 
-@check("EC404", regimes=("the first document", "the last document"), examples=4, after=("EC401", "EC403"))
+@check("EC404", conditions=("the first document", "the last document"), examples=4, after=("EC401", "EC403"))
 def an_error_names_its_document_and_keeps_the_other_scores(scorer: ScorerSubject, case: FaultyDocument) -> None:
     """An error names its document, the other scores are kept, and nothing hangs.
 

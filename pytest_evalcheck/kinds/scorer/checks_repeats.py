@@ -12,7 +12,7 @@ from pytest_evalcheck.kinds.scorer.cases import MetricErrors, TwoBatches
 from pytest_evalcheck.kinds.scorer.subject import ScorerSubject
 
 
-@check("EC411", regimes=("one document", "several documents"), examples=4, after=("EC401",))
+@check("EC411", conditions=("one document", "several documents"), examples=4, after=("EC401",))
 def an_error_of_a_metric_function_comes_out_as_itself(scorer: ScorerSubject, case: MetricErrors) -> None:
     """An error of a metric function comes out with its type and its text, or as the cause of another one.
 
@@ -34,7 +34,10 @@ def an_error_of_a_metric_function_comes_out_as_itself(scorer: ScorerSubject, cas
 
 
 @check(
-    "EC412", regimes=("batches of one size", "batches of unequal sizes"), examples=8, after=("EC401", "EC402", "EC407")
+    "EC412",
+    conditions=("batches of one size", "batches of unequal sizes"),
+    examples=8,
+    after=("EC401", "EC402", "EC407"),
 )
 def scoring_twice_gives_the_same_scores(scorer: ScorerSubject, case: TwoBatches) -> None:
     """A scorer gives the same documents the same scores, bit by bit, whatever it scored before; and so does a new one.

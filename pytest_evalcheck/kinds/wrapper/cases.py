@@ -18,7 +18,7 @@ class Batch:
     container: str
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({"a batch of one" if len(self.samples) == 1 else "several rows"})
 
     @classmethod
@@ -47,7 +47,7 @@ class CalledBatch:
     first: int
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({"a batch of one" if len(self.samples) == 1 else "several rows"})
 
     @classmethod
@@ -85,7 +85,7 @@ class SingleRow:
         return batches
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         reached = {"one row of many"} if len(self.samples) > 1 else set()
         if self.order != list(range(len(self.samples))):
             reached.add("rows in another order")
@@ -130,7 +130,7 @@ class LargeBatch:
         return [self.samples[i % len(self.samples)] for i in range(self.rows)]
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         return frozenset({"as many rows as a kernel takes at once" if self.rows in LARGE else "one row more"})
 
     @classmethod
@@ -164,7 +164,7 @@ class Padded:
     blank: bool
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         reached = {"more padding"} if self.extra else set()
         return frozenset(reached | ({"a row of padding"} if self.blank else set()))
 
@@ -223,7 +223,7 @@ class TwoBatches:
         return [self.samples[self.first[i % len(self.first)]] for i in range(len(self.second))]
 
     @property
-    def regimes(self) -> frozenset[str]:
+    def conditions(self) -> frozenset[str]:
         same_size = len(self.first) == len(self.second)
         return frozenset({"batches of one size" if same_size else "batches of unequal sizes"})
 

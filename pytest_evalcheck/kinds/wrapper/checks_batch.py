@@ -14,7 +14,7 @@ from pytest_evalcheck.kinds.wrapper.subject import METRIC_INPUTS, WrapperSubject
 _EXAMPLES = 12
 
 
-@check("EC101", regimes=("a batch of one", "several rows"), examples=_EXAMPLES)
+@check("EC101", conditions=("a batch of one", "several rows"), examples=_EXAMPLES)
 def forward_does_not_change_its_batch(wrapper: WrapperSubject, case: Batch) -> None:
     """`forward` does not change the batch: keys, their order, containers, tensors and their values.
 
@@ -35,7 +35,7 @@ def forward_does_not_change_its_batch(wrapper: WrapperSubject, case: Batch) -> N
         )
 
 
-@check("EC102", regimes=("a batch of one", "several rows"), examples=_EXAMPLES, after=("EC101",))
+@check("EC102", conditions=("a batch of one", "several rows"), examples=_EXAMPLES, after=("EC101",))
 def the_same_batch_gives_the_same_outputs(wrapper: WrapperSubject, case: Batch) -> None:
     """The same batch gives the same outputs every time, bit by bit, and metrics the same value.
 
@@ -51,7 +51,7 @@ def the_same_batch_gives_the_same_outputs(wrapper: WrapperSubject, case: Batch) 
             expect(live.evaluate(batch)).equals(first, about=about, tolerance=EXACT)
 
 
-@check("EC103", regimes=("a batch of one", "several rows"), examples=_EXAMPLES, after=("EC101", "EC102", "EC109"))
+@check("EC103", conditions=("a batch of one", "several rows"), examples=_EXAMPLES, after=("EC101", "EC102", "EC109"))
 def metrics_can_be_updated_in_any_order(wrapper: WrapperSubject, case: Batch) -> None:
     """Any number of metrics can be updated from one batch and one forward, in any order, with the same values.
 
@@ -82,7 +82,10 @@ def metrics_can_be_updated_in_any_order(wrapper: WrapperSubject, case: Batch) ->
 
 
 @check(
-    "EC104", regimes=("batches of one size", "batches of unequal sizes"), examples=_EXAMPLES, after=("EC101", "EC102")
+    "EC104",
+    conditions=("batches of one size", "batches of unequal sizes"),
+    examples=_EXAMPLES,
+    after=("EC101", "EC102"),
 )
 def other_batches_do_not_change_the_outputs(wrapper: WrapperSubject, case: TwoBatches) -> None:
     """The outputs of a batch and the values of its metrics do not depend on earlier batches, or on one in between.
@@ -103,7 +106,7 @@ def other_batches_do_not_change_the_outputs(wrapper: WrapperSubject, case: TwoBa
         expect(wrapper.fresh().evaluate(batch, between=other)).equals(expected, about=about)
 
 
-@check("EC105", regimes=("batches of one size",), examples=_EXAMPLES, after=("EC104", "EC102"))
+@check("EC105", conditions=("batches of one size",), examples=_EXAMPLES, after=("EC104", "EC102"))
 def outputs_own_their_data(wrapper: WrapperSubject, case: TwoBatches) -> None:
     """Outputs own their data: writing into them changes neither the batch nor other outputs, nor does another forward.
 

@@ -9,7 +9,7 @@ from pytest_evalcheck.kinds.wrapper.cases import CalledBatch
 from pytest_evalcheck.kinds.wrapper.subject import WrapperSubject, in_mode
 
 
-@check("EC116", regimes=("several rows", "a batch of one"), examples=6, after=("EC102", "EC109"))
+@check("EC116", conditions=("several rows", "a batch of one"), examples=6, after=("EC102", "EC109"))
 def every_way_to_call_gives_the_same_outputs(wrapper: WrapperSubject, case: CalledBatch) -> None:
     """Each documented way to call a wrapper gives the same outputs and values: bare or wrapped, by name or by position.
 

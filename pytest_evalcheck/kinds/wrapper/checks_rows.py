@@ -15,7 +15,7 @@ _EXAMPLES = 12
 
 @check(
     "EC107",
-    regimes=("one row of many", "rows in another order"),
+    conditions=("one row of many", "rows in another order"),
     examples=_EXAMPLES,
     after=("EC101", "EC102", "EC104", "EC109"),
 )
@@ -48,7 +48,7 @@ def rows_are_independent(wrapper: WrapperSubject, case: SingleRow) -> None:
 
 @check(
     "EC108",
-    regimes=("more padding", "a row of padding"),
+    conditions=("more padding", "a row of padding"),
     needs=("padding",),
     examples=_EXAMPLES,
     after=("EC101", "EC102", "EC107", "EC109"),
@@ -70,7 +70,7 @@ def padding_changes_nothing(wrapper: WrapperSubject, case: Padded) -> None:
         expect(wrapper.unpadded(case.samples, more, least)).equals(expected, about=about, topic=topic)
 
 
-@check("EC109", regimes=("one row of many",), examples=_EXAMPLES)
+@check("EC109", conditions=("one row of many",), examples=_EXAMPLES)
 def a_batch_of_one_has_the_usual_shapes(wrapper: WrapperSubject, case: SingleRow) -> None:
     """The outputs of a batch of one, and the inputs of its metrics, have the same dimensions as for any other batch.
 
@@ -99,7 +99,7 @@ def a_batch_of_one_has_the_usual_shapes(wrapper: WrapperSubject, case: SingleRow
 
 @check(
     "EC112",
-    regimes=("as many rows as a kernel takes at once", "one row more"),
+    conditions=("as many rows as a kernel takes at once", "one row more"),
     examples=4,
     after=("EC101", "EC102", "EC107", "EC109"),
 )

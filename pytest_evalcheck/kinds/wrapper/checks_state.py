@@ -22,7 +22,7 @@ from pytest_evalcheck.kinds.wrapper.subject import WrapperSubject, in_mode
 _EXAMPLES = 12
 
 
-@check("EC106", regimes=("several rows",), examples=5, after=("EC102",))
+@check("EC106", conditions=("several rows",), examples=5, after=("EC102",))
 def evaluation_restores_the_state_of_model_and_process(wrapper: WrapperSubject, case: Batch) -> None:
     """Evaluation restores the state of the model and of the process, also after an exception.
 
@@ -54,7 +54,7 @@ def evaluation_restores_the_state_of_model_and_process(wrapper: WrapperSubject, 
                 expect(outputs).holds(not lines, about=about, detail="\n".join(lines[:4]))
 
 
-@check("EC110", regimes=("several rows",), examples=_EXAMPLES, after=("EC101", "EC104", "EC102"))
+@check("EC110", conditions=("several rows",), examples=_EXAMPLES, after=("EC101", "EC104", "EC102"))
 def a_malformed_batch_is_rejected_and_the_next_one_scored(wrapper: WrapperSubject, case: Batch) -> None:
     """A missing or malformed field is rejected with an error that names it, and the wrapper works afterwards.
 
@@ -83,7 +83,7 @@ def a_malformed_batch_is_rejected_and_the_next_one_scored(wrapper: WrapperSubjec
 
 @check(
     "EC111",
-    regimes=("batches of one size", "batches of unequal sizes"),
+    conditions=("batches of one size", "batches of unequal sizes"),
     examples=_EXAMPLES,
     after=("EC104", "EC101", "EC102"),
 )

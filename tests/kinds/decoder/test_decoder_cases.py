@@ -121,7 +121,7 @@ def test_stops_are_steps_of_rows(case: StopTokens) -> None:
 @light
 def test_uneven_prompts_are_mostly_of_unequal_length(case: UnevenPrompts) -> None:
     assert len(case.samples) in (2, 3)
-    assert ("rows of unequal length" in case.regimes) is not of_one_length(case.samples)
+    assert ("rows of unequal length" in case.conditions) is not of_one_length(case.samples)
 
 
 @pytest.mark.parametrize("kind", [Prompts, UnevenPrompts, ChunkedPrompts, PaddedBatch])

@@ -62,8 +62,8 @@ class RefusesSmallerBatches(RefusesChunks):
 @pytest.mark.parametrize(
     ("kind", "code", "outcome"),
     [
-        (RefusesChunks, "EC301", "kept"),  # one token at a time is left to be tried
-        (RefusesPadding, "EC306", "kept"),  # and rows of one length
+        (RefusesChunks, "EC301", "passed"),  # one token at a time is left to be tried
+        (RefusesPadding, "EC306", "passed"),  # and rows of one length
         (RefusesSmallerBatches, "EC302", "not applicable"),
     ],
 )
@@ -72,14 +72,14 @@ def test_a_refusal_fails_a_check_unless_it_is_declared(kind: Any, code: str, out
     assert cell.outcome == outcome, format_failure(cell)
     undeclared = type("Undeclared", (kind,), {"refuses": ()})
     cell = run(lambda: undeclared().record(), code)
-    assert (cell.outcome, cell.cause) == ("broken", ""), format_failure(cell)
+    assert (cell.outcome, cell.cause) == ("failed", ""), format_failure(cell)
     assert f"declare it: ec.Decoder(..., refuses={kind.refuses!r})" in format_failure(cell)
 
 
 def test_chunks_that_are_refused_are_not_counted_as_tried() -> None:
     cell = run(lambda: RefusesChunks().record(), "EC301")
-    assert cell.outcome == "kept"
-    assert cell.regimes["several tokens at a time"] == 0
+    assert cell.outcome == "passed"
+    assert cell.conditions["several tokens at a time"] == 0
 
 
 class OverflowsInDouble(Growing):
@@ -108,9 +108,9 @@ class CountsPaddingInFloat32(OverflowsInDouble):
 
 
 def test_nan_is_tried_again_in_float32() -> None:
-    assert run(lambda: OverflowsInDouble().record(), "EC306").outcome == "kept"
+    assert run(lambda: OverflowsInDouble().record(), "EC306").outcome == "passed"
     wrong = run(lambda: CountsPaddingInFloat32().record(), "EC306")
-    assert (wrong.outcome, wrong.cause) == ("broken", "")
+    assert (wrong.outcome, wrong.cause) == ("failed", "")
     assert "padding on the" in wrong.reason
 
 
@@ -172,12 +172,12 @@ class GeneratesNanAndCountsPadding(GeneratesNan):
 
 def test_tokens_of_logits_that_are_nan_are_tried_again_in_float32() -> None:
     kept = run(lambda: GeneratesNan().record(), "EC306")
-    assert kept.outcome == "kept", format_failure(kept)
+    assert kept.outcome == "passed", format_failure(kept)
     wrong = run(lambda: GeneratesNanAndCountsPadding().record(), "EC306")
-    assert (wrong.outcome, wrong.cause) == ("broken", "")
+    assert (wrong.outcome, wrong.cause) == ("failed", "")
     assert "the tokens of prompts that are padded" in wrong.reason
     alone = run(lambda: replace(GeneratesNan().record(), in_float32=None), "EC306")
-    assert alone.outcome == "broken"
+    assert alone.outcome == "failed"
     assert "in_float32=" in format_failure(alone)
 
 
@@ -205,7 +205,7 @@ def test_a_decoder_that_only_generates_is_checked_by_generation() -> None:
         return GeneratesOnly().record()
 
     report = ec.run(generates, effort="quick")
-    assert not report.of("broken")
+    assert not report.of("failed")
     assert {cell.code for cell in report.of("not applicable")} == {"EC307", "EC319"}
 
 
@@ -226,7 +226,7 @@ def test_what_is_not_offered_is_not_applicable(changes: dict[str, Any], code: st
     made = Growing()
     given = {"make_cache": made.make_cache, "step": made.step, "operations": made.operations}
     cell = run(lambda: ec.Decoder(made.model, **{**given, **changes}), code)
-    assert (cell.outcome, cell.reason) == (("not applicable", why) if why else ("kept", "")), format_failure(cell)
+    assert (cell.outcome, cell.reason) == (("not applicable", why) if why else ("passed", "")), format_failure(cell)
 
 
 def test_a_capacity_is_respected_by_all_other_checks() -> None:
@@ -244,7 +244,7 @@ def test_a_capacity_is_respected_by_all_other_checks() -> None:
         return Small().record()
 
     report = ec.run(small, effort="quick")
-    assert not report.of("broken"), format_failure(report.of("broken")[0])
+    assert not report.of("failed"), format_failure(report.of("failed")[0])
 
 
 def test_a_tolerance_is_the_targets_own() -> None:
@@ -252,8 +252,8 @@ def test_a_tolerance_is_the_targets_own() -> None:
         def step(self, ids: Tensor, cache: Any, mask: Tensor, positions: Tensor) -> Any:
             return super().step(ids, cache, mask, positions) + (0.01 if cache is not None else 0)
 
-    assert run(lambda: Rough().record(), "EC301").outcome == "broken"
-    assert run(lambda: Rough().record(), "EC301", tolerance=ec.Tolerance(atol=0.02)).outcome == "kept"
+    assert run(lambda: Rough().record(), "EC301").outcome == "failed"
+    assert run(lambda: Rough().record(), "EC301", tolerance=ec.Tolerance(atol=0.02)).outcome == "passed"
 
 
 def test_chunks_are_cut_with_their_rows() -> None:
@@ -316,7 +316,7 @@ CODES_OF_STEPS = ("EC301", "EC302", "EC304", "EC306", "EC307", "EC311", "EC312",
 @pytest.mark.parametrize("kind", [Halved, HalvedAlone, HalvedWithItsCache])
 def test_rounding_in_half_precision_is_no_fault(kind: type[Halved], code: str) -> None:
     cell = run(lambda: kind().record(), code)
-    assert cell.outcome == "kept", format_failure(cell)
+    assert cell.outcome == "passed", format_failure(cell)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_rounding_in_half_precision_is_no_fault(kind: type[Halved], code: str) -
 )
 def test_more_than_rounding_in_half_precision_is_a_fault(kind: type[Halved]) -> None:
     cell = run(lambda: kind().record(), "EC306")
-    assert (cell.outcome, cell.cause) == ("broken", ""), format_failure(cell)
+    assert (cell.outcome, cell.cause) == ("failed", ""), format_failure(cell)
     assert "padding on the" in cell.reason
 
 

@@ -25,7 +25,7 @@ def cells(record: Any, select: str = "") -> dict[str, ec.Cell]:
 
 
 def broken(found: dict[str, ec.Cell]) -> dict[str, str]:
-    return {code: format_failure(cell) for code, cell in found.items() if cell.outcome == "broken"}
+    return {code: format_failure(cell) for code, cell in found.items() if cell.outcome == "failed"}
 
 
 class Uncached:
@@ -65,7 +65,7 @@ class UncachedAndCountsPadding(Uncached):
 def test_a_decoder_without_a_cache_is_checked_by_what_it_generates() -> None:
     found = cells(lambda: Uncached().record())
     assert not broken(found)
-    assert {code for code, cell in found.items() if cell.outcome == "kept"} == {
+    assert {code for code, cell in found.items() if cell.outcome == "passed"} == {
         "EC301",
         "EC306",
         "EC309",
@@ -138,7 +138,7 @@ class OneStopOfAll(OneStop):
 def test_one_stop_token_at_a_time_is_declared() -> None:
     kept = cells(lambda: OneStop().record(), "EC310")
     assert not broken(kept)
-    assert all(kept["EC310"].regimes.values()), kept["EC310"].regimes
+    assert all(kept["EC310"].conditions.values()), kept["EC310"].conditions
     undeclared = type("Undeclared", (OneStop,), {"max_stops": None})
     assert "one stop token, got" in broken(cells(lambda: undeclared().record(), "EC310"))["EC310"]
     assert "EC310" in broken(cells(lambda: OneStopOfAll().record(), "EC310"))

@@ -107,7 +107,7 @@ def test_a_metric_that_cannot_be_fed_on_a_device_is_told(made: Any, code: str) -
         return record
 
     (cell,) = ec.run(target, "sim:mps", select=code, effort="quick").cells
-    assert (cell.outcome, cell.cause) == ("broken", ""), cell.reason
+    assert (cell.outcome, cell.cause) == ("failed", ""), cell.reason
 
 
 class _Sum:
@@ -130,10 +130,10 @@ def test_a_state_that_cannot_be_created_on_a_device_is_one_fault() -> None:
 
     codes = ["EC601", "EC603", "EC604", "EC606", "EC607"]
     cells = {cell.code: cell for cell in ec.run(target, "sim:mps", select=",".join(codes), effort="quick").cells}
-    assert [code for code in codes if cells[code].outcome == "broken"] == ["EC604"]
+    assert [code for code in codes if cells[code].outcome == "failed"] == ["EC604"]
     assert cells["EC604"].signature == "EC604: mps has no such dtype: TypeError in test_device_placement:__init__"
     assert all(
-        cell.outcome != "broken"
+        cell.outcome != "failed"
         for cell in ec.run(target, "sim:cuda", select=",".join(codes[:4]), effort="quick").cells
     )
 
@@ -174,7 +174,7 @@ class _ForgetsThem(_Lists):
         self.values = [each.clone() for each in self.initial["values"]]
 
 
-@pytest.mark.parametrize(("made", "outcome"), [(_Lists, "kept"), (_ForgetsThem, "broken")])
+@pytest.mark.parametrize(("made", "outcome"), [(_Lists, "passed"), (_ForgetsThem, "failed")])
 def test_initial_values_that_a_reset_moves_may_stay(made: Any, outcome: str) -> None:
     @ec.metric(inputs=es.regression())
     def target(device: str) -> Any:

@@ -58,8 +58,8 @@ def test_an_empty_data_set_may_be_refused_or_have_no_records() -> None:
             return ec.Evaluated({}, [])
         return Recorded().evaluate(data, batch_size)
 
-    assert cell(lambda: ec.Loop(evaluate=evaluate), "EC502").outcome == "kept"
-    assert cell(lambda: ec.Loop(evaluate=Recorded().evaluate), "EC502").outcome == "kept"
+    assert cell(lambda: ec.Loop(evaluate=evaluate), "EC502").outcome == "passed"
+    assert cell(lambda: ec.Loop(evaluate=Recorded().evaluate), "EC502").outcome == "passed"
 
 
 def test_training_that_differs_every_time_is_inconclusive() -> None:
@@ -109,12 +109,12 @@ def of_modes(end: str, **more: Any) -> ec.Cell:
 
 
 def test_what_a_loop_leaves_depends_on_how_training_goes_on() -> None:
-    assert of_modes("eval").outcome == "kept"
-    assert of_modes("eval", resume=lambda loop: loop.model.train).outcome == "kept"
-    assert of_modes("train", resume=lambda loop: loop.model.train).outcome == "kept"
+    assert of_modes("eval").outcome == "passed"
+    assert of_modes("eval", resume=lambda loop: loop.model.train).outcome == "passed"
+    assert of_modes("train", resume=lambda loop: loop.model.train).outcome == "passed"
     for end, more in (("eval", {"resume": lambda loop: loop.model.modules}), ("train", {})):
         found = of_modes(end, **more)
-        assert found.outcome == "broken"
+        assert found.outcome == "failed"
         assert "resume=model.train" in format_failure(found)
 
 
@@ -134,7 +134,7 @@ def test_each_kind_of_state_is_a_cause_of_its_own() -> None:
     assert "changed too: torch's random numbers were drawn" in text
     assert "resume=optimizer.zero_grad" in text
     one = cell(record, "EC505", known_failures={"EC505": ec.KnownFailure("gradients")})
-    assert (one.outcome, "changed: torch's random numbers" in one.reason) == ("broken", True)
+    assert (one.outcome, "changed: torch's random numbers" in one.reason) == ("failed", True)
     # Two kinds, each after an evaluation that ends and after one that does not.
     entries = tuple(ec.KnownFailure(f"cause {i}") for i in range(4))
     assert cell(record, "EC505", known_failures={"EC505": entries}).outcome == "known"
@@ -167,7 +167,7 @@ def test_records_that_are_empty_are_the_matter_of_another_check() -> None:
         return ec.Evaluated(Recorded().evaluate(data, batch_size).numbers, [])
 
     counted, matched = ec.run(target(lambda: ec.Loop(evaluate=evaluate)), select="EC502,EC503", effort="quick").cells
-    assert counted.outcome == "broken"
+    assert counted.outcome == "failed"
     assert (matched.outcome, matched.reason) == ("not applicable", "an evaluation gave no records; see EC502")
 
 
@@ -186,7 +186,7 @@ def test_a_trainer_that_switches_back_itself_may_leave_its_model_in_eval() -> No
             self.model.train()
             return super().train(data, switched)
 
-    assert cell(lambda: Switches().record(), "EC505").outcome == "kept"
+    assert cell(lambda: Switches().record(), "EC505").outcome == "passed"
 
 
 def test_outputs_of_the_last_batch_may_stay() -> None:
@@ -197,7 +197,7 @@ def test_outputs_of_the_last_batch_may_stay() -> None:
             self.shown = found = super().scored(ids, batch)
             return found
 
-    assert cell(lambda: Shows().record(), "EC510").outcome == "kept"
+    assert cell(lambda: Shows().record(), "EC510").outcome == "passed"
 
 
 @pytest.mark.parametrize("by", ["a warning", "an error", "a number"])
@@ -216,7 +216,7 @@ def test_a_sample_that_is_not_finite_may_be_reported_in_other_ways(by: str) -> N
         made = Tells()
         return ec.Loop(evaluate=made.evaluate, exact=lambda data: {"loss": made.exact(data)["loss"]})
 
-    assert cell(record, "EC508").outcome == "kept"
+    assert cell(record, "EC508").outcome == "passed"
 
 
 def test_numbers_of_ranks_are_left_alone_where_they_depend_on_the_batch_size() -> None:
@@ -228,7 +228,7 @@ def test_numbers_of_ranks_are_left_alone_where_they_depend_on_the_batch_size() -
 
     made = target(lambda: ec.Loop(evaluate=evaluate, over_ranks=over_ranks))
     broken, skipped = ec.run(made, select="EC501,EC502").cells
-    assert broken.outcome == "broken"
+    assert broken.outcome == "failed"
     assert skipped.reason.startswith("the numbers depend on the batch size"), format_failure(skipped)
 
 
@@ -264,7 +264,7 @@ def mean_of(data: ec.LoopData) -> dict[str, float]:
 
 
 @pytest.mark.parametrize(
-    ("problem", "outcome"), [("", "kept"), ("is mixed up", "broken"), ("raises", "broken")], ids=lambda text: text
+    ("problem", "outcome"), [("", "passed"), ("is mixed up", "failed"), ("raises", "failed")], ids=lambda text: text
 )
 def test_evaluators_of_one_run_give_what_each_gives_alone(problem: str, outcome: str) -> None:
     def evaluators(data: dict[str, ec.LoopData], order: Any, batch_size: int = 2) -> dict[str, Any]:

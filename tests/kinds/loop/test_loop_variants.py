@@ -75,7 +75,7 @@ class TestTheSameNumbers:
     )
     def test_what_is_within_the_tolerance_is_kept(self, variants: Any) -> None:
         found = cell("EC520", variants)
-        assert found.outcome == "kept", format_failure(found)
+        assert found.outcome == "passed", format_failure(found)
 
     @pytest.mark.parametrize(
         ("variants", "message"),
@@ -93,7 +93,7 @@ class TestTheSameNumbers:
     )
     def test_a_difference_beyond_it_is_broken(self, variants: Any, message: str) -> None:
         found = cell("EC520", variants)
-        assert (found.outcome, found.cause) == ("broken", ""), format_failure(found)
+        assert (found.outcome, found.cause) == ("failed", ""), format_failure(found)
         assert message in format_failure(found)
 
     def test_samples_that_are_left_out_are_named(self) -> None:
@@ -108,22 +108,22 @@ class TestTheSameNumbers:
             return {"count": float(min(stops, len(data)))}
 
         made = lambda: ec.Loop(evaluate=evaluate)  # noqa: E731
-        assert cell("EC520", variant({"stops": 100}), made=made).outcome == "broken"
-        assert cell("EC520", variant({"stops": 1000}), made=made).outcome == "kept"
+        assert cell("EC520", variant({"stops": 100}), made=made).outcome == "failed"
+        assert cell("EC520", variant({"stops": 1000}), made=made).outcome == "passed"
 
     def test_predictions_may_change_where_a_variant_declares_a_tolerance(self) -> None:
         def evaluate(data: Any, other: int = 0) -> ec.Evaluated:
             return ec.Evaluated({"loss": 1.0}, [(place, {"loss": 1.0, "predicted": other}) for place in data.ids])
 
         made = lambda: ec.Loop(evaluate=evaluate)  # noqa: E731
-        assert cell("EC520", variant({"other": 1}), made=made).outcome == "broken"
-        assert cell("EC520", variant({"other": 1}, within=1e-2), made=made).outcome == "kept"
+        assert cell("EC520", variant({"other": 1}), made=made).outcome == "failed"
+        assert cell("EC520", variant({"other": 1}, within=1e-2), made=made).outcome == "passed"
 
 
 class TestTheBudget:
     def test_a_loss_within_it_is_kept_with_its_interval(self) -> None:
         found = cell("EC521", variant({"lost": 1}, budget=0.2, number="accuracy"))
-        assert found.outcome == "kept", format_failure(found)
+        assert found.outcome == "passed", format_failure(found)
         row = found.variants[1]
         assert (row["number"], row["verdict"], row["budget"]) == ("accuracy", "within", 0.2)
         assert row["change"] == pytest.approx(-26 / 256)
@@ -131,7 +131,7 @@ class TestTheBudget:
 
     def test_a_loss_beyond_it_is_broken_with_a_sample(self) -> None:
         found = cell("EC521", variant({"lost": 3}, budget=0.2, number="accuracy"))
-        assert (found.outcome, found.cause) == ("broken", ""), format_failure(found)
+        assert (found.outcome, found.cause) == ("failed", ""), format_failure(found)
         assert "78 worse, 0 better" in format_failure(found)
         assert "for example sample 0: 0" in format_failure(found)
         assert found.variants[1]["verdict"] == "beyond"
@@ -145,7 +145,7 @@ class TestTheBudget:
     def test_an_undecided_variant_does_not_hide_a_broken_one(self) -> None:
         near = ec.Variant({"lost": 1}, budget=0.11, number="accuracy")
         far = ec.Variant({"lost": 5}, budget=0.11, number="accuracy")
-        assert cell("EC521", {"near": near, "far": far}).outcome == "broken"
+        assert cell("EC521", {"near": near, "far": far}).outcome == "failed"
 
     def test_the_same_average_may_hide_a_group(self) -> None:
         def evaluate(data: Any, swaps: bool = False) -> ec.Evaluated:
@@ -156,25 +156,25 @@ class TestTheBudget:
 
         made = lambda: ec.Loop(evaluate=evaluate)  # noqa: E731
         whole = variant({"swaps": True}, budget=0.3)
-        assert cell("EC521", whole, made=made).outcome == "kept"
+        assert cell("EC521", whole, made=made).outcome == "passed"
         found = cell("EC521", variant({"swaps": True}, budget=0.3, by="label"), made=made)
-        assert found.outcome == "broken"
+        assert found.outcome == "failed"
         assert "where label is 0" in found.reason
 
     def test_a_rise_may_be_a_loss(self) -> None:
         rises = {"number": "loss", "less_is_better": True}
-        assert cell("EC521", variant({"shift": 0.5}, budget=0.2, **rises)).outcome == "broken"
+        assert cell("EC521", variant({"shift": 0.5}, budget=0.2, **rises)).outcome == "failed"
         found = cell("EC521", variant({"shift": 0.1}, budget=0.2, **rises))
-        assert found.outcome == "kept", format_failure(found)
+        assert found.outcome == "passed", format_failure(found)
         assert found.variants[1]["change"] == pytest.approx(0.1)
-        assert cell("EC521", variant({"shift": -0.5}, budget=0.2, **rises)).outcome == "kept"
+        assert cell("EC521", variant({"shift": -0.5}, budget=0.2, **rises)).outcome == "passed"
 
     def test_examples_of_the_target_are_unselected_samples(self) -> None:
         # Of the value 0, which is lost, there are but few; the examples are all of it.
         inputs = es.samples(st.integers(0, 9), collate=list, name="values", bulk=lambda wanted: [5] * wanted.rows)
         lossy = variant({"lost": 1}, budget=0.1, number="accuracy")
-        assert cell("EC521", lossy, inputs=inputs).outcome == "kept"
-        assert cell("EC521", lossy, inputs=inputs, examples=[[0] * 40]).outcome == "broken"
+        assert cell("EC521", lossy, inputs=inputs).outcome == "passed"
+        assert cell("EC521", lossy, inputs=inputs, examples=[[0] * 40]).outcome == "failed"
 
     @pytest.mark.parametrize(
         ("variants", "message"),
@@ -187,7 +187,7 @@ class TestTheBudget:
     )
     def test_a_budget_without_its_number_is_an_error(self, variants: Any, message: str) -> None:
         found = cell("EC521", variants)
-        assert found.outcome == "broken"
+        assert found.outcome == "failed"
         assert message in format_failure(found)
 
     def test_scores_that_are_not_finite_are_reported(self) -> None:
@@ -265,7 +265,7 @@ class TestMeasured:
 
     def test_a_variant_that_raises_is_left_out(self) -> None:
         found = cell("EC520", {"good": {"batch_size": 5}, "bad": {"fails": True}})
-        assert found.outcome == "broken"
+        assert found.outcome == "failed"
         assert [row["name"] for row in found.variants] == ["plain", "good"]
 
     def test_a_slow_loop_is_measured_on_few_samples(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -289,7 +289,7 @@ class TestMeasured:
         (found,) = ec.run(target, select="EC520").cells
         blob = found.reproduce.partition("replay=")[2].strip("')")
         (again,) = ec.run(target, replay=blob).cells
-        assert (again.outcome, again.variants) == ("broken", ())
+        assert (again.outcome, again.variants) == ("failed", ())
         assert found.variants
 
     def test_costs_are_part_of_the_report(self, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ def test_a_loss_of_the_true_class_shows_nan(form: Any) -> None:
         return NegativeLogLikelihood()
 
     (cell,) = ec.run(loss, select="EC216", effort="quick").cells
-    assert cell.outcome == "kept", cell.reason
+    assert cell.outcome == "passed", cell.reason
 
 
 def test_a_label_that_is_ignored_has_no_score() -> None:
@@ -59,7 +59,7 @@ class PercentageError:
         return self.total / self.count
 
 
-@pytest.mark.parametrize(("honest", "outcome"), [(True, "kept"), (False, "broken")])
+@pytest.mark.parametrize(("honest", "outcome"), [(True, "passed"), (False, "failed")])
 def test_a_number_that_counts_for_nothing_leaves_no_trace(honest: bool, outcome: str) -> None:
     @ec.metric(inputs=es.regression())
     def of_percent() -> PercentageError:

@@ -48,7 +48,7 @@ class OfTheFirstDtypeWithAFloor(OfTheFirstDtype):
 
 @pytest.mark.parametrize(
     ("made", "outcome"),
-    [(LogOfTheError, "kept"), (OfTheFirstDtype, "broken"), (OfTheFirstDtypeWithAFloor, "broken")],
+    [(LogOfTheError, "passed"), (OfTheFirstDtype, "failed"), (OfTheFirstDtypeWithAFloor, "failed")],
 )
 def test_what_a_batch_of_one_dtype_gives_is_no_fault(made: type[LogOfTheError], outcome: str) -> None:
     @ec.metric(inputs=INPUTS)

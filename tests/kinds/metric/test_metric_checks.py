@@ -76,15 +76,15 @@ FAR = OWN.but(sample=st.tuples(st.integers(0, 5), st.integers(6, 9)))
 class TestWhatIsNotOffered:
     def test_a_metric_without_forward_is_tried_through_update(self) -> None:
         kept = cell_of(metric(LABELS, accuracy), "EC210")
-        assert kept.outcome == "kept"
-        assert kept.regimes["through update"]
-        assert "through forward" not in kept.regimes  # what is not offered is not missing
+        assert kept.outcome == "passed"
+        assert kept.conditions["through update"]
+        assert "through forward" not in kept.conditions  # what is not offered is not missing
 
     @pytest.mark.parametrize("seed", range(3))
     def test_a_loss_of_state_is_seen_without_forward(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("hypothesis.core.global_force_seed", seed)
         broken = cell_of(metric(LABELS, accuracy, careless=True), "EC210")
-        assert broken.outcome == "broken"
+        assert broken.outcome == "failed"
         assert broken.failure is not None
         assert broken.failure.case is not None
         assert broken.failure.case["through"] == "update"
@@ -124,20 +124,20 @@ class TestUnequalLengths:
 
     def test_a_list_that_ends_early_is_seen(self) -> None:
         add = lambda preds, target: [float(abs(p - t)) for p, t in zip(preds, target, strict=False)]  # noqa: E731
-        assert self.outcome(self.PAIRS, add)[0] == "broken"
-        assert self.outcome(self.PAIRS.but(wrong=lambda row: (16, row[1])), add)[0] == "broken"
+        assert self.outcome(self.PAIRS, add)[0] == "failed"
+        assert self.outcome(self.PAIRS.but(wrong=lambda row: (16, row[1])), add)[0] == "failed"
 
     def test_a_loop_over_predictions_is_seen_where_the_samples_say_which_they_are(self) -> None:
         add = lambda preds, target: [float(abs(p - target[i])) for i, p in enumerate(preds)]  # noqa: E731
-        assert self.outcome(self.PAIRS, add)[0] == "kept"  # it may be one that looks them up by a key
-        assert self.outcome(self.PAIRS.but(wrong=lambda row: (16, row[1])), add)[0] == "broken"
+        assert self.outcome(self.PAIRS, add)[0] == "passed"  # it may be one that looks them up by a key
+        assert self.outcome(self.PAIRS.but(wrong=lambda row: (16, row[1])), add)[0] == "failed"
 
     def test_what_counts_as_missing_is_kept(self) -> None:
         def add(preds: Any, target: Any) -> list[float]:
             return [float(abs(preds[i] - t)) if i < len(preds) else 5.0 for i, t in enumerate(target)]
 
-        assert self.outcome(self.PAIRS.but(wrong=lambda row: (16, row[1])), add)[0] == "kept"
-        assert self.outcome(self.PAIRS, add)[0] == "kept"
+        assert self.outcome(self.PAIRS.but(wrong=lambda row: (16, row[1])), add)[0] == "passed"
+        assert self.outcome(self.PAIRS, add)[0] == "passed"
 
     def test_what_asks_for_no_reference_is_not_judged(self) -> None:
         named = self.PAIRS.but(wrong=lambda row: (16, row[1]))
@@ -155,14 +155,14 @@ class TestNoScore:
     @pytest.mark.parametrize("value", [accuracy, strict_accuracy])
     def test_everything_ignored_has_no_score(self, value: Callable[[Pairs], Any]) -> None:
         counted = lambda pairs: value([pair for pair in pairs if pair[1] != -1])  # noqa: E731
-        assert cell_of(metric(self.IGNORING, counted), "EC213").outcome == "kept"
+        assert cell_of(metric(self.IGNORING, counted), "EC213").outcome == "passed"
 
     def test_nan_beside_an_error_is_no_score_of_nothing(self) -> None:
         def value(pairs: Pairs) -> float:
             counted = [pair for pair in pairs if pair[1] != -1]
             return strict_accuracy(counted) if counted or not pairs else float("nan")
 
-        assert cell_of(metric(self.IGNORING, value), "EC213").outcome == "kept"
+        assert cell_of(metric(self.IGNORING, value), "EC213").outcome == "passed"
 
     def test_a_number_of_nothing_is_a_score(self) -> None:
         def value(pairs: Pairs) -> float:
@@ -170,7 +170,7 @@ class TestNoScore:
             return accuracy(counted) if counted or not pairs else 0.5
 
         cell = cell_of(metric(self.IGNORING, value), "EC213")
-        assert cell.outcome == "broken"
+        assert cell.outcome == "failed"
         assert cell.failure is not None
         assert cell.failure.actual == "0.5"
 
@@ -197,7 +197,7 @@ class TestNoScore:
 
 class TestControlWithoutWrongPredictions:
     def test_values_that_differ_keep_the_promise(self) -> None:
-        assert cell_of(metric(OWN, lambda pairs: sum(a for a, _ in pairs)), "EC218").outcome == "kept"
+        assert cell_of(metric(OWN, lambda pairs: sum(a for a, _ in pairs)), "EC218").outcome == "passed"
 
     def test_a_constant_is_told_with_what_to_declare(self) -> None:
         cell = cell_of(metric(OWN, lambda pairs: 0.5), "EC218")
@@ -217,8 +217,8 @@ class TestControlWithoutWrongPredictions:
 
     def test_a_constant_is_broken_where_wrong_predictions_are_named(self) -> None:
         named = OWN.but(wrong=lambda row: (row[1] + 1, row[1]), right=lambda row: (row[1], row[1]), contrast=((1, 1),))
-        assert cell_of(metric(named, lambda pairs: 0.5), "EC218").outcome == "broken"
-        assert cell_of(metric(named, accuracy), "EC218").outcome == "kept"
+        assert cell_of(metric(named, lambda pairs: 0.5), "EC218").outcome == "failed"
+        assert cell_of(metric(named, accuracy), "EC218").outcome == "passed"
 
 
 class TestOrders:
@@ -226,15 +226,15 @@ class TestOrders:
 
     def test_canonical_cases_hold_each_alone_and_both(self) -> None:
         within, between = "samples that move in their batch", "batches that move"
-        assert [case.regimes for case in Reordered.canonical(LABELS)] == [{between}, {within}, {within, between}]
+        assert [case.conditions for case in Reordered.canonical(LABELS)] == [{between}, {within}, {within, between}]
 
     def test_both_are_drawn(self) -> None:
         from hypothesis import find, settings
 
         quiet = settings(max_examples=2000, database=None)
         strategy = Reordered.strategy(LABELS)
-        for regime in ("samples that move in their batch", "batches that move"):
-            alone = find(strategy, lambda case, regime=regime: case.regimes == {regime}, settings=quiet)
+        for condition in ("samples that move in their batch", "batches that move"):
+            alone = find(strategy, lambda case, condition=condition: case.conditions == {condition}, settings=quiet)
             assert alone.order != alone.batches
 
 
@@ -244,10 +244,10 @@ class TestInfinities:
     @pytest.mark.parametrize(
         ("value", "outcome"),
         [
-            (lambda found: found.max(), "kept"),
-            (lambda found: found[found.isfinite()].sum(), "broken"),
-            (lambda found: found[~found.isnan()].max(), "broken"),
-            (lambda found: found.square().nan_to_num(nan=math.nan, posinf=0.0).sum(), "broken"),
+            (lambda found: found.max(), "passed"),
+            (lambda found: found[found.isfinite()].sum(), "failed"),
+            (lambda found: found[~found.isnan()].max(), "failed"),
+            (lambda found: found.square().nan_to_num(nan=math.nan, posinf=0.0).sum(), "failed"),
         ],
     )
     def test_what_an_infinity_does(self, value: Callable[[torch.Tensor], torch.Tensor], outcome: str) -> None:
@@ -269,7 +269,7 @@ def test_a_dtype_may_be_refused_when_the_value_is_computed() -> None:
     def target() -> Any:
         return difference
 
-    assert cell_of(target, "EC212", "normal").outcome == "kept"
+    assert cell_of(target, "EC212", "normal").outcome == "passed"
 
 
 def attempted(member: Any) -> Any:
@@ -306,7 +306,7 @@ class RaisesAnother(HidesAnError):
     instead = staticmethod(lambda: {}["value"])
 
 
-@pytest.mark.parametrize(("made", "outcome"), [(Errors, "kept"), (HidesAnError, "broken"), (RaisesAnother, "broken")])
+@pytest.mark.parametrize(("made", "outcome"), [(Errors, "passed"), (HidesAnError, "failed"), (RaisesAnother, "failed")])
 def test_the_error_of_a_member_is_that_of_its_collection(made: type[Errors], outcome: str) -> None:
     @ec.metric(inputs=es.regression())
     def collection(device: str) -> Any:

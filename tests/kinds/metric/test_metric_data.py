@@ -138,7 +138,7 @@ def test_an_annotation_without_values_is_an_error_of_the_target() -> None:
         return Mean(scale)
 
     (cell,) = ec.run(mean, select="EC227", effort="quick").cells
-    assert (cell.outcome, cell.cause) == ("broken", "options")
+    assert (cell.outcome, cell.cause) == ("failed", "options")
 
 
 class TestWeightsThatAreRefused:
@@ -166,7 +166,7 @@ class TestWeightsThatAreRefused:
         def errors(predictions, observations, weights=None):
             return abs(predictions - observations).mean() if weights is None else weights["forecast"]
 
-        assert self.run(errors).outcome == "broken"
+        assert self.run(errors).outcome == "failed"
 
     def test_some_weights_may_be_refused(self):
         def errors(predictions, observations, weights=None):
@@ -178,7 +178,7 @@ class TestWeightsThatAreRefused:
             total = errors(predictions, observations, weights) * (1 if weights is None else sum(weights))
             return total / (1 if weights is None else len(weights))
 
-        assert (self.run(errors).outcome, self.run(by_rows).outcome) == ("kept", "broken")
+        assert (self.run(errors).outcome, self.run(by_rows).outcome) == ("passed", "failed")
 
 
 class MeanOrABillion:
@@ -205,7 +205,7 @@ def test_a_warning_that_says_not_finite_reports_a_nan_and_what_float32_cannot_ho
 
     cells = ec.run(exponentials, select="EC211,EC216", effort="quick").cells
     reasons = {cell.code: (cell.outcome, cell.reason) for cell in cells}
-    assert reasons["EC216"] == ("kept", "")
+    assert reasons["EC216"] == ("passed", "")
     assert "e+" not in reasons["EC211"][1], reasons  # sums of half precision are a fault, infinite ones are not
 
 
@@ -222,8 +222,8 @@ def test_results_may_be_named_tuples() -> None:
         return ec.Metric.of(lambda preds, target: Correlation((preds.double() * target.double()).sum(), [len(preds)]))
 
     cells = {cell.code: cell for cell in ec.run(named, effort="quick").cells}
-    assert {code: cell.reason for code, cell in cells.items() if cell.outcome == "broken"} == {}
-    assert cells["EC219"].outcome == "kept"
+    assert {code: cell.reason for code, cell in cells.items() if cell.outcome == "failed"} == {}
+    assert cells["EC219"].outcome == "passed"
 
 
 def test_results_of_scipy_may_be_named_tuples() -> None:

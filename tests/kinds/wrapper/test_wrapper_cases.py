@@ -32,7 +32,7 @@ def test_a_batch_is_never_empty_and_in_a_container_of_its_target(inputs: SampleS
     def check(case: Batch) -> None:
         assert 1 <= len(case.samples) <= 4
         assert case.container in inputs.containers
-        assert case.regimes == {"a batch of one" if len(case.samples) == 1 else "several rows"}
+        assert case.conditions == {"a batch of one" if len(case.samples) == 1 else "several rows"}
 
     check()
     for name in inputs.containers:
@@ -73,10 +73,10 @@ def test_blank_rows_are_drawn_only_where_samples_have_one() -> None:
     assert minimal(Padded.strategy(PADDED), lambda case: case.blank).blank
 
 
-def test_another_order_of_rows_is_a_regime() -> None:
-    drawn, both_regimes = SingleRow.strategy(IMAGES), {"one row of many", "rows in another order"}
-    assert minimal(drawn, lambda case: case.order == [1, 0]).regimes == both_regimes
-    assert minimal(drawn, lambda case: case.order == [0, 1]).regimes == {"one row of many"}
+def test_another_order_of_rows_is_a_condition() -> None:
+    drawn, both_conditions = SingleRow.strategy(IMAGES), {"one row of many", "rows in another order"}
+    assert minimal(drawn, lambda case: case.order == [1, 0]).conditions == both_conditions
+    assert minimal(drawn, lambda case: case.order == [0, 1]).conditions == {"one row of many"}
 
 
 def test_padding_is_added_on_every_side_that_the_model_supports() -> None:
@@ -85,7 +85,7 @@ def test_padding_is_added_on_every_side_that_the_model_supports() -> None:
     def check(case: Padded) -> None:
         assert 1 <= case.extra <= 3
         assert 1 <= len(case.samples) <= 3
-        assert case.regimes == {"more padding"} | ({"a row of padding"} if case.blank else set())
+        assert case.conditions == {"more padding"} | ({"a row of padding"} if case.blank else set())
 
     check()
     drawn = Padded.strategy(PADDED)
@@ -109,9 +109,9 @@ def test_two_batches_share_no_row_and_leave_none_out(inputs: SampleStrategy) -> 
 
     check()
     drawn = TwoBatches.strategy(inputs)
-    for regime in ("batches of one size", "batches of unequal sizes"):
-        case = minimal(drawn, lambda case, regime=regime: regime in case.regimes)
-        assert (len(case.before) == len(case.after)) == (regime == "batches of one size")
+    for condition in ("batches of one size", "batches of unequal sizes"):
+        case = minimal(drawn, lambda case, condition=condition: condition in case.conditions)
+        assert (len(case.before) == len(case.after)) == (condition == "batches of one size")
 
 
 def test_cases_of_given_samples() -> None:

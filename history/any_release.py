@@ -17,6 +17,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import pytest_evalcheck as ec
+from pytest_evalcheck.engine.known_failures import KnownFailures
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.reports.case_codec import encode_case
 
@@ -40,26 +41,28 @@ def pytest_pycollect_makeitem(obj: object) -> None:
 
 def record(path: str) -> None:
     """Write each case that is tried into a file, with the signatures of what failed in it."""
-    attempt, is_known = CellRunner.attempt, CellRunner._is_known
+    attempt, should_pass_over = CellRunner.attempt, KnownFailures.should_pass_over
+    failed: list[str] = []
 
     def recorded(self: Any, finding: Any) -> bool:
-        if self.spec.check.existential or finding.failure.untestable:
-            return bool(is_known(self, finding))
-        self._failed.append(finding.signature)
-        self.state.known.setdefault(finding.signature, replace(finding, known=_RECORDED))
+        if self._spec.check.existential or finding.failure.untestable:
+            return bool(should_pass_over(self, finding))
+        failed.append(finding.signature)
+        self.findings.setdefault(finding.signature, replace(finding, known=_RECORDED))
         return True
 
     def tried(self: Any, case: Any, arguments: Any) -> None:
-        self._failed, compared = [], self.state.stats.compared
+        compared = self.state.stats.compared
+        failed.clear()
         attempt(self, case, arguments)
-        if self._failed or self.state.stats.compared > compared:
+        if failed or self.state.stats.compared > compared:
             code = self.spec.check.code
             line = {"target": self.spec.where, "code": code, "device": self.spec.device}
-            line |= {"case": encode_case(code, case), "failed": sorted(set(self._failed))}
+            line |= {"case": encode_case(code, case), "failed": sorted(set(failed))}
             with open(path, "a", encoding="utf-8") as file:  # cells run in processes of their own
                 file.write(json.dumps(line) + "\n")
 
-    CellRunner.attempt, CellRunner._is_known = tried, recorded  # type: ignore[method-assign]
+    CellRunner.attempt, KnownFailures.should_pass_over = tried, recorded  # type: ignore[method-assign]
 
 
 def _set(target: ec.Target, field: str, value: Any) -> None:

@@ -63,17 +63,12 @@ class CellSpec:
         if self.nowhere:
             return ()
         kind = device_spec.kind(self.device)
-        return tuple(
-            entry for entry in self._entries if not entry.void and (entry.devices is None or kind in entry.devices)
-        )
+        found = (entry for entry in self.entries if entry.devices is None or kind in entry.devices)
+        return tuple(entry for entry in found if not entry.out_of_range)
 
     @property
-    def void(self) -> tuple[str, ...]:
-        """Why entries say nothing about the versions that are installed, a clause each."""
-        return tuple(entry.void for entry in self._entries if entry.void)
-
-    @property
-    def _entries(self) -> tuple[KnownFailure, ...]:
+    def entries(self) -> tuple[KnownFailure, ...]:
+        """The known failures of this check that the target and the baseline list."""
         entries = self.target.entry(self.target.known_failures, self.check) or ()
         return (*((entries,) if isinstance(entries, KnownFailure) else entries), *self.listed)
 
@@ -100,15 +95,6 @@ class CellSpec:
     def replayed(self) -> Any:
         """The one case to try; None where there is none."""
         return None if self.replay is None else self.case(self.replay, "the replay blob")
-
-    @property
-    def pinned(self) -> list[tuple[KnownFailure, Any]]:
-        """The known failures that name a case, each with its case."""
-        return [
-            (entry, self.case(entry.example, f"the case of {entry.listed or 'the known failure'}"))
-            for entry in self.known
-            if entry.example is not None
-        ]
 
     @property
     def given(self) -> list[Any]:

@@ -8,31 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_evalcheck.expectations.failures import CheckFailure, ComparisonStats, NotApplicable, TargetError
+from pytest_evalcheck.engine.known_failures import Finding, KnownFailures
+from pytest_evalcheck.expectations.failures import ComparisonStats, NotApplicable, TargetError
 from pytest_evalcheck.reports.case_codec import case_fields, is_plain
-from pytest_evalcheck.targets.target import KnownFailure
 
 
 class SearchOver(BaseException):
     """The time for shrinking is over; the smallest failing case so far is reported."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A failure, the case that shows it, and its signature."""
-
-    failure: CheckFailure
-    case: Any
-    signature: str
-    ledger: Any = None
-    """The transfers between devices in that case, on a simulated device."""
-    known: KnownFailure | None = None
-    """The entry that it is known by; None where nobody knows of it."""
-
-    @property
-    def size(self) -> int:
-        """How long the case is."""
-        return len(repr(self.case))
 
 
 @dataclass
@@ -40,6 +22,7 @@ class CellState:
     """What one cell has shown so far."""
 
     stats: ComparisonStats
+    known: KnownFailures
     seconds: float = 0.0
     """Wall time of the whole cell, once it has ended."""
     planned: int = 0
@@ -57,10 +40,6 @@ class CellState:
     """By signature, what other cases show; the first one each."""
     elsewhere: str = ""
     """For which other versions of its library the failure to report is recorded as an upstream fault, as a clause."""
-    known: dict[str, Finding] = field(default_factory=dict)
-    """By signature, the failures that were known before."""
-    confirmed: list[KnownFailure] = field(default_factory=list)
-    """The entries that were seen to hold."""
     passed_over: NotApplicable | None = None
     """Why a case was not tried that the target does not offer."""
     absent: frozenset[str] = frozenset()

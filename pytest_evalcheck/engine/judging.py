@@ -10,24 +10,22 @@ import pytest
 from hypothesis.errors import Flaky, Unsatisfiable
 
 from pytest_evalcheck.engine.cell_spec import CellSpec
-from pytest_evalcheck.engine.cell_state import CellState, Finding, SearchOver, ledger_totals
+from pytest_evalcheck.engine.cell_state import CellState, SearchOver, ledger_totals
+from pytest_evalcheck.engine.known_failures import Finding, StaleEntry
 from pytest_evalcheck.engine.timeout import CellTimeout
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotCheckable, TargetError
 from pytest_evalcheck.kinds.common.calling import format_exception_location, relative
 from pytest_evalcheck.reports.case_codec import case_fields, encode_case
 from pytest_evalcheck.reports.results import Cell, Failure, Outcome
-from pytest_evalcheck.targets.target import KnownFailure
-
-STALE = "stale known failure"
-"""The cause of a cell whose known failure does not fail."""
 
 
 def judge(spec: CellSpec, state: CellState) -> Cell:
     """The cell of a run that is over."""
     ended, found, stats = state.ended_by, state.found, state.stats
-    if isinstance(ended, NotApplicable) and not (found or state.known):
+    if isinstance(ended, NotApplicable) and not (found or state.known.findings):
         # What cannot be tried on a simulated device says nothing about an entry.
-        return _unless_stale(spec, state, "not applicable", str(ended), checkable=not isinstance(ended, NotCheckable))
+        made = cell if isinstance(ended, NotCheckable) else _unless_stale
+        return made(spec, state, "not applicable", reason=str(ended))
     if isinstance(ended, pytest.skip.Exception):
         return cell(spec, state, "not run", reason=str(ended))
     passable = spec.check.existential and found is not None and not found.failure.untestable
@@ -37,12 +35,12 @@ def judge(spec: CellSpec, state: CellState) -> Cell:
         return failed(spec, state, *_failure_of(spec, state, ended))
     if found is not None and not (passable and state.kept_once):
         return failed(spec, state, _not_deterministic(found.failure) if state.flaky else found.failure)
-    if state.known and not (spec.check.existential and state.kept_once):
+    if state.known.findings and not (spec.check.existential and state.kept_once):
         return _known(spec, state)
     if not state.examples:
         return failed(spec, state, TargetError("no case was tried", cause="inputs"))
     if stats.compared:
-        return _unless_stale(spec, state, "passed", "")
+        return _unless_stale(spec, state, "passed")
     if stats.refused:
         return failed(
             spec,
@@ -105,36 +103,17 @@ def failed(spec: CellSpec, state: CellState, failure: CheckFailure, trace: str =
     )
 
 
-class StaleEntry(TargetError):
-    """A known failure does not fail."""
-
-    entry: KnownFailure
-
-
-def stale(spec: CellSpec, entry: KnownFailure, seen: str) -> StaleEntry:
-    """What is wrong where a known failure does not fail."""
-    error = StaleEntry(
-        f"{spec.check.code} is listed as a known failure, but {seen}",
-        detail=f"the entry says: {entry.reason}\nTake the entry out of {entry.listed or 'known_failures'}.",
-        cause=STALE,
-    )
-    error.entry = entry
-    return error
-
-
 def _known(spec: CellSpec, state: CellState) -> Cell:
-    """The cell of failures that are all known; the first one is shown."""
-    # A replay tries one case: an entry that it does not show may have another.
-    unseen = [entry for entry in spec.known if entry not in state.confirmed] if spec.replay is None else []
-    if unseen:
-        return failed(spec, state, stale(spec, unseen[0], "another entry covers all that fails"), with_case=False)
-    first, *_ = state.known.values()
+    """Return the cell of failures that are all known; the first one is shown."""
+    if error := state.known.stale("known"):
+        return failed(spec, state, error, with_case=False)
+    first, *_ = state.known.findings.values()
     assert first.known is not None
     return cell(
         spec,
         state,
         "known",
-        reason="; ".join(dict.fromkeys(_reason(found.known) for found in state.known.values() if found.known)),
+        reason=state.known.reason,
         see=first.known.see,
         upstream=first.known.upstream,
         cause=first.failure.cause,
@@ -148,14 +127,11 @@ def _ledger(found: Finding | None) -> dict[str, Any]:
     return {"ledger": found.ledger.as_dict()} if found and found.ledger is not None else {}
 
 
-def _reason(entry: KnownFailure) -> str:
-    return f"known upstream: {entry.reason}" if entry.upstream else entry.reason
-
-
 def _data(spec: CellSpec, state: CellState, failure: CheckFailure, found: Finding | None, trace: str = "") -> Failure:
     check, case = spec.check, found.case if found else None
     others = [f"Other cases show something else: {headline}" for headline in state.others.values()]
-    notes = [f"Note: {clause}." for clause in dict.fromkeys((*spec.void, spec.unmoved, state.elsewhere)) if clause]
+    clauses = dict.fromkeys((*state.known.entries_out_of_range, spec.unmoved, state.elsewhere))
+    notes = [f"Note: {clause}." for clause in clauses if clause]
     return Failure(
         about=failure.about,
         expected=failure.expected,
@@ -206,13 +182,11 @@ def _incomplete(spec: CellSpec, state: CellState) -> Cell:
     )
 
 
-def _unless_stale(spec: CellSpec, state: CellState, outcome: Outcome, reason: str, *, checkable: bool = True) -> Cell:
-    """A cell that did not fail, unless the target lists it as a known failure: then the entry must go."""
-    # A replayed case may well be kept; that says nothing about the entry.
-    if not spec.known or not checkable or spec.replay is not None:
-        return cell(spec, state, outcome, reason=reason)
-    seen = "the check passed" if outcome == "passed" else f"the check is not applicable ({reason})"
-    return failed(spec, state, stale(spec, spec.known[0], seen), with_case=False)
+def _unless_stale(spec: CellSpec, state: CellState, outcome: Outcome, reason: str = "") -> Cell:
+    """Return a cell that did not fail, or the error of an entry that says it should."""
+    if error := state.known.stale(outcome, reason):
+        return failed(spec, state, error, with_case=False)
+    return cell(spec, state, outcome, reason=reason)
 
 
 def _not_deterministic(failure: CheckFailure) -> CheckFailure:

@@ -17,11 +17,12 @@ from hypothesis.reporting import with_reporter
 
 from pytest_evalcheck import upstream
 from pytest_evalcheck.engine.cell_spec import CellSpec
-from pytest_evalcheck.engine.cell_state import CellState, Finding, SearchOver, left_changed, require_plain
+from pytest_evalcheck.engine.cell_state import CellState, SearchOver, left_changed, require_plain
 from pytest_evalcheck.engine.constants import constants_of
 from pytest_evalcheck.engine.effort import EFFORTS
 from pytest_evalcheck.engine.factory import TargetFactory
-from pytest_evalcheck.engine.judging import cell, failed, judge, stale
+from pytest_evalcheck.engine.judging import cell, failed, judge
+from pytest_evalcheck.engine.known_failures import Finding, KnownFailures
 from pytest_evalcheck.engine.preflight import TARGET_ERROR, Preflight, preflight
 from pytest_evalcheck.engine.timeout import time_limit
 from pytest_evalcheck.expectations.failures import (
@@ -32,7 +33,6 @@ from pytest_evalcheck.expectations.failures import (
     TargetError,
     counting,
 )
-from pytest_evalcheck.expectations.signature import signature_of
 from pytest_evalcheck.kinds.common.calling import format_exception_location
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.kinds.registry import kind_of
@@ -47,8 +47,8 @@ class CellRunner:
 
     def __init__(self, spec: CellSpec) -> None:
         self.spec = spec
-        self.state = self._new_state()
         self._factory = TargetFactory(spec.target)
+        self.state = self._new_state()
         self.reports_target = True
         """Whether a mistake in the target is an error of this cell: of the first one of a target, and of no other."""
         self._searching = False
@@ -95,7 +95,7 @@ class CellRunner:
     def _try_all(self, arguments: Mapping[str, Any], limit: Any, usual: float) -> None:
         """The pinned cases, those of the author, the canonical ones, and then what Hypothesis draws."""
         spec, state = self.spec, self.state
-        replayed, pinned = spec.replayed, spec.pinned
+        replayed, pinned = spec.replayed, state.known.pinned
         if replayed is not None:
             self.attempt(replayed, arguments)
             return
@@ -117,7 +117,7 @@ class CellRunner:
             if index == 0:
                 each = time.monotonic() - started
                 self._set_limit(limit, max(usual, _SCALE * state.planned * each))
-        if state.passed_over and not (state.examples or state.known):
+        if state.passed_over and not (state.examples or state.known.findings):
             raise state.passed_over
         self._searching = True
         try:
@@ -144,28 +144,12 @@ class CellRunner:
             self._without_leaks(case, arguments)
         except CheckFailure as failure:
             state.examples += 1
-            if failure.untestable and failure.cause == "check":
-                state.traceback = ""  # of the check, which is given what is no case of it
-                failure = TargetError(
-                    f"the case of {entry.listed or 'the known failure'} cannot be tried",
-                    actual=failure.actual,
-                    expected=f"a case of {self.spec.check.code}, as a failure shows it",
-                    cause="replay",
-                )
-            finding = replace(self._finding(failure, case), known=entry)
-            if failure.untestable:
-                state.found = finding
-                raise failure from None
-            if entry.signature and entry.signature != finding.signature:
-                about = f"{entry.listed or 'The known failure'} has another signature: {entry.signature}"
-                failure.detail = "\n".join(filter(None, [failure.detail, about]))
-                state.found = replace(finding, known=None)
-                raise
-            state.known.setdefault(finding.signature, finding)
-            state.confirmed.append(entry)
+            if found := state.known.confirm(entry, self._finding(failure, case)):
+                state.found, state.traceback = found, ""  # of the check, which is given what is no case of it
+                raise found.failure from None
         else:
             state.examples += 1
-            raise stale(self.spec, entry, "its case passes")
+            raise state.known.stale_entry(entry, "its case passes")
 
     def _search(self, arguments: Mapping[str, Any], count: int) -> None:
         spec = self.spec
@@ -218,7 +202,7 @@ class CellRunner:
         stats = state.stats
         compared, not_offered = stats.compared, stats.not_offered
         try:
-            with self._passing_over_what_is_known(case):
+            with self._passing_over_known_failures(case):
                 self._without_leaks(case, arguments)
         except NotCheckable:
             raise
@@ -247,7 +231,7 @@ class CellRunner:
             state.conditions.update(case.conditions)
 
     def _finding(self, failure: CheckFailure, case: Any) -> Finding:
-        return Finding(failure, case, signature_of(self.spec.check.code, failure), self.state.ledger)
+        return self.state.known.finding(failure, case, self.state.ledger)
 
     def _pass_over(self, case: Any, missing: NotApplicable) -> None:
         """A case that the target does not offer says nothing, unless it offers none of them.
@@ -258,7 +242,7 @@ class CellRunner:
         state = self.state
         state.passed_over = state.passed_over or missing
         state.absent |= case.conditions
-        if self._searching and not (state.examples or state.known):
+        if self._searching and not (state.examples or state.known.findings):
             raise state.passed_over
 
     def _note(self, finding: Finding) -> None:
@@ -269,7 +253,7 @@ class CellRunner:
             state.failed_at = state.failed_at or time.monotonic()
             raise finding.failure
         state.conditions.update(finding.case.conditions)
-        if self._is_known(finding):
+        if self.state.known.should_pass_over(finding):
             return
         if before is not None and before.signature != finding.signature:
             state.others.setdefault(finding.signature, finding.failure.headline)
@@ -283,43 +267,13 @@ class CellRunner:
         state.failed_at = state.failed_at or time.monotonic()
         raise finding.failure
 
-    def _is_known(self, finding: Finding) -> bool:
-        """Whether an entry covers this failure, or the registry of upstream faults.
-
-        The pinned case of an entry has shown it, its upstream fault has this signature, or it names no case.
-        """
-        state = self.state
-        if finding.signature in state.known:
-            return True
-        entry = self._entry(finding.signature)
-        if entry is None:
-            return False
-        state.known[finding.signature] = replace(finding, known=entry)
-        if entry.example is None:
-            state.confirmed.append(entry)
-        return True
-
-    def _entry(self, signature: str) -> KnownFailure | None:
-        listed, confirmed = self.spec.known, self.state.confirmed
-        for entry in listed:
-            if entry.signature == signature or (entry.fault and entry.fault.shows(signature)):
-                return entry
-        for entry in listed:
-            if entry.example is None and not (entry.upstream or entry.signature) and entry not in confirmed:
-                return entry
-        fault = upstream.match(signature, self._factory.adapted, self._factory.changed)
-        return KnownFailure(upstream=fault.id) if fault else None
-
     @contextmanager
-    def _passing_over_what_is_known(self, case: Any) -> Iterator[None]:
-        """Go on behind comparisons that fail as is known, so that they do not hide those after them."""
-        stats = self.state.stats
+    def _passing_over_known_failures(self, case: Any) -> Iterator[None]:
+        """Continue after a known failure, so that later comparisons of the case still run."""
+        stats, known = self.state.stats, self.state.known
         stats.known_seen = 0
-
-        def known(failure: CheckFailure) -> bool:
-            return self._is_known(self._finding(failure, case))
-
-        stats.is_known = None if self.spec.check.existential else known
+        if not self.spec.check.existential:
+            stats.should_pass_over = lambda failure: known.should_pass_over(self._finding(failure, case))
         try:
             yield
         except Exception as error:
@@ -328,7 +282,7 @@ class CellRunner:
                 raise
             self.state.traceback = ""
         finally:
-            stats.is_known = None
+            stats.should_pass_over = None
 
     def _set_limit(self, limit: Any, seconds: float) -> None:
         if self.state.limit:
@@ -342,11 +296,12 @@ class CellRunner:
     def untestable(self, error: TargetError, started: float) -> Cell:
         """The cell of a target that could not be judged in this process."""
         seconds = time.monotonic() - started
-        return failed(self.spec, CellState(ComparisonStats(self.spec.target.tolerance), seconds=seconds), error)
+        return failed(self.spec, replace(self._new_state(), seconds=seconds), error)
 
     def _new_state(self) -> CellState:
         measuring = 0.0 if self.spec.replay is not None else self.spec.effort.measuring
-        return CellState(ComparisonStats(self.spec.target.tolerance, seconds=measuring))
+        stats = ComparisonStats(self.spec.target.tolerance, seconds=measuring)
+        return CellState(stats, KnownFailures(self.spec, self._factory))
 
     def _without_leaks(self, case: Any, arguments: Mapping[str, Any]) -> None:
         changed: list[str] = []

@@ -102,8 +102,8 @@ class ComparisonStats:
     """How long variants may be measured in this cell; 0 for not at all."""
     variants: dict[str, dict[str, Any]] = field(default_factory=dict)
     """What variants cost, by name, once it was measured."""
-    is_known: Callable[[CheckFailure], bool] | None = None
-    """Whether a failure is known already, so that the check may go on behind it; None where it may not."""
+    should_pass_over: Callable[[CheckFailure], bool] | None = None
+    """Return whether a failure is known, so that the check continues after it; None where every failure ends it."""
     known_seen: int = 0
     """How many failures of this case were known."""
 
@@ -245,6 +245,6 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
 
 def _report(failure: CheckFailure) -> None:
     stats = _stats.get()
-    if stats is None or stats.is_known is None or not stats.is_known(failure):
+    if stats is None or stats.should_pass_over is None or not stats.should_pass_over(failure):
         raise failure
     stats.known_seen += 1

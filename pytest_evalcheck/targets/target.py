@@ -53,8 +53,8 @@ class KnownFailure:
         return find(self.upstream) if self.upstream else None
 
     @property
-    def void(self) -> str:
-        """Why the entry says nothing about the version that is installed, as a clause; empty where it does."""
+    def out_of_range(self) -> str:
+        """The reason why the entry does not apply to the installed version, as a clause; empty where it does."""
         return self.fault.outside if self.fault else ""
 
     def problem(self, code: str) -> str:

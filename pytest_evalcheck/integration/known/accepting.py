@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from pytest_evalcheck.engine.judging import STALE
+from pytest_evalcheck.engine.known_failures import STALE
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.integration.known.baseline import Baseline, Entry
 from pytest_evalcheck.integration.options import Options

@@ -32,7 +32,7 @@ class CellState:
     """How many cases of each condition compared a value."""
     tried: Counter[str] = field(default_factory=Counter)
     """How many cases of each condition were tried, those included that the target refused."""
-    kept_once: bool = False
+    passed_once: bool = False
     """Whether at least one case kept the promise."""
     found: Finding | None = None
     """The failure to report. Of two cases with the same signature the smaller one."""

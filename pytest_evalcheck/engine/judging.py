@@ -33,9 +33,9 @@ def judge(spec: CellSpec, state: CellState) -> Cell:
         return _incomplete(spec, state)
     if ended is not None and not isinstance(ended, (SearchOver, NotApplicable)):
         return failed(spec, state, *_failure_of(spec, state, ended))
-    if found is not None and not (passable and state.kept_once):
+    if found is not None and not (passable and state.passed_once):
         return failed(spec, state, _not_deterministic(found.failure) if state.flaky else found.failure)
-    if state.known.findings and not (spec.check.existential and state.kept_once):
+    if state.known.findings and not (spec.check.existential and state.passed_once):
         return _known(spec, state)
     if not state.examples:
         return failed(spec, state, TargetError("no case was tried", cause="inputs"))

@@ -227,7 +227,7 @@ class CellRunner:
             state.conditions.update(case.conditions)
             return
         if stats.compared > compared:  # a case that was refused or inconclusive has reached nothing
-            state.kept_once = True
+            state.passed_once = True
             state.conditions.update(case.conditions)
 
     def _finding(self, failure: CheckFailure, case: Any) -> Finding:

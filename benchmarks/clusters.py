@@ -22,7 +22,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-WAYS = {"one process": [], "xdist": ["-n", "2"], "dask": ["--evalcheck-on=dask"], "ray": ["--evalcheck-on=ray"]}
+WAYS = {
+    "one process": [],
+    "xdist": ["-n", "2"],
+    "dask": ["--evalcheck-run=dask:workers=2"],
+    "ray": ["--evalcheck-run=ray:workers=2"],
+}
 """pytest-xdist is there to show what two processes can be worth on this machine."""
 SOURCE = """
 import time
@@ -63,7 +68,6 @@ def start(folder: Path, options: list[str], report: Path) -> subprocess.Popen[st
         "--evalcheck-select=EC201,EC202,EC203,EC204,EC205",
     ]
     command += [f"--evalcheck-report=json={report}", f"--evalcheck-report=jsonl={report}l", *options]
-    command += ["--evalcheck-workers=2"] if "--evalcheck-on" in "".join(options) else []
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True)
 

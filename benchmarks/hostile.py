@@ -26,7 +26,7 @@ INTERRUPTS = "interrupts_its_parent"
 WAYS: dict[str, tuple[list[str], tuple[str, ...]]] = {
     "in one session": ([], ()),
     "over two workers": (["-n", "2"], (INTERRUPTS,)),
-    "in isolation": (["--evalcheck-isolate"], ()),
+    "in isolation": (["--evalcheck-run=isolated"], ()),
 }
 
 

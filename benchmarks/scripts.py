@@ -41,7 +41,7 @@ from pytest_evalcheck.reports.results import Cell, Failure  # noqa: E402
 from pytest_evalcheck.scripts.producing import Made, make  # noqa: E402
 
 SMOKE = "fixtures/targets/evalcheck_torchmetrics_aggregation.py"
-OPTIONS = ("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "-q", "--evalcheck-in-process")
+OPTIONS = ("-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "-q", "--evalcheck-run=in-process")
 
 
 def main() -> None:

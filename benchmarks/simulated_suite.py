@@ -78,7 +78,7 @@ def _tried(
             *("--evalcheck", file, f"--evalcheck-device={devices}", f"--evalcheck-effort={effort}"),
             *("--evalcheck-ignore=EC6", "-m", "not distributed and not sweep", f"--evalcheck-report=json={report}"),
             # In the process that counts the seconds: a supervised cell runs in another one.
-            *("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--evalcheck-in-process"),
+            *("-q", "-p", "no:cacheprovider", "-p", "no:randomly", "--evalcheck-run=in-process"),
             # The plugin is imported before pytest starts, which matters to assertions of its own only.
             *("-W", "ignore::pytest.PytestAssertRewriteWarning"),
             *([f"--evalcheck-select={select}"] if select else []),

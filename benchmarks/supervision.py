@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-WAYS = {"supervised": [], "in process": ["--evalcheck-in-process"], "isolated": ["--evalcheck-isolate"]}
+WAYS = {"supervised": [], "in process": ["--evalcheck-run=in-process"], "isolated": ["--evalcheck-run=isolated"]}
 SOURCE = """
 import pytest_evalcheck as ec
 from fixtures.gallery.metrics_plain import RunningSum

@@ -18,6 +18,14 @@ if TYPE_CHECKING:
     from pytest_evalcheck.integration.ordinary_tests.batchings import Batchings
     from pytest_evalcheck.variants.runs import Variants
 
+_RENAMED = {
+    "--evalcheck-isolate": "--evalcheck-run=isolated",
+    "--evalcheck-in-process": "--evalcheck-run=in-process",
+    "--evalcheck-on": "--evalcheck-run=dask or --evalcheck-run=ray, with :ADDRESS for a cluster that runs already",
+    "--evalcheck-workers": "--evalcheck-run=dask:workers=N or --evalcheck-run=ray:workers=N",
+}
+"""Options that have a new form."""
+
 _SIMULATED = "simulated: runs on a simulated accelerator"
 
 
@@ -59,23 +67,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what may be missing: distributions, kinds of device, or skipped; all else that is not run fails the run",
     )
     group.addoption("--evalcheck-timeout", default=None, metavar="SECONDS", help="time limit per cell (60)")
-    group.addoption("--evalcheck-isolate", action="store_true", help="run every cell in its own process")
     group.addoption(
-        "--evalcheck-in-process",
-        action="store_true",
-        help="run cells in the process of pytest: a crash or a hang in compiled code then ends the session",
-    )
-    group.addoption(
-        "--evalcheck-on",
+        "--evalcheck-run",
         default=None,
-        metavar="dask|ray[:ADDRESS]",
-        help="run cells as tasks of Dask or Ray: dask:tcp://host:8786, ray:auto; without an address a local cluster",
-    )
-    group.addoption(
-        "--evalcheck-workers",
-        default=None,
-        metavar="N",
-        help="of the local cluster of --evalcheck-on (as many as this process has processors)",
+        metavar="WAY",
+        help="where checks run: supervised (forked processes), isolated (a process each), in-process, dask[:ADDRESS], "
+        "ray[:ADDRESS]; dask and ray start a local cluster without an address, of N workers with dask:workers=N",
     )
     group.addoption("--evalcheck-replay", default=None, metavar="BLOB", help="try only the case that a failure printed")
     group.addoption(
@@ -179,6 +176,8 @@ def pytest_evalcheck_options(parser: pytest.Parser, args: list[str]) -> Generato
             from pytest_evalcheck.errors import nearest
 
             name = argument.partition("=")[0]
+            if name in _RENAMED:
+                raise pytest.UsageError(f"{name} has a new form: {_RENAMED[name]}")
             raise pytest.UsageError(f"there is no option {name}{nearest(name, names)}; pytest --help lists them")
     return result
 
@@ -232,6 +231,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", line)
     if config.getoption("evalcheck"):
         from pytest_evalcheck.integration.choosing import resuming
+        from pytest_evalcheck.integration.process.run_option import CLUSTERS
         from pytest_evalcheck.integration.process.supervision import Supervision
         from pytest_evalcheck.integration.screen.progress import Progress
         from pytest_evalcheck.integration.screen.short_summary import ShortSummary
@@ -245,10 +245,10 @@ def pytest_configure(config: pytest.Config) -> None:
             config.pluginmanager.register(Progress(config, session.meanwhile), "pytest_evalcheck_progress")
         config.pluginmanager.register(ShortSummary(config, session.cells), "pytest_evalcheck_summary")
         resumed = resuming.plugins(config, session)
-        if config.getoption("evalcheck_on") or config.getoption("evalcheck_workers"):
+        if session.options.run.way in CLUSTERS and not session.works:
             from pytest_evalcheck.integration.process.clusters import Cluster
 
-            config.pluginmanager.register(Cluster.of(config, session, resumed), "pytest_evalcheck_cluster")
+            config.pluginmanager.register(Cluster(session, resumed), "pytest_evalcheck_cluster")
         for plugin in resumed:
             config.pluginmanager.register(plugin)
         return
@@ -256,7 +256,7 @@ def pytest_configure(config: pytest.Config) -> None:
         name
         for name in (
             *("select", "ignore", "replay", "report", "with_tests", "accept", "prune"),
-            *("isolate", "in_process", "resume", "optional", "shard", "since", "fresh", "on", "workers"),
+            *("run", "resume", "optional", "shard", "since", "fresh"),
             *("scripts", "write_tests"),
         )
         if config.getoption(f"evalcheck_{name}")

@@ -16,6 +16,7 @@ from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.errors import UsageError, nearest
 from pytest_evalcheck.integration.choosing import sharding
 from pytest_evalcheck.integration.known.baseline import Baseline, require_writable
+from pytest_evalcheck.integration.process.run_option import RunOption
 from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.reports import ReportError, check_paths, parse
 from pytest_evalcheck.reports.case_codec import InvalidBlob, decode_case
@@ -33,7 +34,7 @@ class Options:
     devices: tuple[str, ...]
     """As `device_spec.parse` gives them."""
     timeout: float | None
-    isolate: bool
+    run: RunOption
     shard: tuple[int, int] | None
     """The number of the part of the run, and how many there are."""
     durations: Mapping[str, float]
@@ -79,7 +80,7 @@ class Options:
                 effort_name=_effort(given("effort")),
                 devices=device_spec.parse(given("device")),
                 timeout=_timeout(given("timeout")),
-                isolate=config.getoption("evalcheck_isolate"),
+                run=RunOption.read(config),
                 shard=sharding.parse(config.getoption("evalcheck_shard") or ""),
                 durations=_durations(config, given("durations")),
                 with_tests=config.getoption("evalcheck_with_tests"),
@@ -124,8 +125,6 @@ def _require_consistent(config: pytest.Config) -> None:
             raise UsageError(
                 f'{config.inipath.name if config.inipath else "-o"}: expected {name} = "{text}", not a list'
             )
-    if config.getoption("evalcheck_isolate") and config.getoption("evalcheck_in_process"):
-        raise UsageError("--evalcheck-isolate and --evalcheck-in-process exclude each other; leave one of them out")
     if config.getoption("evalcheck_durations") and not config.getoption("evalcheck_shard"):
         raise UsageError("--evalcheck-durations does nothing without --evalcheck-shard=K/N")
 

@@ -63,7 +63,7 @@ class Places:
         if not causes:
             return ["no script was written: nothing failed"]
         options = ["--rootdir", str(config.rootpath), *(["-c", str(config.inipath)] if config.inipath else [])]
-        options += ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "-q", "--evalcheck-in-process"]
+        options += ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "-q", "--evalcheck-run=in-process"]
         # A library of the project itself need not be installed: pytest may have found it by its settings.
         own = [path for path in sys.path if path and Path(path).is_relative_to(config.rootpath)]
         path = os.pathsep.join([*own, *filter(None, [os.environ.get("PYTHONPATH")])])

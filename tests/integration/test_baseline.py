@@ -170,7 +170,7 @@ def test_workers_and_processes_of_one_cell_accept_the_same(project: Project) -> 
     project.write(CORRECT, BROKEN, TWO_BUGS)
     options = ("--evalcheck", "--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-accept")
     files = []
-    for more in ((), ("-n", "2"), ("--evalcheck-isolate",)):
+    for more in ((), ("-n", "2"), ("--evalcheck-run=isolated",)):
         project.spawn(*options, *more, code=0)
         files.append(written(project))
         (project.path / FILE).unlink()

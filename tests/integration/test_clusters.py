@@ -89,7 +89,7 @@ def scheduler() -> Iterator[str]:
 
 def on(library: str, *more: str) -> list[str]:
     pytest.importorskip("distributed" if library == "dask" else library)
-    return ["--evalcheck", SELECT, f"--evalcheck-on={library}", "--evalcheck-workers=2", *more]
+    return ["--evalcheck", SELECT, f"--evalcheck-run={library}:workers=2", *more]
 
 
 def same(project: Project) -> dict[str, Any]:
@@ -145,7 +145,7 @@ def test_a_worker_that_is_killed_costs_no_cell(library: str, project: Project) -
 
 def test_a_cluster_at_an_address_is_left_as_it_was(scheduler: str, project: Project, environment: str) -> None:
     project.write(CORRECT, BROKEN)
-    arguments = ["--evalcheck", SELECT, f"--evalcheck-on=dask:{scheduler}"]
+    arguments = ["--evalcheck", SELECT, f"--evalcheck-run=dask:{scheduler}"]
     first = project.spawn(*arguments, "--evalcheck-report=jsonl=cells.jsonl", code=1).assert_outcomes(
         passed=3, failed=1
     )
@@ -168,7 +168,7 @@ def test_a_stalled_cell_is_named(scheduler: str, project: Project) -> None:
     project.write(
         CORRECT, BROKEN.replace("return", "import time; time.sleep(0 if hasattr(ec, 'x') else 3); ec.x = 1; return")
     )
-    result = project.spawn("--evalcheck", "--evalcheck-select=EC201", f"--evalcheck-on=dask:{scheduler}", code=1)
+    result = project.spawn("--evalcheck", "--evalcheck-select=EC201", f"--evalcheck-run=dask:{scheduler}", code=1)
     assert result.text.count("has been running for 1 s") == 1, result.text
     result.shows("mean_of_means::splitting_a_stream_does_not_change_the_value[cpu] has been running for 1 s")
 
@@ -178,7 +178,7 @@ def test_workers_with_other_versions_are_refused(
 ) -> None:
     monkeypatch.setattr(clusters, "versions", lambda: {**_versions(), "torch": "9.9.9"})
     project.write(CORRECT)
-    result = project.run(SELECT, f"--evalcheck-on=dask:{scheduler}", code=4)
+    result = project.run(SELECT, f"--evalcheck-run=dask:{scheduler}", code=4)
     result.shows(
         "workers of dask differ from the process of pytest", "instead of 9.9.9", "pytest ended in a usage error"
     )
@@ -212,15 +212,18 @@ def test_what_differs_at_workers_is_named() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--evalcheck-on=dask:tcp://127.0.0.1:9"], ["nobody listens at tcp://127.0.0.1:9", "dask scheduler"]),
-        (["--evalcheck-on=ray:127.0.0.1:9"], ["nobody listens at 127.0.0.1:9", "ray start --head"]),
-        (["--evalcheck-on=dask:tcp://no.such.host.invalid:8786"], ["nobody listens at tcp://no.such.host.invalid"]),
-        (["--evalcheck-on=dusk"], ["--evalcheck-on=dusk; expected dask or ray", "did you mean 'dask'"]),
-        (["--evalcheck-on=dask", "-n", "2"], ["leave one out"]),
-        (["--evalcheck-on=dask", "--pdb"], ["a debugger needs items in this process"]),
-        (["--evalcheck-on=dask", "--evalcheck-workers=0"], ["expected a number from 1 to 1024"]),
-        (["--evalcheck-on=dask:tcp://127.0.0.1:9", "--evalcheck-workers=2"], ["that cluster has workers of its own"]),
-        (["--evalcheck-workers=2"], ["does nothing without --evalcheck-on"]),
+        (["--evalcheck-run=dask:tcp://127.0.0.1:9"], ["nobody listens at tcp://127.0.0.1:9", "dask scheduler"]),
+        (["--evalcheck-run=ray:127.0.0.1:9"], ["nobody listens at 127.0.0.1:9", "ray start --head"]),
+        (["--evalcheck-run=dask:tcp://no.such.host.invalid:8786"], ["nobody listens at tcp://no.such.host.invalid"]),
+        (
+            ["--evalcheck-run=dusk"],
+            ["--evalcheck-run=dusk; expected supervised, isolated, in-process, dask", "did you mean 'dask'"],
+        ),
+        (["--evalcheck-run=dask", "-n", "2"], ["leave one out"]),
+        (["--evalcheck-run=dask", "--pdb"], ["a debugger needs items in this process"]),
+        (["--evalcheck-run=dask:workers=0"], ["expected a number of local workers from 1 to 1024", "dask:workers=4"]),
+        (["--evalcheck-run=dask:worker=2"], ["expected a number of local workers from 1 to 1024", "dask:workers=4"]),
+        (["--evalcheck-run=ray:workers=two"], ["expected a number of local workers from 1 to 1024", "ray:workers=4"]),
     ],
     ids=lambda value: " ".join(value)[:40],
 )
@@ -231,19 +234,19 @@ def test_what_cannot_be_meant_is_a_usage_error(project: Project, arguments: list
 
 
 def test_the_options_need_evalcheck(project: Project) -> None:
-    project.run("--evalcheck-on=dask", code=4, evalcheck=False).shows("does nothing without --evalcheck")
+    project.run("--evalcheck-run=dask", code=4, evalcheck=False).shows("does nothing without --evalcheck")
 
 
 def test_a_library_that_is_missing_is_named_with_its_command(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     (project.path / "stubs" / "distributed").mkdir(parents=True)
     (project.path / "stubs" / "distributed" / "__init__.py").write_text("raise ImportError('not here')")
     monkeypatch.setenv("PYTHONPATH", f"{project.path / 'stubs'}{os.pathsep}{ROOT}")
-    result = project.write(CORRECT).spawn("--evalcheck", SELECT, "--evalcheck-on=dask", code=4)
-    result.shows("--evalcheck-on=dask needs distributed (not here): pip install 'distributed>=")
+    result = project.write(CORRECT).spawn("--evalcheck", SELECT, "--evalcheck-run=dask", code=4)
+    result.shows("--evalcheck-run=dask needs distributed (not here): pip install 'distributed>=")
 
 
 def test_only_looking_starts_no_cluster(project: Project) -> None:
-    project.write(CORRECT).run("--collect-only", "--evalcheck-on=dask:tcp://127.0.0.1:9", code=0)
+    project.write(CORRECT).run("--collect-only", "--evalcheck-run=dask:tcp://127.0.0.1:9", code=0)
 
 
 def test_an_interrupt_leaves_no_process(project: Project, environment: str) -> None:

@@ -25,7 +25,7 @@ from pytest_evalcheck.testing import Project
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE = "--evalcheck-select=EC201"
-WAYS = [(), ("-n", "2"), ("--evalcheck-in-process",)]
+WAYS = [(), ("-n", "2"), ("--evalcheck-run=in-process",)]
 SCREEN = "smallest input"
 HEADLINE = re.compile(r"^_+ mean_of_means\.splitting_a_stream_does_not_change_the_value\[cpu\] _+$", re.M)
 SLOW = """
@@ -221,7 +221,7 @@ def test_in_the_process_of_pytest_a_hang_that_holds_the_lock_of_python_is_named(
         return ec.Metric.of(Mean())
     """
     project.write(IN_PROCESS, name="conftest.py", header="").write(CORRECT, holds)
-    result = project.spawn("--evalcheck", "--evalcheck-in-process", ONE, code=0)
+    result = project.spawn("--evalcheck", "--evalcheck-run=in-process", ONE, code=0)
     assert len(re.findall(NAMED.format("0.3"), result.text, re.M)) == 1, result.text
     assert result.text.index("has been running") < result.text.index("= evalcheck =")
     result.lacks("for 60 s")

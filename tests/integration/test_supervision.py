@@ -126,7 +126,7 @@ def test_isolated_cells_are_forked_each(project: Project) -> None:
             raise ValueError
         """,
     )
-    result = project.run("--evalcheck-select=EC201,EC202,EC205", "--evalcheck-isolate", "-rA", code=1)
+    result = project.run("--evalcheck-select=EC201,EC202,EC205", "--evalcheck-run=isolated", "-rA", code=1)
     assert result.report.count("passed") == 3
     processes = {line for line in result.text.splitlines() if line.startswith("process ")}
     assert len(processes) >= 1
@@ -221,7 +221,7 @@ def test_leaving_while_a_file_is_imported_is_an_error_of_this_file(project: Proj
 def test_without_a_supervisor_an_exit_still_costs_its_cell_alone(project: Project) -> None:
     leaves = "import os\n@ec.metric(inputs=numbers)\ndef leaves(device): os._exit(0)\n"
     project.write(leaves, CORRECT)
-    project.spawn("--evalcheck", "--evalcheck-in-process", "--evalcheck-select=EC201", code=1).assert_outcomes(
+    project.spawn("--evalcheck", "--evalcheck-run=in-process", "--evalcheck-select=EC201", code=1).assert_outcomes(
         passed=1, failed=1
     )
 

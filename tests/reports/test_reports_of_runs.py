@@ -41,7 +41,7 @@ def test_junit_has_each_failure_and_no_statistics_of_hypothesis(project, fork):
         name="test_mine.py",
         header="",
     )
-    more = () if fork else ("--evalcheck-in-process",)
+    more = () if fork else ("--evalcheck-run=in-process",)
     project.run("--junit-xml=j.xml", "--evalcheck-with-tests", "--evalcheck-select=EC201,EC205", *more, code=1)
     tree = ElementTree.parse(project.path / "j.xml")
     names = [one.get("name", "") for one in tree.iter("property")]

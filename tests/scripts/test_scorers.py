@@ -160,7 +160,7 @@ def test_ranks_of_lm_eval_are_processes_in_a_script(tmp_path: Path) -> None:
         signature="EC403: the scores by ranks: another number",
         failure=failure,
     )
-    options = ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "--evalcheck-in-process"]
+    options = ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "--evalcheck-run=in-process"]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
     made = make([cell], ROOT, [*options, "--runxfail"], environment)
     assert made.script, made.why

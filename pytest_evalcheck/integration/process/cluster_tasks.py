@@ -213,7 +213,7 @@ def _imported(name: str, library: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError as error:
-        raise ClusterError(f"--evalcheck-on={library} needs {name} ({error}): {INSTALL[library]}") from error
+        raise ClusterError(f"--evalcheck-run={library} needs {name} ({error}): {INSTALL[library]}") from error
 
 
 def require_listener(library: str, address: str) -> None:
@@ -226,7 +226,7 @@ def require_listener(library: str, address: str) -> None:
     except (OSError, OverflowError) as error:
         raise ClusterError(
             f"nobody listens at {address} ({error}); start a cluster there, such as with\n"
-            f"    {_STARTED_BY[library]}\nor leave out the address: --evalcheck-on={library} starts one for the run"
+            f"    {_STARTED_BY[library]}\nor leave out the address: --evalcheck-run={library} starts one for the run"
         ) from error
 
 

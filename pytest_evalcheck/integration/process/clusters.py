@@ -1,4 +1,4 @@
-"""``--evalcheck-on dask`` and ``--evalcheck-on ray``: items run as tasks of a cluster, and are reported here in order.
+"""``--evalcheck-run=dask`` and ``--evalcheck-run=ray``: items are tasks of a cluster, and are reported here in order.
 
 The process of pytest collects, and runs no item. A client in a process of its own (`cluster_tasks`) submits the
 items; what a pytest at a worker (`serving`) reported of them is reported here in the order of one process.
@@ -23,7 +23,6 @@ from typing import Any
 
 import pytest
 
-from pytest_evalcheck.errors import nearest
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.integration.choosing.resuming import Resuming, report_of_cell
 from pytest_evalcheck.integration.item_cells import attach, runner_of
@@ -44,10 +43,11 @@ _MOST_IDS = 3
 class Cluster:
     """The hooks of a run whose items are tasks of a cluster."""
 
-    def __init__(self, session: Any, library: str, address: str, workers: int, resumed: Resuming | None) -> None:
+    def __init__(self, session: Any, plugins: Sequence[Any]) -> None:
         self.evalcheck = session
-        self.library, self.address, self.workers = library, address, workers
-        self._resumed = resumed
+        run = session.options.run
+        self.library, self.address, self.workers = run.way, run.address, run.workers
+        self._resumed = next((plugin for plugin in plugins if isinstance(plugin, Resuming)), None)
         self._client: _Client | None = None
         self._slots = 0
         self._results: dict[int, tuple[str, Any]] = {}
@@ -57,36 +57,6 @@ class Cluster:
         """Whether anything was reported of any item."""
         self._started: pytest.Item | None = None
         """The last item whose start was reported."""
-
-    @classmethod
-    def of(cls, config: pytest.Config, session: Any, plugins: Sequence[Any]) -> Cluster:
-        """What the command line asks for.
-
-        Raises:
-            pytest.UsageError: when it cannot be meant, or does not go with another option.
-        """
-        given = str(config.getoption("evalcheck_on") or "")
-        library, _, address = given.partition(":")
-        known = tuple(cluster_tasks.TASKS)
-        if not given:
-            raise pytest.UsageError("--evalcheck-workers does nothing without --evalcheck-on")
-        if library not in known:
-            expected = f"expected {' or '.join(known)}, or one of them with an address (dask:tcp://host:8786, ray:auto)"
-            raise pytest.UsageError(f"--evalcheck-on={given}; {expected}{nearest(library, list(known))}")
-        workers = _workers(config.getoption("evalcheck_workers"), given if address else "")
-        option = config.option
-        if getattr(option, "numprocesses", None) or getattr(option, "tx", None):
-            raise pytest.UsageError(
-                "--evalcheck-on and -n: a run is spread by a cluster or by pytest-xdist; leave one out"
-            )
-        if getattr(option, "usepdb", False) or getattr(option, "trace", False):
-            raise pytest.UsageError("--evalcheck-on and --pdb or --trace: a debugger needs items in this process")
-        if config.pluginmanager.hasplugin("_cov"):
-            raise pytest.UsageError("--evalcheck-on and --cov: pytest-cov measures this process, which runs no item")
-        if not hasattr(os, "fork"):
-            raise pytest.UsageError("--evalcheck-on needs Linux or macOS")
-        resumed = next((plugin for plugin in plugins if isinstance(plugin, Resuming)), None)
-        return cls(session, library, address, workers, resumed)
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionstart(self, session: pytest.Session) -> None:
@@ -142,7 +112,7 @@ class Cluster:
         if not self._slots:
             kind, *content = self._client.message()
             if kind != "ready":
-                raise pytest.UsageError(f"--evalcheck-on={self.library}: {content[0]}")
+                raise pytest.UsageError(f"--evalcheck-run={self.library}: {content[0]}")
             self._slots = content[0]
 
     def _submit(self, session: pytest.Session) -> None:
@@ -178,10 +148,10 @@ class Cluster:
             self._results[self._asked[content[0]]] = (kind, content[1])
             return
         text = _refusal(session, content[0]) if kind == "refused" else str(content[0])
-        why = f"--evalcheck-on={self.library}: {' '.join(text.split())}"
+        why = f"--evalcheck-run={self.library}: {' '.join(text.split())}"
         self._report_early(session)
         if not self.evalcheck.cells:
-            raise pytest.UsageError(f"--evalcheck-on={self.library}: {text}")
+            raise pytest.UsageError(f"--evalcheck-run={self.library}: {text}")
         self.evalcheck.facts.problems[why] = None
         pytest.exit(why, returncode=pytest.ExitCode.INTERRUPTED)
 
@@ -298,16 +268,6 @@ class _Client:
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
             self._output.close()
-
-
-def _workers(text: str | None, on: str) -> int:
-    if text is None:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if on:
-        raise pytest.UsageError(f"--evalcheck-workers and --evalcheck-on={on}: that cluster has workers of its own")
-    if not text.isdecimal() or not 0 < int(text) <= 1024:
-        raise pytest.UsageError(f"--evalcheck-workers={text}; expected a number from 1 to 1024")
-    return int(text)
 
 
 def _refusal(session: pytest.Session, content: dict[str, Any]) -> str:

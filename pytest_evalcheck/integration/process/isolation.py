@@ -30,7 +30,7 @@ def should_isolate(spec: CellSpec, options: Options) -> bool:
     """Whether this cell goes into a process of its own, and is not in one already."""
     if run_in_child.supervised:  # the supervisor has forked this process for it
         return False
-    return (options.isolate or spec.target.isolated) and INSIDE not in os.environ
+    return (options.run.way == "isolated" or spec.target.isolated) and INSIDE not in os.environ
 
 
 def isolated_cell(runner: CellRunner, item: pytest.Item, options: Options) -> Cell:

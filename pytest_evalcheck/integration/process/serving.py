@@ -1,4 +1,4 @@
-"""The worker's side of ``--evalcheck-on``: a task runs one item in a pytest of its own, which stays for further items.
+"""The worker's side of a cluster: a task runs one item in a pytest of its own, which stays for further items.
 
 That pytest is to the run what a worker of pytest-xdist is to its controller: it has ``config.workerinput``, so that
 plugins which know those workers write no reports and no caches here.
@@ -197,8 +197,7 @@ def serve(connection: Connection) -> int:
             config.workeroutput = {}
             option = config.option
             nothing: dict[str, Any] = {
-                "evalcheck_on": None,
-                "evalcheck_workers": None,
+                "evalcheck_run": None,
                 "evalcheck_report": [],
                 "evalcheck_resume": None,
             }

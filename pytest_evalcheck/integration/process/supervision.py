@@ -39,11 +39,11 @@ _FAREWELL = 5.0
 """Seconds for the teardown of fixtures when the session ends early."""
 
 
-def obstacle(config: pytest.Config, items: list[pytest.Item]) -> str:
+def obstacle(config: pytest.Config, items: list[pytest.Item], way: str) -> str:
     """Why cells run in the process of pytest; empty when another process can run them."""
     option = config.option
-    if option.evalcheck_in_process:
-        return "--evalcheck-in-process"
+    if way == "in-process":
+        return "--evalcheck-run=in-process"
     if not hasattr(os, "fork") or sys.platform == "darwin":
         return "processes cannot be forked safely here"
     if threading.current_thread() is not threading.main_thread():
@@ -68,6 +68,7 @@ class Supervision:
     def __init__(self, session: Any) -> None:
         self.evalcheck = session
         self.obstacle: str | None = None
+        self._way: str = session.options.run.way
         self._process: SupervisedProcess | None = None
         self._index: dict[pytest.Item, int] = {}
 
@@ -87,7 +88,7 @@ class Supervision:
         if self.obstacle is None:
             with _signals_of_others_wait():  # what is prepared here takes no time from the first item
                 self.obstacle = self._prepare(item)
-            if self.obstacle and hasattr(item.config, "workerinput") and not item.config.option.evalcheck_in_process:
+            if self.obstacle and hasattr(item.config, "workerinput") and self._way != "in-process":
                 watch()
         if self.obstacle or run_in_child.supervised:
             return None
@@ -100,7 +101,7 @@ class Supervision:
 
     def _prepare(self, item: pytest.Item) -> str:
         """What all processes share; returns why there is none."""
-        found = obstacle(item.config, item.session.items)
+        found = obstacle(item.config, item.session.items, self._way)
         self._index = {each: index for index, each in enumerate(item.session.items)}
         if found:
             return found
@@ -121,7 +122,7 @@ class Supervision:
 
     def _run(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
         runner = runner_of(item)
-        alone = runner is not None and (runner.spec.target.isolated or self.evalcheck.options.isolate)
+        alone = runner is not None and (runner.spec.target.isolated or self._way == "isolated")
         if alone:
             process, nextitem = SupervisedProcess.start(item.session), None
         else:

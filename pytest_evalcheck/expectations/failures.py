@@ -23,6 +23,7 @@ from pytest_evalcheck.expectations.comparison import (
     origin_of,
     show,
 )
+from pytest_evalcheck.expectations.ids import require_id
 from pytest_evalcheck.reports.failure_text import format_comparison
 
 
@@ -36,6 +37,7 @@ class CheckFailure(AssertionError):
         self,
         about: str,
         *,
+        id: str = "",
         expected: str = "",
         actual: str = "",
         detail: str = "",
@@ -45,6 +47,8 @@ class CheckFailure(AssertionError):
         origin: str = "",
     ) -> None:
         self.about, self.expected, self.actual, self.detail, self.cause = about, expected, actual, detail, cause
+        self.id = require_id(id)
+        """What was compared, in a few words that stay when the texts change: ``after-write``."""
         self.topic = topic or about
         """``about`` without the words that differ from case to case; numbers may stay, see `signature_of`."""
         self.contrast = contrast
@@ -144,6 +148,13 @@ def note_value(value: Any) -> None:
         stats.see(value)
 
 
+def compared() -> None:
+    """Report that a case kept its promise where there is no value to compare, such as an error that was asked for."""
+    stats = _stats.get()
+    if stats is not None:
+        stats.compared += 1
+
+
 def refused(error: Raised) -> None:
     """Report that a case was refused, which alone proves nothing."""
     stats = _stats.get()
@@ -190,7 +201,14 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
     actual: Any
 
     def equals(
-        self, expected: Any, *, about: str, tolerance: Tolerance | None = None, detail: str = "", topic: str = ""
+        self,
+        expected: Any,
+        *,
+        about: str,
+        id: str = "",
+        tolerance: Tolerance | None = None,
+        detail: str = "",
+        topic: str = "",
     ) -> None:
         """Compare within the tolerance of the cell; two errors of one type are equal but prove nothing.
 
@@ -205,7 +223,7 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
         tolerance = tolerance or (stats.tolerance if stats else Tolerance())
         for found in differences(self.actual, expected, tolerance):
             failure = self._failure(found, expected, about, detail)
-            failure.topic = topic or about
+            failure.id, failure.topic = require_id(id), topic or about
             failure.contrast = f"{found.contrast} for {found.name!r}" if found.name else found.contrast
             _report(failure)
 
@@ -221,11 +239,11 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
             detail = f"{line[:300]}\n{detail}".strip()
         return CheckFailure(about, expected=wanted, actual=shown, detail=detail, origin=found.origin)
 
-    def differs_from(self, other: Any, *, about: str) -> None:
+    def differs_from(self, other: Any, *, about: str, id: str = "") -> None:
         """Require another value."""
-        self.holds(difference(self.actual, other, Tolerance()) is not None, about=about)
+        self.holds(difference(self.actual, other, Tolerance()) is not None, about=about, id=id)
 
-    def holds(self, condition: bool, *, about: str, detail: str = "", topic: str = "") -> None:
+    def holds(self, condition: bool, *, about: str, id: str = "", detail: str = "", topic: str = "") -> None:
         """Require a condition that was computed from the value."""
         stats = _stats.get()
         if stats is not None:
@@ -235,6 +253,7 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
             _report(
                 CheckFailure(
                     about,
+                    id=id,
                     detail=detail or f"seen: {show(self.actual)}",
                     topic=topic,
                     contrast=error,

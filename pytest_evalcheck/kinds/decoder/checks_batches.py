@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.decoder.cases import OversizedBatch, PaddedBatch, SameBatchSize, SmallerBatch, even
-from pytest_evalcheck.kinds.decoder.subject import NEW_TOKENS, DecoderSubject, all_rows_or_none, plural
+from pytest_evalcheck.kinds.decoder.subject import (
+    NEW_TOKENS,
+    DecoderSubject,
+    DecoderUnderTest,
+    Ids,
+    all_rows_or_none,
+    plural,
+)
 
 _FEW = 8
 
@@ -29,7 +38,6 @@ def a_smaller_batch_is_decoded_as_with_a_new_cache(subject: DecoderSubject, case
         for method in decoder.methods:
             # Rows that only fill a generation are checked by EC305.
             expected = decoder.decode_with_new_cache(method, after, len(rows) if method == "generate" else 0)
-            about = f"what {plural(count, 'row')} get by {method} from a cache for {len(rows)}"
             batches = [rows, after, rows] if decoder.offers("reset") else [after]
             first, *others = decoder.decode_in_turn(method, len(rows), batches)
             actual = others[0] if others else first
@@ -40,11 +48,21 @@ def a_smaller_batch_is_decoded_as_with_a_new_cache(subject: DecoderSubject, case
                     inconclusive("a reset leaves something behind; see EC304")
                     continue
             if not decoder.is_declared_refusal(actual, "smaller batches"):
-                topic = f"what a smaller batch gets by {method} from a cache for a larger one"
-                decoder.assert_same(actual, expected, about=about, topic=topic, refusable="smaller batches")
+                _expect_smaller(decoder, method, rows, after, actual, expected)
                 if others:
                     about = f"what {len(rows)} rows get by {method} after {count}"
-                    decoder.assert_same(others[1], all_rows_or_none(first, rows), about=about)
+                    decoder.assert_same(others[1], all_rows_or_none(first, rows), about=about, id=f"larger-by-{method}")
+
+
+def _expect_smaller(decoder: DecoderUnderTest, method: str, rows: Ids, after: Ids, actual: Any, expected: Any) -> None:
+    decoder.assert_same(
+        actual,
+        expected,
+        about=f"what {plural(len(after), 'row')} get by {method} from a cache for {len(rows)}",
+        id=f"smaller-by-{method}",
+        topic=f"what a smaller batch gets by {method} from a cache for a larger one",
+        refusable="smaller batches",
+    )
 
 
 @check("EC303", conditions=("one row more", "rows times choices"), examples=12, after=("EC301", "EC302"))
@@ -69,10 +87,13 @@ def a_larger_batch_is_decoded_or_refused(subject: DecoderSubject, case: Oversize
             about = f"what {len(rows)} rows get by {method} from a cache for {case.cache_rows}"
             if isinstance(actual, Raised):
                 expect(actual).holds(
-                    actual.on_purpose, about=f"an error that is no refusal for {about}", detail=str(actual)
+                    actual.on_purpose,
+                    about=f"an error that is no refusal for {about}",
+                    id=f"unclear-refusal-by-{method}",
+                    detail=str(actual),
                 )
             else:
-                decoder.assert_same(actual, expected, about=about)
+                decoder.assert_same(actual, expected, about=about, id=f"larger-batch-by-{method}")
 
 
 @check("EC304", conditions=("longer after shorter", "shorter after longer"), examples=_FEW, after=("EC301",))
@@ -91,7 +112,9 @@ def a_reset_cache_behaves_like_a_new_cache(subject: DecoderSubject, case: SameBa
         for method in decoder.methods:
             actual = decoder.decode_in_turn(method, len(rows), [rows, after])[1]
             expected = decoder.decode_with_new_cache(method, after)
-            decoder.assert_same(actual, expected, about=f"what rows get by {method} after a reset")
+            decoder.assert_same(
+                actual, expected, about=f"what rows get by {method} after a reset", id=f"after-reset-by-{method}"
+            )
 
 
 @check("EC305", conditions=("no row added", "all but one row added", "equal rows"), examples=12)
@@ -115,11 +138,19 @@ def filler_rows_do_not_affect_other_rows(subject: DecoderSubject, case: PaddedBa
             actual = decoder.decode_with_new_cache("step", [*rows, *fillers])
             actual = actual if isinstance(actual, Raised) else actual[: len(rows)]
             expected = decoder.decode_with_new_cache("step", rows)
-            decoder.assert_same(actual, expected, about=about.format("step"), topic=topic.format("step"))
+            decoder.assert_same(
+                actual, expected, about=about.format("step"), id="filled-batch-by-step", topic=topic.format("step")
+            )
         if "generate" in decoder.methods:
             actual = decoder.decode("generate", decoder.start(len(rows) + added), rows)
             if not isinstance(actual, Raised):
                 about_count = f"the number of rows that generate() gives for {len(rows)}"
-                expect(len(actual)).equals(len(rows), about=about_count)
+                expect(len(actual)).equals(len(rows), about=about_count, id="number-of-rows")
             expected = decoder.decode_with_new_cache("generate", rows)
-            decoder.assert_same(actual, expected, about=about.format("generate"), topic=topic.format("generate"))
+            decoder.assert_same(
+                actual,
+                expected,
+                about=about.format("generate"),
+                id="filled-batch-by-generate",
+                topic=topic.format("generate"),
+            )

@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, expect, inconclusive, refused
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.tensors import overwrite
 from pytest_evalcheck.kinds.decoder.cache_memory import CacheMemory
@@ -53,10 +54,10 @@ def cached_decoding_equals_uncached_decoding(subject: DecoderSubject, case: Chun
             if max(chunks[1:], default=1) == 1 or not decoder.is_declared_refusal(actual, "chunks"):
                 about = f"the logits of rows that come in chunks of {chunks}"
                 several = "chunks" if max(chunks[1:], default=1) > 1 else ""
-                decoder.assert_same(actual, expected, about=about, refusable=several)
+                decoder.assert_same(actual, expected, about=about, id="logits", refusable=several)
         if "generate" in decoder.methods:
             actual, expected = decoder.decode_both("generate", decoder.truncate(rows, NEW_TOKENS))
-            decoder.assert_same(actual, expected, about="the tokens that are generated")
+            decoder.assert_same(actual, expected, about="the tokens that are generated", id="generated-tokens")
 
 
 @check("EC307", conditions=("one operation", "several operations"), examples=15, after=("EC301",))
@@ -81,8 +82,9 @@ def cache_operations_equal_operations_on_rows(subject: DecoderSubject, case: Cac
         else:
             about, actual = f"the logits after {', '.join(execution.done)}", execution.last
             expected = replay_on_new_cache(decoder, execution)
-            topic = "" if decoder.agrees(actual, expected) else f"the logits after {culprit(decoder, subject, case)}"
-            decoder.assert_same(actual, expected, about=about, topic=topic)
+            last = "" if decoder.agrees(actual, expected) else culprit(decoder, subject, case)
+            id, topic = f"after-{slug(last)}", f"the logits after {last}"
+            decoder.assert_same(actual, expected, about=about, id=id, topic=topic)
 
 
 @check("EC308", conditions=("a token when it is full", "a prompt that is too long"), examples=_FEW, after=("EC301",))
@@ -106,7 +108,8 @@ def tokens_beyond_the_capacity_are_refused_or_decoded(subject: DecoderSubject, c
                 inconclusive("a few tokens are decoded otherwise than without a cache; see EC301")
                 continue
             actual, expected = decoder.decode_both(method, full)
-            decoder.assert_same(actual, expected, about=f"what is decoded by {method} up to the capacity")
+            about = f"what is decoded by {method} up to the capacity"
+            decoder.assert_same(actual, expected, about=about, id=f"up-to-capacity-by-{method}")
             prompts = full if method == "generate" and not case.at_once else rows
             chunks = [len(rows[0])] if case.at_once else [capacity, *[1] * case.extra]
             count = len(rows[0]) - len(prompts[0]) + 1
@@ -114,12 +117,12 @@ def tokens_beyond_the_capacity_are_refused_or_decoded(subject: DecoderSubject, c
             about = f"what is decoded by {method} of {plural(case.extra, 'token')} more than the capacity"
             topic = f"what is decoded by {method} of more than the capacity"
             if isinstance(actual, Raised):
-                no = "an error that is no refusal for"
-                expect(actual).holds(actual.on_purpose, about=f"{no} {about}", topic=f"{no} {topic}")
+                about, topic = (f"an error that is no refusal for {text}" for text in (about, topic))
+                expect(actual).holds(actual.on_purpose, about=about, id=f"unclear-refusal-by-{method}", topic=topic)
             elif isinstance(expected, Raised):
-                expect(actual).equals(expected, about=about, topic=topic)
+                expect(actual).equals(expected, about=about, id=f"beyond-capacity-by-{method}", topic=topic)
             else:
-                decoder.assert_same(actual, expected, about=about, topic=topic)
+                decoder.assert_same(actual, expected, about=about, id=f"beyond-capacity-by-{method}", topic=topic)
 
 
 @check("EC311", existential=True, examples=_FEW)
@@ -136,7 +139,9 @@ def the_cache_is_used(subject: DecoderSubject, case: ChunkedPrompts) -> None:
         if "step" in decoder.methods:
             plain, corrupted = decode_last_token(decoder, rows), decode_last_token(decoder, rows, corrupted=True)
             about = "logits are the same when the memory of the cache is overwritten"
-            expect(plain).holds(isinstance(plain, list) and decoder.differ(corrupted, plain), about=about)
+            expect(plain).holds(
+                isinstance(plain, list) and decoder.differ(corrupted, plain), about=about, id="overwritten-cache"
+            )
         if "generate" in decoder.methods:
             with watching_forwards(decoder.record.model) as forwards:
                 decoder.decode("generate", decoder.start(len(rows)), rows)
@@ -148,7 +153,7 @@ def the_cache_is_used(subject: DecoderSubject, case: ChunkedPrompts) -> None:
             read = [forward.ids for forward in forwards]
             about = f"forwards of a generation read {read} ids of a row, of which {len(rows[0])} are the prompt"
             detail = f"numbers that enter the layers: {[forward.values for forward in forwards]}"
-            expect(read).holds(not again, about=about, detail=detail)
+            expect(read).holds(not again, about=about, id="prompt-read-again", detail=detail)
 
 
 @check("EC314", existential=True, examples=_FEW)
@@ -170,7 +175,7 @@ def other_prompts_get_other_logits(subject: DecoderSubject, case: SameBatchSize)
             continue
         first, second = ([row[-1] for row in rows] for rows in logits)
         about = "the logits after two different prompts are equal"
-        expect(first).holds(decoder.differ(first, second), about=about)
+        expect(first).holds(decoder.differ(first, second), about=about, id="different-prompts")
 
 
 def _longest_prompt(decoder: DecoderUnderTest, capacity: int) -> int:
@@ -197,6 +202,7 @@ def decode_last_token(decoder: DecoderUnderTest, rows: Ids, *, corrupted: bool =
             raise CheckFailure(
                 "the cache holds no numbers after a prompt",
                 detail="Where it is state inside the model, say so: ec.Decoder(..., tensors=lambda cache: [...]).",
+                id="empty-cache",
             )
         overwrite(memory)
     logits = sequence.decode_step([row[-1:] for row in rows])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import inconclusive
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.convention import in_turn
 from pytest_evalcheck.kinds.decoder.called import CalledPrompts, decoding, tokens
@@ -46,7 +47,11 @@ def compare_logits(decoder: DecoderUnderTest, case: CalledPrompts, rows: Ids, na
         plan = decoding(decoder, case, rows)
         without, actual = decoder.decode_uncached(even(plan.rows)), plan.cached(decoder)
     decoder.assert_same(
-        without, decoder.decode_uncached(even(plan.rows)), about=about.format("without a cache"), detail=sentence
+        without,
+        decoder.decode_uncached(even(plan.rows)),
+        about=about.format("without a cache"),
+        id=f"logits-without-cache-by-{slug(name)}",
+        detail=sentence,
     )
     expected = plan.cached(decoder)
     if not decoder.agrees(actual, expected):
@@ -57,7 +62,9 @@ def compare_logits(decoder: DecoderUnderTest, case: CalledPrompts, rows: Ids, na
                 inconclusive(_TWO_WRONG)
                 return
             expected = right
-    decoder.assert_same(actual, expected, about=about.format("with a cache"), detail=sentence)
+    decoder.assert_same(
+        actual, expected, about=about.format("with a cache"), id=f"logits-with-cache-by-{slug(name)}", detail=sentence
+    )
 
 
 def compare_tokens(decoder: DecoderUnderTest, rows: Ids, name: str, sentence: str) -> None:
@@ -74,7 +81,7 @@ def compare_tokens(decoder: DecoderUnderTest, rows: Ids, name: str, sentence: st
             return
         expected = right
     about = f"the tokens by the convention {name!r}"
-    decoder.assert_same(actual, expected, about=about, detail=sentence)
+    decoder.assert_same(actual, expected, about=about, id=f"tokens-by-{slug(name)}", detail=sentence)
     if not agrees or isinstance(expected, Raised) or expected is None or not any(row[1:] for row in expected):
         return
     # The second token of a row, where one is: a generation that it ends is no longer than that of the others.
@@ -82,4 +89,6 @@ def compare_tokens(decoder: DecoderUnderTest, rows: Ids, name: str, sentence: st
     with decoder.called_by(name):
         stopped = tokens(decoder, rows, (stop,))
     about = f"the tokens before a stop token by the convention {name!r}"
-    decoder.assert_same(stopped, tokens(decoder, rows, (stop,)), about=about, detail=sentence)
+    decoder.assert_same(
+        stopped, tokens(decoder, rows, (stop,)), about=about, id=f"tokens-before-stop-by-{slug(name)}", detail=sentence
+    )

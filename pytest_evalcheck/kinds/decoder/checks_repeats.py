@@ -33,9 +33,19 @@ def decoding_twice_gives_the_same_bits(subject: DecoderSubject, case: Prompts) -
                 inconclusive(f"rows get no answer: {first}")
                 continue
             after, wanted = (one.decode_with_new_cache(method, others) for one in (decoder, new))
-            expect(after).equals(wanted, about=f"what prompts get by {method} after similar ones", tolerance=EXACT)
+            expect(after).equals(
+                wanted,
+                about=f"what prompts get by {method} after similar ones",
+                id=f"after-similar-prompts-by-{method}",
+                tolerance=EXACT,
+            )
             again = decoder.decode_with_new_cache(method, rows)
-            expect(again).equals(first, about=f"what prompts get by {method} at the second time", tolerance=EXACT)
+            expect(again).equals(
+                first,
+                about=f"what prompts get by {method} at the second time",
+                id=f"second-time-by-{method}",
+                tolerance=EXACT,
+            )
 
 
 @check("EC316", conditions=("many rows",), examples=4, after=("EC301", "EC305"))
@@ -62,14 +72,16 @@ def a_row_is_decoded_alike_in_a_large_batch(subject: DecoderSubject, case: Large
             about, topic = f"what {count} rows get by {method}", f"what many rows get by {method}"
             actual = decoder.decode(method, decoder.start(count), many)
             if not isinstance(actual, Raised) and len(actual) != count:
-                expect(len(actual)).equals(count, about=f"the number of rows that {method}() gives for {count}")
+                about = f"the number of rows that {method}() gives for {count}"
+                expect(len(actual)).equals(count, about=about, id=f"number-of-rows-by-{method}")
                 continue
             expected = [alone[i % len(rows)][0] for i in range(count)]
             if decoder.record.batch_invariant and method == "step":
-                expect(actual).equals(expected, about=about, tolerance=EXACT, topic=topic)
+                expect(actual).equals(expected, about=about, id=f"rows-by-{method}", tolerance=EXACT, topic=topic)
             elif method == "step":
-                decoder.assert_same(actual, expected, about=about, topic=topic)
+                decoder.assert_same(actual, expected, about=about, id=f"rows-by-{method}", topic=topic)
             elif decoder.agrees([row[0] for row in alone], decoder.greedy(rows, [row[0] for row in alone])):
-                decoder.assert_same(actual, decoder.greedy(many, actual), about=about, topic=topic)
+                wanted = decoder.greedy(many, actual)
+                decoder.assert_same(actual, wanted, about=about, id=f"rows-by-{method}", topic=topic)
             else:
                 inconclusive("a row alone is decoded otherwise than without a cache; see EC301")

@@ -43,13 +43,15 @@ def padding_does_not_change_the_output(subject: DecoderSubject, case: UnevenProm
                 pairs = zip(rows, follow, strict=True)
                 expected = _joined([decode_together(decoder, [row], "left", [after]) for row, after in pairs])
                 about = f"the logits of tokens with padding on the {side}"
-                decoder.assert_same(actual, expected, about=about, refusable="padding")
+                decoder.assert_same(
+                    actual, expected, about=about, id=f"logits-padded-on-the-{side}", refusable="padding"
+                )
         if "generate" in decoder.methods:
             actual = all_rows_or_none(decoder.decode("generate", decoder.start(len(rows)), rows), rows)
             if actual is not None and not decoder.is_declared_refusal(actual, "padding"):
                 expected = _joined([decoder.decode_with_new_cache("generate", [row]) for row in rows])
                 about = "the tokens of prompts that are padded"
-                decoder.assert_same(actual, expected, about=about, refusable="padding")
+                decoder.assert_same(actual, expected, about=about, id="tokens-of-padded-prompts", refusable="padding")
 
 
 @check(
@@ -70,10 +72,12 @@ def every_row_stops_at_its_own_stop_token(subject: DecoderSubject, case: StopTok
         sequence = decoder.start(len(rows))
         free = sequence.error or all_rows_or_none(decoder.generate(rows, sequence.cache, STOP_STEPS), rows)
         if not isinstance(free, list):
-            decoder.assert_same(free, free, about="the tokens of rows without a stop token")
+            decoder.assert_same(free, free, about="the tokens of rows without a stop token", id="tokens-without-stop")
             continue
         lengths = [len(row) for row in free]
-        expect(lengths).equals([STOP_STEPS] * len(rows), about="the number of tokens of rows without a stop token")
+        expect(lengths).equals(
+            [STOP_STEPS] * len(rows), about="the number of tokens of rows without a stop token", id="number-of-tokens"
+        )
         stop = {free[row % len(rows)][step] for row, step in case.stops}
         stop |= {rows[0][0]} if case.prompted else set()
         stop |= {decoder.record.pad_token} if case.padding else set()
@@ -81,7 +85,9 @@ def every_row_stops_at_its_own_stop_token(subject: DecoderSubject, case: StopTok
         for some in batched(sorted(stop), decoder.record.max_stops or len(stop)):
             actual = decode_until(decoder, rows, some)
             expected = [truncate_at_stop(row, some) for row in free]
-            decoder.assert_same(actual, expected, about=f"the tokens of rows that stop at {list(some)}")
+            decoder.assert_same(
+                actual, expected, about=f"the tokens of rows that stop at {list(some)}", id="tokens-with-stop"
+            )
 
 
 @check("EC312", conditions=("one row",), examples=_FEW, after=("EC305",))
@@ -102,11 +108,11 @@ def invalid_prompts_do_not_affect_other_rows(subject: DecoderSubject, case: Prom
                     refused(actual)
                 else:
                     about = f"what a row gets by {method} in a batch with an empty one"
-                    decoder.assert_same(actual, expected, about=about)
+                    decoder.assert_same(actual, expected, about=about, id=f"beside-empty-prompt-by-{method}")
             if not decoder.device.startswith("cuda"):  # there a wrong index makes every later call fail
                 actual = decode_out_of_vocabulary(decoder, method, row)
                 about = f"{method} accepts an id outside the vocabulary"
-                expect(actual).holds(isinstance(actual, Raised), about=about)
+                expect(actual).holds(isinstance(actual, Raised), about=about, id=f"unknown-id-accepted-by-{method}")
 
 
 def decode_until(decoder: DecoderUnderTest, rows: Ids, stop: tuple[int, ...]) -> Any:

@@ -28,7 +28,9 @@ def decoding_does_not_modify_its_inputs_or_the_model(subject: DecoderSubject, ca
     Fix: create new tensors; copy a configuration before it is changed.
     """
     changed = "\n".join(subject.changed[:3])  # by the first call in this process: a write may repeat itself since
-    expect(case.samples).holds(not changed, about="decoding changes what all decoders share", detail=changed)
+    expect(case.samples).holds(
+        not changed, about="decoding changes what all decoders share", id="shared-state", detail=changed
+    )
     for decoder in subject.precisions():
         rows = decoder.truncate(subject.prompts(case.samples), NEW_TOKENS)
         rows = rows if decoder.record.sides and not decoder.refuses("padding") else even(rows, len(rows[0]))
@@ -46,7 +48,9 @@ def decoding_does_not_modify_its_inputs_or_the_model(subject: DecoderSubject, ca
                 refused(actual)
             changes = [*changed_inputs, *environment.changes()]
             about = f"{method} changes its inputs or the model"
-            expect(actual).holds(not changes, about=about, detail="\n".join(changes[:4]))
+            expect(actual).holds(
+                not changes, about=about, id=f"inputs-or-model-after-{method}", detail="\n".join(changes[:4])
+            )
 
 
 @check("EC313", conditions=("one row",), examples=_FEW)
@@ -77,11 +81,12 @@ def tearing_down_a_cache_frees_its_memory(subject: DecoderSubject, case: Prompts
             alive = watch.alive()
             if watch.size:
                 about = f"{alive} of {watch.size} bytes of a cache are still in memory after it was torn down"
-                expect(alive).holds(not alive, about=about)
+                expect(alive).holds(not alive, about=about, id="memory")
             else:
                 inconclusive("the cache holds no numbers")
             actual = decoder.decode_with_new_cache(method, rows)
-            decoder.assert_same(actual, before, about=f"what rows get by {method} after a cache was torn down")
+            about = f"what rows get by {method} after a cache was torn down"
+            decoder.assert_same(actual, before, about=about, id=f"after-tear-down-by-{method}")
 
 
 def watching_inputs(record: Decoder, changes: list[str]) -> Decoder:

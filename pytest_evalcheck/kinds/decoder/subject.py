@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference, show
-from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, expect, inconclusive, refused
+from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, compared, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.convention import under
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
@@ -181,7 +181,7 @@ class DecoderUnderTest:
             self.record, self._logits_by_ids = record, logits
 
     def assert_same(
-        self, actual: Any, expected: Any, *, about: str, topic: str = "", refusable: str = "", detail: str = ""
+        self, actual: Any, expected: Any, *, about: str, id: str, topic: str = "", refusable: str = "", detail: str = ""
     ) -> None:
         """Compare what a list of rows gets with what is expected.
 
@@ -204,14 +204,14 @@ class DecoderUnderTest:
         elif tokens_of_nan and not self.last_precision:
             self.retry_in_float32 = True
         elif self._is_close(actual, expected):
-            expect(actual).holds(True, about=about)
+            compared()
         elif self._half and not self.last_precision and not isinstance(actual, Raised):
             self.retry_in_float32 = True
         else:
             detail = _NAN_TOKENS if tokens_of_nan else detail
             if refusable and isinstance(actual, Raised):
                 detail = _UNDECLARED.format(refusable, f"({refusable!r},)")
-            expect(actual).equals(expected, about=about, tolerance=self.tolerance, topic=topic, detail=detail)
+            expect(actual).equals(expected, about=about, id=id, tolerance=self.tolerance, topic=topic, detail=detail)
 
     def agrees(self, actual: Any, expected: Any) -> bool:
         """Whether two results are equal within the tolerance."""

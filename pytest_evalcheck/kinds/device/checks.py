@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from pytest_evalcheck.expectations.comparison import Raised, difference
-from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, refused
+from pytest_evalcheck.expectations.failures import NotApplicable, compared, expect, inconclusive, refused
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.device.cost import measured_costs
 from pytest_evalcheck.kinds.device.cpu_reference import (
@@ -20,7 +21,7 @@ from pytest_evalcheck.kinds.device.placement import placements
 from pytest_evalcheck.kinds.device.relocation import movable, move_error, with_index
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.kinds.wrapper.cases import Batch
-from pytest_evalcheck.kinds.wrapper.subject import WrapperSubject, in_mode
+from pytest_evalcheck.kinds.wrapper.subject import WrapperSubject, in_mode, mode_id
 from pytest_evalcheck.strategies.samples import MAPPINGS
 
 _FEW = 3
@@ -44,9 +45,11 @@ def mixed_device_inputs_are_handled(subject: MetricSubject | WrapperSubject, cas
         actual = score()
         if mentions_device(actual) or lacking(actual):
             refused(actual)
-            expect(actual).holds(True, about=where)
+            compared()
         elif difference(actual, expected, ROUNDING) is None or reference.same_when_rebuilt:
-            expect(actual).equals(expected, about=f"the score with {where}", tolerance=ROUNDING)
+            expect(actual).equals(
+                expected, about=f"the score with {where}", id=f"score-with-{slug(where)}", tolerance=ROUNDING
+            )
         else:
             inconclusive("it has another score with everything on the device; see EC603, EC604 and EC606")
             return
@@ -70,7 +73,9 @@ def a_container_is_moved_as_a_whole(wrapper: WrapperSubject, case: Batch) -> Non
             about = f"a batch in a {container}"
             batch, original = (wrapper.batch(case.samples, mode, container=container, onto="cpu") for _ in range(2))
             error = move_error(partial(move, batch, wrapper.device), original, wrapper.device)
-            expect(about).holds(not error, about=f"{about} is not moved as a whole", detail=error)
+            expect(about).holds(
+                not error, about=f"{about} is not moved as a whole", id=f"batch-in-{slug(container)}", detail=error
+            )
 
 
 @check("EC603", conditions=("several rows",), examples=_FEW, accelerators=1)
@@ -88,7 +93,9 @@ def no_device_is_hard_coded(subject: MetricSubject | WrapperSubject, case: Batch
         inconclusive("the device lacks what it needs: EC604" if lacks else "the CPU refuses it too")
         return
     about = f"it runs on the CPU and not on {subject.device}"
-    expect(reference.actual).holds(runs, about=about, detail=str(reference.actual))
+    expect(reference.actual).holds(
+        runs, about=about, id=f"runs-on-{slug(subject.device)}", detail=str(reference.actual)
+    )
 
 
 @check("EC604", conditions=("several rows",), examples=_FEW, accelerators=1)
@@ -106,7 +113,9 @@ def only_what_the_device_has_is_requested(subject: MetricSubject | WrapperSubjec
         return
     lacks = lacking(reference.actual)
     about = f"{subject.device} has no such {lacks or 'dtype'}"
-    expect(reference.actual).holds(not lacks, about=about, detail=str(reference.actual))
+    expect(reference.actual).holds(
+        not lacks, about=about, id=f"missing-{lacks or 'dtype'}-on-{slug(subject.device)}", detail=str(reference.actual)
+    )
 
 
 @check("EC605", conditions=("several rows",), examples=_FEW, accelerators=2, after=("EC603",))
@@ -125,18 +134,28 @@ def to_moves_everything(subject: MetricSubject | WrapperSubject, case: Batch) ->
     target = movable(reference)
     expected = target.score("cpu")
     for device in target.device_sequence:
-        error = target.move(device)
-        expect(device).holds(not error, about=f"`.to({device!r})` is not possible", detail=error)
+        # A second device of one kind is named so, whatever its index is.
+        error, there = target.move(device), f"{'another-' if ':' in device else ''}{slug(device)}"
+        expect(device).holds(not error, about=f"`.to({device!r})` is not possible", id=f"move-to-{there}", detail=error)
         if error:
             return
         left = target.left_behind(device)
-        expect(left).holds(not left, about=f"`.to({device!r})` left something behind", detail="\n".join(left[:5]))
+        expect(left).holds(
+            not left,
+            about=f"`.to({device!r})` left something behind",
+            id=f"left-behind-on-{there}",
+            detail="\n".join(left[:5]),
+        )
         if (reported := target.reported_device()) is not None:
-            expect(with_index(str(reported))).equals(with_index(device), about=f"`.device` after `.to({device!r})`")
+            expect(with_index(str(reported))).equals(
+                with_index(device), about=f"`.device` after `.to({device!r})`", id=f"device-after-to-{there}"
+            )
         actual = expected if left else target.score(device)
         # A score that differs on any device is reported by EC603, EC604 and EC606.
         if difference(actual, expected, ROUNDING) is None or reference.same_when_rebuilt:
-            expect(actual).equals(expected, about=f"the score after `.to({device!r})`", tolerance=ROUNDING)
+            expect(actual).equals(
+                expected, about=f"the score after `.to({device!r})`", id=f"score-after-to-{there}", tolerance=ROUNDING
+            )
 
 
 @check("EC606", conditions=("several rows",), examples=_FEW, accelerators=1, after=("EC603", "EC604", "EC605"))
@@ -153,7 +172,9 @@ def the_value_matches_the_cpu(subject: MetricSubject | WrapperSubject, case: Bat
         inconclusive("the CPU refuses it too" if refuses else "it cannot be scored there; see EC603 and EC604")
         return
     about = f"the score on {subject.device}"
-    expect(reference.actual).equals(reference.expected, about=about, tolerance=device_tolerance(subject))
+    expect(reference.actual).equals(
+        reference.expected, about=about, id=f"score-on-{slug(subject.device)}", tolerance=device_tolerance(subject)
+    )
 
 
 @check("EC607", conditions=("several rows",), examples=_FEW, accelerators=1, after=("EC603", "EC605"))
@@ -177,7 +198,9 @@ def scoring_makes_no_transfers_or_syncs(subject: MetricSubject | WrapperSubject,
     for part, counts in measured_costs(subject, reference.rows):
         for name, count in counts.items():
             allowed = subject.budget.get(name, 0)
-            expect(count).holds(count <= allowed, about=f"{count} {name} in {part}, {allowed} are allowed")
+            expect(count).holds(
+                count <= allowed, about=f"{count} {name} in {part}, {allowed} are allowed", id=f"{name}-in-{slug(part)}"
+            )
 
 
 @check("EC608", conditions=("several rows",), examples=_FEW, accelerators=1, streams=True, after=("EC603",))
@@ -202,7 +225,12 @@ def copies_are_complete_before_they_are_read(subject: MetricSubject | WrapperSub
         return
     for part, found in races(subject, reference.rows):
         detail = "\n".join(found[:3])
-        expect(part).holds(not found, about=f"memory is used while work on it is in flight: {part}", detail=detail)
+        expect(part).holds(
+            not found,
+            about=f"memory is used while work on it is in flight: {part}",
+            id=f"in-flight-in-{slug(part)}",
+            detail=detail,
+        )
 
 
 @check("EC609", conditions=("several rows",), examples=_FEW, accelerators=1, after=("EC603",))
@@ -226,4 +254,4 @@ def outputs_are_moved_as_a_whole(wrapper: WrapperSubject, case: Batch) -> None:
         for device in ("cpu", wrapper.device):
             error = move_error(partial(move, outputs, device), outputs, device, "outputs")
             about = f"outputs are not moved as a whole to {device}{in_mode(mode)}"
-            expect(about).holds(not error, about=about, detail=error)
+            expect(about).holds(not error, about=about, id=f"outputs-to-{slug(device)}{mode_id(mode)}", detail=error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pytest_evalcheck.expectations.comparison import Raised, difference, show
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, refused
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.loop.cases import SIZES, Evaluation, NonFinite, TwoDatasets
 from pytest_evalcheck.kinds.loop.subject import (
@@ -14,6 +15,7 @@ from pytest_evalcheck.kinds.loop.subject import (
     counts_non_finite,
     format_config,
     non_finite,
+    options_id,
 )
 
 
@@ -38,11 +40,13 @@ def the_batch_size_does_not_change_the_numbers(loop: LoopSubject, case: Evaluati
         if (refusal := all_nan(expected)) and all_nan(actual):
             refused(refusal)
             return
-        expect(actual).equals(expected, about=f"{about} {size}, compared with those at {smallest}")
+        expect(actual).equals(
+            expected, about=f"{about} {size}, compared with those at {smallest}", id="another-batch-size"
+        )
     exact = loop.exact(case.samples)
     if exact is not None:
         actual = loop.with_exact_names(expected, exact)
-        expect(actual).equals(exact, about=f"{about} {smallest}, compared with the exact ones")
+        expect(actual).equals(exact, about=f"{about} {smallest}, compared with the exact ones", id="exact-numbers")
 
 
 @check("EC512", existential=True, after=("EC501",))
@@ -62,7 +66,9 @@ def other_samples_get_other_numbers(loop: LoopSubject, case: TwoDatasets) -> Non
         refused(first)
         return
     differ = difference(first, second, loop.tolerance) is not None
-    expect(first).holds(differ, about="other samples got the same numbers", detail=f"both  {show(first)}")
+    expect(first).holds(
+        differ, about="other samples got the same numbers", id="other-samples", detail=f"both  {show(first)}"
+    )
 
 
 @check("EC506", conditions=("fewer samples", "as many samples", "more samples"), examples=4, after=("EC504", "EC501"))
@@ -80,12 +86,14 @@ def workers_and_evaluator_order_do_not_change_the_numbers(loop: LoopSubject, cas
     for config in configs:
         actual = comparable(loop.evaluate(case.samples, **config))
         about = f"the result of {len(case.samples)} samples with {format_config(config)}"
-        expect(actual).equals(expected, about=about)
+        expect(actual).equals(expected, about=about, id=f"result{options_id(config)}")
     if loop.record.evaluators is not None:
         rows = {"first": case.samples, "second": case.others}
         expected = loop.run_evaluators(rows, ("first", "second"), case.batch_size)
         actual = loop.run_evaluators(rows, ("second", "first"), case.batch_size)
-        expect(actual).equals(expected, about="the results of two evaluators in the other order")
+        expect(actual).equals(
+            expected, about="the results of two evaluators in the other order", id="evaluators-in-another-order"
+        )
 
 
 @check("EC508", needs=("corrupted",), conditions=("the first sample", "a later sample"), after=("EC501",))
@@ -108,6 +116,7 @@ def non_finite_samples_are_reported(loop: LoopSubject, case: NonFinite) -> None:
     expect(actual).holds(
         not hidden,
         about=f"{case.number} in sample {case.corrupted} does not show in {', '.join(map(repr, hidden))}",
+        id="hidden",
         detail=f"alone  {show(alone)}\nof all  {show(actual)}",
     )
 
@@ -128,4 +137,6 @@ def numbers_of_one_quantity_agree(loop: LoopSubject, case: Evaluation) -> None:
         return
     for name in loop.record.agree:
         about = f"the number {name!r}, compared with its value computed from the others"
-        expect(numbers.get(name)).equals(loop.recompute(name, numbers), about=about, detail=show(numbers))
+        expect(numbers.get(name)).equals(
+            loop.recompute(name, numbers), about=about, id=f"number-{slug(name)}", detail=show(numbers)
+        )

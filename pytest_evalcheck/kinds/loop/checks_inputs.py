@@ -7,6 +7,7 @@ from functools import partial
 
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, refused
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.failing_metric import FailingMetric
 from pytest_evalcheck.kinds.common.reused_buffers import ReusedBuffers
@@ -32,7 +33,7 @@ def an_error_of_a_metric_function_ends_the_evaluation_as_itself(loop: LoopSubjec
             inconclusive("the function was not called")
             return
         problem, topic = function.problem(result), f"where the metric function raises {error}"
-        expect(result).holds(not problem, about=f"{topic}, {problem}", topic=topic)
+        expect(result).holds(not problem, about=f"{topic}, {problem}", id=f"metric-raises-{slug(error)}", topic=topic)
 
 
 @check("EC514", examples=4, after=("EC504", "EC501"))
@@ -62,4 +63,4 @@ def the_result_owns_its_memory(loop: LoopSubject, case: ManyBatches) -> None:
         inconclusive(f"the loop has read {collate.batches} batches with tensors, and there are {buffers} buffers")
         return
     about = f"the result where {buffers} buffers are filled in turn"
-    expect(comparable(actual)).equals(comparable(expected), about=about)
+    expect(comparable(actual)).equals(comparable(expected), about=about, id="reused-buffers")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, difference, show
@@ -20,6 +20,7 @@ from pytest_evalcheck.kinds.loop.subject import (
     format_config,
     ids_of,
     miscounted,
+    options_id,
     read_result,
 )
 
@@ -49,15 +50,15 @@ def every_sample_counts_exactly_once(loop: LoopSubject, case: Ranks) -> None:
         about = f"{count} samples with {format_config(config)}"
         result = loop.evaluate(case.samples, **config)
         if isinstance(result, Raised):
-            expect(result).equals(default, about=f"the result of {about}")
+            expect(result).equals(default, about=f"the result of {about}", id=f"result{options_id(config)}")
         elif result.records is not None:
             applies = True
-            _expect_each_once(ids_of(result.records), count, about)
+            _expect_each_once(ids_of(result.records), count, about, f"samples{options_id(config)}")
     if not applies:
         raise NotApplicable("the loop returns no records and does not evaluate over ranks")
     nothing = loop.evaluate([], batch_size=size)
     if not isinstance(nothing, Raised) and nothing.records:
-        expect(nothing.records).equals([], about="the records of no samples")
+        expect(nothing.records).equals([], about="the records of no samples", id="records-of-nothing")
     for ranks in case.ranks if loop.record.over_ranks is not None else ():
         _expect_each_once_over_ranks(loop, case, ranks, over_ranks(loop, case.samples, ranks, size))
 
@@ -107,7 +108,7 @@ def records_match_their_samples(loop: LoopSubject, case: Evaluation) -> None:
                 same = [j for j, other in enumerate(expected) if difference([fields], other, loop.tolerance) is None]
                 detail = f"It is the record of sample {same[0]}." if same else ""
                 about = f"the record of sample {i} of {len(expected)} with {format_config(config)}"
-                expect([fields]).equals(expected[i], about=about, detail=detail)
+                expect([fields]).equals(expected[i], about=about, id=f"record{options_id(config)}", detail=detail)
 
 
 @check("EC507", conditions=("one failure", "the retry fails too", "a last batch of one"), after=("EC501",))
@@ -155,33 +156,46 @@ def _expect_recovery_on_device(loop: LoopSubject, case: OutOfMemory, expected: A
 def _expect_all_counted(result: Any, expected: Any, count: int, when: str) -> None:
     topic = "after a forward pass ran out of memory"
     if isinstance(result, Evaluated) and result.records is not None:
-        _expect_each_once(ids_of(result.records), count, f"{count} samples {when}", f"samples {topic}")
-    expect(comparable(result)).equals(comparable(expected), about=f"the result {when}", topic=f"the result {topic}")
-
-
-def _expect_each_once(ids: list[int], count: int, about: str, topic: str = "") -> None:
-    problems = miscounted(ids, count)
-    expect(ids).holds(
-        not problems, about=f"{about}: {'; '.join(problems)}", topic=f"{topic or about}: {_kinds(problems)}"
+        about = f"{count} samples {when}"
+        _expect_each_once(ids_of(result.records), count, about, "samples-after-out-of-memory", f"samples {topic}")
+    expect(comparable(result)).equals(
+        comparable(expected), about=f"the result {when}", id="result-after-out-of-memory", topic=f"the result {topic}"
     )
 
 
-def _kinds(problems: Sequence[str]) -> str:
+def _expect_each_once(ids: list[int], count: int, about: str, id: str, topic: str = "") -> None:
+    problems = miscounted(ids, count)
+    expect(ids).holds(
+        not problems,
+        about=f"{about}: {_texts(problems)}",
+        id="-".join([id, *problems]),
+        topic=f"{topic or about}: {_kinds(problems)}",
+    )
+
+
+def _texts(problems: Mapping[str, str]) -> str:
+    return "; ".join(problems.values())
+
+
+def _kinds(problems: Mapping[str, str]) -> str:
     """What is wrong with samples, without their ids."""
-    return ", ".join(problem.split(":")[0] for problem in problems)
+    return ", ".join(problem.split(":")[0] for problem in problems.values())
 
 
 def _expect_each_once_over_ranks(loop: LoopSubject, case: Ranks | ProcessRanks, ranks: int, results: Any) -> None:
     about, topic = f"{len(case.samples)} sample{'s' * (len(case.samples) > 1)} over {ranks} ranks", "samples over ranks"
     single = loop.numbers(case.samples, batch_size=case.batch_size)
     if isinstance(results, Raised) or isinstance(single, Raised):
-        expect(results).equals(single, about=f"the numbers of {about}", topic=f"the numbers of {topic}")
+        expect(results).equals(
+            single, about=f"the numbers of {about}", id="numbers-over-ranks", topic=f"the numbers of {topic}"
+        )
         return
     for who, problems in miscounted_by_rank(results, len(case.samples)).items():
         ids = {rank: ids_of(result.records or ()) for rank, result in results.items()}
         expect(ids).holds(
             not problems,
-            about=f"{about}, as counted by {who}: {'; '.join(problems)}",
+            about=f"{about}, as counted by {who}: {_texts(problems)}",
+            id="-".join(["samples-over-ranks" if who == _TOGETHER else "samples-of-one-rank", *problems]),
             topic=f"{topic}, as counted by {who}: {_kinds(problems)}",
         )
     for other in (1, ranks * case.batch_size):
@@ -191,7 +205,10 @@ def _expect_each_once_over_ranks(loop: LoopSubject, case: Ranks | ProcessRanks, 
     for rank, result in results.items():
         if result.numbers:
             expect(dict(result.numbers)).equals(
-                single, about=f"the numbers of {about}: rank {rank}", topic=f"the numbers of {topic}"
+                single,
+                about=f"the numbers of {about}: rank {rank}",
+                id="numbers-over-ranks",
+                topic=f"the numbers of {topic}",
             )
 
 
@@ -219,8 +236,8 @@ def over_processes(loop: LoopSubject, rows: Rows, ranks: int, batch_size: int) -
     return results if isinstance(results, Raised) else _results(results, ranks, "on_rank()")
 
 
-def miscounted_by_rank(results: Results, count: int) -> dict[str, list[str]]:
-    """What is wrong with the samples that ranks count: by the rank, or for all together, one line per problem.
+def miscounted_by_rank(results: Results, count: int) -> dict[str, dict[str, str]]:
+    """Return the ways in which ranks count samples wrongly: by the rank, or for all together.
 
     Empty where each rank has records of all samples, or where all ranks together have.
     """
@@ -229,9 +246,12 @@ def miscounted_by_rank(results: Results, count: int) -> dict[str, list[str]]:
     if not ids or not together:
         return {}
     if max(map(len, ids.values())) < count:  # each has records of its own shard
-        return {"the ranks together": together}
+        return {_TOGETHER: together}
     problems = {f"rank {rank}": miscounted(own, count) for rank, own in ids.items() if own}
     return {who: lines for who, lines in problems.items() if lines}
+
+
+_TOGETHER = "the ranks together"
 
 
 def _results(results: Any, ranks: int, where: str) -> Results:

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference
-from pytest_evalcheck.expectations.failures import TargetError, expect, inconclusive, refused
+from pytest_evalcheck.expectations.failures import TargetError, compared, expect, inconclusive, refused
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.failing_metric import FailingMetric
@@ -24,12 +25,13 @@ from pytest_evalcheck.kinds.loop.training_state import (
     describe_change,
     describe_changes,
     evaluate_in_training,
+    first_line,
     interrupt,
 )
 from pytest_evalcheck.kinds.wrapper.model_state import set_initial_modes
 
-_Evaluation = tuple[str, LoopData, "Callable[..., float] | None"]
-"""What is said of an evaluation, its data, and the metric function in place of the loop's own."""
+_Evaluation = tuple[str, str, LoopData, "Callable[..., float] | None"]
+"""A clause about an evaluation, a part of an id, its data, and the metric function in place of the loop's own."""
 
 
 @check("EC504", conditions=("as many samples", "fewer samples", "more samples"), examples=12)
@@ -47,21 +49,27 @@ def evaluating_twice_gives_the_same_result(loop: LoopSubject, case: TwoDatasets)
     data, other = loop.data(case.samples), loop.data(case.others)
     expected = comparable(loop.evaluate(case.samples, batch_size=size))
     expected_other = comparable(loop.evaluate(case.others, batch_size=size))
-    for which, dataset, wanted in (
-        ("first", data, expected),
-        ("second", data, expected),
-        ("third, of other data,", other, expected_other),
-        ("fourth, of the first data again,", data, expected),
+    for which, id, dataset, wanted in (
+        ("first", "first", data, expected),
+        ("second", "second", data, expected),
+        ("third, of other data,", "other-data", other, expected_other),
+        ("fourth, of the first data again,", "first-data-again", data, expected),
     ):
         actual = comparable(run.evaluate(dataset, batch_size=size))
-        expect(actual).equals(wanted, about=f"the result of the {which} evaluation", tolerance=EXACT)
+        expect(actual).equals(wanted, about=f"the result of the {which} evaluation", id=id, tolerance=EXACT)
     if isinstance(run.evaluate(data.failing(-1), batch_size=size), Raised):
         actual = comparable(run.evaluate(data, batch_size=size))
-        expect(actual).equals(expected, about="the result of the evaluation after one that ended in an error")
+        expect(actual).equals(
+            expected, about="the result of the evaluation after one that ended in an error", id="after-an-error"
+        )
     if loop.record.evaluators is not None:
         results = loop.run_evaluators({"first": case.samples, "second": case.others}, ("first", "second"), size)
         both = results if isinstance(results, Raised) else [results["first"], results["second"]]
-        expect(both).equals([expected, expected_other], about="the results of two evaluators, compared with each alone")
+        expect(both).equals(
+            [expected, expected_other],
+            about="the results of two evaluators, compared with each alone",
+            id="two-evaluators",
+        )
 
 
 @check(
@@ -85,11 +93,12 @@ def evaluating_leaves_training_as_it_was(loop: LoopSubject, case: DuringTraining
     """
     data, broken = loop.data(case.samples), case.broken
     evaluations: list[_Evaluation] = [
-        ("", data, None),
-        (f" in which sample {broken} could not be read", data.failing(broken), None),
+        ("", "", data, None),
+        (f" in which sample {broken} could not be read", "-after-unreadable-sample", data.failing(broken), None),
     ]
     if loop.record.scored_with is not None:
-        evaluations.append((" whose metric function raised an error", data, FailingMetric("ValueError")))
+        failing = FailingMetric("ValueError")
+        evaluations.append((" whose metric function raised an error", "-after-metric-error", data, failing))
     if loop.record.train is None:
         expect_the_same_state(loop, case, evaluations)
     else:
@@ -114,17 +123,23 @@ def an_evaluation_releases_its_tensors(loop: LoopSubject, case: Evaluation) -> N
                 return
             result = None
             saved, outputs = retained.saved_for_backward(), retained.passes_with_outputs(run.model)
-            expect(saved).holds(not saved, about=f"{saved} tensors are still saved for a backward pass")
-            expect(outputs).holds(outputs < 2, about=f"the outputs of {outputs} forward passes are still alive")
+            expect(saved).holds(
+                not saved, about=f"{saved} tensors are still saved for a backward pass", id="saved-tensors"
+            )
+            expect(outputs).holds(
+                outputs < 2, about=f"the outputs of {outputs} forward passes are still alive", id="outputs-alive"
+            )
         counts = retained.growing(lambda: run.evaluate(data, batch_size=case.batch_size))
         detail = f"tensors after each evaluation: {', '.join(map(str, counts))}"
-        expect(counts).holds(not counts, about="every evaluation leaves more tensors behind", detail=detail)
+        expect(counts).holds(
+            not counts, about="every evaluation leaves more tensors behind", id="growing-tensors", detail=detail
+        )
 
 
 def expect_the_same_state(loop: LoopSubject, case: DuringTraining, evaluations: Sequence[_Evaluation]) -> None:
     """Expect that each of these evaluations leaves the state of training as it was."""
     leaves_modes = False
-    for what, data, metric in evaluations:
+    for what, after_error, data, metric in evaluations:
         if metric is not None and interrupt(loop, data, case.modes, case.batch_size, _of_nothing).changes:
             inconclusive(_NO_OTHER_METRIC)
             continue
@@ -135,12 +150,13 @@ def expect_the_same_state(loop: LoopSubject, case: DuringTraining, evaluations: 
         # A loop that restores modes at its end has to do so after an error as well.
         leaves_modes = leaves_modes or (not what and after.all_evaluate)
         undeclared = leaves_modes and after.all_evaluate and loop.record.resume is None
-        if undeclared and after.changes.pop(MODES_KIND, []):
+        if undeclared and after.changes.pop(MODES_KIND, {}):
             inconclusive("every evaluation ends in eval mode: declare how training goes on, with resume= or train=")
         for kind, lines in after.changes.items():
-            about = f"an evaluation{what} left something changed: {lines[0]}"
-            expect(after.result).holds(False, about=about, detail=describe_change(kind, after.changes))
-        expect(after.result).holds(True, about=f"an evaluation{what} left nothing changed")
+            about = f"an evaluation{what} left something changed: {first_line(lines)}"
+            id = f"{slug(kind)}-of-{slug(next(iter(lines)) or 'the model')}-changed{after_error}"
+            expect(after.result).holds(False, about=about, id=id, detail=describe_change(kind, after.changes))
+        compared()
 
 
 def expect_the_same_outcome(loop: LoopSubject, case: DuringTraining, evaluations: Sequence[_Evaluation]) -> None:
@@ -151,7 +167,7 @@ def expect_the_same_outcome(loop: LoopSubject, case: DuringTraining, evaluations
     if difference(expected, again, loop.tolerance) is not None:
         inconclusive("training has another outcome every time")
         return
-    for what, data, metric in evaluations:
+    for what, after_error, data, metric in evaluations:
         results: list[Any] = []
         left: list[str] = []
         interrupted = partial(_between, data=data, batch_size=case.batch_size, results=results, left=left)
@@ -165,7 +181,7 @@ def expect_the_same_outcome(loop: LoopSubject, case: DuringTraining, evaluations
             if difference(scored, expected, loop.tolerance) is not None:
                 inconclusive(_NO_OTHER_METRIC)
                 continue
-        expect(actual).equals(expected, about=about, detail=detail)
+        expect(actual).equals(expected, about=about, id=f"training{after_error}", detail=detail)
 
 
 def _of_nothing(*_: Any, **__: Any) -> float:

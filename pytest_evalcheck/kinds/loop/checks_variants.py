@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from pytest_evalcheck.expectations.comparison import Raised, plain, show
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, current_stats, expect
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.process_state import restored_settings, same_random_numbers
@@ -118,23 +119,27 @@ def expect_same(name: str, variant: Variant, actual: Any, expected: Any) -> None
     """
     tolerance = variant.tolerance
     if isinstance(actual, Raised) or isinstance(expected, Raised):
-        expect(actual).equals(expected, about=f"the result of {name!r}")
+        expect(actual).equals(expected, about=f"the result of {name!r}", id=f"result-of-{slug(name)}")
         return
     skipped = None if variant.budget is None else variant.number
     both = [{key: value for key, value in item.numbers.items() if key != skipped} for item in (actual, expected)]
     jumps = variant.within is not None and variant.budget is None
     hint = "" if not jumps else "A number that jumps, such as an accuracy, needs budget= and number=."
-    expect(both[0]).equals(both[1], about=f"the numbers of {name!r}", tolerance=tolerance, detail=hint)
+    expect(both[0]).equals(
+        both[1], about=f"the numbers of {name!r}", id=f"numbers-of-{slug(name)}", tolerance=tolerance, detail=hint
+    )
     if actual.records is not None and expected.records is not None:
         _expect_same_samples(name, actual, expected)
         fields = [_by_id(item, fractions=not variant.lossless, skipped=skipped) for item in (actual, expected)]
-        expect(fields[0]).equals(fields[1], about=f"the records of {name!r}, by id", tolerance=tolerance)
+        expect(fields[0]).equals(
+            fields[1], about=f"the records of {name!r}, by id", id=f"records-of-{slug(name)}", tolerance=tolerance
+        )
 
 
 def expect_within_budget(name: str, variant: Variant, rows: Rows, actual: Any, expected: Any) -> list[str]:
     """Check that a variant stays within its budget; returns one line for every group that is undecided."""
     if isinstance(actual, Raised) or isinstance(expected, Raised):
-        expect(actual).equals(expected, about=f"the result of {name!r}")
+        expect(actual).equals(expected, about=f"the result of {name!r}", id=f"result-of-{slug(name)}")
         return []
     assert variant.budget is not None
     number, undecided = variant.number or _shared_name(name, expected), []
@@ -144,7 +149,12 @@ def expect_within_budget(name: str, variant: Variant, rows: Rows, actual: Any, e
         verdict = lost.verdict(variant.budget)
         about = f"{name!r} loses more of {number!r} than its budget of {variant.budget:g}{where}"
         detail = f"it loses {lost}\nby the {lost.basis}\nfor example sample {worst}: {show(rows[worst])}"
-        expect(lost).holds(verdict != "beyond", about=about, detail=detail)
+        expect(lost).holds(
+            verdict != "beyond",
+            about=about,
+            id=f"budget-of-{slug(name)}-for-{slug(number)}{slug(where) and '-' + slug(where)}",
+            detail=detail,
+        )
         if verdict == "undecided":
             undecided.append(f"{name!r} loses {lost} of {number!r}{where}, and its budget is {variant.budget:g}")
     return undecided
@@ -174,7 +184,7 @@ def _expect_same_samples(name: str, actual: Evaluated, expected: Evaluated) -> N
         if samples
     ]
     about = f"the samples that {name!r} counts are not those of the plain configuration"
-    expect(first).holds(not lines, about=about, detail="\n".join(lines))
+    expect(first).holds(not lines, about=about, id=f"samples-of-{slug(name)}", detail="\n".join(lines))
 
 
 def _by_id(result: Evaluated, *, fractions: bool, skipped: str | None) -> dict[int, dict[str, Any]]:
@@ -209,7 +219,11 @@ def _losses(name: str, variant: Variant, number: str, actual: Evaluated, expecte
     _expect_same_samples(name, actual, expected)
     first, second = ({i: _score(name, fields, number) for i, fields in records_of(r)} for r in (expected, actual))
     wrong = [i for i, value in second.items() if not math.isfinite(value) and math.isfinite(first[i])]
-    expect(second).holds(not wrong, about=f"{name!r} gives no finite {number!r} of the samples {wrong[:8]}")
+    expect(second).holds(
+        not wrong,
+        about=f"{name!r} gives no finite {number!r} of the samples {wrong[:8]}",
+        id=f"finite-{slug(number)}-of-{slug(name)}",
+    )
     if not all(map(math.isfinite, first.values())):
         raise NotApplicable(f"the plain {number!r} of a sample is not finite")
     groups: dict[Any, list[int]] = {}

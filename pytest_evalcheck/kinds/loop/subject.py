@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised, plain, show
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.call_facts import note_call, note_result
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.process_state import (
@@ -312,15 +313,17 @@ def comparable(result: Any) -> Any:
     return {"numbers": dict(result.numbers), "records": sorted(result.records, key=lambda record: record[0])}
 
 
-def miscounted(ids: Sequence[int], count: int) -> list[str]:
-    """One line for every way in which samples are not counted exactly once, with their ids."""
+def miscounted(ids: Sequence[int], count: int) -> dict[str, str]:
+    """Return the ways in which samples are not counted exactly once: by an id, a line with the samples."""
     times = Counter(ids)
     problems = {
-        "never counted": [str(sample) for sample in range(count) if not times[sample]],
-        "counted more than once": [f"{sample} ({times[sample]} times)" for sample in times if times[sample] > 1],
-        "no id of the data": [str(sample) for sample in times if not 0 <= sample < count],
+        ("lost", "never counted"): [str(sample) for sample in range(count) if not times[sample]],
+        ("repeated", "counted more than once"): [
+            f"{sample} ({times[sample]} times)" for sample in times if times[sample] > 1
+        ],
+        ("unknown", "no id of the data"): [str(sample) for sample in times if not 0 <= sample < count],
     }
-    return [f"{problem}: {first_eight(samples)}" for problem, samples in problems.items() if samples]
+    return {way: f"{problem}: {first_eight(samples)}" for (way, problem), samples in problems.items() if samples}
 
 
 def first_eight(items: Sequence[Any]) -> str:
@@ -360,6 +363,11 @@ def counts_non_finite(result: Mapping[str, float]) -> bool:
 def format_config(config: Mapping[str, Any]) -> str:
     """A configuration as text for messages."""
     return ", ".join(f"{name}={value!r}" for name, value in config.items())
+
+
+def options_id(config: Mapping[str, Any]) -> str:
+    """Return the part of an id that names the options of a configuration beside the batch size."""
+    return "".join(f"-{slug(f'{name} {value}')}" for name, value in config.items() if name != BATCH_SIZE)
 
 
 _RECORD = "(id, {name: value})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -37,13 +37,13 @@ class TrainingStateSnapshot:
         self._model = ModelStateSnapshot(torch.nn.Module() if run.model is None else run.model)
         self._optimizer = _state(run.record.optimizer)
 
-    def by_kind(self) -> dict[str, list[str]]:
-        """One line for each part that has changed, by the kind of state."""
+    def by_kind(self) -> dict[str, dict[str, str]]:
+        """Return a line for each part that has changed, by the kind of state and by the part."""
         changed = difference(_state(self._run.record.optimizer), self._optimizer, EXACT, "the optimizer")
         found = {
             **self._model.by_kind(),
-            "the optimizer": [str(changed)] if changed else [],
-            "the process": self._run.changes[self._noted :],
+            "the optimizer": {"state": str(changed)} if changed else {},
+            "the process": {f"setting {i}": line for i, line in enumerate(self._run.changes[self._noted :])},
         }
         return {kind: lines for kind, lines in found.items() if lines}
 
@@ -54,8 +54,8 @@ class Interruption:
 
     result: Any
     """`Evaluated`, or the error."""
-    changes: dict[str, list[str]]
-    """One line for everything that it left changed, by the kind of state."""
+    changes: dict[str, dict[str, str]]
+    """One line for everything that it left changed, by the kind of state and by the part."""
     all_evaluate: bool
     """Whether every submodule is in eval mode after it."""
 
@@ -97,16 +97,22 @@ def evaluate_in_training(
     return run.attempt("scored_with()", scored, data, reseed=False, batch_size=batch_size)
 
 
-def describe_change(kind: str, changes: dict[str, list[str]]) -> str:
+def describe_change(kind: str, changes: dict[str, dict[str, str]]) -> str:
     """What else was changed, and what to do or to declare about a kind of state, in a few lines."""
-    others = [f"changed too: {lines[0]}" for other, lines in changes.items() if other != kind]
+    others = [f"changed too: {first_line(lines)}" for other, lines in changes.items() if other != kind]
     remedy = [_REMEDIES[kind]] if kind in _REMEDIES else []
-    return "\n".join([*_first(changes[kind][1:], 3), *others[:3], *remedy])
+    return "\n".join([*_first([*changes[kind].values()][1:], 3), *others[:3], *remedy])
 
 
-def describe_changes(changes: dict[str, list[str]]) -> str:
+def describe_changes(changes: dict[str, dict[str, str]]) -> str:
     """The first lines of each kind of state that an evaluation left changed."""
-    return "\n".join(f"the evaluation left changed: {line}" for lines in changes.values() for line in _first(lines, 1))
+    first = (line for lines in changes.values() for line in _first([*lines.values()], 1))
+    return "\n".join(f"the evaluation left changed: {line}" for line in first)
+
+
+def first_line(lines: Mapping[str, str]) -> str:
+    """Return the line of the part that comes first."""
+    return next(iter(lines.values()))
 
 
 def _first(lines: Sequence[str], count: int) -> list[str]:

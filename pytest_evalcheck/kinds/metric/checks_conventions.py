@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.convention import in_turn
 from pytest_evalcheck.kinds.metric.called import CalledStream
@@ -26,7 +27,9 @@ def every_way_to_call_gives_the_same_value(metric: MetricSubject, case: CalledSt
     expected = metric.value(case.cut)
     for name, sentence in in_turn(metric.build(), case.first):
         actual = metric.value(case.cut, name)
-        expect(actual).equals(expected, about=f"the value by the convention {name!r}", detail=sentence)
+        expect(actual).equals(
+            expected, about=f"the value by the convention {name!r}", id=f"called-by-{slug(name)}", detail=sentence
+        )
 
 
 @check(
@@ -51,7 +54,9 @@ def a_merge_after_compute_gives_the_merged_value(metric: MetricSubject, case: Sh
             inconclusive(f"{expected}, also where no rank was asked before")
             continue
         about = f"the value after merging by {method} what was asked for its value before"
-        expect(metric.merged(method, case.split, ask_first=True)).equals(expected, about=about)
+        expect(metric.merged(method, case.split, ask_first=True)).equals(
+            expected, about=about, id=f"asked-before-merging-by-{slug(method)}"
+        )
 
 
 @check(
@@ -81,4 +86,4 @@ def a_loaded_state_replaces_what_was_there(metric: MetricSubject, case: Stream) 
                 return
         if forgets:
             used.forget()
-        expect(used.compute()).equals(saved.compute(), about=about)
+        expect(used.compute()).equals(saved.compute(), about=about, id="loaded-without-cache" if forgets else "loaded")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, difference, has_nonfinite, show
-from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
+from pytest_evalcheck.expectations.failures import NotApplicable, compared, expect, inconclusive
 from pytest_evalcheck.kinds.common.calling import is_clear_refusal
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.metric.cases import Stream
@@ -32,13 +32,14 @@ def ordinary_data_is_scored_or_clearly_refused(metric: MetricSubject, case: FewK
             inconclusive(str(live.failed))
             return
         about = "update() ended in an error that says nothing about the data"
-        expect(live.failed).holds(False, about=about, detail=str(live.failed))
+        expect(live.failed).holds(False, about=about, id="unclear-error-of-update", detail=str(live.failed))
         return
     value = live.compute()
     accident = isinstance(value, Raised) and not is_clear_refusal(value.error)
     expect(value).holds(
         not accident,
         about="compute() ended in an error that says nothing about the data, which update() had taken",
+        id="unclear-error-of-compute",
         detail=str(value),
     )
 
@@ -59,7 +60,11 @@ def a_weight_counts_its_sample_so_often(metric: MetricSubject, case: Weighted) -
         inconclusive(str(value))  # such as weights of 0
         return
     what = "weights of 1" if set(case.weights) == {1} else "weights"
-    expect(value).equals(expected, about=f"the value with {what}, beside each sample as often as its weight says")
+    expect(value).equals(
+        expected,
+        about=f"the value with {what}, beside each sample as often as its weight says",
+        id="weights-of-one" if set(case.weights) == {1} else "weights",
+    )
 
 
 @check("EC225", conditions=("once", "repeated"), needs=("undefined",), after=("EC222",))
@@ -78,13 +83,14 @@ def an_undefined_value_is_said_to_be_undefined(metric: MetricSubject, case: Decl
     if stream.value is not None:
         about = f"the value of {name}, beside the one that is documented"
         topic = "the value of an undefined stream, beside the one that is documented"
-        expect(value).equals(stream.value, about=about, topic=topic, detail=stream.documented)
+        expect(value).equals(stream.value, about=about, id="documented-value", topic=topic, detail=stream.documented)
         return
     told = bool(warned) or has_nonfinite(value) or (isinstance(value, Raised) and is_clear_refusal(value.error))
     what = "an obscure error" if isinstance(value, Raised) else "an ordinary value"
     expect(value).holds(
         told,
         about=f"{what} for {name}",
+        id="obscure-error" if isinstance(value, Raised) else "ordinary-value",
         topic=f"{what} for an undefined stream",
         detail=f"expected  NaN, an error or a warning\nactual    {show(value)}\nsamples   {show(rows)}",
     )
@@ -100,7 +106,7 @@ def a_symmetric_metric_is_symmetric(metric: MetricSubject, case: Stream) -> None
     """
     exchanged = [_exchanged(metric.arguments(batch)) for batch in case.cut]
     expect(metric.value(exchanged)).equals(
-        metric.value(case.cut), about="the value with predictions and targets exchanged"
+        metric.value(case.cut), about="the value with predictions and targets exchanged", id="exchanged"
     )
 
 
@@ -127,7 +133,9 @@ def ignored_positions_do_not_change_the_value(metric: MetricSubject, case: Partl
     Fix: take `labels != ignore_index` once, and use it for predictions, labels and counts.
     """
     actual, expected = metric.value(case.cut), metric.value(case.cut_beside)
-    expect(actual).equals(expected, about="the value with ignored positions, beside the same samples without them")
+    expect(actual).equals(
+        expected, about="the value with ignored positions, beside the same samples without them", id="ignored-positions"
+    )
 
 
 @check("EC241", conditions=("one is missing", "several are missing"), examples=12, after=("EC201",))
@@ -148,7 +156,7 @@ def samples_without_a_prediction_are_not_left_out(metric: MetricSubject, case: U
         refused = any(isinstance(value, Raised) for value in values)
         pairs = None if refused else metric.value([rows[: case.kept]])
         if refused or any(difference(value, pairs, metric.tolerance) is not None for value in values):
-            expect(values).holds(True, about="the batch is refused, or all of its samples count")
+            compared()
             return
         whole = metric.value([rows])
         if why := _shows_nothing(metric, pairs, whole, [metric.value([crossed]) for _, crossed in short]):
@@ -163,6 +171,7 @@ def samples_without_a_prediction_are_not_left_out(metric: MetricSubject, case: U
     expect([pairs, value]).holds(
         False,
         about=f"{topic}: {len(case.samples) - case.kept} of {len(case.samples)}",
+        id="left-out",
         topic=topic,
         detail=f"the value  {show(value)}\nof the pairs alone  {show(pairs)}\nof all samples  {show(whole)}",
     )

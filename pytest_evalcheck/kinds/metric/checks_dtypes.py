@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, difference
-from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, not_offered
+from pytest_evalcheck.expectations.failures import NotApplicable, compared, expect, inconclusive, not_offered
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.common.tensors import each_tensor
@@ -30,18 +30,20 @@ def batches_of_several_dtypes_give_the_value_of_their_numbers(metric: MetricSubj
         cast |= _dtypes(arrived) != _dtypes(numbers)
         if live.try_update(arrived):
             # A metric that refuses a dtype with an error reports no wrong number.
-            expect(arrived).holds(True, about=f"{dtype} is refused")
+            compared()
             return
         usual.update(numbers)
     if not cast:
         raise NotApplicable("its inputs have no floating numbers, which could arrive as another dtype")
     value, expected = live.compute(), usual.compute()
     if isinstance(value, Raised):
-        expect(value).holds(True, about="several dtypes are refused")
+        compared()
     elif difference(value, expected, metric.tolerance) and _depends_on_the_dtype(metric, case, expected):
         inconclusive("its value of these numbers depends on the dtype without another one in the stream, see EC211")
     else:
-        expect(value).equals(expected, about="the value of batches of several dtypes, beside one dtype")
+        expect(value).equals(
+            expected, about="the value of batches of several dtypes, beside one dtype", id="several-dtypes"
+        )
 
 
 def _depends_on_the_dtype(metric: MetricSubject, case: MixedDtypes, expected: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference, show
 from pytest_evalcheck.expectations.failures import TargetError, expect, inconclusive
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.calling import is_clear_refusal
 from pytest_evalcheck.kinds.common.case import fixed_up_to
 from pytest_evalcheck.kinds.common.check import check
@@ -34,6 +35,7 @@ def every_combination_of_options_computes(metric: MetricSubject, case: Combined)
         expect(value).holds(
             not isinstance(value, Raised) or is_clear_refusal(value.error),
             about="a combination of options neither gives a value nor is refused clearly",
+            id="combination-of-options",
             detail=f"options  {_shown(chosen)}\nactual   {show(value)}",
         )
     for name in [name for name, listed in values.items() if any(isinstance(value, str) for value in listed)]:
@@ -41,6 +43,7 @@ def every_combination_of_options_computes(metric: MetricSubject, case: Combined)
         expect(value).holds(
             isinstance(value, Raised),
             about=f"{name} takes a value that does not exist",
+            id=f"unknown-value-of-{slug(name)}",
             detail=f"options  {name}={_NO_VALUE!r}\nactual   {show(value)}",
         )
 
@@ -72,6 +75,7 @@ def an_option_changes_the_value_or_is_refused(metric: MetricSubject, case: Combi
             expect(told).holds(
                 not silent,
                 about=f"{name} has no effect, in silence",
+                id=f"no-effect-of-{slug(name)}",
                 detail=f"beside  {branch}\nvalues  {', '.join(map(repr, values[name]))}",
             )
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance
-from pytest_evalcheck.expectations.failures import expect, inconclusive, not_offered
+from pytest_evalcheck.expectations.failures import compared, expect, inconclusive, not_offered
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.tensors import cast_floats, count_tensors, each_tensor, tensors_in
 from pytest_evalcheck.kinds.metric.cases import Cast, LowPrecision
@@ -45,7 +45,7 @@ def low_precision_inputs_give_the_float64_value(metric: MetricSubject, case: Low
     actual, expected = live.compute(), exact.compute()
     if isinstance(actual, Raised) and not isinstance(expected, Raised):
         # A metric that refuses a dtype with an error reports no wrong number.
-        expect(actual).holds(True, about="low precision is refused")
+        compared()
         return
     if _is_beyond_float32(expected):
         inconclusive("the float64 value is beyond the range of float32")
@@ -53,7 +53,10 @@ def low_precision_inputs_give_the_float64_value(metric: MetricSubject, case: Low
     eps, usual = max(torch.finfo(dtype).eps, _resolution(actual)), metric.tolerance
     tolerance = Tolerance(rtol=max(usual.rtol, 4 * eps), atol=max(usual.atol, eps * metric.inputs.unit))
     expect(actual).equals(
-        expected, tolerance=tolerance, about=f"the value of {case.rows} {case.dtype} rows, beside the float64 value"
+        expected,
+        tolerance=tolerance,
+        about=f"the value of {case.rows} {case.dtype} rows, beside the float64 value",
+        id="low-precision",
     )
 
 
@@ -74,18 +77,23 @@ def a_state_keeps_its_dtype_and_integers_do_not_wrap(metric: MetricSubject, case
         cast = _as(case.dtype, arguments)
         if live.try_update(cast):
             # A metric that refuses a dtype with an error reports no wrong number.
-            expect(cast).holds(True, about=f"{case.dtype} is refused")
+            compared()
             return
         usual.update(arguments)
         # After each batch: the next one may take a state, with what was rounded in it, back to its dtype.
         changed = changed or _changed_dtypes(before, live.state())
     value = live.compute() if integral else None
     if isinstance(value, Raised):  # refused as well, only later
-        expect(cast).holds(True, about=f"{case.dtype} is refused")
+        compared()
     elif integral:
-        expect(value).equals(usual.compute(), about=f"the value of the same numbers as {case.dtype}")
+        expect(value).equals(
+            usual.compute(), about=f"the value of the same numbers as {case.dtype}", id="value-of-integers"
+        )
     expect(before).holds(
-        not changed, about=f"a state changed its dtype after {case.dtype} inputs", detail="\n".join(changed[:3])
+        not changed,
+        about=f"a state changed its dtype after {case.dtype} inputs",
+        id="state-dtype",
+        detail="\n".join(changed[:3]),
     )
 
 
@@ -113,10 +121,12 @@ def a_batch_of_another_dtype_leaves_nothing_after_a_reset(metric: MetricSubject,
         each.compute()
         each.reset()
     after = f"{case.dtype} inputs and a reset()"
-    expect(_kinds(live.state())).equals(_kinds(usual.state()), about=f"the dtypes of the state after {after}")
+    expect(_kinds(live.state())).equals(
+        _kinds(usual.state()), about=f"the dtypes of the state after {after}", id="state-dtypes"
+    )
     value, expected = live.update(*case.cut).compute(), usual.update(*case.cut).compute()
-    expect(value).equals(expected, about=f"the value after {after}")
-    expect(_kinds(value)).equals(_kinds(expected), about=f"the dtype of the value after {after}")
+    expect(value).equals(expected, about=f"the value after {after}", id="value")
+    expect(_kinds(value)).equals(_kinds(expected), about=f"the dtype of the value after {after}", id="value-dtype")
 
 
 def _as(dtype: str, arguments: Arguments) -> Arguments:

@@ -7,7 +7,8 @@ from functools import partial
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference, is_no_score, show
-from pytest_evalcheck.expectations.failures import expect, inconclusive, not_offered
+from pytest_evalcheck.expectations.failures import compared, expect, inconclusive, not_offered
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.allocations import largest_tensor
 from pytest_evalcheck.kinds.common.check import check
@@ -46,28 +47,32 @@ def reset_restores_the_initial_state(metric: MetricSubject, case: Stream) -> Non
         used["forward"].forward(case.cut[0])
     for history, live in used.items():
         live.reset()
-        expect(live.update(*case.cut).compute()).equals(expected, about=f"the value after {history} and a reset()")
+        expect(live.update(*case.cut).compute()).equals(
+            expected, about=f"the value after {history} and a reset()", id=f"after-{slug(history)}"
+        )
         if not isinstance(expected, Raised):
             live.reset()
             about = f"the value of nothing after {history}, a compute() and a reset()"
-            _expect_nothing(live.compute(), blank, metric, case, about)
+            _expect_nothing(live.compute(), blank, metric, case, about, f"nothing-after-{slug(history)}")
 
 
-def _expect_nothing(value: Any, blank: Any, metric: MetricSubject, case: Stream, about: str) -> None:
+def _expect_nothing(value: Any, blank: Any, metric: MetricSubject, case: Stream, about: str, id: str) -> None:
     """The value of nothing after a reset is that of a new metric, or there is no value: an error, or NaN.
 
     A state that is built by the first update has no value before it, and an initial one after a reset. Then that value
     is compared with the one after a reset from fewer samples: what is left of a stream depends on the stream.
     """
     if is_no_score(value):
-        expect(blank).equals(blank, about=about)
+        compared()
     elif is_no_score(blank):
         other = metric.fresh().update(case.cut[0])
         other.compute()
         other.reset()
-        expect(value).equals(other.compute(), about=f"{about}, beside the same after fewer samples")
+        expect(value).equals(
+            other.compute(), about=f"{about}, beside the same after fewer samples", id=f"{id}-and-fewer-samples"
+        )
     else:
-        expect(value).equals(blank, about=about)
+        expect(value).equals(blank, about=about, id=id)
 
 
 @check("EC205", conditions=("several batches",), after=("EC214",))
@@ -83,18 +88,22 @@ def compute_is_idempotent(metric: MetricSubject, case: Stream) -> None:
     expected = metric.value(case.cut)
     live = metric.fresh().update(*case.cut)
     live.compute()
-    expect(live.compute()).equals(expected, about="the second compute()")
+    expect(live.compute()).equals(expected, about="the second compute()", id="second-compute")
     live.forget()
-    expect(live.compute()).equals(expected, about="the compute() after its cache was dropped")
+    expect(live.compute()).equals(
+        expected, about="the compute() after its cache was dropped", id="compute-without-cache"
+    )
     computed_often = metric.fresh()
     for batch in case.cut:
         computed_often.update(batch)
         computed_often.compute()
-    expect(computed_often.compute()).equals(expected, about="the value when compute() was called after every batch")
+    expect(computed_often.compute()).equals(
+        expected, about="the value when compute() was called after every batch", id="compute-after-every-batch"
+    )
     asked_early = metric.fresh()
     asked_early.compute()
     expect(asked_early.update(*case.cut).compute()).equals(
-        expected, about="the value when compute() was called before the first update"
+        expected, about="the value when compute() was called before the first update", id="compute-before-update"
     )
 
 
@@ -114,20 +123,20 @@ def the_same_stream_twice_gives_the_same_bits(metric: MetricSubject, case: Repea
         expected, about = metric.value(stream), f"the value of the same {sum(map(len, stream))} samples"
         live = metric.fresh().update(*stream)
         same = partial(_expect_bits, metric, expected)
-        same(live.compute(), f"{about}, of a second metric")
-        same(live.compute(), f"{about}, asked again")
+        same(live.compute(), f"{about}, of a second metric", "second-metric")
+        same(live.compute(), f"{about}, asked again", "second-compute")
         live.forget()
-        same(live.compute(), f"{about}, asked again without a cache")
+        same(live.compute(), f"{about}, asked again without a cache", "compute-without-cache")
         live.reset()
-        same(live.update(*stream).compute(), f"{about}, after a reset")
+        same(live.update(*stream).compute(), f"{about}, after a reset", "after-reset")
 
 
-def _expect_bits(metric: MetricSubject, expected: Any, value: Any, about: str) -> None:
+def _expect_bits(metric: MetricSubject, expected: Any, value: Any, about: str, id: str) -> None:
     """The same bits. What is another number altogether is the matter of other checks."""
     if difference(value, expected, metric.tolerance) is not None:
         inconclusive(f"{about}: {show(value)}, and not {show(expected)}; see EC204 and EC205")
     else:
-        expect(value).equals(expected, about=about, tolerance=EXACT)
+        expect(value).equals(expected, about=about, id=id, tolerance=EXACT)
 
 
 _ROWS = 32
@@ -148,7 +157,9 @@ def update_does_not_change_its_inputs(metric: MetricSubject, case: Stream) -> No
         before = Snapshot({"args": arguments.args, "kwargs": dict(arguments.kwargs)}, "update")
         live.try_update(arguments)
         changes = before.changes()
-        expect(batch).holds(not changes, about="update() changed its inputs", detail="\n".join(changes[:3]))
+        expect(batch).holds(
+            not changes, about="update() changed its inputs", id="inputs", detail="\n".join(changes[:3])
+        )
 
 
 @check("EC207", conditions=("several batches",), after=("EC214",))
@@ -164,7 +175,9 @@ def state_does_not_alias_inputs(metric: MetricSubject, case: Stream) -> None:
     for buffer in buffers:
         overwrite(buffer)
     expect(live.compute()).equals(
-        metric.value(case.cut), about="the value after the caller overwrote the inputs of update()"
+        metric.value(case.cut),
+        about="the value after the caller overwrote the inputs of update()",
+        id="overwritten-inputs",
     )
 
 
@@ -187,16 +200,20 @@ def writing_into_a_result_does_not_change_the_next_one(metric: MetricSubject, ca
         return
     before = detached(of_another)
     overwrite_result(first)
-    expect(of_another).equals(before, about="a result of another metric after the caller wrote into a result")
+    expect(of_another).equals(
+        before, about="a result of another metric after the caller wrote into a result", id="result-of-another"
+    )
     second = detached(untouched.compute())
     if isinstance(second, Raised):
         inconclusive(f"there is no second result, see EC205: {second}")
         return
-    expect(live.compute()).equals(second, about="the next compute() after the caller wrote into a result")
+    expect(live.compute()).equals(
+        second, about="the next compute() after the caller wrote into a result", id="next-compute"
+    )
     live.forget()
     untouched.forget()
     expect(live.compute()).equals(
-        untouched.compute(), about="the value after a result was written into and the cache dropped"
+        untouched.compute(), about="the value after a result was written into and the cache dropped", id="state"
     )
 
 
@@ -219,10 +236,14 @@ def a_copy_continues_like_its_original(metric: MetricSubject, case: Stream) -> N
             inconclusive(str(always))
             continue
         copied.update(*case.cut[middle:])
-        expect(copied.compute()).equals(expected, about=f"the value of a copy by {method}")
+        expect(copied.compute()).equals(
+            expected, about=f"the value of a copy by {method}", id=f"copy-by-{slug(method)}"
+        )
         # The copy was fed the rest of the stream, and the original not yet.
         expect(original.update(*case.cut[middle:]).compute()).equals(
-            expected, about=f"the value of the original after a copy by {method} was fed"
+            expected,
+            about=f"the value of the original after a copy by {method} was fed",
+            id=f"original-after-copy-by-{slug(method)}",
         )
 
 
@@ -259,6 +280,7 @@ def a_rejected_batch_does_not_change_the_state(metric: MetricSubject, case: Reje
     expect(live.update(*case.cut[case.at :]).compute()).equals(
         metric.value(case.cut),
         about=f"the value after a batch of {case.fault} was rejected by {case.through}()",
+        id=f"after-rejected-{case.through}",
         topic=f"the value after a batch was rejected by {case.through}()",
         detail=f"the batch was rejected with: {rejected}",
     )
@@ -288,18 +310,17 @@ def the_state_does_not_grow_with_what_it_counts(metric: MetricSubject, case: Lon
         return
     grown = [f"{name}: {seen[0][name]} elements became {seen[-1][name]}" for name in sorted(counts & seen[0].keys())]
     grown = [line for line in grown if seen[-1][line.split(":")[0]] > seen[0][line.split(":")[0]]]
-    expect(usual).holds(not grown, about="a tensor of the state grew with the stream", detail="\n".join(grown[:3]))
-    expect(usual).holds(
-        sum(seen[-1].values()) <= 2 * sum(usual.values()) + _SLACK,
-        about="the state is larger for large numbers",
-        detail=f"elements for numbers of size {case.scale:g}: {seen[-1]}\nfor numbers of size 1: {usual}"[:400],
-    )
+    about, detail = "a tensor of the state grew with the stream", "\n".join(grown[:3])
+    expect(usual).holds(not grown, about=about, id="tensor-grows", detail=detail)
+    detail, small_enough = _sizes(case, seen[-1], usual), sum(seen[-1].values()) <= 2 * sum(usual.values()) + _SLACK
+    expect(usual).holds(small_enough, about="the state is larger for large numbers", id="state", detail=detail)
     largest, least = largest_tensor(live.compute), largest_tensor(small.compute)
-    expect(usual).holds(
-        largest <= 2 * least + _SLACK,
-        about="compute() makes a larger tensor for large numbers",
-        detail=f"elements for numbers of size {case.scale:g}: {largest}\nfor numbers of size 1: {least}",
-    )
+    about, detail = "compute() makes a larger tensor for large numbers", _sizes(case, largest, least)
+    expect(usual).holds(largest <= 2 * least + _SLACK, about=about, id="compute", detail=detail)
+
+
+def _sizes(case: Long, large: Any, usual: Any) -> str:
+    return f"elements for numbers of size {case.scale:g}: {large}\nfor numbers of size 1: {usual}"[:400]
 
 
 _SLACK = 1000

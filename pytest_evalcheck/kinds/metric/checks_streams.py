@@ -17,6 +17,7 @@ from pytest_evalcheck.expectations.comparison import (
 )
 from pytest_evalcheck.expectations.failures import expect, inconclusive
 from pytest_evalcheck.expectations.failures import refused as note_refusal
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.case import RightAndWrong
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.metric.cases import (
@@ -45,7 +46,9 @@ def splitting_a_stream_does_not_change_the_value(metric: MetricSubject, case: St
     Usual cause: a mean of batch means, or a statistic that is computed per batch and then averaged.
     Fix: pytest_evalcheck.fixes.WeightedMean
     """
-    expect(metric.value(case.cut)).equals(metric.value(case.whole), about="the value of the stream in these batches")
+    expect(metric.value(case.cut)).equals(
+        metric.value(case.whole), about="the value of the stream in these batches", id="split"
+    )
 
 
 @check("EC202", conditions=("an empty first batch", "an empty last batch", "an empty batch between"), after=("EC201",))
@@ -62,7 +65,9 @@ def an_empty_batch_changes_nothing(metric: MetricSubject, case: EmptyBatches) ->
         refused = live.try_update(metric.arguments(batch))
         if refused and batch:
             live.failed = refused
-    expect(live.compute()).equals(metric.value(case.without_empty), about="the value after an empty batch")
+    expect(live.compute()).equals(
+        metric.value(case.without_empty), about="the value after an empty batch", id="after-empty-batch"
+    )
 
 
 @check(
@@ -81,7 +86,7 @@ def merging_shards_gives_the_value_of_the_whole(metric: MetricSubject, case: Sha
     expected = metric.value([batch for shard in case.split for batch in shard])
     for method in metric.merges:
         about = f"the value after merging the shards by {method}"
-        expect(metric.merged(method, case.split)).equals(expected, about=about)
+        expect(metric.merged(method, case.split)).equals(expected, about=about, id=f"merged-by-{slug(method)}")
 
 
 @check(
@@ -100,7 +105,9 @@ def an_early_merge_does_not_change_the_final_value(metric: MetricSubject, case: 
             inconclusive(f"{expected}, also without an early merge")
             continue
         expect(metric.merged(method, case.split, merge_early=True)).equals(
-            expected, about=f"the value after merging the shards by {method} for the second time"
+            expected,
+            about=f"the value after merging the shards by {method} for the second time",
+            id=f"merged-twice-by-{slug(method)}",
         )
 
 
@@ -127,10 +134,10 @@ def real_processes_give_the_value_of_the_whole(metric: MetricSubject, case: Proc
             note_refusal(values)
             continue
         if isinstance(values, Raised):
-            expect(values).equals(expected, about=f"the value over {plan}")
+            expect(values).equals(expected, about=f"the value over {plan}", id=f"over-{slug(plan)}")
             continue
         for rank, value in enumerate(values):
-            expect(value).equals(expected, about=f"the value of rank {rank} over {plan}")
+            expect(value).equals(expected, about=f"the value of rank {rank} over {plan}", id=f"rank-over-{slug(plan)}")
 
 
 @check("EC208", conditions=("batches that move", "samples that move in their batch"), after=("EC201",))
@@ -147,7 +154,7 @@ def order_does_not_change_the_value(metric: MetricSubject, case: Reordered) -> N
     in_order, reordered = metric.value(case.cut), metric.value(case.reordered)
     finite = sum(not has_nonfinite(sample) for sample in case.samples)  # a metric may leave out what is NaN
     one, other = (unordered(unordered(value, len(case.samples)), finite) for value in (in_order, reordered))
-    expect(other).equals(one, about="the value of the same samples in another order")
+    expect(other).equals(one, about="the value of the same samples in another order", id="another-order")
 
 
 @check(
@@ -168,7 +175,7 @@ def ignored_samples_do_not_change_the_value(metric: MetricSubject, case: Ignored
     actual, expected = metric.value(case.cut), metric.value(case.counted)
     if not case.counted and is_no_score(actual) and is_no_score(expected):
         actual = expected
-    expect(actual).equals(expected, about="the value with ignored samples among them")
+    expect(actual).equals(expected, about="the value with ignored samples among them", id="ignored-samples")
 
 
 @check("EC214", conditions=("a first batch of one", "an empty first batch", "a larger one"))
@@ -204,7 +211,9 @@ def _compare_with_members(together: object, members: Mapping[str, object], toler
         # Several members have a result of one name: which names the collection gives them is its own affair.
         lost = _lost(every, list(together.values()), tolerance)
         about = "the collection has no value for a result whose name another member has, too"
-        expect(together).holds(not lost, about=about, detail=f"lost      {', '.join(lost)}\nof        {show(together)}")
+        expect(together).holds(
+            not lost, about=about, id="lost-member", detail=f"lost      {', '.join(lost)}\nof        {show(together)}"
+        )
         return
     expected: object = alone
     refused = [each for each in alone.values() if isinstance(each, Raised)]
@@ -212,7 +221,7 @@ def _compare_with_members(together: object, members: Mapping[str, object], toler
         # One error is all that a collection of which a member raises one can give.
         same = (each for each in refused if difference(together, each, tolerance) is None)
         expected = next(same, refused[0])
-    expect(together).equals(expected, about="the values of the collection, beside its members alone")
+    expect(together).equals(expected, about="the values of the collection, beside its members alone", id="members")
 
 
 def _lost(every: Sequence[tuple[str, Any]], given: list[Any], tolerance: Tolerance) -> list[str]:
@@ -237,10 +246,14 @@ def forward_returns_the_batch_value_and_accumulates(metric: MetricSubject, case:
     """
     live = metric.fresh()
     for batch in case.cut:
-        expect(live.forward(batch)).equals(metric.value([batch]), about="what forward() returned for its batch")
+        expect(live.forward(batch)).equals(
+            metric.value([batch]), about="what forward() returned for its batch", id="forward"
+        )
         if live.failed:
             return
-    expect(live.compute()).equals(metric.value(case.cut), about="the value after feeding through forward()")
+    expect(live.compute()).equals(
+        metric.value(case.cut), about="the value after feeding through forward()", id="after-forward"
+    )
 
 
 @check("EC216", conditions=("the first sample", "a later sample"), needs=("corrupted",), after=("EC201",))
@@ -262,6 +275,7 @@ def non_finite_numbers_are_reported(metric: MetricSubject, case: NonFinite) -> N
     expect(value).holds(
         bool(reported) or _is_a_number_like_others(metric, case, value),
         about=f"{case.number} in sample {case.corrupted} left no trace",
+        id="hidden",
         detail=f"expected  NaN, infinity, an error or a warning\nactual    {show(value)}",
     )
 
@@ -301,7 +315,9 @@ def the_value_equals_the_reference(metric: MetricSubject, case: Stream) -> None:
     Fix: see the reference that the target names.
     """
     assert metric.reference is not None
-    expect(metric.value(case.cut)).equals(metric.expected(case.samples), about="the value, beside the reference")
+    expect(metric.value(case.cut)).equals(
+        metric.expected(case.samples), about="the value, beside the reference", id="reference"
+    )
 
 
 @check("EC218", existential=True)
@@ -326,10 +342,12 @@ def a_wrong_prediction_changes_the_value(metric: MetricSubject, case: RightAndWr
     expect(right).holds(
         not all(refused),
         about="neither could be scored",
+        id="scored",
         detail=f"{show(right)}\n{show(wrong)}",
     )
     expect(right).holds(
         differ is not None,
         about="right and wrong predictions got the same value",
+        id="right-and-wrong",
         detail=f"both      {show(right)}",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pytest_evalcheck.expectations.failures import expect
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.convention import in_turn, under
 from pytest_evalcheck.kinds.scorer.cases import CalledDocuments
@@ -22,4 +23,6 @@ def every_way_to_call_gives_the_same_scores(scorer: ScorerSubject, case: CalledD
     expected = scorer.scores(case.samples)
     for name, sentence in in_turn(scorer.record, case.first):
         actual = scorer.scores(case.samples, under(scorer.build(), name).score)
-        expect(actual).equals(expected, about=f"the scores by the convention {name!r}", detail=sentence)
+        expect(actual).equals(
+            expected, about=f"the scores by the convention {name!r}", id=f"called-by-{slug(name)}", detail=sentence
+        )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference, show
-from pytest_evalcheck.expectations.failures import expect, inconclusive, refused
+from pytest_evalcheck.expectations.failures import compared, expect, inconclusive, refused
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.case import RightAndWrong
 from pytest_evalcheck.kinds.common.check import check
@@ -25,15 +26,19 @@ def every_document_gets_one_score_in_order(scorer: ScorerSubject, case: Malforme
     """
     nothing = scorer.scores([])
     if not isinstance(nothing, Raised) and nothing:  # an empty result proves nothing
-        expect(nothing).equals([], about="the scores of no documents")
+        expect(nothing).equals([], about="the scores of no documents", id="no-documents")
     for rows in (case.samples, case.documents):
         scores = scorer.scores(rows)
         if isinstance(scores, Raised):
             refused(scores)
             continue
-        expect(len(scores)).equals(len(rows), about=f"the number of scores of {len(rows)} documents")
+        expect(len(scores)).equals(
+            len(rows), about=f"the number of scores of {len(rows)} documents", id="number-of-scores"
+        )
         reordered = is_reordered(scores, scorer.scores_one_by_one(rows))
-        expect(scores).holds(not reordered, about="the scores are not in the order of their documents")
+        expect(scores).holds(
+            not reordered, about="the scores are not in the order of their documents", id="order-of-scores"
+        )
 
 
 @check("EC402", conditions=("several documents",))
@@ -45,7 +50,9 @@ def scoring_does_not_modify_its_inputs(scorer: ScorerSubject, case: Documents) -
     Fix: create new lists and dicts; turn an iterator into a list before it is read twice.
     """
     changed = "\n".join(scorer.changed[:3])  # by the first call in this process: a write may repeat itself since
-    expect(case.samples).holds(not changed, about="score changed what all scorers share", detail=changed)
+    expect(case.samples).holds(
+        not changed, about="score changed what all scorers share", id="shared-state", detail=changed
+    )
     record = scorer.build()  # nothing is scored before it is looked at: a write may not show when it repeats itself
     for name, score in {"score": record.score, **record.parallel}.items():
         responses, documents = scorer.collate(case.samples)
@@ -53,7 +60,9 @@ def scoring_does_not_modify_its_inputs(scorer: ScorerSubject, case: Documents) -
         before = Snapshot({"responses": responses, "documents": documents, "configuration": settings}, "given")
         scorer.run(score, responses, documents)
         changes = before.changes()
-        expect(documents).holds(not changes, about=f"{name} changed its inputs", detail="\n".join(changes[:3]))
+        expect(documents).holds(
+            not changes, about=f"{name} changed its inputs", id=f"inputs-of-{slug(name)}", detail="\n".join(changes[:3])
+        )
         if record.iterators:
             responses, documents = scorer.collate(case.samples)
             actual = scorer.run(score, iter(responses), documents)
@@ -61,7 +70,9 @@ def scoring_does_not_modify_its_inputs(scorer: ScorerSubject, case: Documents) -
                 refused(actual)
             else:
                 expected = scorer.scores(case.samples)
-                expect(actual).equals(expected, about=f"{name} of responses that can be read once")
+                expect(actual).equals(
+                    expected, about=f"{name} of responses that can be read once", id=f"read-once-by-{slug(name)}"
+                )
 
 
 @check("EC407", conditions=("one row of many", "rows in another order"), after=("EC401", "EC403"))
@@ -76,12 +87,11 @@ def score_is_independent_of_other_documents(scorer: ScorerSubject, case: SingleD
     (own,) = scorer.scores_one_by_one([document])
     for name, (batch, index) in case.batches(scorer.inputs.similar).items():
         scores = scorer.scores(batch)
-        about = f"the score of a document {name}"
-        if isinstance(scores, Raised):
-            expect(scores).equals(own, about=about)
-        else:
-            expect(len(scores)).holds(len(scores) > index, about=f"there is no score of a document {name}")
-            expect(scores[index]).equals(own, about=about)
+        if not isinstance(scores, Raised):
+            missing = f"there is no score of a document {name}"
+            expect(len(scores)).holds(len(scores) > index, about=missing, id=f"no-score-{slug(name)}")
+        actual = scores if isinstance(scores, Raised) else scores[index]
+        expect(actual).equals(own, about=f"the score of a document {name}", id=f"document-{slug(name)}")
     parts = scorer.record.parts
     alone = {name: scorer.together((name,), rows) for name in parts}
     for names in (parts, parts[::-1]) if len(parts) > 1 else ():
@@ -89,7 +99,11 @@ def score_is_independent_of_other_documents(scorer: ScorerSubject, case: SingleD
         for name in names:
             expected = alone[name] if isinstance(alone[name], Raised) else alone[name][name]
             actual = together if isinstance(together, Raised) else together[name]
-            expect(actual).equals(expected, about=f"what {name} gives when {', '.join(names)} run together")
+            expect(actual).equals(
+                expected,
+                about=f"what {name} gives when {', '.join(names)} run together",
+                id=f"{slug(name)}-when-{slug(' '.join(names))}-run-together",
+            )
 
 
 @check("EC409", existential=True, after=("EC401",))
@@ -112,16 +126,18 @@ def a_wrong_response_gets_a_different_score(scorer: ScorerSubject, case: RightAn
                 "name a wrong response and a contrast: samples(..., wrong=..., contrast=...)"
             )
         else:
-            expect(right).holds(True, about="different samples have different scores")
+            compared()
         return
     expect(right).holds(
         not (isinstance(right, Raised) and isinstance(wrong, Raised)),
         about="neither could be scored",
+        id="scored",
         detail=f"{show(right)}\n{show(wrong)}",
     )
     expect(right).holds(
         difference(right, wrong, scorer.tolerance) is not None,
         about="right and wrong responses got the same scores",
+        id="right-and-wrong",
         detail=f"both      {show(right)}",
     )
 
@@ -135,7 +151,7 @@ def scores_equal_those_of_the_reference(scorer: ScorerSubject, case: Documents) 
     Fix: compare the formula with an exact loop over a few documents.
     """
     assert scorer.reference is not None
-    expect(scorer.scores(case.samples)).equals(scorer.reference(case.samples), about="the scores")
+    expect(scorer.scores(case.samples)).equals(scorer.reference(case.samples), about="the scores", id="reference")
 
 
 def is_reordered(scores: list[Any], others: list[Any]) -> bool:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, expect
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.scorer.cases import Documents, TwoBatches
 from pytest_evalcheck.kinds.scorer.stub_scorers import AGGREGATIONS, aggregated, counting_scorer, text_of
@@ -29,20 +30,24 @@ def several_numbers_come_from_one_computation(scorer: ScorerSubject, case: Docum
         called = function.calls()  # before ours
         expected = aggregated(score_one_by_one(function, responses, documents))
         actual = actual if isinstance(actual, Raised) else {name: actual.get(name) for name in expected}
-        expect(actual).equals(expected, about="the numbers of one function")
-        expect(called).equals(sorted(map(text_of, documents)), about="the documents that the function was called for")
+        expect(actual).equals(expected, about="the numbers of one function", id="numbers")
+        expect(called).equals(
+            sorted(map(text_of, documents)), about="the documents that the function was called for", id="calls"
+        )
     with counting_scorer(without=(text_of(documents[-1]), "largest")) as function:
         actual = scorer.numbers([Several(function=function, aggregations=AGGREGATIONS)], case.samples)
         of_others = aggregated(score_one_by_one(function, responses, documents)).get("largest", "nothing")
         noticed = isinstance(actual, Raised) or "largest" not in actual or actual["largest"] != of_others
-        expect(actual).holds(noticed, about="a number that one document lacks is aggregated over the others")
+        expect(actual).holds(
+            noticed, about="a number that one document lacks is aggregated over the others", id="lacking-number"
+        )
     with counting_scorer() as first, counting_scorer(shift=0.5) as second:
         functions = [Several(function=function, aggregations=AGGREGATIONS) for function in (first, second)]
         actual = scorer.numbers(functions, case.samples)
         means = [aggregated(score_one_by_one(function, responses, documents))["mean"] for function in (first, second)]
         lost = not isinstance(actual, Raised) and not all(any(v == mean for v in actual.values()) for mean in means)
         about = f"of two numbers with one name, {means}, one is lost"
-        expect(actual).holds(not lost, about=about, topic="of two numbers with one name one is lost")
+        expect(actual).holds(not lost, about=about, id="same-name", topic="of two numbers with one name one is lost")
 
 
 @check("EC408", conditions=("batches of one size", "batches of unequal sizes"), examples=8, after=("EC401",))
@@ -65,4 +70,9 @@ def cached_scores_equal_uncached_scores(scorer: ScorerSubject, case: TwoBatches)
                 plain, cached = record.cached(setting, Path(folder))
                 actual, expected = scorer.scores(rows, cached), scorer.scores(rows, plain)
                 of_setting = f" of {setting}" if setting else ""
-                expect(actual).equals(expected, about=f"the cached scores{of_setting}", tolerance=EXACT)
+                expect(actual).equals(
+                    expected,
+                    about=f"the cached scores{of_setting}",
+                    id=f"cached-of-{slug(setting)}" if setting else "cached",
+                    tolerance=EXACT,
+                )

@@ -13,6 +13,7 @@ from typing import Any
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable, expect
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.scorer.cases import Documents, FaultyDocument, ManyDocuments
 from pytest_evalcheck.kinds.scorer.stub_scorers import FailingScorer, RandomScorer, SlowScorer, stable_score, text_of
@@ -33,19 +34,21 @@ def parallel_scores_equal_serial_scores(scorer: ScorerSubject, case: ManyDocumen
     expected = scorer.scores(case.documents)
     for name, score in record.parallel.items():
         actual = scorer.scores(case.documents, score)
-        expect(actual).equals(expected, about=f"the scores by {name}", tolerance=EXACT)
+        expect(actual).equals(expected, about=f"the scores by {name}", id=f"by-{slug(name)}", tolerance=EXACT)
     responses, documents = scorer.collate(case.documents)
     slow, random_scores = SlowScorer(text_of(documents[0])), None
     for name, runner in record.runners.items():
         actual = scorer.run(partial(runner.run, slow), responses, documents)
         about = f"the scores by {name}, of a function that takes longer for the first document"
         scores = score_one_by_one(stable_score, responses, documents)
-        expect(actual).equals(scores, about=about, tolerance=EXACT, topic=f"the scores by {name}")
+        expect(actual).equals(
+            scores, about=about, id=f"by-{slug(name)}", tolerance=EXACT, topic=f"the scores by {name}"
+        )
         if runner.seeded:
             actual = scorer.run(partial(runner.run, RandomScorer()), responses, documents)
             random_scores = actual if random_scores is None else random_scores
             about = f"the scores by {name}, of a function that draws random numbers"
-            expect(actual).equals(random_scores, about=about, tolerance=EXACT)
+            expect(actual).equals(random_scores, about=about, id=f"random-scores-by-{slug(name)}", tolerance=EXACT)
 
 
 @check("EC404", conditions=("the first document", "the last document"), examples=4, after=("EC401", "EC403"))
@@ -72,11 +75,12 @@ def an_error_names_its_document_and_keeps_the_other_scores(scorer: ScorerSubject
         for failure in failures:
             actual = scorer.run(partial(runner.run, FailingScorer(text_of(document), failure)), responses, documents)
             about = f"by {name}, when the function {failure} for document {case.index}"
-            expect(successful_scores(actual, runner)).equals(expected, about=f"the other scores {about}")
+            others, where = successful_scores(actual, runner), f"by-{slug(name)}-where-one-{slug(failure)}"
+            expect(others).equals(expected, about=f"the other scores {about}", id=f"other-scores-{where}")
             if isinstance(actual, Raised):
                 named = names_document(actual.error, lost, document)
                 about = f"the error does not name its document {about}"
-                expect(actual).holds(named, about=about, detail=str(actual))
+                expect(actual).holds(named, about=about, id=f"named-document-{where}", detail=str(actual))
 
 
 @check("EC405", examples=1, after=("EC401",))
@@ -96,10 +100,12 @@ def streaming_documents_uses_bounded_memory(scorer: ScorerSubject, case: Documen
     expected = scorer.scores_one_by_one(case.samples)
     count = 3 * record.max_alive
     stats = watch_stream(record.stream, lambda: scorer.collate(case.samples), expected, count)
-    expect(stats.wrong).equals(None, about="the first score of the stream that is not the one of its document")
-    expect(stats.scores).equals(count, about=f"the scores of a stream of {count} documents")
+    expect(stats.wrong).equals(
+        None, about="the first score of the stream that is not the one of its document", id="first-wrong-score"
+    )
+    expect(stats.scores).equals(count, about=f"the scores of a stream of {count} documents", id="number-of-scores")
     about = f"of {count} documents {stats.max_alive} were in memory at once, {record.max_alive} are allowed"
-    expect(stats.max_alive).holds(stats.max_alive <= record.max_alive, about=about)
+    expect(stats.max_alive).holds(stats.max_alive <= record.max_alive, about=about, id="documents-in-memory")
 
 
 def successful_scores(actual: Any, runner: Runner) -> dict[int, Any]:

@@ -6,6 +6,7 @@ from functools import partial
 
 from pytest_evalcheck.expectations.comparison import EXACT
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.failing_metric import FailingMetric
 from pytest_evalcheck.kinds.scorer.cases import MetricErrors, TwoBatches
@@ -30,7 +31,7 @@ def an_error_of_a_metric_function_comes_out_as_itself(scorer: ScorerSubject, cas
             inconclusive("the function was not called")
             return
         problem, topic = function.problem(result), f"where the metric function raises {error}"
-        expect(result).holds(not problem, about=f"{topic}, {problem}", topic=topic)
+        expect(result).holds(not problem, about=f"{topic}, {problem}", id=f"metric-raises-{slug(error)}", topic=topic)
 
 
 @check(
@@ -49,12 +50,16 @@ def scoring_twice_gives_the_same_scores(scorer: ScorerSubject, case: TwoBatches)
     """
     score = scorer.build().score
     first = scorer.scores(case.samples, score)
-    expect(scorer.scores(case.samples, score)).equals(first, about="the scores at the second time", tolerance=EXACT)
+    expect(scorer.scores(case.samples, score)).equals(
+        first, about="the scores at the second time", id="second-time", tolerance=EXACT
+    )
     similar = scorer.inputs.similar
     others = [*case.after, *map(similar, case.samples)] if similar else case.after
     expected = scorer.scores(others)
     about = "the scores of other documents after these"
-    expect(scorer.scores(others, score)).equals(expected, about=about, tolerance=EXACT)
+    expect(scorer.scores(others, score)).equals(expected, about=about, id="other-documents", tolerance=EXACT)
     about = "the scores at the third time, after other documents"
-    expect(scorer.scores(case.samples, score)).equals(first, about=about, tolerance=EXACT)
-    expect(scorer.scores(case.samples)).equals(first, about="the scores of a new scorer", tolerance=EXACT)
+    expect(scorer.scores(case.samples, score)).equals(first, about=about, id="third-time", tolerance=EXACT)
+    expect(scorer.scores(case.samples)).equals(
+        first, about="the scores of a new scorer", id="new-scorer", tolerance=EXACT
+    )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, refused
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.tensors import overwrite
 from pytest_evalcheck.kinds.wrapper.cases import Batch, TwoBatches
 from pytest_evalcheck.kinds.wrapper.outputs import plain_copy
-from pytest_evalcheck.kinds.wrapper.subject import METRIC_INPUTS, WrapperSubject, in_mode
+from pytest_evalcheck.kinds.wrapper.subject import METRIC_INPUTS, WrapperSubject, in_mode, mode_id
 
 _EXAMPLES = 12
 
@@ -31,7 +32,10 @@ def forward_does_not_change_its_batch(wrapper: WrapperSubject, case: Batch) -> N
             refused(outputs)
             continue
         expect(batch).holds(
-            not changes, about=f"forward changed its batch{in_mode(mode)}", detail="\n".join(changes[:4])
+            not changes,
+            about=f"forward changed its batch{in_mode(mode)}",
+            id=f"changed-batch{mode_id(mode)}",
+            detail="\n".join(changes[:4]),
         )
 
 
@@ -48,7 +52,7 @@ def the_same_batch_gives_the_same_outputs(wrapper: WrapperSubject, case: Batch) 
         first = live.evaluate(batch)
         for time in ("second", "third"):
             about = f"the results of the {time} call{in_mode(mode)}"
-            expect(live.evaluate(batch)).equals(first, about=about, tolerance=EXACT)
+            expect(live.evaluate(batch)).equals(first, about=about, id=f"{time}-call{mode_id(mode)}", tolerance=EXACT)
 
 
 @check("EC103", conditions=("a batch of one", "several rows"), examples=_EXAMPLES, after=("EC101", "EC102", "EC109"))
@@ -71,14 +75,23 @@ def metrics_can_be_updated_in_any_order(wrapper: WrapperSubject, case: Batch) ->
             # Only a failure is an `expect`: one that always holds would count where everything is refused.
             if isinstance(alone[name], Raised) and not isinstance(alone[METRIC_INPUTS], Raised):
                 error = alone[name]
-                expect(error).holds(False, about=f"{name} cannot be fed{in_mode(mode)}", detail=str(error))
+                expect(error).holds(
+                    False,
+                    about=f"{name} cannot be fed{in_mode(mode)}",
+                    id=f"feeding-{slug(name)}{mode_id(mode)}",
+                    detail=str(error),
+                )
         for backwards in (False, True):
             live, batch = wrapper.fresh(), wrapper.batch(case.samples, mode)
             values = live.metric_values(batch, live.forward(batch), times=2, backwards=backwards)
             for name, value in alone.items():
                 order = "in reverse order" if backwards else "one after the other"
                 for metric in (name, f"{name} (repeated)"):
-                    expect(values[metric]).equals(value, about=f"{metric}, of metrics fed {order}{in_mode(mode)}")
+                    expect(values[metric]).equals(
+                        value,
+                        about=f"{metric}, of metrics fed {order}{in_mode(mode)}",
+                        id=f"{slug(metric)}-fed-{'backwards' if backwards else 'in-turn'}{mode_id(mode)}",
+                    )
 
 
 @check(
@@ -100,10 +113,14 @@ def other_batches_do_not_change_the_outputs(wrapper: WrapperSubject, case: TwoBa
             live = wrapper.fresh()
             live.evaluate(wrapper.batch(case.before, earlier))
             about = f"the results of a batch{in_mode(mode)} after another one{in_mode(earlier)}"
-            expect(live.evaluate(wrapper.batch(case.after, mode))).equals(expected, about=about)
+            expect(live.evaluate(wrapper.batch(case.after, mode))).equals(
+                expected, about=about, id=f"after-another{mode_id(mode)}{mode_id(earlier, 'after')}"
+            )
         batch, other = wrapper.batch(case.after, mode), wrapper.batch(case.before, mode)
         about = f"the results of a batch with another forward before its metrics{in_mode(mode)}"
-        expect(wrapper.fresh().evaluate(batch, between=other)).equals(expected, about=about)
+        expect(wrapper.fresh().evaluate(batch, between=other)).equals(
+            expected, about=about, id=f"another-in-between{mode_id(mode)}"
+        )
 
 
 @check("EC105", conditions=("batches of one size",), examples=_EXAMPLES, after=("EC104", "EC102"))
@@ -119,7 +136,9 @@ def outputs_own_their_data(wrapper: WrapperSubject, case: TwoBatches) -> None:
         outputs = live.forward(batch)
         expected, before = plain_copy(outputs), Snapshot(batch)
         live.forward(wrapper.batch(case.as_many_before, mode))  # a buffer is filled again by a batch of its size
-        expect(plain_copy(outputs)).equals(expected, about=f"outputs after another forward{in_mode(mode)}")
+        expect(plain_copy(outputs)).equals(
+            expected, about=f"outputs after another forward{in_mode(mode)}", id=f"after-another-forward{mode_id(mode)}"
+        )
         if isinstance(outputs, Raised):
             continue
         overwrite(outputs)
@@ -127,9 +146,12 @@ def outputs_own_their_data(wrapper: WrapperSubject, case: TwoBatches) -> None:
         expect(batch).holds(
             not changes,
             about=f"writing into the outputs changed the batch{in_mode(mode)}",
+            id=f"batch-after-writing{mode_id(mode)}",
             detail="\n".join(changes[:3]),
         )
         again = plain_copy(live.forward(wrapper.batch(case.after, mode)))
         expect(again).equals(
-            expected, about=f"outputs of the same rows after the first were overwritten{in_mode(mode)}"
+            expected,
+            about=f"outputs of the same rows after the first were overwritten{in_mode(mode)}",
+            id=f"outputs-after-overwriting{mode_id(mode)}",
         )

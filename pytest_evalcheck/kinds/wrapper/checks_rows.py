@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pytest_evalcheck.expectations.comparison import EXACT, Raised
-from pytest_evalcheck.expectations.failures import expect, inconclusive
+from pytest_evalcheck.expectations.failures import compared, expect, inconclusive
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.tensors import rounding_of
 from pytest_evalcheck.kinds.wrapper.cases import LargeBatch, Padded, SingleRow
 from pytest_evalcheck.kinds.wrapper.outputs import compare_shapes, row
-from pytest_evalcheck.kinds.wrapper.subject import METRIC_INPUTS, WrapperSubject, in_mode
+from pytest_evalcheck.kinds.wrapper.subject import METRIC_INPUTS, WrapperSubject, in_mode, mode_id
 
 _EXAMPLES = 12
 
@@ -33,7 +34,9 @@ def rows_are_independent(wrapper: WrapperSubject, case: SingleRow) -> None:
         whole = wrapper.fresh().rows(wrapper.batch(case.samples, mode, widths=widths), count)
         alone = wrapper.fresh().rows(wrapper.batch(case.alone, mode, widths=widths), 1)
         if isinstance(whole, Raised) or isinstance(alone, Raised):
-            expect(alone).equals(whole, about=f"the outputs of row {case.row} alone{in_mode(mode)}")
+            expect(alone).equals(
+                whole, about=f"the outputs of row {case.row} alone{in_mode(mode)}", id=f"row-alone{mode_id(mode)}"
+            )
             continue
         # An output that has as many entries in only one of both, such as a weight for each class, belongs to no row.
         expected = row(whole, case.row, of=alone)
@@ -43,7 +46,11 @@ def rows_are_independent(wrapper: WrapperSubject, case: SingleRow) -> None:
         for name, (rows, index) in batches.items():
             outputs = wrapper.fresh().rows(wrapper.batch(rows, mode, widths=widths), len(rows))
             actual = outputs if isinstance(outputs, Raised) else row(outputs, index, of=expected)
-            expect(actual).equals(expected, about=f"the outputs of row {case.row} {name}{in_mode(mode)}")
+            expect(actual).equals(
+                expected,
+                about=f"the outputs of row {case.row} {name}{in_mode(mode)}",
+                id=f"row-{slug(name)}{mode_id(mode)}",
+            )
 
 
 @check(
@@ -67,7 +74,9 @@ def padding_changes_nothing(wrapper: WrapperSubject, case: Padded) -> None:
         about = f"the results with padding of {case.extra} on the {case.side}{row_of_padding}{in_mode(mode)}"
         expected = wrapper.unpadded(case.samples, least, more)
         topic = f"the results with padding on the {case.side}{in_mode(mode)}"
-        expect(wrapper.unpadded(case.samples, more, least)).equals(expected, about=about, topic=topic)
+        expect(wrapper.unpadded(case.samples, more, least)).equals(
+            expected, about=about, id=f"padding-on-the-{case.side}{mode_id(mode)}", topic=topic
+        )
 
 
 @check("EC109", conditions=("one row of many",), examples=_EXAMPLES)
@@ -84,9 +93,11 @@ def a_batch_of_one_has_the_usual_shapes(wrapper: WrapperSubject, case: SingleRow
         one = wrapper.batch(case.alone, mode, widths=widths)
         of_many, of_one = live.forward(many), live.forward(one)
         if isinstance(of_many, Raised) or isinstance(of_one, Raised):
-            expect(of_one).equals(of_many, about=f"the outputs of a batch of one{in_mode(mode)}")
+            expect(of_one).equals(
+                of_many, about=f"the outputs of a batch of one{in_mode(mode)}", id=f"batch-of-one{mode_id(mode)}"
+            )
             continue
-        expect(of_one).holds(True, about="it was accepted")
+        compared()
         compare_shapes(of_many, of_one, count, "outputs")
         if live.record.update is not None:
             inputs = [
@@ -120,7 +131,9 @@ def rows_are_the_same_in_a_large_batch(wrapper: WrapperSubject, case: LargeBatch
         for index in dict.fromkeys((0, case.rows - 1)):
             alone = wrapper.fresh().rows(wrapper.batch([case.many[index]], mode, widths=widths), 1)
             if isinstance(many, Raised) or isinstance(alone, Raised):
-                expect(many).equals(alone, about=f"the outputs of {case.rows} rows{in_mode(mode)}")
+                expect(many).equals(
+                    alone, about=f"the outputs of {case.rows} rows{in_mode(mode)}", id=f"large-batch{mode_id(mode)}"
+                )
                 continue
             expected = row(alone, 0, of=many)
             if not expected:
@@ -129,4 +142,6 @@ def rows_are_the_same_in_a_large_batch(wrapper: WrapperSubject, case: LargeBatch
             tolerance = EXACT if exact else rounding_of(expected, wrapper.tolerance)
             about = f"the outputs of row {index} of {case.rows}{in_mode(mode)}"
             topic = f"the outputs of a row in a large batch{in_mode(mode)}"
-            expect(row(many, index, of=expected)).equals(expected, about=about, tolerance=tolerance, topic=topic)
+            expect(row(many, index, of=expected)).equals(
+                expected, about=about, id=f"row-in-a-large-batch{mode_id(mode)}", tolerance=tolerance, topic=topic
+            )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
+from pytest_evalcheck.expectations.failures import NotApplicable, compared, expect, inconclusive
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.process_state import restored_settings
@@ -17,7 +18,7 @@ from pytest_evalcheck.kinds.wrapper.model_state import (
     ModelStateSnapshot,
     set_initial_modes,
 )
-from pytest_evalcheck.kinds.wrapper.subject import WrapperSubject, in_mode
+from pytest_evalcheck.kinds.wrapper.subject import WrapperSubject, in_mode, mode_id
 
 _EXAMPLES = 12
 
@@ -51,7 +52,12 @@ def evaluation_restores_the_state_of_model_and_process(wrapper: WrapperSubject, 
                 live.metric_values(batch, outputs)
                 lines = [*before.differences(), *left]
                 about = f"{what} left things changed, where {name}{in_mode(mode)}"
-                expect(outputs).holds(not lines, about=about, detail="\n".join(lines[:4]))
+                expect(outputs).holds(
+                    not lines,
+                    about=about,
+                    id=f"state-after-{slug(what)}-where-{slug(name)}{mode_id(mode)}",
+                    detail="\n".join(lines[:4]),
+                )
 
 
 @check("EC110", conditions=("several rows",), examples=_EXAMPLES, after=("EC101", "EC104", "EC102"))
@@ -76,9 +82,18 @@ def a_malformed_batch_is_rejected_and_the_next_one_scored(wrapper: WrapperSubjec
             problem = bad.problem(live.scores(bad.batch), good, wrapper.tolerance)
             about = f"{bad.field!r} is {bad.fault}{in_mode(mode)}"
             topic = f"where {about}, {problem.split(':')[0]}"
-            expect(bad.fault).holds(not problem, about=f"where {about}, {problem}", topic=topic)
+            expect(bad.fault).holds(
+                not problem,
+                about=f"where {about}, {problem}",
+                id=f"{slug(bad.field)}-{slug(bad.fault)}{mode_id(mode)}",
+                topic=topic,
+            )
             again = live.scores(wrapper.batch(case.samples, mode))
-            expect(again).equals(good, about=f"the results of a good batch after one where {about}")
+            expect(again).equals(
+                good,
+                about=f"the results of a good batch after one where {about}",
+                id=f"good-batch-after-{slug(bad.field)}-{slug(bad.fault)}{mode_id(mode)}",
+            )
 
 
 @check(
@@ -101,7 +116,7 @@ def labels_of_an_earlier_batch_are_not_used(wrapper: WrapperSubject, case: TwoBa
             first = live.evaluate(wrapper.batch(case.before, earlier))
             actual = live.evaluate(wrapper.without_labels(case.after, mode))
             about = f"the results of a batch without labels{in_mode(mode)} after one that has some{in_mode(earlier)}"
-            expect(actual).equals(expected, about=about)
+            expect(actual).equals(expected, about=about, id=f"without-labels{mode_id(mode)}{mode_id(earlier, 'after')}")
             # A wrapper may reject a batch without labels, but one that rejects every batch shows nothing.
             if isinstance(actual, Raised) and not isinstance(first, Raised):
-                expect(actual).holds(True, about="it was refused")
+                compared()

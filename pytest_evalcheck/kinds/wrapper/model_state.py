@@ -38,26 +38,26 @@ class ModelStateSnapshot:
 
     def differences(self) -> list[str]:
         """One line for each part of the state that has changed."""
-        return [line for lines in self.by_kind().values() for line in lines]
+        return [line for lines in self.by_kind().values() for line in lines.values()]
 
-    def by_kind(self) -> dict[str, list[str]]:
-        """The same lines by the kind of state: those of `STATE_KINDS` that have changed, in their order."""
-        modes = [
-            f"{name or 'the model'}.training: {self._modes[name]} became {module.training}"
+    def by_kind(self) -> dict[str, dict[str, str]]:
+        """Return these lines by the kind of state, those of `STATE_KINDS` in their order, and by what has changed."""
+        modes = {
+            name: f"{name or 'the model'}.training: {self._modes[name]} became {module.training}"
             for name, module in self._model.named_modules()
             if name in self._modes and module.training != self._modes[name]
-        ]
+        }
         parameters, buffers = dict(self._model.named_parameters()), dict(self._model.named_buffers())
-        required = [
-            f"{name}.requires_grad: {self._requires_grad[name]} became {parameter.requires_grad}"
+        required = {
+            name: f"{name}.requires_grad: {self._requires_grad[name]} became {parameter.requires_grad}"
             for name, parameter in parameters.items()
             if name in self._requires_grad and parameter.requires_grad != self._requires_grad[name]
-        ]
+        }
         gradients = {name: parameter.grad for name, parameter in parameters.items()}
-        drawn: list[str] = []
+        drawn: dict[str, str] = {}
         if self._streams is not None:
-            states = zip(("Python's", "torch's", "numpy's"), self._streams, random_states(), strict=True)
-            drawn = [f"{name} random numbers were drawn" for name, before, now in states if not _same(before, now)]
+            states = zip(("Python", "torch", "numpy"), self._streams, random_states(), strict=True)
+            drawn = {name: f"{name}'s random numbers were drawn" for name, old, now in states if not _same(old, now)}
         found = (
             modes,
             required,
@@ -80,9 +80,9 @@ def set_initial_modes(model: Any, name: str) -> None:
             parameter.grad = torch.ones_like(parameter)
 
 
-def _changed(kind: str, earlier: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+def _changed(kind: str, earlier: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, str]:
     changed = [name for name, before in earlier.items() if name in now and not _equal(now[name], before)]
-    return [f"the {kind} {name} was changed" for name in changed]
+    return {name: f"the {kind} {name} was changed" for name in changed}
 
 
 def _copy(tensor: Any) -> Any:

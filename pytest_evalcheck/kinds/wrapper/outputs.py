@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure
+from pytest_evalcheck.expectations.ids import slug
 
 
 def plain_copy(outputs: Any) -> Any:
@@ -102,7 +103,10 @@ def compare_shapes(of_many: Any, of_one: Any, count: int, what: str) -> None:
     many, one = dict(leaves(plain_copy(of_many), what)), dict(leaves(plain_copy(of_one), what))
     if list(many) != list(one):
         raise CheckFailure(
-            f"{what} of a batch of one have another structure", expected=", ".join(many), actual=", ".join(one)
+            f"{what} of a batch of one have another structure",
+            expected=", ".join(many),
+            actual=", ".join(one),
+            id=f"{slug(what)}-structure",
         )
     for path, value in many.items():
         expected, actual = _shape(value), _shape(one[path])
@@ -115,6 +119,7 @@ def compare_shapes(of_many: Any, of_one: Any, count: int, what: str) -> None:
                 f"{path} of a batch of one has another shape",
                 expected=f"{_kind(value)} of shape {shown}",
                 actual=f"{_kind(one[path])} of shape {actual}",
+                id=f"{slug(path)}-shape",
             )
 
 

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
+from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.convention import Convention, require_conventions, under
 from pytest_evalcheck.kinds.common.process_state import restored_settings
@@ -320,3 +321,8 @@ def _described(what: str, call: Callable[..., Any], *args: Any) -> Any:
 def in_mode(mode: str) -> str:
     """`` (mode 'generate')``, or nothing for the usual mode."""
     return f" (mode {mode!r})" if mode else ""
+
+
+def mode_id(mode: str, preposition: str = "in") -> str:
+    """Return the part of an id that names a mode; nothing for the usual one."""
+    return f"-{preposition}-mode-{slug(mode)}" if mode else ""

@@ -54,7 +54,7 @@ def verdict(cell: Cell) -> str:
     """What happened to the promise, before the name of the target."""
     failure = cell.failure
     if failure is None:
-        return "is broken on"
+        return "fails for"
     if cell.outdated:
         return "is a stale known failure of"
     return "could not be tried on" if failure.untestable else "fails for"

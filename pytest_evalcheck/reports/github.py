@@ -113,7 +113,7 @@ def _blocks(report: Report) -> Iterator[_Block]:
     causes = report.causes
     if causes:
         yield _Block(
-            "heading", f"### Broken: {plural(report.count('failed'), 'cell')}, {plural(len(causes), 'cause')}", 1
+            "heading", f"### Failed: {plural(report.count('failed'), 'cell')}, {plural(len(causes), 'cause')}", 1
         )
     for cause in causes:
         yield _Block("cause", _cause(cause, naming), 2)

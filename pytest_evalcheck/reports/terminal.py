@@ -242,7 +242,7 @@ def _brief(
 def _broken(page: Page, naming: groups.Naming, causes: Sequence[Cause[Cell]]) -> Iterator[Line]:
     if causes:
         count = plural(sum(len(cause.cells) for cause in causes), "cell")
-        yield _title(page, "Broken", f"{count}, {plural(len(causes), 'cause')}")
+        yield _title(page, "Failed", f"{count}, {plural(len(causes), 'cause')}")
     whole = causes if page.verbosity > 0 else causes[:_MAX_CAUSES]
     rest = causes[len(whole) :]
     for cause in whole:

@@ -36,9 +36,9 @@ SMALL = """\
 | <code>bleu</code> | ❌ | ❌ |
 | <code>rouge</code> | ❔ | ❔ |
 
-· kept &nbsp; ❌ broken &nbsp; ⚠️ known &nbsp; - not applicable &nbsp; ❔ not run
+· passed &nbsp; ❌ failed &nbsp; ⚠️ known &nbsp; - not applicable &nbsp; ❔ not run
 
-### Broken: 3 cells, 2 causes
+### Failed: 3 cells, 2 causes
 
 **leak&#58; default dtype**
 

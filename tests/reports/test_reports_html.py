@@ -133,7 +133,7 @@ def test_the_cells_of_one_cause_are_folded_below_its_failure_with_the_reason_why
     other = cell(code="EC203", outcome="failed", reason="0.5", failure=failure(after=("EC201",), about="of shards"))
     died = cell(code="EC210", outcome="failed", device="sim:mps", reason="killed", cause="died")
     html = render(Report([died, basic, other]))
-    assert "Broken: 2 causes" in html
+    assert "Failed: 2 causes" in html
     below = html.index("likely follows from EC201, which is more basic")
     folded = html.index("<summary>EC203 merging shards gives the value of the whole: 0.5</summary>")
     assert html.index('id="failure-1"') < below < folded < html.index("<b>of shards</b>") < html.index('id="failure-2"')

@@ -92,7 +92,7 @@ def test_a_report_is_what_the_schema_says(tmp_path):
 @pytest.mark.parametrize(
     "harm",
     [
-        {"outcome": "passed"},
+        {"outcome": "kept"},
         {"seconds": "1"},
         {"conditions": {"empty": -1}},
         {"examples": 1.5},
@@ -278,7 +278,7 @@ def test_an_outcome_that_does_not_exist_is_refused(tmp_path):
     path = tmp_path / "out.json"
     write(small(), path)
     path.write_text(path.read_text("utf-8").replace('"not run",', '"skipped",'), "utf-8")
-    with pytest.raises(ReportError, match=r"cell 10 of .* ended 'skipped', not kept or broken or known"):
+    with pytest.raises(ReportError, match=r"cell 10 of .* ended 'skipped', not passed or failed or known"):
         load(path)
 
 

@@ -24,9 +24,9 @@ evalcheck_mean.py   EC201 EC203
 evalcheck_text.py   EC201 EC204
   bleu                ✗     ✗
   rouge               ?     ?
-· kept  ✗ broken  ! known  - not applicable  ? not run
+· passed  ✗ failed  ! known  - not applicable  ? not run
 
-Broken: 3 cells, 2 causes
+Failed: 3 cells, 2 causes
   ✗ leak: default dtype
     every check: evalcheck_text.py::bleu
     the target left float64 behind as the default dtype
@@ -66,10 +66,10 @@ evalcheck_text.py
            EC201 EC204
   bleu       ✗     ✗
   rouge      ?     ?
-· kept  ✗ broken  ! known
+· passed  ✗ failed  ! known
 - not applicable  ? not run
 
-Broken: 3 cells, 2 causes
+Failed: 3 cells, 2 causes
   ✗ leak: default dtype
     every check:
       evalcheck_text.py::bleu
@@ -142,7 +142,7 @@ def test_eighteen_promises_fit_80_columns_with_short_codes():
         "evalcheck_lm.py        EC2 01 02 03 04 05 06 07 08 09 10 11 12 13 14 15 16 17 18\n"
         "  accuracy                 ·  ·  ✗  ·  ·  ·  ·  ·  ·  ·  ·  ·  ·  -  ·  ·  ·  ·\n"
         "  multiclass_f1_macro_top3 ·  ·  ·  !  !  !  ·  ·  !  ·  ·  ·  ·  -  ·  ·  ·  ·\n"
-        "· kept  ✗ broken  ! known  - not applicable"
+        "· passed  ✗ failed  ! known  - not applicable"
     )
 
 
@@ -159,7 +159,7 @@ def test_eighteen_promises_become_a_list_of_what_is_not_kept_at_40_columns():
         "  multiclass_f1_macro_top3\n"
         "    ! EC204-EC206  ! EC209\n"
         "  recall  · 17 passed\n"
-        "· kept  ✗ broken  ! known\n"
+        "· passed  ✗ failed  ! known\n"
         "- not applicable"
     )
 
@@ -187,7 +187,7 @@ def test_kinds_in_one_file_are_parts_of_their_own_and_a_lost_kind_is_not_a_kind(
         "  m               ·     ✗\n"
         "a.py, wrapper   EC101\n"
         "  w               ·\n"
-        "· kept  ✗ broken"
+        "· passed  ✗ failed"
     )
 
 
@@ -250,7 +250,7 @@ def test_incomplete_cells_show_how_far_they_came_and_what_to_do():
 
 
 ONE_CAUSE = """\
-Broken: 5 cells, 2 causes
+Failed: 5 cells, 2 causes
   ✗ EC301 a promise of somebody else
     lm.py::model
     the second one: 1.0, expected 2.0
@@ -311,7 +311,7 @@ def test_the_slowest_are_listed_slowest_first_and_only_as_many_as_asked():
 def test_a_target_that_was_not_tried_is_an_error_before_the_denominator():
     report = Report([cell(), cell("a.py::idle", outcome="not applicable")])
     lines = text(report).splitlines()
-    assert lines[-2:] == ["ERROR: no promise of a.py::idle was tried, so nothing is known about it", report.denominator]
+    assert lines[-2:] == ["ERROR: no check of a.py::idle was tried, so nothing is known about it", report.denominator]
     last = list(render(report, width=80, color=True, untried=report.untried))[-1]
     assert last == ((report.denominator, {"red": True, "bold": True}),)
 
@@ -366,7 +366,7 @@ def test_a_large_run_stays_compact():
 
 def test_files_in_which_nothing_is_broken_are_a_line_each_in_a_large_run():
     report = Report(cell(f"{file}.py::m{n:02}", "EC201") for file in "ab" for n in range(30))
-    assert text(report).splitlines()[:3] == ["a.py: 30 rows: 30 passed", "b.py: 30 rows: 30 passed", "· kept"]
+    assert text(report).splitlines()[:3] == ["a.py: 30 rows: 30 passed", "b.py: 30 rows: 30 passed", "· passed"]
 
 
 def test_many_known_failures_are_a_line_each_and_counted():
@@ -447,7 +447,7 @@ def test_a_large_run_ends_in_few_lines_beside_its_failures(width: int) -> None:
         for n in range(12)
     ]
     shown = text(Report([*cells, *red]), width=width)
-    _, _, broken = shown.partition("Broken: 12 cells, 12 causes\n")
+    _, _, broken = shown.partition("Failed: 12 cells, 12 causes\n")
     failures = broken.partition("\n\n")[0].splitlines()
     assert len(failures) == 10 * 3 + 2  # a headline, where, why; and the last two in a line each
     assert failures[-1].startswith("  ✗ EC203 d.py::x9: error")

@@ -71,8 +71,7 @@ evalcheck_text.py
 
 Failed: 3 cells, 2 causes
   ✗ leak: default dtype
-    every check:
-      evalcheck_text.py::bleu
+    every check: evalcheck_text.py::bleu
     the target left float64 behind as
     the default dtype
     pytest --evalcheck 'evalcheck_text.py::bleu::reset[cpu]' --evalcheck-replay=AAAA

@@ -173,7 +173,7 @@ def _nothing(discovery: Discovery) -> str:
 def _version(module: str) -> str:
     from importlib import metadata
 
-    from pytest_evalcheck.fixes.scoring.libraries import distributions
+    from pytest_evalcheck.fixes.scoring.dependencies import distributions
 
     top = module.partition(".")[0]
     return (

@@ -283,7 +283,36 @@ EDITS = [
     Edit("another function of a library", "from math import floor as rounded\ndef score(d):\n    return rounded(d)\n", "floor", "ceil"),
     Edit("a method of the document's class", "from helpers import Document\ndef score(d):\n    return Document(d).text()\n", "+ 2", "+ 3", {"helpers.py": "class Document:\n    def __init__(self, n):\n        self.n = n\n    def text(self):\n        return self.n + 2\n"}),
 ]  # fmt: skip
-"""After each edit the fingerprint of ``scorer.score`` must be another one."""
+"""After each edit the fingerprint of ``scorer.score`` is another one where the modules are declared."""
+
+OWN = {
+    "a comparison",
+    "a constant of the code",
+    "a decorator",
+    "a decorator that wraps",
+    "what a decorator wraps",
+    "a cached scorer",
+    "a closure",
+    "a function in a closure",
+    "a default",
+    "a default by keyword",
+    "a default of a function inside",
+    "arguments of a partial",
+    "keywords of a partial",
+    "the function of a partial",
+    "the object of a method",
+    "the object of a built-in method",
+    "the pattern of a built-in method",
+    "the call of an object",
+    "an attribute of an object",
+    "an attribute of the function",
+    "an attribute of the class",
+    "a property",
+    "a class inside",
+    "code without a source",
+    "a mutable default that is filled",
+}
+"""Edits of the function itself, which are seen without a declaration."""
 
 
 class Change(NamedTuple):
@@ -302,66 +331,59 @@ CHANGES = [
     Change("an attribute of a class", "class R:\n    limit = 2\ndef score(d):\n    return d + R.limit\n", "R.limit = 3"),
     Change("a method", "class R:\n    def f(self):\n        return 2\ndef score(d):\n    return R().f()\n", "R.f = lambda self: 3"),
     Change("a mutable default", "def score(d, seen=[]):\n    seen.append(d)\n    return len(seen)\n", "score(1)"),
-    Change("a function of a library by one of the project", "import json\ndef score(d):\n    return json.loads(d)\n", "import json\njson.loads = lambda d: 3"),
-    Change("a built-in by one of the project", "def score(d):\n    return len(d)\n", "import builtins\nbuiltins.len = lambda d: 3"),
     Change("a built-in by a global", "def score(d):\n    return len(d)\n", "len = lambda d: 3"),
-    Change("the default dtype of torch", "import torch\ndef score(d):\n    return torch.tensor([d])\n", "torch.set_default_dtype(torch.float64)"),
-    Change("how NumPy treats errors", "import numpy as np\ndef score(d):\n    return np.array(d) / 0\n", "np.seterr(divide='raise')"),
-    Change("the precision of decimals", "import decimal\ndef score(d):\n    return decimal.Decimal(1) / d\n", "decimal.getcontext().prec = 5"),
-    Change("the locale", "def score(d):\n    return d\n", "import locale\nlocale.setlocale(locale.LC_CTYPE, 'C' if locale.setlocale(locale.LC_CTYPE) != 'C' else 'C.UTF-8')"),
 ]  # fmt: skip
 
 
 class Hidden(NamedTuple):
-    """A project whose scorer depends on what cannot be seen: what the error names, and what it says."""
+    """A project whose scorer depends on more than its code, and why it is not cached."""
 
     name: str
     scorer: str
-    place: str
     words: str
 
 
 HIDDEN = [
-    Hidden("open", "def load():\n    return open('x').read()\ndef score(d):\n    return load()\n", "scorer.load", "reads files"),
-    Hidden("open under another name", "fetch = open\ndef score(d):\n    return fetch('x').read()\n", "scorer.score", "reads files"),
-    Hidden("io.open", "import io\ndef score(d):\n    return io.open('x').read()\n", "scorer.score", "reads files"),
-    Hidden("read_text", "from pathlib import Path\ndef score(d):\n    return Path('x').read_text()\n", "scorer.score", "reads files"),
-    Hidden("a path that is opened", "from pathlib import Path\nP = Path('x')\ndef score(d):\n    with P.open() as f:\n        return f.read()\n", "scorer.score", "reads files"),
-    Hidden("numpy.load", "import numpy as np\ndef score(d):\n    return np.load('x')\n", "scorer.score", "reads files"),
-    Hidden("numpy.load, imported inside", "def score(d):\n    import numpy as np\n    return np.load('x')\n", "scorer.score", "reads files"),
-    Hidden("numpy.loadtxt by its name", "from numpy import loadtxt\ndef score(d):\n    return loadtxt('x')\n", "scorer.score", "reads files"),
-    Hidden("torch.load", "import torch\ndef score(d):\n    return torch.load('x')\n", "scorer.score", "reads files"),
-    Hidden("a data base", "import sqlite3\ndef score(d):\n    return sqlite3.connect('x')\n", "scorer.score", "reads files"),
-    Hidden("resources of a package", "from importlib.resources import files\ndef score(d):\n    return files('rules')\n", "scorer.score", "reads files"),
-    Hidden("whether a file exists", "import os.path\ndef score(d):\n    return os.path.exists('x')\n", "scorer.score", "reads files"),
-    Hidden("a listed folder", "import os\ndef score(d):\n    return os.listdir('x')\n", "scorer.score", "reads files"),
-    Hidden("a pretrained model", "from transformers import AutoModel\ndef score(d):\n    return AutoModel.from_pretrained('x')\n", "scorer.score", "reads files"),
-    Hidden("a variable of the environment", "import os\ndef score(d):\n    return os.environ['MODE']\n", "scorer.score", "reads the environment"),
-    Hidden("getenv", "from os import getenv\ndef score(d):\n    return getenv('MODE')\n", "scorer.score", "reads the environment"),
-    Hidden("environ by its name", "from os import environ\ndef score(d):\n    return environ.get('MODE')\n", "scorer.score", "reads the environment"),
-    Hidden("the working directory", "import os\ndef score(d):\n    return os.getcwd()\n", "scorer.score", "reads the environment"),
-    Hidden("the working directory of a path", "from pathlib import Path\ndef score(d):\n    return Path.cwd()\n", "scorer.score", "reads the environment"),
-    Hidden("arguments of the program", "import sys\ndef score(d):\n    return sys.argv[1]\n", "scorer.score", "reads the environment"),
-    Hidden("eval", "RULE = 'd + 2'\ndef score(d):\n    return eval(RULE)\n", "scorer.score", "runs code"),
-    Hidden("exec", "def score(d):\n    exec('import helpers')\n", "scorer.score", "runs code"),
-    Hidden("a dynamic import", "import importlib\ndef score(d):\n    return importlib.import_module('hel' + 'pers')\n", "scorer.score", "runs code"),
-    Hidden("__import__", "def score(d):\n    return __import__('helpers')\n", "scorer.score", "runs code"),
-    Hidden("loaded modules", "import sys\ndef score(d):\n    return sys.modules['helpers'].f(d)\n", "scorer.score", "runs code"),
-    Hidden("loaded modules by their name", "from sys import modules\ndef score(d):\n    return modules['helpers']\n", "scorer.score", "runs code"),
-    Hidden("subclasses", "class B:\n    pass\ndef score(d):\n    return B.__subclasses__()[0]().f(d)\n", "scorer.score", "runs code"),
-    Hidden("the frames above", "import sys\ndef score(d):\n    return sys._getframe(1).f_globals['x']\n", "scorer.score", "runs code"),
-    Hidden("the module of built-ins", "import builtins\ndef score(d):\n    return getattr(builtins, 'op' + 'en')('x')\n", "scorer.score", "runs code"),
-    Hidden("a pickle", "import pickle\ndef score(d):\n    return pickle.loads(d)\n", "scorer.score", "runs code"),
-    Hidden("a library of C", "import ctypes\ndef score(d):\n    return ctypes.CDLL('x').f(d)\n", "scorer.score", "runs code"),
-    Hidden("a program", "import subprocess\ndef score(d):\n    return subprocess.run(['x'])\n", "scorer.score", "runs another program"),
-    Hidden("os.system", "import os\ndef score(d):\n    return os.system('x')\n", "scorer.score", "runs another program"),
-    Hidden("a generator", "ROWS = (n for n in [1])\ndef score(d):\n    return next(ROWS)\n", "scorer.ROWS", "holds a generator"),
-    Hidden("an open file", "import os\nROWS = open(os.devnull)\nROWS.close()\ndef score(d):\n    return ROWS.read()\n", "scorer.ROWS", "holds a TextIOWrapper"),
-    Hidden("a store of a thread", "import threading\nHERE = threading.local()\ndef score(d):\n    return HERE.x\n", "scorer.HERE", "holds a _local"),
-    Hidden("a file in a method", "class Rules:\n    def load(self):\n        return open('x')\n    def __call__(self, d):\n        return d\nscore = Rules()\n", "scorer.Rules.load", "reads files"),
-    Hidden("a file in a decorator", "from functools import wraps\ndef from_file(f):\n    @wraps(f)\n    def inner(d):\n        return open('x').read()\n    return inner\n@from_file\ndef score(d):\n    return d\n", "scorer.score", "reads files"),
+    Hidden("open", "def load():\n    return open('x').read()\ndef score(d):\n    return load()\n", "uses load"),
+    Hidden("open under another name", "fetch = open\ndef score(d):\n    return fetch('x').read()\n", "uses fetch"),
+    Hidden("io.open", "import io\ndef score(d):\n    return io.open('x').read()\n", "uses io"),
+    Hidden("read_text", "from pathlib import Path\ndef score(d):\n    return Path('x').read_text()\n", "uses Path"),
+    Hidden("a path that is opened", "from pathlib import Path\nP = Path('x')\ndef score(d):\n    with P.open() as f:\n        return f.read()\n", "uses P"),
+    Hidden("numpy.load", "import numpy as np\ndef score(d):\n    return np.load('x')\n", "uses np"),
+    Hidden("numpy.load, imported inside", "def score(d):\n    import numpy as np\n    return np.load('x')\n", "uses numpy"),
+    Hidden("numpy.loadtxt by its name", "from numpy import loadtxt\ndef score(d):\n    return loadtxt('x')\n", "uses loadtxt"),
+    Hidden("torch.load", "import torch\ndef score(d):\n    return torch.load('x')\n", "uses torch"),
+    Hidden("a data base", "import sqlite3\ndef score(d):\n    return sqlite3.connect('x')\n", "uses sqlite3"),
+    Hidden("resources of a package", "from importlib.resources import files\ndef score(d):\n    return files('rules')\n", "uses files"),
+    Hidden("whether a file exists", "import os.path\ndef score(d):\n    return os.path.exists('x')\n", "uses os"),
+    Hidden("a listed folder", "import os\ndef score(d):\n    return os.listdir('x')\n", "uses os"),
+    Hidden("a pretrained model", "from transformers import AutoModel\ndef score(d):\n    return AutoModel.from_pretrained('x')\n", "uses AutoModel"),
+    Hidden("a variable of the environment", "import os\ndef score(d):\n    return os.environ['MODE']\n", "uses os"),
+    Hidden("getenv", "from os import getenv\ndef score(d):\n    return getenv('MODE')\n", "uses getenv"),
+    Hidden("environ by its name", "from os import environ\ndef score(d):\n    return environ.get('MODE')\n", "uses environ"),
+    Hidden("the working directory", "import os\ndef score(d):\n    return os.getcwd()\n", "uses os"),
+    Hidden("the working directory of a path", "from pathlib import Path\ndef score(d):\n    return Path.cwd()\n", "uses Path"),
+    Hidden("arguments of the program", "import sys\ndef score(d):\n    return sys.argv[1]\n", "uses sys"),
+    Hidden("eval", "RULE = 'd + 2'\ndef score(d):\n    return eval(RULE)\n", "uses RULE, eval"),
+    Hidden("exec", "def score(d):\n    exec('import helpers')\n", "uses exec"),
+    Hidden("a dynamic import", "import importlib\ndef score(d):\n    return importlib.import_module('hel' + 'pers')\n", "uses importlib"),
+    Hidden("__import__", "def score(d):\n    return __import__('helpers')\n", "uses __import__"),
+    Hidden("loaded modules", "import sys\ndef score(d):\n    return sys.modules['helpers'].f(d)\n", "uses sys"),
+    Hidden("loaded modules by their name", "from sys import modules\ndef score(d):\n    return modules['helpers']\n", "uses modules"),
+    Hidden("subclasses", "class B:\n    pass\ndef score(d):\n    return B.__subclasses__()[0]().f(d)\n", "uses B"),
+    Hidden("the frames above", "import sys\ndef score(d):\n    return sys._getframe(1).f_globals['x']\n", "uses sys"),
+    Hidden("the module of built-ins", "import builtins\ndef score(d):\n    return getattr(builtins, 'op' + 'en')('x')\n", "uses builtins"),
+    Hidden("a pickle", "import pickle\ndef score(d):\n    return pickle.loads(d)\n", "uses pickle"),
+    Hidden("a library of C", "import ctypes\ndef score(d):\n    return ctypes.CDLL('x').f(d)\n", "uses ctypes"),
+    Hidden("a program", "import subprocess\ndef score(d):\n    return subprocess.run(['x'])\n", "uses subprocess"),
+    Hidden("os.system", "import os\ndef score(d):\n    return os.system('x')\n", "uses os"),
+    Hidden("a generator", "ROWS = (n for n in [1])\ndef score(d):\n    return next(ROWS)\n", "uses ROWS"),
+    Hidden("an open file", "import os\nROWS = open(os.devnull)\nROWS.close()\ndef score(d):\n    return ROWS.read()\n", "uses ROWS"),
+    Hidden("a store of a thread", "import threading\nHERE = threading.local()\ndef score(d):\n    return HERE.x\n", "uses HERE"),
+    Hidden("a file in a method", "class Rules:\n    def load(self):\n        return open('x')\n    def __call__(self, d):\n        return d\nscore = Rules()\n", "is no plain function but a Rules"),
+    Hidden("a file in a decorator", "from functools import wraps\ndef from_file(f):\n    @wraps(f)\n    def inner(d):\n        return open('x').read()\n    return inner\n@from_file\ndef score(d):\n    return d\n", "uses open"),
 ]  # fmt: skip
-"""Each is refused, unless it is declared."""
+"""None is cached, unless something is declared."""
 
 ORDINARY = {
     "exact match": "import re\nWORD = re.compile(r'(-?[0-9.,]{2,})|(-?[0-9]+)')\nARTICLES = {'a', 'an', 'the'}\n"
@@ -405,4 +427,4 @@ ORDINARY = {
     "    return difflib.SequenceMatcher(None, t, d).ratio() + len(collections.Counter(t))\n",
     "pass at k": "from pytest_evalcheck.fixes.scoring import pass_at\ndef score(d):\n    return pass_at([True, False], (1, 2))\n",
 }
-"""Each has a fingerprint, and the same in every process."""
+"""Each has the same fingerprint in every process, where its module is declared."""

@@ -11,7 +11,7 @@ import pytest
 import scoring_cases as cases
 
 from pytest_evalcheck.fixes.scoring import ScoreCache, ScoringError, score_documents, stream_scores
-from pytest_evalcheck.fixes.scoring.fingerprint import fingerprint
+from pytest_evalcheck.fixes.scoring.dependencies import fingerprint
 
 pytest.importorskip("joblib")
 
@@ -30,7 +30,8 @@ def computed(cache, score=cases.doubled, documents=None, **options):
 def test_what_was_scored_is_not_scored_again(cache):
     plain = score_documents(cases.mixed, cases.numbered(40), backend="serial", errors="record")
     for expected in (40, 5):  # failures are tried again
-        again = score_documents(cases.mixed, cases.numbered(40), cache=cache, backend="serial", errors="record")
+        keywords = {"cache": cache, "version": 1, "backend": "serial", "errors": "record"}
+        again = score_documents(cases.mixed, cases.numbered(40), **keywords)
         assert repr(list(again)) == repr(list(plain))
         assert (again.report.computed, again.report.cached) == (expected, 40 - expected)
     assert len(cache) == 35
@@ -38,31 +39,48 @@ def test_what_was_scored_is_not_scored_again(cache):
 
 def test_order_and_neighbours_do_not_matter(cache):
     documents = cases.numbered(60)
-    whole = score_documents(cases.drawing, documents[::2], cache=cache, backend="serial")
-    mixed = score_documents(cases.drawing, documents[::-1], cache=cache.path, backend="serial", chunk=7)
+    whole = score_documents(cases.drawing, documents[::2], cache=cache, version=1, backend="serial")
+    mixed = score_documents(cases.drawing, documents[::-1], cache=cache.path, version=1, backend="serial", chunk=7)
     assert list(mixed)[::-1][::2] == list(whole)
     assert mixed.report.cached == 30
 
 
 def test_scores_of_unseeded_draws_are_not_kept(cache):
     with pytest.warns(RuntimeWarning, match="cannot be seeded"):
-        score_documents(cases.drawing, cases.numbered(20), cache=cache, backend="threads", n_jobs=2)
+        score_documents(cases.drawing, cases.numbered(20), cache=cache, version=1, backend="threads", n_jobs=2)
     assert len(cache) == 0
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"score": cases.process},
+        {"score": cases.process, "version": 1},
         {"score": functools.partial(cases.doubled)},
         {"depends_on": {"model": "a"}},
         {"depends_on": {"version": 2}},
+        {"version": 2},
+        {"version": "2"},
+        {"depends_on": ["json"]},
+        {"depends_on": [cases.mixed]},
         {"seed": 1},
         {"documents": [{**each, "resps": ["a"]} for each in cases.numbered(10)]},
         {"documents": [{**each, "resps": ["a", "a"]} for each in cases.numbered(10)]},
         {"documents": [{"id": each["id"], "n": float(each["n"])} for each in cases.numbered(10)]},
     ],
-    ids=["function", "partial", "model", "version", "seed", "responses", "repeats", "types"],
+    ids=[
+        "function",
+        "partial",
+        "model",
+        "value",
+        "number",
+        "text",
+        "module",
+        "helper",
+        "seed",
+        "responses",
+        "repeats",
+        "types",
+    ],
 )
 def test_another_of_anything_is_another_score(cache, options):
     for expected in (10, 0):
@@ -73,10 +91,10 @@ def test_another_of_anything_is_another_score(cache, options):
 
 
 def made(source, **names):
-    """A function of a module of its own, whose source cannot be read."""
+    """The fingerprint of a function whose source cannot be read, with what it uses declared."""
     space = {"__name__": "made", **names}
     exec(source, space)
-    return space["score"]
+    return fingerprint(space["score"], depends_on=[space["helper"], {"limit": space["LIMIT"]}])
 
 
 @pytest.mark.parametrize(
@@ -90,7 +108,7 @@ def made(source, **names):
 )
 def test_a_change_of_what_a_function_uses_changes_its_fingerprint(other):
     first = "LIMIT = 2\ndef helper(n): return n + 1\ndef score(d): return helper(d) < LIMIT"
-    assert fingerprint(made(first)) == fingerprint(made(first)) != fingerprint(made(other))
+    assert made(first) == made(first) != made(other)
 
 
 def test_arguments_closures_and_attributes_are_in_the_fingerprint():
@@ -109,8 +127,9 @@ def test_arguments_closures_and_attributes_are_in_the_fingerprint():
 
     for make in (closed, Scorer, lambda value: Scorer(value).method, lambda value: functools.partial(max, value)):
         assert fingerprint(make(1)) == fingerprint(make(1)) != fingerprint(make(2))
-    with pytest.raises(TypeError, match="cannot be looked into"):
-        fingerprint(closed(each for each in ()))
+    # An object without content that can be read counts by its class.
+    generators = [closed(each for each in values) for values in ((), (1,))]
+    assert fingerprint(generators[0]) == fingerprint(generators[1]) != fingerprint(closed(iter([])))
 
 
 def test_what_was_finished_is_kept_when_a_stream_is_left(cache):
@@ -122,7 +141,7 @@ def test_what_was_finished_is_kept_when_a_stream_is_left(cache):
 
 def test_a_run_that_raises_keeps_the_other_scores(cache):
     with pytest.raises(ScoringError):
-        score_documents(cases.mixed, cases.numbered(7), cache=cache, backend="serial")
+        score_documents(cases.mixed, cases.numbered(7), cache=cache, version=1, backend="serial")
     assert len(cache) == 6
 
 
@@ -156,10 +175,11 @@ def test_a_cache_survives_its_own_release_only(cache, monkeypatch):
     ],
     ids=["regex", "array", "class", "namespace", "import"],
 )
-def test_values_of_the_module_are_in_the_fingerprint(first, other, tmp_path):
+def test_declared_values_are_in_the_fingerprint(first, other, tmp_path):
     score = "\ndef score(document):\n    return WORD, document\n"
-    same, changed = (fingerprint(written(tmp_path, each + score).score) for each in (first, other))
-    assert fingerprint(written(tmp_path, first + score).score) == same != changed
+    modules = [written(tmp_path, each + score) for each in (first, first, other)]
+    one, same, changed = (fingerprint(each.score, depends_on={"word": each.WORD}) for each in modules)
+    assert one == same != changed
 
 
 SCORER = """
@@ -187,17 +207,16 @@ class Scorer(Base):
 
 @pytest.mark.parametrize("edit", ["+ 1", "+ 2", "+ 3", "LIMIT = 1"])
 def test_what_a_callable_object_uses_is_in_the_fingerprint(edit, tmp_path):
-    same, changed = (
-        fingerprint(written(tmp_path, each).Scorer()) for each in (SCORER, SCORER.replace(edit, edit[:-1] + "7"))
-    )
-    assert fingerprint(written(tmp_path, SCORER).Scorer()) == same != changed
+    texts = SCORER, SCORER, SCORER.replace(edit, edit[:-1] + "7")
+    one, same, changed = (fingerprint(written(tmp_path, each).Scorer(), depends_on=["scorer"]) for each in texts)
+    assert one == same != changed
 
 
 def test_a_value_of_the_module_that_cannot_be_hashed_is_left_out(tmp_path):
     module = written(
         tmp_path, "import threading\nLOCK = threading.Lock()\ndef score(d):\n    with LOCK:\n        return d\n"
     )
-    assert fingerprint(module.score) == fingerprint(module.score)
+    assert fingerprint(module.score, depends_on=[module]) == fingerprint(module.score, depends_on=[module])
 
 
 def written(folder, source):

@@ -21,8 +21,8 @@ DOCUMENTS = cases.numbered(200)
 EXPECTED = [2 * number for number in range(200)]
 
 
-def scored(path, score=cases.doubled, documents=DOCUMENTS):
-    return score_documents(score, documents, cache=path, backend="serial", errors="record")
+def scored(path, score=cases.doubled, documents=DOCUMENTS, **keywords):
+    return score_documents(score, documents, cache=path, backend="serial", errors="record", **keywords)
 
 
 def edit(path, *statements):
@@ -170,7 +170,7 @@ def test_a_score_that_cannot_be_pickled_is_given_and_not_kept(tmp_path):
         return threading.Lock() if document["n"] == 1 else document["n"]
 
     for computed in (3, 1):
-        scores = scored(tmp_path / "scores", score=locks, documents=cases.numbered(3))
+        scores = scored(tmp_path / "scores", score=locks, documents=cases.numbered(3), version=1)
         assert (scores[0], type(scores[1]).__name__, scores[2]) == (0, "lock", 2)
         assert (scores.report.computed, scores.report.failed) == (computed, 0)
 

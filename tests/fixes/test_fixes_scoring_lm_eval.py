@@ -115,12 +115,8 @@ def parallel_filter(counted, tmp_path):
     return values(lm.evaluated(parallel_task(counted, backend="processes", n_jobs=2)))
 
 
-# It writes its calls into a file, and reads nothing.
-DECLARED = {"model": "scripted", "scoring_lm_eval.Counted.__call__": "counts"}
-
-
 def parallel_filter_kept_on_disk(counted, tmp_path):
-    task = functools.partial(parallel_task, counted, cache=tmp_path / "scores", depends_on=DECLARED)
+    task = functools.partial(parallel_task, counted, cache=tmp_path / "scores", depends_on={"model": "scripted"})
     first, again = (values(lm.evaluated(task())) for _ in range(2))
     assert first == again
     return again

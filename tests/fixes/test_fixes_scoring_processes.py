@@ -153,7 +153,7 @@ import scoring_cases as cases
 from pytest_evalcheck.fixes.scoring import score_documents
 documents = [{{"n": number, "trace": {trace!r}}} for number in range(2000)]
 score_documents(cases.leaving_a_trace, documents, backend="processes", n_jobs=2, cache={cache!r}, chunk=1,
-                depends_on={{"scoring_cases.leaving_a_trace": "it only writes"}})
+                version="1")
 """
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -48,7 +48,8 @@ def score_documents(
     chunk: int | Literal["auto"] = "auto",
     window: int | None = None,
     cache: ScoreCache | str | os.PathLike[str] | None = None,
-    depends_on: Mapping[str, Any] | None = None,
+    version: str | float | None = None,
+    depends_on: Collection[Any] | Mapping[str, Any] | None = None,
     document_id: str | Callable[[Any], Any] = "id",
     guard: bool = False,
     progress: bool | Callable[[int], Any] = False,
@@ -81,7 +82,8 @@ def stream_scores(
     chunk: int | Literal["auto"] = "auto",
     window: int | None = None,
     cache: ScoreCache | str | os.PathLike[str] | None = None,
-    depends_on: Mapping[str, Any] | None = None,
+    version: str | float | None = None,
+    depends_on: Collection[Any] | Mapping[str, Any] | None = None,
     document_id: str | Callable[[Any], Any] = "id",
     guard: bool = False,
     progress: bool | Callable[[int], Any] = False,
@@ -103,11 +105,13 @@ def stream_scores(
       ``document_seed(seed, document)``, and restored afterwards; None leaves them alone. Threads share their
       generators, so nothing is seeded there, and a warning reports random draws.
     * ``chunk``: documents sent at a time; "auto" measures, and makes sending a small part of the work.
-    * ``cache``: a file for scores, found again by what the function consists of in its own project (see
-      ``fingerprint``), the document, the seed and ``depends_on``. A function that depends on what cannot be seen is
-      refused (TypeError): it opens a file, reads the environment, runs a program or code of run time.
-    * ``depends_on``: by the full name of what cannot be seen, such as ``scorer.load``, a value that changes when it
-      does; a ``Path`` stands for the content of its file or folder. Name the model and the version of the task too.
+    * ``cache``: a file for scores, found again by the function's own code, the document, the seed, ``version`` and
+      ``depends_on``. Where neither is given, only a function of built-in functions and constants is cached; for others
+      a warning says so.
+    * ``version``: a text or a number that you change when the scores change.
+    * ``depends_on``: a list of what the scores depend on: functions, classes, modules, names of modules and packages,
+      a ``Path`` for the content of its file or folder; or a mapping of names to values, also as an item of the list.
+      Nothing else that the function uses is looked at: name the model and the helpers too.
     * ``document_id``: the key of a document's id, or a function that returns it, for error messages.
     * ``guard``: fail a document that the function wrote into, at the cost of pickling it twice.
     * ``progress``: True for a bar (tqdm), or a function that is called with the number of newly finished documents.
@@ -154,6 +158,13 @@ _EXPECTED: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "chunk": ('"auto" or a number of documents, 1 or more', lambda value: value == "auto" or _whole(value, 1)),
     "window": ("a number of documents, 1 or more", lambda value: value is None or _whole(value, 1)),
     "cache": ("a path or a ScoreCache", lambda value: isinstance(value, (type(None), str, os.PathLike, ScoreCache))),
-    "depends_on": ("a mapping of names to values", lambda value: isinstance(value, (type(None), Mapping))),
+    "version": (
+        "a text or a number",
+        lambda value: value is None or (isinstance(value, (str, int, float)) and value != "" and value is not True),
+    ),
+    "depends_on": (
+        "a list of functions, modules, packages and paths, or a mapping of names to values",
+        lambda value: isinstance(value, (type(None), Mapping, list, tuple, Set)),
+    ),
     "document_id": ("a key or a function of a document", lambda value: isinstance(value, str) or callable(value)),
 }

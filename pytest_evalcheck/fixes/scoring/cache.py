@@ -11,14 +11,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_evalcheck.fixes.scoring.fingerprint import content, fingerprint
+from pytest_evalcheck.fixes.scoring.dependencies import content, fingerprint, undeclared
 from pytest_evalcheck.fixes.scoring.pickling import dumps, loads
 
 if TYPE_CHECKING:
     from pytest_evalcheck.fixes.scoring.worker import Outcome
 
 # Part of every key: scores of a release that seeds or pickles differently are not found.
-FORMAT = 3
+FORMAT = 4
 _DIGEST = 16
 _TABLE = "CREATE TABLE scores (key BLOB PRIMARY KEY, score BLOB)"
 # Of the table, as SQLite keeps it in the file.
@@ -122,25 +122,32 @@ def _digest(key: bytes, score: bytes) -> bytes:
     return hashlib.blake2b(key + score, digest_size=_DIGEST).digest()
 
 
+_UNDECLARED = (
+    "cache: the scores of {name} are not kept: it {why}, and no dependency is declared. Pass version= a text that you "
+    "change when its scores change, or depends_on= a list of the functions, modules, packages and files it uses"
+)
+
+
 class Lookup:
-    """What a run asks its cache; without one, nothing is known and nothing kept."""
+    """Access of a run to its cache; without one, nothing is known and nothing kept."""
 
     def __init__(
         self,
         cache: ScoreCache | str | os.PathLike[str] | None,
         *,
         score: Callable[..., Any],
+        version: str | float | None,
+        depends_on: Any,
         seed: int | None,
         guard: bool,
-        depends_on: Mapping[str, Any],
     ) -> None:
         self._cache = ScoreCache(cache) if isinstance(cache, (str, os.PathLike)) else cache
-        self._prefix = b""
-        if cache is not None:
-            self._classes: dict[type, str] = {}
-            declared = sorted((key, content(depends_on[key])) for key in depends_on)
-            parts = (FORMAT, fingerprint(score, depends_on), seed, guard, declared)
-            self._prefix = repr(parts).encode()
+        if cache is not None and version is None and not depends_on and (why := undeclared(score)):
+            self._cache = None
+            name = getattr(score, "__qualname__", type(score).__qualname__)
+            warnings.warn(_UNDECLARED.format(name=name, why=why), RuntimeWarning, stacklevel=4)
+        if self._cache is not None:
+            self._prefix = repr((FORMAT, fingerprint(score, version, depends_on), seed, guard)).encode()
 
     def find(self, documents: Sequence[Any]) -> tuple[list[bytes], dict[int, Any]]:
         """Return the keys of documents, and the known scores by place."""
@@ -152,7 +159,7 @@ class Lookup:
 
     def _key(self, document: Any) -> bytes:
         try:
-            found = content(document, self._classes)
+            found = content(document)
         except Exception:  # what cannot be seen is scored every time
             return b""
         return hashlib.blake2b(self._prefix + found.encode(), digest_size=20).digest()

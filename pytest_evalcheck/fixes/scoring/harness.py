@@ -24,6 +24,7 @@ import difflib
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pytest_evalcheck.fixes.scoring.api import Scores, score_documents
@@ -38,14 +39,8 @@ _KEYWORDS = [
 ]
 
 
-class _OfPair:
-    """A score function of responses and a document, as a function of the pair."""
-
-    def __init__(self, score: Callable[[Any, Any], Any]) -> None:
-        self.score = score
-
-    def __call__(self, pair: tuple[Any, Any]) -> Any:
-        return self.score(*pair)
+def _score_pair(score: Callable[[Any, Any], Any], pair: tuple[Any, Any]) -> Any:
+    return score(*pair)
 
 
 class ParallelFilter(Filter):  # type: ignore[misc, valid-type]
@@ -111,7 +106,7 @@ def _scored(
             f"expected the responses of every document, got {len(resps)} of them for {len(docs)} documents: "
             "an earlier filter dropped or added some"
         )
-    scores = score_documents(_OfPair(score), list(zip(resps, docs, strict=True)), **options)
+    scores = score_documents(partial(_score_pair, score), list(zip(resps, docs, strict=True)), **options)
     run = scores.report
     logger.info("scored %d documents in %.1f s (%s: %s)", run.documents, run.seconds, run.backend, run.why)
     if report is not None:

@@ -38,8 +38,8 @@ class ScoreStream:
         # What cannot work is refused here, by the call, and not by the first score that is asked for.
         backend = self.report.backend
         self._pool = None if backend in (SERIAL, AUTO) else Pool(self._job, self.report)
-        depends_on = options.depends_on or {}
-        lookup = Lookup(options.cache, score=score, seed=options.seed, guard=options.guard, depends_on=depends_on)
+        keys = {name: getattr(options, name) for name in ("version", "depends_on", "seed", "guard")}
+        lookup = Lookup(options.cache, score=score, **keys)
         self._scheduler = Scheduler(documents, lookup, options, self.report, TRIAL if backend == AUTO else HERE)
         self._results = self._flat()
 

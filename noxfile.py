@@ -132,10 +132,10 @@ def libraries(session: nox.Session, library: str, release: str) -> None:
         asked = ("--evalcheck-target", name) if ":" in name else (name,)
         report.unlink(missing_ok=True)
         session.run(*run, "--evalcheck", *asked, *options, success_codes=[0, 1])
-        cells = json.loads(report.read_text(encoding="utf-8"))["cells"]
+        cells = json.loads(report.read_text(encoding="utf-8"))["checks"]
         kept, untried = (sum(bool(wanted(cell)) for cell in cells) for wanted in (_is_kept, _is_untried))
         if kept < len(cells) / 3 or untried:
-            session.error(f"{name}: {kept} of {len(cells)} cells are kept, and {untried} could not be tried")
+            session.error(f"{name}: {kept} of {len(cells)} checks passed, and {untried} could not be tried")
 
 
 def _is_kept(cell: dict[str, Any]) -> bool:

@@ -26,7 +26,7 @@ def main() -> None:
 
         def job(way: str) -> tuple[Job, int]:
             made = run(Path(name) / f"{way}.json", files, [], {"EVALCHECK_WITHOUT": "" if way == "with" else "1"})
-            cells = json.loads(made.report.read_text(encoding="utf-8"))["cells"]
+            cells = json.loads(made.report.read_text(encoding="utf-8"))["checks"]
             return made, sum(cell["examples"] for cell in cells)
 
         (having, cases), (lacking, drawn) = pool.map(job, ("with", "without"))

@@ -74,7 +74,7 @@ def start(folder: Path, options: list[str], report: Path) -> subprocess.Popen[st
 
 def cells(report: Path) -> list[dict[str, Any]]:
     """The cells of a report, without their durations."""
-    found = json.loads(report.read_text(encoding="utf-8"))["cells"] if report.exists() else []
+    found = json.loads(report.read_text(encoding="utf-8"))["checks"] if report.exists() else []
     return [{name: value for name, value in cell.items() if name != "seconds"} for cell in found]
 
 
@@ -90,7 +90,7 @@ def timed(folder: Path, way: str) -> tuple[float, float, list[dict[str, Any]], f
 
     def watch() -> None:
         while not ended.wait(0.01):
-            count = lines.read_bytes().count(b'"cell"') if lines.exists() else 0
+            count = lines.read_bytes().count(b'"source"') if lines.exists() else 0
             stamps.extend([time.perf_counter()] * (count - len(stamps)))
 
     watcher = threading.Thread(target=watch)
@@ -102,7 +102,7 @@ def timed(folder: Path, way: str) -> tuple[float, float, list[dict[str, Any]], f
     if process.returncode:
         raise SystemExit(text[-3000:])
     seconds = [
-        cell["seconds"] for cell in json.loads(report.read_text(encoding="utf-8"))["cells"] if cell["seconds"] > 0.05
+        cell["seconds"] for cell in json.loads(report.read_text(encoding="utf-8"))["checks"] if cell["seconds"] > 0.05
     ]
     # The first cells of all workers count as the start: each pays for what its process imports.
     return whole, stamps[-1] - stamps[4], cells(report), statistics.median(seconds)
@@ -121,8 +121,8 @@ def times(folder: Path, rounds: int, targets: int, seconds: float, *, busy: bool
             if way == "one process":
                 expected, length = found, median
             same &= found == expected or way == "xdist"  # which hands cells out in its own order
-    what = "cells that compute" if busy else "cells that wait"
-    print(f"{what}: {len(expected)} cells of {length * 1000:.0f} ms, {rounds} rounds; the same cells and order: {same}")
+    what = "checks that compute" if busy else "checks that wait"
+    print(f"{what}: {len(expected)} of {length * 1000:.0f} ms, {rounds} rounds; the same checks and order: {same}")
     print(f"{'':>14} {'whole s':>8} {'times':>6} {'less start s':>13} {'times':>6}")
     for way, pairs in rows.items():
         wholes = [one[0] / other[0] for one, other in zip(rows["one process"], pairs, strict=True)]
@@ -168,7 +168,7 @@ def kills(folder: Path, library: str, runs: int, targets: int) -> int:
         process, lines = start(folder, WAYS[library], report), Path(f"{report}l")
         after = draw.randrange(1, len(expected) // 2)
         while process.poll() is None:
-            if lines.exists() and lines.read_bytes().count(b'"cell"') >= after:
+            if lines.exists() and lines.read_bytes().count(b'"source"') >= after:
                 break
             time.sleep(0.01)
         alive = workers(process.pid)
@@ -177,19 +177,19 @@ def kills(folder: Path, library: str, runs: int, targets: int) -> int:
         text, _ = process.communicate()
         lossless = bool(alive) and process.returncode == 0 and cells(report) == expected
         good += lossless
-        print(f"  {library}, killed after {after} cells: {'nothing lost' if lossless else text[-1500:]}", flush=True)
-    print(f"{library}: a worker killed in mid-run, nothing lost and the same cells: {good} of {runs}")
+        print(f"  {library}, killed after {after} checks: {'nothing lost' if lossless else text[-1500:]}", flush=True)
+    print(f"{library}: a worker killed in mid-run, nothing lost and the same checks: {good} of {runs}")
     return good
 
 
 def main() -> int:
     """Print the tables; 1 where a verdict differed or a cell was lost."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--smoke", action="store_true", help="a few cells, once")
+    parser.add_argument("--smoke", action="store_true", help="a few checks, once")
     parser.add_argument("--only", choices=["times", "kills"])
     parser.add_argument("--on", choices=["dask", "ray"])
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--targets", type=int, default=30, help="five cells each; the start is shared by all")
+    parser.add_argument("--targets", type=int, default=30, help="five checks each; the start is shared by all")
     given = parser.parse_args()
     good = True
     for way in ("dask", "ray"):

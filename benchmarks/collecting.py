@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RUNS = {
     "short run": "",
     "main job": "full or not full",
-    "every cell": "full or not full or sweep or distributed",
+    "every check": "full or not full or sweep or distributed",
 }
 HEAVY = ("torch", "transformers", "torchmetrics", "keras", "lightning", "scipy", "sklearn", "pandas")
 PROGRAM = f"""

@@ -15,12 +15,13 @@ from pathlib import Path
 
 Key = tuple[str, str, str]
 _NOW = {"kept": "passed", "broken": "failed"}
-"""Outcomes as reports named them before schema 3."""
+"""Outcomes as reports named them before schema 3, which also called checks cells."""
 
 
 def outcomes(path: Path) -> dict[Key, str]:
     """The outcome of every cell of a report, by target, code and device."""
-    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    report = json.loads(path.read_text(encoding="utf-8"))
+    cells = report.get("checks") or report["cells"]
     return {
         (cell["target"], cell["code"], cell["device"]): _NOW.get(cell["outcome"], cell["outcome"]) for cell in cells
     }
@@ -42,18 +43,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("before", type=Path)
     parser.add_argument("after", type=Path)
-    parser.add_argument("--within", action="store_true", help="compare only the cells that the second report has")
+    parser.add_argument("--within", action="store_true", help="compare only the checks that the second report has")
     given = parser.parse_args(arguments)
     before, after = outcomes(given.before), outcomes(given.after)
     if not before or not after:
-        print("a report without cells compares nothing")
+        print("a report without checks compares nothing")
         return 1
     if given.within:
         before = {key: outcome for key, outcome in before.items() if key in after}
     lines = differences(before, after)
     print("\n".join(lines[:200]))
     counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(Counter(after.values()).items()))
-    print(f"{len(before)} cells before, {len(after)} after ({counts}): {len(lines)} differ")
+    print(f"{len(before)} checks before, {len(after)} after ({counts}): {len(lines)} differ")
     return 1 if lines else 0
 
 

@@ -66,7 +66,7 @@ def main() -> None:
     rate = sum(cell.examples for cell in cells) / (time.perf_counter() - started)
     first, screen = statistics.median(firsts), statistics.median(screens)
     print(f"median time to the first violation: {first:.3f} s, to the screen: {screen:.2f} s")
-    print(f"examples per second over the correct twins: {rate:.0f}, in {len(cells)} cells")
+    print(f"examples per second over the correct twins: {rate:.0f}, in {len(cells)} checks")
 
 
 if __name__ == "__main__":

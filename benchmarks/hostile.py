@@ -41,7 +41,7 @@ def run(way: str) -> bool:
         command += ["--evalcheck-select=EC201", f"--evalcheck-report=json={report}", *options]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-        cells = json.loads(report.read_text(encoding="utf-8"))["cells"] if report.exists() else []
+        cells = json.loads(report.read_text(encoding="utf-8"))["checks"] if report.exists() else []
     names = {cell["target"].partition("::")[2]: cell["outcome"] for cell in cells}
     honest = {name: outcome for name, outcome in names.items() if name.startswith("honest_")}
     hostile = {name: outcome for name, outcome in names.items() if name not in honest}

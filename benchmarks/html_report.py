@@ -41,7 +41,7 @@ addEventListener("load", () => {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--from", dest="report", type=Path, help="a report that --evalcheck-report=json=PATH wrote")
-    parser.add_argument("--cells", type=int, default=5000)
+    parser.add_argument("--checks", type=int, default=5000)
     parser.add_argument("--runs", type=int, default=7)
     parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
     asked = parser.parse_args()
@@ -51,7 +51,7 @@ def main() -> None:
         report = json.load(asked.report) if asked.report else run(folder, TARGETS[:1] if asked.smoke else TARGETS)
         cells = list(islice(repeated(report), wanted))
         if len(cells) < wanted:
-            sys.exit("the report has no cell; expected one of --evalcheck-report=json=PATH of a run of targets")
+            sys.exit("the report has no check; expected one of --evalcheck-report=json=PATH of a run of targets")
         broken = [replace(cell, outcome="failed", upstream="") if cell.outcome == "known" else cell for cell in cells]
         browser = next(filter(None, map(shutil.which, BROWSERS)), "")
         for title, found in (("as they are", cells), ("all failures are broken", broken)):
@@ -82,7 +82,7 @@ def measured(report: Report, path: Path, browser: str, runs: int) -> str:
     start = time.process_time()
     html.write(report, path)
     seconds = time.process_time() - start
-    line = f"{len(report.cells)} cells, {path.stat().st_size:,} bytes, {seconds:.2f} s to write"
+    line = f"{len(report.cells)} checks, {path.stat().st_size:,} bytes, {seconds:.2f} s to write"
     if not browser:
         return f"{line}; not shown, because none of {', '.join(BROWSERS)} is installed"
     add_probe(path)

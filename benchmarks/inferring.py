@@ -84,7 +84,7 @@ def main() -> None:
     )
     given = parser.parse_args()
     if given.recall:
-        recall([cell for path in given.recall for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]])
+        recall([cell for path in given.recall for cell in json.loads(path.read_text(encoding="utf-8"))["checks"]])
         return
     asked = given.modules or [module for module in MODULES if find_spec(module.partition(".")[0])]
     asked = ["sklearn.metrics:accuracy_score"] if given.smoke else asked
@@ -112,10 +112,10 @@ def main() -> None:
 
 
 def _print_run(report: dict[str, Any], seconds: float, inference: float, found: Discovery) -> None:
-    cells = report["cells"]
+    cells = report["checks"]
     outcomes = Counter(cell["outcome"] for cell in cells)
     red = Counter(cell["code"] for cell in cells if cell["outcome"] == "failed")
-    print(f"    {len(cells)} cells: {', '.join(f'{count} {name}' for name, count in outcomes.items())}")
+    print(f"    {len(cells)} checks: {', '.join(f'{count} {name}' for name, count in outcomes.items())}")
     print(f"    red by check: {', '.join(f'{code} {count}' for code, count in sorted(red.items())) or 'none'}")
     print(f"    {seconds / found.tried:.1f} CPU s a metric, {inference / seconds:.1%} of them for inference")
     recall(cells)
@@ -130,7 +130,7 @@ def recall(cells: Sequence[Mapping[str, Any]]) -> None:
     possible = {fault.id for fault in faults() if any(_could_show(cell, fault) for cell in cells)}
     seen = {cell["upstream"] for cell in cells} & {fault.id for fault in faults()}
     if possible | seen:
-        print(f"    upstream faults: {len(seen)} of {len(possible | seen)} that its cells could show")
+        print(f"    upstream faults: {len(seen)} of {len(possible | seen)} that its checks could show")
         print(f"    not seen: {', '.join(sorted(possible - seen)) or 'none'}")
 
 

@@ -120,8 +120,8 @@ def environment() -> dict[str, str]:
 def cells_of(report: Path) -> list[Cell]:
     """The cells of a report."""
     text = report.read_text(encoding="utf-8")
-    rows = [json.loads(line) for line in text.splitlines()] if report.suffix == ".jsonl" else json.loads(text)["cells"]
-    return [Cell.from_json(row) for row in (row.get("cell", row) for row in rows) if "outcome" in row]
+    rows = [json.loads(line) for line in text.splitlines()] if report.suffix == ".jsonl" else json.loads(text)["checks"]
+    return [Cell.from_json(row) for row in (row.get("check", row) for row in rows) if "outcome" in row]
 
 
 def by_finding(cells: Iterable[Cell]) -> dict[str, list[Cell]]:

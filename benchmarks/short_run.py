@@ -21,7 +21,7 @@ SHORT = ("-m", "")
 
 def line(name: str, job: Job) -> str:
     """One run as a line of the table."""
-    cells = json.loads(job.report.read_text(encoding="utf-8"))["cells"]
+    cells = json.loads(job.report.read_text(encoding="utf-8"))["checks"]
     ran = [cell for cell in cells if cell["outcome"] in ("passed", "known", "failed")]
     cases = sum(cell["examples"] for cell in ran)
     rates = f"{len(ran) / job.cpu:8.2f} {cases / job.cpu:8.1f} {1000 * job.cpu / max(cases, 1):7.1f}"

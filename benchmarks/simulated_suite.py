@@ -85,7 +85,7 @@ def _tried(
         ],
         plugins=[times],
     )
-    cells: list[dict[str, Any]] = json.loads(Path(report).read_text())["cells"]
+    cells: list[dict[str, Any]] = json.loads(Path(report).read_text())["checks"]
     for cell in cells:
         cell["processor"] = times.seconds.get(f"{_short(cell)}::{cell['check']}[{cell['device']}]")
     return cells
@@ -147,7 +147,7 @@ def main() -> None:
             found = beside(json.loads(Path(report).read_text()))
         times = counted(found)
         if not times:
-            print(f"{Path(file).stem}: no cell was tried on both devices with as many cases", flush=True)
+            print(f"{Path(file).stem}: no check was tried on both devices with as many cases", flush=True)
             continue
         whole += times
         odd += [

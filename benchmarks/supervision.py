@@ -56,7 +56,7 @@ def run(folder: Path, options: list[str]) -> tuple[float, float]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="a few cells, once")
+    parser.add_argument("--smoke", action="store_true", help="a few checks, once")
     smoke = parser.parse_args().smoke
     targets, rounds = (1, 1) if smoke else (6, 5)
     ways = dict(list(WAYS.items())[:2]) if not smoke else WAYS

@@ -286,7 +286,7 @@ def _rolling() -> es.SampleStrategy:
 
 
 def _task(kind: str, name: str, inputs: es.SampleStrategy, config: dict[str, Any], reference: Any = None) -> Made:
-    return _scorer(f"{kind}: {name}", inputs, lambda: task(kind, **config), fresh="cell", reference=reference)
+    return _scorer(f"{kind}: {name}", inputs, lambda: task(kind, **config), fresh="check", reference=reference)
 
 
 def targets() -> Iterator[Made]:

@@ -107,7 +107,7 @@ class Sweep:
         """Print it."""
         outcomes = ", ".join(f"{count} {name}" for name, count in self.outcomes.most_common())
         cells = sum(self.outcomes.values())
-        print(f"{self.name}: {self.targets} targets, {cells} cells, {self.seconds:.0f} CPU s: {outcomes}")
+        print(f"{self.name}: {self.targets} targets, {cells} checks, {self.seconds:.0f} CPU s: {outcomes}")
         if self.left_out:
             print(f"  no time was left for {self.left_out} more")
         for fault, count in self.known.most_common():
@@ -290,7 +290,7 @@ def main() -> None:
     parser.add_argument("sweeps", nargs="*", help="wrappers, pairs, options, combinations, lm_eval (default: all)")
     parser.add_argument("--modules", nargs="+", default=[*MODULES], help="what --evalcheck-target takes")
     parser.add_argument("--only", default="", help="a regular expression that the names of targets must match")
-    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="for what was inferred, and for red cells")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="for what was inferred, and for red checks")
     parser.add_argument("--most", type=int, default=6, help="targets that are printed of one cause")
     parser.add_argument("--part", default="1/1", help="such as 2/8: the second of eight parts of the targets")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="after which a sweep begins no target")

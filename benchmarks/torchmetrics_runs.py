@@ -105,7 +105,7 @@ class Bench:
     def report(self) -> list[dict[str, Any]]:
         """The cells of the battery's latest run."""
         file = self.folder / "report.json"
-        return list(json.loads(file.read_text(encoding="utf-8"))["cells"]) if file.is_file() else []
+        return list(json.loads(file.read_text(encoding="utf-8"))["checks"]) if file.is_file() else []
 
 
 def stop(latest: Run) -> NoReturn:

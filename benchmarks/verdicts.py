@@ -50,7 +50,7 @@ def main() -> int:
         with ThreadPoolExecutor(2) as pool:
             found = {way: outcomes(path) for way, path in zip(WAYS, pool.map(report, WAYS), strict=True)}
     first, *others = WAYS
-    print(f"\n{'run':<14} {'cells':>6} {'differ':>7}   from the run in the order in which cells are collected")
+    print(f"\n{'run':<14} {'checks':>6} {'differ':>7}   from the run in the order in which checks are collected")
     different = 0
     for way in others:
         lines = differences(found[first], found[way])

@@ -152,4 +152,4 @@ def _codes(keys: Sequence[Key]) -> tuple[str, ...]:
 
 
 def _first_reason(cells: Sequence[Mapping[str, Any]]) -> str:
-    return next((str(cell["reason"]) for cell in cells if cell["reason"]), "no cell")
+    return next((str(cell["reason"]) for cell in cells if cell["reason"]), "no check")

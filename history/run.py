@@ -236,7 +236,7 @@ class Runs:
                 lines = [line for line in text.strip().splitlines() if line.strip()]
                 return Ran(trouble=(lines[-1] if lines else f"exit code {code}")[:300])
             lines = cases.read_text(encoding="utf-8").splitlines() if cases.exists() else []
-            cells = json.loads(report.read_text(encoding="utf-8"))["cells"]
+            cells = json.loads(report.read_text(encoding="utf-8"))["checks"]
             return Ran(cells=cells, cases=[json.loads(line) for line in lines])
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_evalcheck.expectations.failures import expect as expect
     from pytest_evalcheck.expectations.failures import inconclusive as inconclusive
     from pytest_evalcheck.guard import unchanged as unchanged
-    from pytest_evalcheck.integration.ordinary_tests.in_tests import assert_keeps as assert_keeps
+    from pytest_evalcheck.integration.ordinary_tests.in_tests import assert_passes as assert_passes
     from pytest_evalcheck.integration.ordinary_tests.in_tests import parametrize_with_checks as parametrize_with_checks
     from pytest_evalcheck.kinds.common.check import Check as Check
     from pytest_evalcheck.kinds.common.check import check as check
@@ -61,7 +61,7 @@ _MODULES = {
     "expectations.comparison": ("Tolerance",),
     "expectations.failures": ("CheckFailure", "TargetError", "expect", "inconclusive"),
     "guard": ("unchanged",),
-    "integration.ordinary_tests.in_tests": ("assert_keeps", "parametrize_with_checks"),
+    "integration.ordinary_tests.in_tests": ("assert_passes", "parametrize_with_checks"),
     "kinds.common.check": ("Check", "check"),
     "kinds.common.convention": ("Convention",),
     "kinds.common.kind": ("Adapter", "KindOption", "KindSpec"),

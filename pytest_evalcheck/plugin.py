@@ -52,7 +52,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--evalcheck-effort",
         default=None,
         metavar="quick|normal|thorough",
-        help="how many cases are tried per cell (normal)",
+        help="how many cases are tried per check (normal)",
     )
     group.addoption(
         "--evalcheck-device",
@@ -66,7 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAMES",
         help="what may be missing: distributions, kinds of device, or skipped; all else that is not run fails the run",
     )
-    group.addoption("--evalcheck-timeout", default=None, metavar="SECONDS", help="time limit per cell (60)")
+    group.addoption("--evalcheck-timeout", default=None, metavar="SECONDS", help="time limit per check (60)")
     group.addoption(
         "--evalcheck-run",
         default=None,
@@ -79,7 +79,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--evalcheck-resume",
         default=None,
         metavar="PATH",
-        help="go on from the file of --evalcheck-report=jsonl=PATH: cells that it has are not run again",
+        help="go on from the file of --evalcheck-report=jsonl=PATH: checks that it has are not run again",
     )
     group.addoption(
         "--evalcheck-shard",
@@ -97,9 +97,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--evalcheck-since",
         default=None,
         metavar="REV",
-        help="leave out the cells that nothing reaches which changed since a revision of git",
+        help="leave out the checks that nothing reaches which changed since a revision of git",
     )
-    group.addoption("--evalcheck-fresh", action="store_true", help="leave out no cell for --evalcheck-since")
+    group.addoption("--evalcheck-fresh", action="store_true", help="leave out no check for --evalcheck-since")
     group.addoption(
         "--evalcheck-accept",
         action="store_true",
@@ -136,7 +136,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="FORMAT=PATH",
-        help="write a report: json, html, github, sarif, badge, and jsonl, which has each cell as soon as it has ended",
+        help="write a report: json, html, github, sarif, badge, and jsonl, with each check as it ends",
     )
     parser.addini("evalcheck_files", "what files of targets are called", type="args", default=["evalcheck_*.py"])
     parser.addini("evalcheck_select", "twin of --evalcheck-select", default="")

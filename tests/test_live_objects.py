@@ -112,7 +112,7 @@ def test_what_is_made_to_stay_is_passed_over_and_its_garbage_is_not_kept(monkeyp
         with new_objects_only():
             newer = Tracked()
             assert live_objects(lambda cls: cls is Tracked) == [newer]
-        assert set(live_objects(lambda cls: cls is Tracked)) == {kept, new, newer}, "a cell lets all be looked at"
+        assert set(live_objects(lambda cls: cls is Tracked)) == {kept, new, newer}, "a check lets all be looked at"
         with made_to_stay():
             pass
         assert live_objects(lambda cls: cls is Tracked) == []

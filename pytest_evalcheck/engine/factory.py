@@ -48,7 +48,7 @@ class TargetFactory:
         if not spec.copyable and isinstance(pristine, spec.record):
             raise TargetError(
                 "a record of callables cannot be copied: its callables would go on to use the model of the original",
-                actual=f'fresh="cell" and an ec.{type(pristine).__name__}',
+                actual=f'fresh="check" and an ec.{type(pristine).__name__}',
                 expected='the model itself, or fresh="example"',
                 cause="factory",
             )

@@ -158,14 +158,14 @@ def _incomplete(spec: CellSpec, state: CellState) -> Cell:
     # A limit around this one, such as that of pytest-timeout, is an alarm, too.
     own = not state.seconds or 0 < state.limit <= state.seconds
     within = (
-        f"within {state.limit:g} seconds" if own else f"in {state.seconds:.2g} s, when another limit ended the cell"
+        f"within {state.limit:g} seconds" if own else f"in {state.seconds:.2g} s, when another limit ended the check"
     )
     tried = f"{tried} {within}"
     missing = [name for name in state.offered(spec.check.conditions) if not state.tried[name]]
     conditions = f"; conditions not reached: {', '.join(missing)}" if missing else ""
     running = Finding(CheckFailure(tried), state.running, "") if state.running is not None else None
     failure = CheckFailure(
-        "the cell ran out of time",
+        "the check ran out of time",
         actual=tried,
         expected="all of them",
         detail="A limit ends what hangs; it grows with what the first case takes. This case was running when it ended."
@@ -210,5 +210,5 @@ def _failure_of(spec: CellSpec, state: CellState, error: BaseException) -> tuple
         text = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
         return TargetError("the inputs of the target draw nothing that can be tried", actual=text, cause="inputs"), ""
     where = format_exception_location(error, spec.target.file)
-    fault = TargetError("the cell ended in an error", actual=where, cause="error")
+    fault = TargetError("the check ended in an error", actual=where, cause="error")
     return fault, "".join(traceback.format_exception(error))

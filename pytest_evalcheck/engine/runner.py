@@ -339,7 +339,7 @@ class CellRunner:
             ) from error
         if before is not None and (changes := before.changes()):
             raise TargetError(
-                "an example left something behind in the target, which is built once a cell",
+                "an example left something behind in the target, which is built once for the check",
                 detail="\n".join(changes[:5]),
                 cause="left behind",
             )

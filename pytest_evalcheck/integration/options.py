@@ -172,7 +172,7 @@ def _timeout(text: str) -> float | None:
         seconds = -1.0
     if seconds and not sensible_seconds(seconds):
         raise UsageError(
-            f"timeout {text!r}; expected seconds a cell, from {LEAST_SECONDS:g} to {MOST_SECONDS:g}, or 0 for none"
+            f"timeout {text!r}; expected seconds a check, from {LEAST_SECONDS:g} to {MOST_SECONDS:g}, or 0 for none"
         )
     return seconds or None
 

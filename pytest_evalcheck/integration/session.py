@@ -96,7 +96,7 @@ class EvalcheckSession:
     @classmethod
     def of(cls, config: pytest.Config) -> EvalcheckSession:
         """The session of a config, with its markers registered."""
-        config.addinivalue_line("markers", "evalcheck(target, check, code): a cell of pytest-evalcheck")
+        config.addinivalue_line("markers", "evalcheck(target, check, code): a check of pytest-evalcheck")
         for name, text in MARKERS.items():
             config.addinivalue_line("markers", f"{name}: {text}")
         # A target that cannot be collected must not take the others with it.
@@ -242,7 +242,7 @@ class EvalcheckSession:
         self._reported_out.update(ours)
         try:
             shard, items[:] = sharding.shard_of(items, number, of, self.options.durations)
-            self.facts.shard = {**vars(shard), "cells": len(ours)}
+            self.facts.shard = {**vars(shard), "checks": len(ours)}
         except UsageError as error:  # not raised: xdist would say that its worker broke
             self.facts.problems[f"--evalcheck-shard={number}/{of}: {error}"] = None
             items.clear()
@@ -451,7 +451,7 @@ class EvalcheckSession:
             patterns = ", ".join(self.options.files)
             write_note(
                 terminalreporter,
-                f"no target was run: no cell of a file named {patterns} was collected and selected",
+                f"no target was run: no check of a file named {patterns} was collected and selected",
                 red=True,
             )
             for line in suggestions.lines(self.config, self.options, self.facts):
@@ -536,7 +536,7 @@ class EvalcheckSession:
 
     @property
     def _run(self) -> Run:
-        shard = {name: value for name, value in self.facts.shard.items() if name != "cells"}
+        shard = {name: value for name, value in self.facts.shard.items() if name != "checks"}
         return Run(
             effort=self.options.effort_name,
             devices=self.options.devices,

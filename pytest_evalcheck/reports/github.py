@@ -113,14 +113,14 @@ def _blocks(report: Report) -> Iterator[_Block]:
     causes = report.causes
     if causes:
         yield _Block(
-            "heading", f"### Failed: {plural(report.count('failed'), 'cell')}, {plural(len(causes), 'cause')}", 1
+            "heading", f"### Failed: {plural(report.count('failed'), 'check')}, {plural(len(causes), 'cause')}", 1
         )
     for cause in causes:
         yield _Block("cause", _cause(cause, naming), 2)
         yield _Block("failure", _failure(cause.first), 4)
     for title, groups_of_cells in groups.lists(report).items():
         if groups_of_cells and title != "Not applicable":
-            yield _Block("heading", f"### {title}: {plural(sum(map(len, groups_of_cells)), 'cell')}", 1)
+            yield _Block("heading", f"### {title}: {plural(sum(map(len, groups_of_cells)), 'check')}", 1)
             for index, cells in enumerate(groups_of_cells):
                 known = cells[0].outcome == "known"
                 see = f" ({linked(groups.upstream(cells[0]))})" if known else ""
@@ -137,7 +137,7 @@ def _cause(cause: Cause[Cell], naming: groups.Naming) -> str:
         entries = groups.entries(cause.first, cells, naming)
         lines += [f"- {prose(why)}:", *(f"  - {prose(text)}" for text, _ in entries[:_MAX_ENTRIES])]
         if left := sum(len(alike) for _, alike in entries[_MAX_ENTRIES:]):
-            lines.append(f"  - and {plural(left, 'cell')} more")
+            lines.append(f"  - and {plural(left, 'check')} more")
     return "\n".join(lines)
 
 

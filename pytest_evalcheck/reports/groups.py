@@ -177,7 +177,7 @@ def _nothing_of(cell: Cell) -> str:
 
 
 MORE_TIME = (
-    "Give these cells more time (`timeout=` of the target, --evalcheck-timeout=), or try fewer cases "
+    "Give these checks more time (`timeout=` of the target, --evalcheck-timeout=), or try fewer cases "
     "(--evalcheck-effort=quick)."
 )
 """What to do about incomplete cells."""

@@ -55,7 +55,7 @@ def as_json(report: Report) -> dict[str, Any]:
             "ok": report.ok,
             "why": list(report.verdict.why),
             "targets": len(report.targets),
-            "cells": len(report.cells),
+            "checks": len(report.cells),
             **{outcome: report.count(outcome) for outcome in OUTCOMES},
             "causes": len(report.causes),
             "untried": list(report.untried),
@@ -66,14 +66,14 @@ def as_json(report: Report) -> dict[str, Any]:
         },
         **({} if report.inferred is None else {"inferred": dict(report.inferred)}),
         "causes": [_cause(cause, indices) for cause in report.causes],
-        "cells": [finite(cell.as_json()) for cell in report.cells],
+        "checks": [finite(cell.as_json()) for cell in report.cells],
     }
 
 
 def _cause(cause: Cause[Cell], indices: Mapping[int, int]) -> dict[str, Any]:
     members = zip(cause.cells, cause.whys, strict=True)
-    cells = [{"cell": indices[id(cell)], "why": why} for cell, why in members]
-    return {"headline": groups.headline(cause), "cells": cells}
+    cells = [{"check": indices[id(cell)], "why": why} for cell, why in members]
+    return {"headline": groups.headline(cause), "checks": cells}
 
 
 def finite(cell: dict[str, Any]) -> dict[str, Any]:
@@ -112,9 +112,9 @@ def load(path: Path) -> Report:
     schema = data.get("schema") if isinstance(data, dict) else None
     if schema != SCHEMA:
         raise ReportError(f"{str(path)!r} cannot be read: its schema is {schema!r}, not {SCHEMA!r}.")
-    cells = data.get("cells")
+    cells = data.get("checks")
     if not isinstance(cells, list):
-        raise ReportError(f"{str(path)!r} has no list of cells.")
+        raise ReportError(f"{str(path)!r} has no list of checks.")
     summary = data.get("summary")
     summary = summary if isinstance(summary, dict) else {}
     try:
@@ -122,7 +122,7 @@ def load(path: Path) -> Report:
     except (TypeError, ValueError, AttributeError, KeyError) as error:
         raise ReportError(f"{str(path)!r} does not say of which run it is: {error}") from error
     return Report(
-        (read_cell(cell, f"cell {index} of {str(path)!r}") for index, cell in enumerate(cells)),
+        (read_cell(cell, f"check {index} of {str(path)!r}") for index, cell in enumerate(cells)),
         problems=map(str, summary.get("problems") or ()),
         optional=map(str, summary.get("optional") or ()),
         narrowed=summary.get("narrowed") is True,

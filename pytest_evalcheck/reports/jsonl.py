@@ -1,7 +1,7 @@
 """Cells as JSON, a line each, written as they end: what a run that is killed leaves behind.
 
 The first line is a header: the schema, the versions, the effort and the devices of the run. Then one line a cell:
-``{"id": ..., "source": ..., "cell": {...}}`` with the node id of pytest, a digest of the file of the target, and the
+``{"id": ..., "source": ..., "check": {...}}`` with the node id of pytest, a digest of the file of the target, and the
 cell as in the JSON report. A later line of the same id replaces an earlier one. A run that came to its end adds
 ``{"end": {"ok": ..., "why": [...]}}``.
 """
@@ -44,7 +44,7 @@ def begin(path: Path, head: Mapping[str, Any]) -> None:
 
 def append(path: Path, nodeid: str, cell: Cell) -> None:
     """Add the line of a cell; raises `OSError` when it cannot be written."""
-    add(path, {"id": nodeid, "source": digest(cell.file), "cell": finite(cell.as_json())})
+    add(path, {"id": nodeid, "source": digest(cell.file), "check": finite(cell.as_json())})
 
 
 def add(path: Path, data: Mapping[str, Any]) -> None:
@@ -94,10 +94,10 @@ def load(path: Path, size: int | None = None) -> tuple[dict[str, Any], dict[str,
             raise ReportError(f"line {number} of {str(path)!r} is not JSON: {error}") from error
         if number == 1:
             head = _header(read, path)
-        elif not isinstance(read, dict) or not {"cell", "end"} & read.keys():
-            raise ReportError(f"line {number} of {str(path)!r} is neither a cell nor the end of a run")
-        elif "cell" in read:
-            cell = read_cell(read["cell"], f"line {number} of {str(path)!r}")
+        elif not isinstance(read, dict) or not {"check", "end"} & read.keys():
+            raise ReportError(f"line {number} of {str(path)!r} is neither a check nor the end of a run")
+        elif "check" in read:
+            cell = read_cell(read["check"], f"line {number} of {str(path)!r}")
             cells[str(read.get("id"))] = Line(cell, str(read.get("source", "")))
     if not head:
         raise ReportError(f"{str(path)!r} has no header: write such a file with --evalcheck-report=jsonl=PATH")

@@ -103,7 +103,7 @@ def _of_shards(reports: Sequence[Read], runs: Mapping[Path, Run]) -> Report:
     for path, report in ordered:
         for cell in report.cells:
             if _key(cell) in cells:
-                raise ReportError(f"{str(path)!r} has a cell that another shard has, too: {cell.code} {cell.target}")
+                raise ReportError(f"{str(path)!r} has a check that another shard has, too: {cell.code} {cell.target}")
             cells[_key(cell)] = cell
     return _joined([report for _, report in ordered], cells.values(), replace(runs[first], shard=None))
 

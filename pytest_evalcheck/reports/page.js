@@ -82,7 +82,7 @@ document.addEventListener("DOMContentLoaded", () => {
     }
     if (cells || state.sort) sort(state.sort);
     const shown = filtered ? cells.filter((cell) => cell.on).length : 0;
-    document.getElementById("matching").textContent = filtered ? `${shown} of ${cells.length} cells` : "";
+    document.getElementById("matching").textContent = filtered ? `${shown} of ${cells.length} checks` : "";
     form.querySelector("[type=reset]").hidden = !filtered && !state.sort;
   }
 
@@ -156,7 +156,7 @@ document.addEventListener("DOMContentLoaded", () => {
   function count(element, filtered, on, size) {
     if (!element) return;
     element.dataset.all ??= element.textContent;
-    element.textContent = filtered && on < size ? `${on} of ${size} cell${size === 1 ? "" : "s"}` : element.dataset.all;
+    element.textContent = filtered && on < size ? `${on} of ${size} check${size === 1 ? "" : "s"}` : element.dataset.all;
   }
 
   // Sorting

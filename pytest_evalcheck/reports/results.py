@@ -350,7 +350,7 @@ class Report:
         ]
         counts += [f"{len(consented)} not run (optional: {_reasons(consented)})"] if consented else []
         counts += [self.unchanged] if self.unchanged else []
-        return Verdict(why=(*why, *self.problems), counts=", ".join(counts) or "no cell")
+        return Verdict(why=(*why, *self.problems), counts=", ".join(counts) or "no check")
 
     def excuses(self, cell: Cell) -> bool:
         """Whether a cell was not run with consent: all that it wants may be missing."""
@@ -384,7 +384,7 @@ class Report:
     def denominator(self) -> str:
         """``12 targets, 214 cells: 198 passed, 9 failed of 2 causes, 5 known, 2 not applicable, 0 not run``."""
         shown = (outcome for outcome in OUTCOMES if outcome != "incomplete" or self.count(outcome))
-        text = f"{plural(len(self.targets), 'target')}, {plural(len(self.cells), 'cell')}: {self._counts(shown)}"
+        text = f"{plural(len(self.targets), 'target')}, {plural(len(self.cells), 'check')}: {self._counts(shown)}"
         return f"{text}; {self.unchanged}" if self.unchanged else text
 
     @property

@@ -158,7 +158,7 @@ def _invocation(report: Report, part: str, left_out: str) -> dict[str, Any]:
     """Whether the run came to its end, and what is against it beside its results."""
     notes: list[tuple[Level, str]] = [("error", text) for text in report.verdict.why]
     notes += [("warning", left_out)] if left_out else []
-    notes += [("note", f"This is a part of the cells: {part}.")] if part else []
+    notes += [("note", f"This is a part of the checks: {part}.")] if part else []
     shown = [{"level": level, "message": {"text": body(text, _MAX_TEXT) or "?"}} for level, text in notes]
     return {"executionSuccessful": not report.problems, "toolExecutionNotifications": shown}
 
@@ -225,7 +225,7 @@ def _result(
             "check": first.check,
             "device": first.device,
             "signature": first.signature,
-            "cells": len(problem.cells),
+            "checks": len(problem.cells),
         },
     }
     if related:
@@ -269,8 +269,8 @@ def _message(problem: _Problem, origin: int | None) -> str:
             parts.append(f"raised: [{_escaped(raised)}]({origin})" if origin else _plain(f"raised: {raised}"))
     if more := len(problem.cells) - 1:
         shown = [f"- {groups.statement(cell)}: {cell.target} on {cell.device}" for cell in problem.cells[1:11]]
-        shown += [f"- and {plural(more - 10, 'cell')} more"] if more > 10 else []
-        parts.append(_plain("\n".join([f"of the same cause: {plural(more, 'cell')}", *shown])))
+        shown += [f"- and {plural(more - 10, 'check')} more"] if more > 10 else []
+        parts.append(_plain("\n".join([f"of the same cause: {plural(more, 'check')}", *shown])))
     if failure and failure.reproduce:
         parts.append(_plain(f"reproduce: {line(failure.reproduce)}"))
     return "\n\n".join(filter(None, parts))

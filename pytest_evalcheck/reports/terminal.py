@@ -241,7 +241,7 @@ def _brief(
 
 def _broken(page: Page, naming: groups.Naming, causes: Sequence[Cause[Cell]]) -> Iterator[Line]:
     if causes:
-        count = plural(sum(len(cause.cells) for cause in causes), "cell")
+        count = plural(sum(len(cause.cells) for cause in causes), "check")
         yield _title(page, "Failed", f"{count}, {plural(len(causes), 'cause')}")
     whole = causes if page.verbosity > 0 else causes[:_MAX_CAUSES]
     rest = causes[len(whole) :]
@@ -275,7 +275,7 @@ def _others(page: Page, naming: groups.Naming, cause: Cause[Cell]) -> Iterator[L
             left -= len(alike)
         room -= len(shown)
     if left:
-        yield ((f"{_INDENT}and {plural(left, 'cell')} more, with -v", PLAIN),)
+        yield ((f"{_INDENT}and {plural(left, 'check')} more, with -v", PLAIN),)
 
 
 def _list(
@@ -287,7 +287,7 @@ def _list(
     for cells in listed:
         if page.brief:
             targets = plural(len({cell.target for cell in cells}), "target")
-            where = f": {plural(len(cells), 'cell')} of {targets}"
+            where = f": {plural(len(cells), 'check')} of {targets}"
             reason = page.clip(page.line(groups.explanation(cells[0])), page.width - len(where) - 4)
             yield from _item(page, cells[0].outcome, f"{reason}{where}", most=1)
             continue
@@ -310,7 +310,7 @@ def _known(page: Page, naming: groups.Naming, faults: Sequence[groups.Cells]) ->
     listed = faults[: page.room.entries]
     for cells in listed:
         codes = " ".join(groups.ranges({groups.code(cell) for cell in cells}))
-        count, see = plural(len(cells), "cell"), page.line(cells[0].see or cells[0].upstream)
+        count, see = plural(len(cells), "check"), page.line(cells[0].see or cells[0].upstream)
         beside = ", ".join(filter(None, [codes, count, see]))
         if columns(beside) > page.width // 2:  # a link is not cut, and needs a line of its own
             beside = f"{codes}, {count}"
@@ -368,7 +368,7 @@ def _most_names(page: Page) -> int | None:
 
 
 def _count(entries: Sequence[groups.Cells]) -> str:
-    return plural(sum(map(len, entries)), "cell")
+    return plural(sum(map(len, entries)), "check")
 
 
 # The matrix, and the list that replaces it where a terminal is too narrow.

@@ -38,8 +38,8 @@ class Keywords(TypedDict, total=False):
     """A relative one, or a `Tolerance`."""
     reference: Callable[[Any], Any]
     """From samples to the value that is right."""
-    fresh: Literal["example", "cell"]
-    """With ``"cell"`` the factory is called once a cell, and what it gave is copied for every use."""
+    fresh: Literal["example", "check"]
+    """With ``"check"`` the factory is called once for a check, and its result is copied for every use."""
     isolated: bool
     """Whether every cell runs in a process of its own."""
     timeout: float

@@ -248,9 +248,9 @@ def reference(given: Any, problems: Problems) -> Any:
 
 def fresh(given: Any, problems: Problems) -> Any:
     """How often the factory is called."""
-    if isinstance(given, str) and given in ("example", "cell"):
+    if isinstance(given, str) and given in ("example", "check"):
         return given
-    problems.append(f"fresh={safe_text(given)}; expected 'example' or 'cell'")
+    problems.append(f"fresh={safe_text(given)}; expected 'example' or 'check'")
     return "example"
 
 

@@ -86,7 +86,7 @@ class Target:
     extra_checks: tuple[Check, ...]
     tolerance: Tolerance
     reference: Callable[[Any], Any] | None
-    fresh: Literal["example", "cell"]
+    fresh: Literal["example", "check"]
     isolated: bool
     timeout: float | None
     budget: Mapping[str, int] | None

@@ -47,7 +47,7 @@ def target(made: Any, **more: Any) -> ec.Target:
 def test_cells_come_back_as_data() -> None:
     report = ec.run(target(MeanOfMeans), select="EC201,EC205")
     assert [(cell.code, cell.outcome) for cell in report.cells] == [("EC201", "failed"), ("EC205", "passed")]
-    assert report.denominator.startswith("1 target, 2 cells: 1 passed, 1 failed")
+    assert report.denominator.startswith("1 target, 2 checks: 1 passed, 1 failed")
     broken = report.cells[0]
     assert broken.failure is not None
     assert broken.failure.case == {"samples": [0, 0, 1], "batches": [[0, 1], [2]]}
@@ -115,7 +115,7 @@ def test_a_target_that_is_built_once_a_cell_is_copied() -> None:
             built.append(1)
             super().__init__()
 
-    assert ec.run(target(Counted, fresh="cell"), select="EC201,EC204").ok
+    assert ec.run(target(Counted, fresh="check"), select="EC201,EC204").ok
     assert len(built) == 2
 
 
@@ -134,7 +134,7 @@ def test_a_target_that_shares_state_between_copies_is_found() -> None:
             super().update(values)
             self.log.append(1.0)
 
-    (cell,) = ec.run(target(Shared, fresh="cell"), select="EC201").cells
+    (cell,) = ec.run(target(Shared, fresh="check"), select="EC201").cells
     assert (cell.outcome, cell.cause) == ("failed", "left behind")
 
 
@@ -225,7 +225,7 @@ def test_a_record_of_a_wrapper_cannot_be_built_once_a_cell() -> None:
     def factory() -> ec.Wrapper:
         return ec.Wrapper.of(torch.nn.Linear(2, 2))
 
-    (cell,) = ec.run(ec.wrapper(inputs=es.causal_lm(vocab=9), fresh="cell")(factory), select="EC102").cells
+    (cell,) = ec.run(ec.wrapper(inputs=es.causal_lm(vocab=9), fresh="check")(factory), select="EC102").cells
     assert cell.outcome == "failed"
     assert "cannot be copied" in cell.reason
 

@@ -94,7 +94,7 @@ def test_a_project_of_a_user_with_a_stock_metric_succeeds(evalcheck_project: Pro
         """
     )
     result = project.run("--evalcheck-effort=quick", code=0)
-    result.shows("! EC219, 1 cell: compute() returns its cache")
+    result.shows("! EC219, 1 check: compute() returns its cache")
 
 
 def test_a_subclass_with_a_mistake_of_its_own_is_broken() -> None:

@@ -43,7 +43,7 @@ def hook(source: str) -> str:
 
 NOT_RUN = "evalcheck: not ok: 1 not run "
 SESSIONS: dict[str, Session] = {
-    "a broken cell": Session(("evalcheck: not ok: 1 failed",), BROKEN),
+    "a broken check": Session(("evalcheck: not ok: 1 failed",), BROKEN),
     # Marks and skips.
     "a skip mark": Session(("skipped: later",), metric(marks="@pytest.mark.skip(reason='later')") + CORRECT),
     "a skip mark without a reason": Session(
@@ -254,8 +254,8 @@ SESSIONS: dict[str, Session] = {
     "os._exit at import": Session(
         ("os._exit(0) was called", "nothing was tried"), "import os\nos._exit(0)\n", spawn=True
     ),
-    "-x after the first": Session(("1 failed", "1 of 2 selected cells did not run"), BROKEN + CORRECT, (ONE, "-x")),
-    "--maxfail": Session(("1 of 2 selected cells did not run",), BROKEN + CORRECT, (ONE, "--maxfail=1")),
+    "-x after the first": Session(("1 failed", "1 of 2 selected checks did not run"), BROKEN + CORRECT, (ONE, "-x")),
+    "--maxfail": Session(("1 of 2 selected checks did not run",), BROKEN + CORRECT, (ONE, "--maxfail=1")),
     "--setup-only": Session((NOT_RUN, "its check was not called"), arguments=(ONE, "--setup-only")),
     "--setup-plan": Session((NOT_RUN, "its check was not called"), arguments=(ONE, "--setup-plan")),
     "a limit in which nothing can happen": Session(
@@ -263,17 +263,17 @@ SESSIONS: dict[str, Session] = {
     ),
     # Hooks and plugins.
     "a hook drops the items": Session(
-        ("1 cell of evalcheck_example.py::mean taken out by a hook",),
+        ("1 check of evalcheck_example.py::mean taken out by a hook",),
         conftest=hook("def pytest_collection_modifyitems(items): items[:] = [i for i in items if 'mean[' in i.name]"),
         code=5,
     ),
     "a hook drops some items": Session(
-        ("1 cell of evalcheck_example.py::mean taken out by a hook",),
+        ("1 check of evalcheck_example.py::mean taken out by a hook",),
         arguments=("--evalcheck-select=EC201,EC205",),
         conftest=hook("def pytest_collection_modifyitems(items): del items[0]"),
     ),
     "a hook answers for the protocol": Session(
-        ("1 of 1 selected cell did not run",), conftest=hook("def pytest_runtest_protocol(item): return True")
+        ("1 of 1 selected check did not run",), conftest=hook("def pytest_runtest_protocol(item): return True")
     ),
     "a hook answers for the call": Session(
         (NOT_RUN, "its check was not called"),
@@ -282,7 +282,7 @@ SESSIONS: dict[str, Session] = {
         ),
     ),
     "a hook answers for the loop": Session(
-        ("1 of 1 selected cell did not run",),
+        ("1 of 1 selected check did not run",),
         conftest=hook("@pytest.hookimpl(tryfirst=True)\ndef pytest_runtestloop(session): return True"),
     ),
     "a hook answers for the collection": Session(
@@ -336,11 +336,11 @@ SESSIONS: dict[str, Session] = {
         + CORRECT,
     ),
     "a fixture that fails at its end": Session(
-        ("1 failed in pytest beside the outcomes of cells",),
+        ("1 failed in pytest beside the outcomes of checks",),
         "import pytest\n@pytest.fixture\ndef disk():\n    yield 1\n    raise OSError('full')\n@ec.metric(inputs=numbers)\ndef silent(device, disk): return ec.Metric.of(Mean())\n",
     ),
     "an ordinary test that fails": Session(
-        ("1 failed in pytest beside the outcomes of cells",),
+        ("1 failed in pytest beside the outcomes of checks",),
         arguments=(ONE, "--evalcheck-with-tests"),
         files={"test_other.py": "def test_one(): assert 0\n"},
     ),
@@ -430,7 +430,7 @@ SAID: dict[str, Session] = {
     "addopts -m leave a part": Session(
         (
             "left out by the configuration: -m 'not slow'",
-            "left out: 1 cell of evalcheck_example.py::silent, which pytest calls deselected",
+            "left out: 1 check of evalcheck_example.py::silent, which pytest calls deselected",
         ),
         metric(marks="@pytest.mark.slow") + CORRECT,
         (ONE,),
@@ -444,13 +444,13 @@ SAID: dict[str, Session] = {
     "since, and a part changed": Session(
         (
             "evalcheck: ok: 1 passed, 1 left out (unchanged since v1)",
-            "left out: 1 cell of 1 target that nothing changed",
+            "left out: 1 check of 1 target that nothing changed",
         ),
         arguments=(ONE, "--evalcheck-since=v1"),
         later={"evalcheck_other.py": CORRECT},
     ),
     "since, and nothing changed": Session(
-        ("evalcheck: ok: nothing changed since v1, 1 cell left out",),
+        ("evalcheck: ok: nothing changed since v1, 1 check left out",),
         arguments=(ONE, "--evalcheck-since=v1"),
         later={},
     ),
@@ -477,7 +477,7 @@ SAID: dict[str, Session] = {
         files={"old/evalcheck_other.py": CORRECT},
     ),
     "a hook that reports what it takes out": Session(
-        ("left out: 1 cell of evalcheck_example.py::mean",),
+        ("left out: 1 check of evalcheck_example.py::mean",),
         arguments=("--evalcheck-select=EC201,EC205",),
         conftest=hook(
             "def pytest_collection_modifyitems(config, items): config.hook.pytest_deselected(items=[items.pop()])"
@@ -509,6 +509,8 @@ SAID: dict[str, Session] = {
         files={"evalchek_other.py": "import pytest_evalcheck as ec\n" + CORRECT},
     ),
     "-k takes one of two": Session(
-        ("left out: 1 cell of evalcheck_example.py::mean_of_means",), CORRECT + BROKEN, (ONE, "-k", "not mean_of_means")
+        ("left out: 1 check of evalcheck_example.py::mean_of_means",),
+        CORRECT + BROKEN,
+        (ONE, "-k", "not mean_of_means"),
     ),
 }

@@ -70,7 +70,7 @@ MISTAKES: dict[str, tuple[str, str]] = {
     "inputs_of_a_list": (decorated("inputs=[1, 2]"), "inputs=[1, 2]; expected samples"),
     "inputs_of_a_class": (decorated("inputs=dict"), "expected samples"),
     "inputs_whose_repr_raises": (decorated("inputs=Shy()"), "whose repr() raised"),
-    "a_fresh_of_a_list": (decorated("inputs=numbers, fresh=[]"), "expected 'example' or 'cell'"),
+    "a_fresh_of_a_list": (decorated("inputs=numbers, fresh=[]"), "expected 'example' or 'check'"),
     "a_budget_as_a_list": (decorated("inputs=numbers, budget=['syncs']"), "expected a mapping"),
     "a_budget_of_another_name": (decorated("inputs=numbers, budget={{'sync': 1}}"), "did you mean 'syncs'?"),
     "a_budget_of_true": (decorated("inputs=numbers, budget={{'syncs': True}}"), "at least 0"),

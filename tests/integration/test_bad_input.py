@@ -8,7 +8,7 @@ from target_files import CORRECT
 from pytest_evalcheck.testing import Project
 
 ONE = "--evalcheck-select=EC201"
-ALL_KEPT = "1 target, 1 cell: 1 passed"
+ALL_KEPT = "1 target, 1 check: 1 passed"
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ ALL_KEPT = "1 target, 1 cell: 1 passed"
         ),
         ("inputs=numbers, requires='torch'", "(device)", ["expected a tuple, such as ('torch',)"]),
         ("inputs=numbers, requires=('torch=>2',)", "(device)", ["requires 'torch=>2'"]),
-        ("inputs=numbers, fresh='always'", "(device)", ["fresh='always'; expected 'example' or 'cell'"]),
+        ("inputs=numbers, fresh='always'", "(device)", ["fresh='always'; expected 'example' or 'check'"]),
         ("inputs=numbers, timeout=0", "(device)", ["timeout=0; expected seconds above 0"]),
         ("inputs=numbers, tolerance='wide'", "(device)", ["tolerance='wide'", "expected a relative tolerance"]),
         ("inputs=numbers, tolerance=-1.0", "(device)", ["expected finite numbers of at least 0"]),
@@ -113,7 +113,7 @@ def test_a_file_that_fails_to_import(project: Project) -> None:
 def test_a_factory_that_gives_no_metric(project: Project, body: str, said: list[str]) -> None:
     source = f"@ec.metric(inputs=numbers)\ndef wrong(device):\n    {body}\n"
     result = project.write(source, CORRECT).run(ONE, code=1)
-    result.shows(*said, "2 targets, 2 cells: 1 passed, 1 failed")
+    result.shows(*said, "2 targets, 2 checks: 1 passed, 1 failed")
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_a_cell_that_kills_its_process_says_so_when_it_is_isolated(project: Proj
     """
     result = project.write(source, CORRECT).run(ONE, code=1)
     result.shows(
-        "the process of the cell died", "killed by SIGABRT", "samples=[0, 0, 1]", "4 cells: 2 passed, 2 failed"
+        "the process of the check died", "killed by SIGABRT", "samples=[0, 0, 1]", "4 checks: 2 passed, 2 failed"
     )
 
 
@@ -292,7 +292,7 @@ def test_a_worker_that_dies_is_a_broken_cell(project: Project) -> None:
     def killer(device): return ec.Metric.of(Killer())
     """
     result = project.write(source, CORRECT).spawn("--evalcheck", ONE, "-n", "2", code=1)
-    result.shows("the process of the cell died: exit code 9", "2 targets, 2 cells: 1 passed, 1 failed")
+    result.shows("the process of the check died: exit code 9", "2 targets, 2 checks: 1 passed, 1 failed")
 
 
 def test_a_code_of_another_kind_is_said_to_be_one(project: Project) -> None:

@@ -46,7 +46,7 @@ def test_what_is_red_is_known_from_then_on(project: Project) -> None:
     project.write(CORRECT, BROKEN)
     project.run(*SELECT, code=1)
     accepting = project.run(*SELECT, "--evalcheck-accept", code=0)
-    accepting.shows("accepted: 1 entry of 1 cell in evalcheck-known.toml; give each a reason", "accepted now")
+    accepting.shows("accepted: 1 entry of 1 check in evalcheck-known.toml; give each a reason", "accepted now")
     (entry,) = Baseline.read(project.path / FILE).entries
     assert (entry.target, entry.code, entry.devices) == ("evalcheck_example.py::mean_of_means", "EC201", ("cpu",))
     assert entry.signature == accepting.cell("EC201", "mean_of_means").signature
@@ -141,7 +141,7 @@ def test_what_was_written_by_hand_stays(project: Project) -> None:
 def test_a_target_that_cannot_be_tried_is_not_accepted(project: Project) -> None:
     project.write(BROKEN.replace("MeanOfMeans()", "missing"))
     refused = project.run(*SELECT, "--evalcheck-accept", code=1)
-    refused.shows("not accepted: 1 cell that could not be tried")
+    refused.shows("not accepted: 1 check that could not be tried")
     assert not (project.path / FILE).exists()
 
 
@@ -150,7 +150,7 @@ def test_what_fails_in_another_way_each_time_is_said_to_be_not_accepted(project:
     cell = project.run(*SELECT, code=1).cell("EC201")
     baseline, said = updated(Baseline(tmp_path / FILE), [cell], accept=True)
     assert not baseline.entries
-    assert said == ["not accepted: 1 cell that failed in another way when tried again"]
+    assert said == ["not accepted: 1 check that failed in another way when tried again"]
 
 
 def test_a_target_outside_of_the_root_directory_is_accepted_and_read_again(
@@ -196,7 +196,7 @@ def test_workers_and_processes_of_one_cell_accept_the_same(project: Project) -> 
         (ENTRY.replace("evalcheck_example", "C:/evalcheck_example"), "expected a path from the folder of the ini file"),
         (
             ENTRY.replace("::mean_of_means", "::mean_of_means::splitting[cpu]"),
-            "the id of a cell; expected that of its target, 'evalcheck_example.py::mean_of_means'",
+            "the id of a check; expected that of its target, 'evalcheck_example.py::mean_of_means'",
         ),
         (ENTRY + 'devices = ["tpu"]\n', "expected some of cpu, cuda, mps"),
         (ENTRY + ENTRY, "evalcheck-known.toml:8 and line 2 are about the same failure of EC201"),

@@ -78,8 +78,8 @@ def ran(result: Result) -> set[str]:
 def test_nothing_changed_is_green_and_says_so(repository: Project) -> None:
     commit(repository, "v1")
     result = repository.run(SELECT, SINCE, code=0)
-    result.shows(LEFT.format(cells="2 cells", targets="1 target"))
-    assert result.text.rstrip().splitlines()[-1] == "evalcheck: ok: nothing changed since v1, 2 cells left out"
+    result.shows(LEFT.format(cells="2 checks", targets="1 target"))
+    assert result.text.rstrip().splitlines()[-1] == "evalcheck: ok: nothing changed since v1, 2 checks left out"
     assert result.report.cells == ()
     repository.run(SELECT, SINCE, "--evalcheck-fresh", code=0).lacks("since v1").assert_outcomes(passed=2)
 
@@ -89,8 +89,8 @@ def test_a_broken_cell_that_did_change_is_red_beside_what_is_left_out(repository
     repository.write(BROKEN, name="evalcheck_broken.py")
     result = repository.run(SELECT, SINCE, code=1)
     result.shows(
-        LEFT.format(cells="2 cells", targets="1 target"),
-        "not left out: 2 cells: evalcheck_broken.py changed since v1",
+        LEFT.format(cells="2 checks", targets="1 target"),
+        "not left out: 2 checks: evalcheck_broken.py changed since v1",
         "evalcheck: not ok: 1 failed",
     )
     assert ran(result) == {"mean_of_means"}
@@ -162,7 +162,7 @@ def test_what_a_target_imports_reaches_it(repository: Project, name: str) -> Non
     with_line(repository, f"if device is None: {line}" if "=" not in line else line, {**PACKAGE, **files})
     path = repository.path / changed
     path.write_text(path.read_text() + "# changed\n")
-    result = repository.run(SELECT, SINCE, code=0).shows(f"not left out: 2 cells: {changed} changed since v1")
+    result = repository.run(SELECT, SINCE, code=0).shows(f"not left out: 2 checks: {changed} changed since v1")
     assert ran(result) == {"lazy"}
 
 
@@ -172,7 +172,7 @@ def test_what_a_target_does_not_import_does_not_reach_it(repository: Project, na
     with_line(repository, f"if device is None: {line}" if "=" not in line else line, {**PACKAGE, **files})
     write(repository, {"unrelated.py": "# new\n", "tests/test_helper.py": "import helper\n"})
     result = repository.run(SELECT, SINCE, code=0)
-    result.shows("evalcheck: ok: nothing that changed since v1 reaches a cell, 4 cells left out")
+    result.shows("evalcheck: ok: nothing that changed since v1 reaches a check, 4 checks left out")
 
 
 UNKNOWN = {
@@ -274,7 +274,7 @@ def test_a_file_that_no_import_shows_runs_everything(repository: Project, name: 
     with_line(repository, "pass")
     write(repository, {name: "[pytest]\n" if name == "pytest.ini" else "# new\n"})
     result = repository.run(SELECT, SINCE, code=0)
-    result.shows(f"not left out: 4 cells: {name} changed since v1 (evalcheck_irrelevant names what cannot matter)")
+    result.shows(f"not left out: 4 checks: {name} changed since v1 (evalcheck_irrelevant names what cannot matter)")
     assert ran(result) == {"mean", "lazy"}
 
 
@@ -292,20 +292,20 @@ def test_patterns_say_what_cannot_matter(repository: Project) -> None:
     write(repository, {"data/a/b.txt": "x"})
     repository.run(SELECT, SINCE, code=0).shows("ok: nothing changed since v1")
     write(repository, {"README.md": "x"})
-    repository.run(SELECT, SINCE, code=0).shows("4 cells: README.md changed since v1")
+    repository.run(SELECT, SINCE, code=0).shows("4 checks: README.md changed since v1")
 
 
 def test_what_git_ignores_cannot_be_seen_to_be_unchanged(repository: Project) -> None:
     write(repository, {".gitignore": "__pycache__/\n.evalcheck/\ngenerated/\n", "generated/made.py": ""})
     with_line(repository, "if device is None: from generated import made")
     result = repository.run(SELECT, SINCE, code=0)
-    result.shows("2 cells: git ignores generated/made.py, so that nobody sees whether it changed")
+    result.shows("2 checks: git ignores generated/made.py, so that nobody sees whether it changed")
     assert ran(result) == {"lazy"}
     write(repository, {".gitignore": "__pycache__/\n.evalcheck/\nevalcheck_lazy.py\n"})
     git(repository.path, "rm", "-q", "--cached", "evalcheck_lazy.py")
     commit(repository, "v2")
     result = repository.run(SELECT, "--evalcheck-since=v2", code=0)
-    result.shows("2 cells: its file is not in the repository, or git ignores it")
+    result.shows("2 checks: its file is not in the repository, or git ignores it")
     assert ran(result) == {"lazy"}
 
 
@@ -336,7 +336,7 @@ def test_a_report_of_nothing_can_be_written(repository: Project) -> None:
     reports = [f"--evalcheck-report={name}={path}" for name, path in paths.items()]
     repository.run(SELECT, SINCE, *reports, f"--junit-xml={repository.path / 'junit.xml'}", code=0)
     for name in ("html", "github"):
-        assert "nothing changed since v1, 2 cells left out" in (repository.path / paths[name]).read_text()
+        assert "nothing changed since v1, 2 checks left out" in (repository.path / paths[name]).read_text()
     repository.run(SELECT, SINCE, f"--junit-xml={repository.path / 'junit.xml'}", code=0)
 
 
@@ -356,7 +356,7 @@ def test_a_submodule_is_a_file_of_data(repository: Project, tmp_path_factory: py
     with_line(repository, "if device is None: import sub.inner")
     repository.run(SELECT, SINCE, code=0).shows("ok: nothing changed since v1")
     (repository.path / "sub" / "inner.py").write_text("# changed\n")
-    repository.run(SELECT, SINCE, code=0).shows("4 cells: sub changed since v1")
+    repository.run(SELECT, SINCE, code=0).shows("4 checks: sub changed since v1")
 
 
 def test_what_is_named_runs(repository: Project) -> None:
@@ -399,12 +399,12 @@ def test_other_choices_are_as_without_it(repository: Project) -> None:
 def test_workers_leave_out_the_same(repository: Project) -> None:
     with_line(repository, "if device is None: import helper", PACKAGE)
     unchanged = repository.spawn("--evalcheck", SELECT, SINCE, "-n", "2", code=0)
-    unchanged.shows("evalcheck: ok: nothing changed since v1, 4 cells left out")
+    unchanged.shows("evalcheck: ok: nothing changed since v1, 4 checks left out")
     write(repository, {"helper.py": "# changed\n"})
     result = repository.spawn("--evalcheck", SELECT, SINCE, "-n", "2", code=0)
     assert ran(result) == {"lazy"}
-    assert result.output.count(LEFT.format(cells="2 cells", targets="1 target")) == 1
-    result.shows("not left out: 2 cells: helper.py changed since v1", "ok: 2 passed, 2 left out (unchanged since v1)")
+    assert result.output.count(LEFT.format(cells="2 checks", targets="1 target")) == 1
+    result.shows("not left out: 2 checks: helper.py changed since v1", "ok: 2 passed, 2 left out (unchanged since v1)")
 
 
 def test_a_revision_that_does_not_exist(repository: Project) -> None:

@@ -95,12 +95,12 @@ def on(library: str, *more: str) -> list[str]:
 def same(project: Project) -> dict[str, Any]:
     """The cells without durations, and the order of what pytest reports; where a hang was found is up to the clock."""
     report = json.loads((project.path / ".evalcheck" / "report.json").read_text(encoding="utf-8"))
-    for cell in report["cells"]:
+    for cell in report["checks"]:
         del cell["seconds"]
     names = re.findall(r'<testcase classname="([^"]*)" name="([^"]*)"', (project.path / "junit.xml").read_text())
-    hostile = [cell for cell in report["cells"] if cell.get("cause") in ("hang", "died")]
+    hostile = [cell for cell in report["checks"] if cell.get("cause") in ("hang", "died")]
     return {
-        "cells": [cell for cell in report["cells"] if cell not in hostile],
+        "checks": [cell for cell in report["checks"] if cell not in hostile],
         "hostile": [(cell["target"], cell["check"], cell["outcome"], cell["cause"]) for cell in hostile],
         "names": names,
     }
@@ -267,7 +267,7 @@ def test_an_interrupt_leaves_no_process(project: Project, environment: str) -> N
         text, _ = run.communicate(timeout=60)
     assert run.returncode == 2, text
     assert "the run was interrupted" in text
-    kept = json.loads((project.path / "report.json").read_text())["cells"]
+    kept = json.loads((project.path / "report.json").read_text())["checks"]
     assert [cell["outcome"] for cell in kept] == ["passed", "passed"]
     none_left(environment)
 
@@ -304,7 +304,7 @@ def serving_digest(path: Path) -> str:
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"ids": "0"}, "it collects other cells than this run"),
+        ({"ids": "0"}, "it collects other checks than this run"),
         ({"files": {"evalcheck_example.py": "0"}}, "evalcheck_example.py is another file than in this run"),
         ({"files": {"evalcheck_other.py": "0"}}, "evalcheck_other.py is missing"),
         ({"folder": "/nowhere/at/all"}, "there is no folder /nowhere/at/all"),

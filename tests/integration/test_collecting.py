@@ -140,7 +140,7 @@ def test_a_fixture_that_fails_is_an_error_and_the_cell_did_not_run(project: Proj
         CORRECT,
     )
     result = project.run("--evalcheck-select=EC201", code=1)
-    result.shows("no disk", "2 targets, 2 cells: 1 passed, 0 failed, 0 known, 0 not applicable, 1 not run")
+    result.shows("no disk", "2 targets, 2 checks: 1 passed, 0 failed, 0 known, 0 not applicable, 1 not run")
 
 
 def test_collecting_imports_neither_torch_nor_the_target_library(project: Project) -> None:
@@ -164,7 +164,7 @@ def test_tests_can_be_run_again_and_spread_and_shuffled(project: Project) -> Non
     shuffled = project._result(project.pytester.runpytest_subprocess(*arguments, "-p", "randomly"), 1)
     again = project.spawn(*arguments, "--lf", code=1)
     for result in (spread, shuffled):
-        result.shows("2 targets, 6 cells: 5 passed, 1 failed")
+        result.shows("2 targets, 6 checks: 5 passed, 1 failed")
     assert again.outcomes["failed"] == 1
     assert "passed" not in again.outcomes
 

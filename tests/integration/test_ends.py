@@ -62,5 +62,5 @@ def test_of_many_failed_cells_the_first_of_each_cause_is_listed(given: str, list
     with pytest.raises(StopIteration):
         next(hook)
     assert reporter.stats["failed"] is reports
-    said = ["and 11 failed cells more of these causes, with -v"] if listed == 2 else []
+    said = ["and 11 failed checks more of these causes, with -v"] if listed == 2 else []
     assert reporter.write_line.__self__ == said

@@ -212,7 +212,7 @@ def test_one_cause_prints_once(project: Project) -> None:
     """
     result = project.write(source).run(code=1)
     assert result.text.count("the factory raised an error\n") == 1
-    result.shows("Broken: 1 cell, 1 cause")
+    result.shows("Failed: 1 check, 1 cause")
 
 
 def test_a_check_of_the_users_own(project: Project) -> None:

@@ -76,63 +76,63 @@ class TestAssertKeeps:
     )
     def test_what_is_right_gives_a_report(self, thing: Any) -> None:
         inputs = None if isinstance(thing, ec.Target) else numbers
-        report = ec.assert_keeps(thing, inputs=inputs, select="EC201,EC205,EC218", effort="quick")
+        report = ec.assert_passes(thing, inputs=inputs, select="EC201,EC205,EC218", effort="quick")
         assert {cell.code: cell.outcome for cell in report} == dict.fromkeys(("EC201", "EC205", "EC218"), "passed")
 
     @pytest.mark.parametrize("thing", [MeanOfMeans, MeanOfMeans(2.0), lambda: MeanOfMeans()])
     def test_a_broken_promise_is_an_assertion_error_with_the_usual_screen(self, thing: Any) -> None:
         with pytest.raises(AssertionError) as raised:
-            ec.assert_keeps(thing, inputs=numbers, select="EC201,EC205", effort="quick")
+            ec.assert_passes(thing, inputs=numbers, select="EC201,EC205", effort="quick")
         text = str(raised.value)
         assert text.startswith("evalcheck: not ok: 1 failed\n\nEC201 splitting_a_stream_does_not_change_the_value")
         assert "smallest input\n    samples=[0, 0, 1]\n    batches=[[0, 1], [2]]" in text
         assert "test_in_tests.py:" in text
-        assert "pytest_evalcheck.assert_keeps(" in text
+        assert "pytest_evalcheck.assert_passes(" in text
 
     def test_a_failure_replays(self) -> None:
         with pytest.raises(AssertionError) as raised:
-            ec.assert_keeps(MeanOfMeans, inputs=numbers, select="EC201", effort="quick")
+            ec.assert_passes(MeanOfMeans, inputs=numbers, select="EC201", effort="quick")
         blob = str(raised.value).rpartition("replay='")[2].rstrip("')")
         with pytest.raises(AssertionError, match="EC201 splitting_a_stream"):
-            ec.assert_keeps(MeanOfMeans, inputs=numbers, replay=blob)
-        assert [cell.examples for cell in ec.assert_keeps(Mean, inputs=numbers, replay=blob)] == [1]
+            ec.assert_passes(MeanOfMeans, inputs=numbers, replay=blob)
+        assert [cell.examples for cell in ec.assert_passes(Mean, inputs=numbers, replay=blob)] == [1]
 
     def test_an_object_is_tried_as_it_was_and_stays_so(self) -> None:
         made = Mean()
-        ec.assert_keeps(made, inputs=numbers, select="EC20", ignore="EC203", effort="quick")
+        ec.assert_passes(made, inputs=numbers, select="EC20", ignore="EC203", effort="quick")
         assert (made.total, made.count) == (0.0, 0)
 
     def test_a_known_failure_is_no_error_and_is_strict(self) -> None:
         known = {"EC201": ec.KnownFailure("a mean of means")}
-        report = ec.assert_keeps(MeanOfMeans, inputs=numbers, select="EC201", known_failures=known)
+        report = ec.assert_passes(MeanOfMeans, inputs=numbers, select="EC201", known_failures=known)
         assert report.count("known") == 1
         with pytest.raises(AssertionError, match="is listed as a known failure, but the check passed"):
-            ec.assert_keeps(Mean, inputs=numbers, select="EC201", known_failures=known)
+            ec.assert_passes(Mean, inputs=numbers, select="EC201", known_failures=known)
 
     def test_where_nothing_was_tried_it_is_an_error(self) -> None:
         with pytest.raises(AssertionError, match=r"(?s)no check was tried of .*the metric offers no way to merge"):
-            ec.assert_keeps(Mean, inputs=numbers, select="EC203")
+            ec.assert_passes(Mean, inputs=numbers, select="EC203")
         with pytest.raises(AssertionError, match=r"1 not run \(absent is not installed"):
-            ec.assert_keeps(Mean, inputs=numbers, select="EC201", requires=("absent",))
+            ec.assert_passes(Mean, inputs=numbers, select="EC201", requires=("absent",))
         with pytest.raises(AssertionError, match="nothing was tried"):
-            ec.assert_keeps(Mean, inputs=numbers, select="EC201", requires=("absent",), optional=["absent"])
+            ec.assert_passes(Mean, inputs=numbers, select="EC201", requires=("absent",), optional=["absent"])
 
     def test_fixtures_devices_and_kinds(self) -> None:
         def made(device: str, start: float) -> Mean:
             assert device == "cpu"
             return Mean(start)
 
-        assert ec.assert_keeps(made, inputs=numbers, select="EC201", fixtures={"start": 2.0}).count("passed") == 1
+        assert ec.assert_passes(made, inputs=numbers, select="EC201", fixtures={"start": 2.0}).count("passed") == 1
         scorer = ec.Scorer.of(lambda responses, document: float(responses[0] == document["answer"]))
         assert (
-            ec.assert_keeps(lambda: scorer, kind="scorer", inputs=es.responses(), select="EC401").count("passed") == 1
+            ec.assert_passes(lambda: scorer, kind="scorer", inputs=es.responses(), select="EC401").count("passed") == 1
         )
 
     def test_an_object_that_a_library_knows(self) -> None:
         torchmetrics = pytest.importorskip("torchmetrics")
         inputs = es.multiclass(classes=3)
         metric = torchmetrics.classification.MulticlassAccuracy(num_classes=3)
-        report = ec.assert_keeps(metric, inputs=inputs, select="EC201,EC203,EC219", effort="quick")
+        report = ec.assert_passes(metric, inputs=inputs, select="EC201,EC203,EC219", effort="quick")
         assert {cell.code: cell.outcome for cell in report}["EC203"] == "passed"
         assert {cell.class_name for cell in report} == {"torchmetrics.classification.accuracy.MulticlassAccuracy"}
 
@@ -159,7 +159,7 @@ class TestAssertKeeps:
     )
     def test_what_cannot_be_meant_is_said(self, thing: Any, more: dict[str, Any], said: str) -> None:
         with pytest.raises(ec.UsageError, match=f"(?s){said}"):
-            ec.assert_keeps(thing, **{"inputs": numbers, **more})
+            ec.assert_passes(thing, **{"inputs": numbers, **more})
 
     def test_a_class_that_needs_arguments_is_red(self) -> None:
         class Needs(Mean):
@@ -167,7 +167,7 @@ class TestAssertKeeps:
                 super().__init__()
 
         with pytest.raises(AssertionError, match=r"(?s)the factory raised an error.*missing 1 required positional"):
-            ec.assert_keeps(Needs, inputs=numbers, select="EC201,EC205")
+            ec.assert_passes(Needs, inputs=numbers, select="EC201,EC205")
 
 
 SOURCE = """
@@ -315,7 +315,7 @@ class TestParametrize:
 
     def test_a_blob_replays(self, tests: Any) -> None:
         with pytest.raises(AssertionError) as raised:
-            ec.assert_keeps(MeanOfMeans, inputs=numbers, select="EC201", effort="quick")
+            ec.assert_passes(MeanOfMeans, inputs=numbers, select="EC201", effort="quick")
         blob = str(raised.value).rpartition("replay='")[2].rstrip("')")
         project = tests(
             SOURCE.format(more='select="EC201"').replace("check()", f"assert check(replay={blob!r}).examples == 1")

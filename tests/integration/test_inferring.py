@@ -50,7 +50,7 @@ def test_a_module_is_named_and_nothing_else(project, workers):
     data = report(project)
     assert (data["inferred"]["metrics"], data["inferred"]["tried"]) == (2, 1)
     assert list(data["inferred"]["not_tried"]) == ["sharelib.Embedded"]
-    assert [cell["target"].rpartition("::")[2] for cell in data["cells"]] == ["share"] * 3
+    assert [cell["target"].rpartition("::")[2] for cell in data["checks"]] == ["share"] * 3
 
 
 def test_it_runs_beside_files_that_are_named(project):
@@ -68,7 +68,7 @@ def test_it_runs_beside_files_that_are_named(project):
         "--evalcheck-target=sharelib:Share()", "evalcheck_example.py", *QUICK, f"--evalcheck-report=json={path}"
     )
     assert result.code == 0, result.text
-    assert {cell["target"].rpartition("::")[2] for cell in report(project)["cells"]} == {"share", "by_hand"}
+    assert {cell["target"].rpartition("::")[2] for cell in report(project)["checks"]} == {"share", "by_hand"}
 
 
 def test_what_cannot_be_meant_ends_the_run_before_it_begins(project):

@@ -21,16 +21,16 @@ def test_a_marked_target_runs_where_the_expression_names_its_marker(project: Pro
     marked(project, marker)
     short = project.run(SELECT, code=0)
     assert short.outcomes == {"passed": 1}
-    short.shows(f"left out: 2 cells of 1 target in evalcheck_marked.py; -m {marker} runs them")
+    short.shows(f"left out: 2 checks of 1 target in evalcheck_marked.py; -m {marker} runs them")
     rest = project.run(SELECT, "-m", marker, code=0)
     assert rest.outcomes == {"passed": 1, "deselected": 1}
-    rest.shows("left out: 1 cell of evalcheck_example.py::mean, which pytest calls deselected")
+    rest.shows("left out: 1 check of evalcheck_example.py::mean, which pytest calls deselected")
     assert project.run(SELECT, "-m", f"{marker} or not {marker}", code=0).outcomes == {"passed": 2}
 
 
 def test_the_markers_of_checks_are_asked_for_in_the_same_way(project: Project) -> None:
     project.write(CORRECT)
-    project.run(SELECT, code=0).shows("left out: 1 cell of 1 target in evalcheck_example.py; -m distributed runs them")
+    project.run(SELECT, code=0).shows("left out: 1 check of 1 target in evalcheck_example.py; -m distributed runs them")
     collected = project.run(SELECT, "-m", "distributed", "--collect-only", "-q", code=0)
     collected.shows("::real_processes_give_the_value_of_the_whole[cpu]").lacks("splitting")
 
@@ -98,7 +98,7 @@ def test_all_names_are_shown_where_that_is_asked_for(project: Project) -> None:
 def test_workers_say_it_once(project: Project) -> None:
     result = marked(project, "full").spawn("--evalcheck", SELECT, "-n", "2", code=0)
     assert len(result.report.cells) == 1
-    assert result.output.count("2 cells of 1 target in evalcheck_marked.py; -m full runs them") == 1
+    assert result.output.count("2 checks of 1 target in evalcheck_marked.py; -m full runs them") == 1
 
 
 CONSTANT = """

@@ -38,7 +38,7 @@ def slow(device):
 """
 NAMED = r"^evalcheck_example.py::slow::splitting_a_stream_does_not_change_the_value\[cpu\] has been running for {} s$"
 
-on_linux = pytest.mark.skipif(sys.platform != "linux", reason="cells run in forked processes on Linux alone")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="checks run in forked processes on Linux alone")
 ways = pytest.mark.parametrize("way", WAYS, ids=lambda way: " ".join(way) or "supervised")
 
 
@@ -104,7 +104,7 @@ def test_ordinary_tests_are_reported_as_ever(project: Project) -> None:
 def test_without_the_option_nothing_is_printed_or_moved(project: Project) -> None:
     project.write("def test_fails():\n    assert 1 == 2\n", name="test_ordinary.py", header="")
     result = project.run(code=1, evalcheck=False)
-    result.lacks("cells", " red", "left")
+    result.lacks("checks", " red", "left")
     assert "assert 1 == 2" in result.text.split("= FAILURES =")[1]
 
 
@@ -301,7 +301,7 @@ def test_a_terminal_that_keeps_pytest_waiting_takes_no_time_from_a_cell(project:
 @pytest.mark.usefixtures("soon")
 def test_without_a_terminal_a_plain_line_now_and_then(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     project.write(BROKEN, CORRECT, CORRECT.replace("def mean", "def again"))
-    pattern = re.compile(r"^\d+ of 6 cells, [01] red(, a few seconds left)?$", re.M)
+    pattern = re.compile(r"^\d+ of 6 checks, [01] red(, a few seconds left)?$", re.M)
     assert not pattern.search(project.run("--evalcheck-select=EC201,EC205", code=1).text)
     monkeypatch.setattr(progress, "PLAIN_EVERY", 0.0)
     for way in ((), ("-n", "1")):
@@ -360,13 +360,13 @@ def test_in_a_terminal_one_line_is_written_over(project: Project, way: tuple[str
     project.write(IN_PROCESS, name="conftest.py", header="")
     project.write(BROKEN, SLOW, CORRECT)
     text = screen_of(project, "--evalcheck", "--evalcheck-select=EC201,EC205", *way)
-    counts = re.findall(r"\r(\d) of 6 cells, (\d) red", text)
+    counts = re.findall(r"\r(\d) of 6 checks, (\d) red", text)
     assert counts, text
     assert counts[0] == ("0", "0"), text
     assert ("1", "1") in counts or ("2", "1") in counts or way == ("-n", "2")
     assert [int(done) for done, _ in counts] == sorted(int(done) for done, _ in counts)
     left = shown(text)
-    assert " of 6 cells" not in left, left
+    assert " of 6 checks" not in left, left
     assert len(re.findall(NAMED.format("0.3"), left, re.M)) == 1, left
     assert left.count(SCREEN) == 1
     assert HEADLINE.search(left)
@@ -389,15 +389,15 @@ def test_in_a_terminal_one_line_is_written_over(project: Project, way: tuple[str
 )
 def test_where_a_line_cannot_be_written_over_pytest_shows_its_own_progress(project: Project, option: str) -> None:
     project.write(CORRECT)
-    assert " of 1 cells" not in screen_of(project, "--evalcheck", ONE, option)
+    assert " of 1 checks" not in screen_of(project, "--evalcheck", ONE, option)
 
 
 def test_no_line_in_a_terminal_that_cannot_move_its_cursor_or_where_nothing_runs(project: Project) -> None:
     project.write(CORRECT).write("def test_one(): pass\n", name="test_one.py", header="")
-    assert " of 1 cells" in screen_of(project, "--evalcheck", ONE)
-    assert " of 1 cells" not in screen_of(project, "--evalcheck", ONE, variables={"TERM": "dumb"})
+    assert " of 1 checks" in screen_of(project, "--evalcheck", ONE)
+    assert " of 1 checks" not in screen_of(project, "--evalcheck", ONE, variables={"TERM": "dumb"})
     assert " of " not in screen_of(project, "--evalcheck", ONE, "--collect-only")
-    assert " cells" not in screen_of(project, "test_one.py")
+    assert " checks" not in screen_of(project, "test_one.py")
 
 
 # The time left.

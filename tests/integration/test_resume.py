@@ -58,7 +58,7 @@ def test_a_file_has_a_header_all_cells_and_the_end(done: Project) -> None:
     head, *cells, end = lines(done.path / "cells.jsonl")
     assert head["schema"] == jsonl.SCHEMA
     assert head["versions"]
-    assert [sorted(line) for line in cells] == [["cell", "id", "source"]] * 6
+    assert [sorted(line) for line in cells] == [["check", "id", "source"]] * 6
     assert end["end"]["ok"] is False  # type: ignore[index]
 
 
@@ -98,7 +98,7 @@ def test_a_changed_target_is_run_again_and_the_run_says_so(done: Project) -> Non
     source = done.path / "evalcheck_example.py"
     source.write_text(source.read_text() + "\n# changed\n")
     result = resumed(done).assert_outcomes(passed=5, failed=1)
-    result.shows("resumed: 6 cells were run again, because evalcheck_example.py has changed")
+    result.shows("resumed: 6 checks were run again, because evalcheck_example.py has changed")
     assert built(done)
 
 
@@ -111,9 +111,9 @@ def test_cells_that_had_no_time_are_run_again(done: Project) -> None:
 def test_what_the_baseline_is_about_is_run_again(done: Project) -> None:
     assert not (done.path / FILE).exists()
     accepting = resumed(done, "--evalcheck-accept", code=0).assert_outcomes(passed=5, known=1)
-    accepting.shows("resumed: 1 cell was run again, because --evalcheck-accept needs what fails")
+    accepting.shows("resumed: 1 check was run again, because --evalcheck-accept needs what fails")
     again = resumed(done, code=0).assert_outcomes(passed=5, known=1)
-    again.shows("resumed: 1 cell was run again, because the baseline may have changed")
+    again.shows("resumed: 1 check was run again, because the baseline may have changed")
     (done.path / FILE).unlink()
     resumed(done).assert_outcomes(passed=5, failed=1)
 
@@ -151,8 +151,8 @@ def test_a_file_of_another_run_is_refused(done: Project, arguments: list[str], s
         (b"{}\n", "its schema is None"),
         (b"\x89PNG\n", "is not JSON"),
         (b'{"schema": "pytest-evalcheck/3"}\n', "its schema is 'pytest-evalcheck/3'"),
-        (b'HEAD\n{"cell": {"kind": 3}}\n', "line 2"),
-        (b"HEAD\n[1]\n", "line 2 of .* is neither a cell nor the end of a run"),
+        (b'HEAD\n{"check": {"kind": 3}}\n', "line 2"),
+        (b"HEAD\n[1]\n", "line 2 of .* is neither a check nor the end of a run"),
         (b'HEAD\nnonsense\n{"end": {}}\n', "line 2 of .* is not JSON"),
     ],
 )

@@ -70,7 +70,7 @@ def whole(report: Path) -> dict:
 
 
 def outcomes(report: dict) -> dict[tuple[str, str], tuple]:
-    return {(c["target"], c["code"]): (c["outcome"], c["examples"], c["failure"]) for c in report["cells"]}
+    return {(c["target"], c["code"]): (c["outcome"], c["examples"], c["failure"]) for c in report["checks"]}
 
 
 def test_the_merged_report_is_that_of_the_whole_run(three: Project) -> None:
@@ -81,7 +81,7 @@ def test_the_merged_report_is_that_of_the_whole_run(three: Project) -> None:
     for number in (1, 2):
         shard = f"--evalcheck-shard={number}/2"
         result = three.run(*options, durations, shard, f"--evalcheck-report=json={number}.json", code=None)
-        result.shows(f"shard {number}/2: ", "of 9 cells; python -m pytest_evalcheck merge joins the JSON reports")
+        result.shows(f"shard {number}/2: ", "of 9 checks; python -m pytest_evalcheck merge joins the JSON reports")
     views = [f"--report={name}=all.{name}" for name in ("json", "jsonl", "html", "github")]
     done = merge(folder, "1.json", "2.json", *views)
     assert done.returncode == 1, done.stderr

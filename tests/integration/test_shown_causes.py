@@ -23,7 +23,7 @@ def test_the_most_basic_failure_is_shown_whole_and_what_follows_from_it_in_a_few
     result.shows(
         "EC208 order_does_not_change_the_value: likely follows from EC201, which is more basic\n",
         "shown above  EC201 of evalcheck_example.py::last on cpu\n",
-        "Broken: 2 cells, 1 cause",
+        "Failed: 2 checks, 1 cause",
         "    likely follows from EC201, which is more basic:\n      EC208 order does not change the value: ",
     )
     assert result.text.count("smallest input") == 1
@@ -33,7 +33,7 @@ def test_the_most_basic_failure_is_shown_whole_and_what_follows_from_it_in_a_few
 def test_two_mistakes_are_two_screens(project: Project) -> None:
     source = MEAN.replace("def update(self, x): ", "def update(self, x): x.sort(reverse=True); ")
     result = project.write(source).run("--evalcheck-select=EC201,EC206", code=1)
-    result.shows("Broken: 2 cells, 2 causes")
+    result.shows("Failed: 2 checks, 2 causes")
     assert result.text.count("smallest input") == 2
 
 

@@ -17,7 +17,7 @@ from fixtures.gallery.hostile_process import HOSTILE_PROCESS, session_source
 from pytest_evalcheck.testing import Project, Result
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="cells run in forked processes on Linux alone")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="checks run in forked processes on Linux alone")
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ def test_an_error_of_pytest_in_the_process_of_a_cell_costs_this_cell(project: Pr
     result = project.spawn("--evalcheck", "--evalcheck-select=EC201", code=1)
     outcomes = {cell.target.partition("::")[2]: cell.outcome for cell in result.report.cells}
     assert outcomes == {"before": "passed", "breaks": "failed", "after": "passed"}
-    assert "the process of the cell failed" in result.text
+    assert "the process of the check failed" in result.text
     assert "MemoryError: no memory is left" in result.text
 
 
@@ -197,7 +197,7 @@ def test_a_process_that_dies_sets_up_session_fixtures_again(project: Project) ->
         CORRECT.replace("mean(device)", "b(device, shared)"),
     )
     result = project.run("--evalcheck-select=EC201", code=1)
-    result.assert_outcomes(passed=2, failed=1).shows("the process of the cell died", "exit code 0")
+    result.assert_outcomes(passed=2, failed=1).shows("the process of the check died", "exit code 0")
     assert notes(project) == ["set up", "set up", "torn down"]
 
 
@@ -278,7 +278,7 @@ def test_the_limit_of_another_plugin_costs_its_cell_alone(project: Project, work
     project.pytester.makeconftest(LIMITS)
     result = project.spawn("--evalcheck", "--evalcheck-select=EC201", "--evalcheck-device=cpu", *workers, code=1)
     assert (result.cell("EC201", "slow").outcome, result.cell("EC201", "mean").outcome) == ("incomplete", "passed")
-    result.shows("when another limit ended the cell").lacks("INTERNALERROR")
+    result.shows("when another limit ended the check").lacks("INTERNALERROR")
 
 
 def test_a_failure_is_printed_when_its_cell_has_ended(project: Project) -> None:

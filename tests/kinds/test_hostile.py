@@ -79,7 +79,7 @@ def test_a_cause_that_checks_share_is_reported_once(project: Project) -> None:
     project.write("from fixtures.gallery.hostile import leaks_a_seed")
     result = project.run("--evalcheck-select=EC201,EC202,EC205", code=1)
     result.shows(
-        "3 cells: 0 passed, 3 failed of 1 cause", "compute_is_idempotent: the same cause: leak: the torch seed"
+        "3 checks: 0 passed, 3 failed of 1 cause", "compute_is_idempotent: the same cause: leak: the torch seed"
     )
     failures = result.text.split("short test summary")[0]  # which repeats the first line of each, whole under CI
     assert failures.count("EC201 splitting_a_stream") == 1
@@ -112,7 +112,7 @@ def test_a_process_that_dies_takes_only_its_cell(project: Project, monkeypatch: 
     )
     result = project.run("--evalcheck-select=EC201", code=1)
     result.shows(
-        "the process of the cell died", "exit code 7, before the cell had ended", "2 cells: 1 passed, 1 failed"
+        "the process of the check died", "exit code 7, before the check had ended", "2 checks: 1 passed, 1 failed"
     )
 
 
@@ -128,7 +128,7 @@ def test_hostile_targets_leave_the_others_alone(project: Project, monkeypatch: p
     # In a process of its own: one of them makes torch import what cannot be imported twice.
     result = project.spawn("--evalcheck", "--evalcheck-select=EC201", code=1)
     hanging = [s for s in HOSTILE if s.check == "EC201" and s.cause == "timeout"]
-    result.shows(f"{len(names) + 1} cells: 1 passed, {len(names) - len(hanging)} failed", f"{len(hanging)} incomplete")
+    result.shows(f"{len(names) + 1} checks: 1 passed, {len(names) - len(hanging)} failed", f"{len(hanging)} incomplete")
 
 
 class PanicException(BaseException):

@@ -106,7 +106,7 @@ class TestFactory:
             built.append(arguments.get("device"))
             return plain.factory(**arguments)
 
-        made = TargetFactory(replace(plain, factory=factory, fresh="cell"))
+        made = TargetFactory(replace(plain, factory=factory, fresh="check"))
         first, second = made.record({"device": "cpu"}), made.record({"device": "cpu"})
         assert (built, first.source is second.source) == (["cpu"], False)
         snapshot = made.snapshot()

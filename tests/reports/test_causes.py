@@ -48,7 +48,7 @@ def test_one_cause_in_a_target_and_one_cause_with_one_reason_in_several():
 
 @pytest.mark.parametrize("cause", ["timeout", "died", "inputs"])
 def test_how_a_cell_ended_is_a_cause_in_its_target_alone(cause):
-    reason = {"cause": cause, "reason": "the cell did not end within 60 seconds"}
+    reason = {"cause": cause, "reason": "the check did not end within 60 seconds"}
     assert codes([broken("EC201", **reason), broken("EC202", **reason), broken("EC201", "lm.py::b", **reason)]) == [
         ["EC201", "EC202"],
         ["EC201"],

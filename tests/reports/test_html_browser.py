@@ -98,7 +98,7 @@ def test_a_link_opens_a_filtered_view(opened, fragment, expected):
     page = opened(fragment)
     assert len(shown_cells(page)) == expected
     if fragment:
-        assert page.locator("#matching").inner_text() == f"{expected} of 17 cells"
+        assert page.locator("#matching").inner_text() == f"{expected} of 17 checks"
 
 
 def test_filters_are_kept_in_the_address_and_can_be_taken_back(opened):

@@ -54,7 +54,7 @@ def test_shards_are_joined_in_the_order_of_files():
             [shard(1, 2, "a.py::x"), shard(2, 2, "b.py::x", selection="t")],
             "'a.json' and 'b.json' are shards of different selections: other targets, checks or files were selected, or",
         ),
-        ([shard(1, 2, "a.py::x"), shard(2, 2, "a.py::x")], "'b.json' has a cell that another shard has, too"),
+        ([shard(1, 2, "a.py::x"), shard(2, 2, "a.py::x")], "'b.json' has a check that another shard has, too"),
         (
             [shard(1, 2, "a.py::x"), shard(2, 2, "b.py::x", run=replace(RUN, effort="quick"))],
             "the effort of 'a.json' and of 'b.json' differ: normal and quick",

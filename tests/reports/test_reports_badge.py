@@ -22,7 +22,7 @@ KEPT = [cell(), cell(code="EC203"), cell(code="EC210", outcome="known")]
         (small(), "3 failed, 5 passed, 3 known, 2 not run", "red"),
         (Report(KEPT, problems=["a.py cannot be read"]), "not ok, 2 passed, 1 known", "red"),
         (Report(), "not ok", "red"),
-        (Report(unchanged="12 cells unchanged"), "part: nothing changed", "yellow"),
+        (Report(unchanged="12 checks unchanged"), "part: nothing changed", "yellow"),
         (Report(KEPT, narrowed=True), "part: 2 passed, 1 known", "yellow"),
         (Report(KEPT, run=Run(chosen=("evalcheck_lm.py",))), "part: 2 passed, 1 known", "yellow"),
         (Report(KEPT, run=Run(shard=Shard(number=2, of=4, selection=""))), "shard 2/4: 2 passed, 1 known", "yellow"),

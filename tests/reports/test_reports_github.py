@@ -20,7 +20,7 @@ PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 SMALL = """\
 ## evalcheck: failures
 
-**5 targets, 14 cells: 5 passed, 3 failed of 2 causes, 3 known, 1 not applicable, 2 not run**
+**5 targets, 14 checks: 5 passed, 3 failed of 2 causes, 3 known, 1 not applicable, 2 not run**
 
 | <code>evalcheck&#95;lm.py</code> | EC201 | EC203 | EC204 | EC210 |
 | --- | :-: | :-: | :-: | :-: |
@@ -38,7 +38,7 @@ SMALL = """\
 
 · passed &nbsp; ❌ failed &nbsp; ⚠️ known &nbsp; - not applicable &nbsp; ❔ not run
 
-### Failed: 3 cells, 2 causes
+### Failed: 3 checks, 2 causes
 
 **leak&#58; default dtype**
 
@@ -110,7 +110,7 @@ Traceback (most recent call last):
 
 </details>
 
-### Known failures: 3 cells
+### Known failures: 3 checks
 
 - a rejected batch is counted \
 ([Lightning-AI/torchmetrics&#35;2345](<https://github.com/Lightning-AI/torchmetrics/issues/2345>))
@@ -119,12 +119,12 @@ Traceback (most recent call last):
 - the inner metric is kept (no upstream report found)
   - EC204&#58; evalcheck&#95;lm.py&#58;&#58;f1
 
-### Not shown: 1 cell
+### Not shown: 1 check
 
 - EC201 cutting a stream does not change the value reached no "all of size 1"
   - EC201&#58; evalcheck&#95;lm.py&#58;&#58;f1
 
-### Not run: 2 cells
+### Not run: 2 checks
 
 - nltk is not installed
   - every check&#58; evalcheck&#95;text.py&#58;&#58;rouge
@@ -150,7 +150,7 @@ def test_a_summary_is_appended(tmp_path):
     write(Report([cell()]), path)
     first, second, third = re.split(r"\n\n(?=## evalcheck)", path.read_text("utf-8"))
     assert (first, second) == ("# Build\n| a |", SMALL)
-    assert third.startswith("## evalcheck: nothing failed\n\n**1 target, 1 cell: 1 passed")
+    assert third.startswith("## evalcheck: nothing failed\n\n**1 target, 1 check: 1 passed")
 
 
 def test_a_run_that_tried_nothing_does_not_look_green():
@@ -175,7 +175,7 @@ def test_incomplete_cells_and_what_was_given_are_shown():
     report = Report([broken, cell("a.py::slow", outcome="incomplete", examples=3, planned=25)])
     summary = render(report)
     assert "In a plain call:\n\n```text\nupdate(preds=int64[3])\ncompute() -> float32\n```" in summary
-    assert "### Incomplete: 1 cell\n\n- 3 of 25 cases were tried\n" in summary
+    assert "### Incomplete: 1 check\n\n- 3 of 25 cases were tried\n" in summary
     assert "--evalcheck-effort=quick" in summary
 
 

@@ -74,7 +74,7 @@ def test_every_cell_has_its_place_in_the_matrix():
     assert page.columns == sum(len(section.rows) for section in matrix.sections) * len(matrix.codes)
     places = re.findall(r"<td class=\"[a-z-]+\"[^>]*>(?:<a [^>]*>)?([a-z ]+)<", html)
     assert sorted(places) == sorted(cell.outcome for cell in report.cells)
-    assert "5 targets, 14 cells: 5 passed, 3 failed of 2 causes, 3 known, 1 not applicable, 2 not run" in "".join(
+    assert "5 targets, 14 checks: 5 passed, 3 failed of 2 causes, 3 known, 1 not applicable, 2 not run" in "".join(
         page.text
     )
 

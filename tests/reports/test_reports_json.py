@@ -48,7 +48,7 @@ def _spelt(report: Report) -> Report:
 
 def test_the_schema_is_a_schema_and_knows_every_field_of_a_cell():
     VALIDATOR.check_schema(SCHEMA)
-    described = SCHEMA["$defs"]["cell"]
+    described = SCHEMA["$defs"]["check"]
     written = {field.name for field in fields(Cell)} | {"unreached"}
     assert set(described["properties"]) == set(described["required"]) == written
     described = SCHEMA["$defs"]["failure"]
@@ -66,7 +66,7 @@ def test_a_report_is_what_the_schema_says(tmp_path):
         "ok": False,
         "why": ["3 failed of 2 causes", "2 not run (nltk is not installed)"],
         "targets": 5,
-        "cells": 14,
+        "checks": 14,
         "passed": 5,
         "failed": 3,
         "known": 3,
@@ -83,10 +83,10 @@ def test_a_report_is_what_the_schema_says(tmp_path):
     leak, own = data["causes"]
     assert leak == {
         "headline": "leak: default dtype",
-        "cells": [{"cell": 9, "why": ""}, {"cell": 0, "why": "the same cause: leak: default dtype"}],
+        "checks": [{"check": 9, "why": ""}, {"check": 0, "why": "the same cause: leak: default dtype"}],
     }
-    assert own["cells"] == [{"cell": 2, "why": ""}]
-    assert data["cells"][5]["unreached"] == ["all of size 1"]
+    assert own["checks"] == [{"check": 2, "why": ""}]
+    assert data["checks"][5]["unreached"] == ["all of size 1"]
 
 
 @pytest.mark.parametrize(
@@ -111,19 +111,19 @@ def test_a_report_is_what_the_schema_says(tmp_path):
 )
 def test_the_schema_refuses_what_is_not_a_cell(harm):
     data = as_json(small())
-    data["cells"][0].update(harm)
+    data["checks"][0].update(harm)
     assert not VALIDATOR.is_valid(data)
-    del data["cells"][0]
+    del data["checks"][0]
     assert VALIDATOR.is_valid(data)
 
 
 @pytest.mark.parametrize(
     "harm",
     [
-        {"cells": []},
-        {"cells": [{"cell": 0}]},
-        {"cells": [{"cell": -1, "why": ""}]},
-        {"cells": [{"cell": 0, "why": "", "more": 1}]},
+        {"checks": []},
+        {"checks": [{"check": 0}]},
+        {"checks": [{"check": -1, "why": ""}]},
+        {"checks": [{"check": 0, "why": "", "more": 1}]},
         {"headline": None},
         {"more": 1},
     ],
@@ -158,10 +158,10 @@ def test_any_report_is_valid_and_reads_back(report, tmp_path_factory):
 @given(report=reports)
 def test_every_broken_cell_is_in_one_cause(report):
     data = as_json(report)
-    inside = [member["cell"] for cause in data["causes"] for member in cause["cells"]]
-    assert sorted(inside) == [i for i, each in enumerate(data["cells"]) if each["outcome"] == "failed"]
+    inside = [member["check"] for cause in data["causes"] for member in cause["checks"]]
+    assert sorted(inside) == [i for i, each in enumerate(data["checks"]) if each["outcome"] == "failed"]
     assert len(data["causes"]) == data["summary"]["causes"]
-    assert all([member["why"] == "" for member in cause["cells"]].index(True) == 0 for cause in data["causes"])
+    assert all([member["why"] == "" for member in cause["checks"]].index(True) == 0 for cause in data["causes"])
 
 
 def test_cells_read_back_in_the_order_they_ran(tmp_path):
@@ -174,7 +174,7 @@ def test_a_case_keeps_its_types(tmp_path):
     write(Report([cell(outcome="failed", failure=failure(case=case))]), tmp_path / "out.json")
     data = _read(tmp_path / "out.json")
     VALIDATOR.validate(data)
-    assert data["cells"][0]["failure"]["case"] == {
+    assert data["checks"][0]["failure"]["case"] == {
         "samples": [{"tuple": [0, {"bytes": "00"}]}, {"dict": [[1, None], ["a", {"tuple": []}]]}],
         "value": {"float": "-inf"},
         "none": {"float": "nan"},
@@ -189,7 +189,7 @@ def test_a_time_that_is_no_number_is_null(seconds, tmp_path):
     write(Report([replace(cell(), seconds=seconds)]), tmp_path / "out.json")
     data = _read(tmp_path / "out.json")
     VALIDATOR.validate(data)
-    assert data["cells"][0]["seconds"] is None
+    assert data["checks"][0]["seconds"] is None
     assert load(tmp_path / "out.json") == Report([cell()])
 
 
@@ -252,17 +252,17 @@ def test_a_pipe_is_written_and_stays_a_pipe():
         ("{", "is not JSON: Expecting property name"),
         ("[]", "its schema is None, not 'pytest-evalcheck/3'"),
         ('{"schema": "other/1"}', "its schema is 'other/1', not 'pytest-evalcheck/3'"),
-        ('{"schema": "pytest-evalcheck/3"}', "has no list of cells"),
-        ('{"schema": "pytest-evalcheck/3", "cells": [{"target": "a"}]}', "cell 0 of .* missing 5 required"),
-        ('{"schema": "pytest-evalcheck/3", "cells": [7]}', "cell 0 of .* cannot be read"),
+        ('{"schema": "pytest-evalcheck/3"}', "has no list of checks"),
+        ('{"schema": "pytest-evalcheck/3", "checks": [{"target": "a"}]}', "check 0 of .* missing 5 required"),
+        ('{"schema": "pytest-evalcheck/3", "checks": [7]}', "check 0 of .* cannot be read"),
         (
             json.dumps(
                 {
                     "schema": "pytest-evalcheck/3",
-                    "cells": [cell().as_json() | {"failure": {"about": "", "case": {"a": {"set": []}}}}],
+                    "checks": [cell().as_json() | {"failure": {"about": "", "case": {"a": {"set": []}}}}],
                 }
             ),
-            "cell 0 of .* cannot be read: unknown tag 'set'",
+            "check 0 of .* cannot be read: unknown tag 'set'",
         ),
     ],
 )
@@ -278,7 +278,7 @@ def test_an_outcome_that_does_not_exist_is_refused(tmp_path):
     path = tmp_path / "out.json"
     write(small(), path)
     path.write_text(path.read_text("utf-8").replace('"not run",', '"skipped",'), "utf-8")
-    with pytest.raises(ReportError, match=r"cell 10 of .* ended 'skipped', not passed or failed or known"):
+    with pytest.raises(ReportError, match=r"check 10 of .* ended 'skipped', not passed or failed or known"):
         load(path)
 
 
@@ -286,6 +286,6 @@ def test_keys_of_a_newer_version_are_passed_over(tmp_path):
     path = tmp_path / "out.json"
     write(small(), path)
     data = _read(path)
-    data["later"] = data["cells"][0]["later"] = 1
+    data["later"] = data["checks"][0]["later"] = 1
     path.write_text(json.dumps(data))
     assert load(path) == small()

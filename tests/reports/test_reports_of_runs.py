@@ -71,7 +71,7 @@ def test_sarif_and_a_badge_of_shards_are_those_of_the_whole(project, capsys, mon
     assert json.loads((project.path / "all.json").read_text())["message"] == "part: 4 failed"
     (run,) = json.loads((project.path / "all.sarif").read_text("utf-8"))["runs"]
     places = [one["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for one in run["results"]]
-    assert sum(one["properties"]["cells"] for one in run["results"]) == 4
+    assert sum(one["properties"]["checks"] for one in run["results"]) == 4
     assert set(places) <= {"evalcheck_a.py", "evalcheck_b.py"}
     assert run["tool"]["driver"]["rules"][run["results"][0]["ruleIndex"]]["id"] == "EC201"
     (project.path / "mine.sarif").write_text('{"version": "2.1.0", "runs": []}')

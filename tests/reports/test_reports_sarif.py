@@ -78,7 +78,7 @@ def test_one_result_is_one_cause():
     report = small()
     run = run_of(report)
     results = run["results"]
-    assert [(one["ruleId"], one["level"], one["properties"]["cells"]) for one in results] == [
+    assert [(one["ruleId"], one["level"], one["properties"]["checks"]) for one in results] == [
         ("EC201", "error", 2),
         ("EC203", "error", 1),
         ("EC210", "note", 2),

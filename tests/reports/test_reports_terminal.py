@@ -26,7 +26,7 @@ evalcheck_text.py   EC201 EC204
   rouge               ?     ?
 · passed  ✗ failed  ! known  - not applicable  ? not run
 
-Failed: 3 cells, 2 causes
+Failed: 3 checks, 2 causes
   ✗ leak: default dtype
     every check: evalcheck_text.py::bleu
     the target left float64 behind as the default dtype
@@ -36,15 +36,15 @@ Failed: 3 cells, 2 causes
     the value after merging the shards: expected 0.5, got 0.25
     pytest --evalcheck 'evalcheck_lm.py::accuracy::merging_shards[cpu]' --evalcheck-replay=AAEC
 
-Known failures: 3 cells, 2 causes
-  ! EC210, 2 cells: a rejected batch is counted
+Known failures: 3 checks, 2 causes
+  ! EC210, 2 checks: a rejected batch is counted
     Lightning-AI/torchmetrics#2345
-  ! EC204, 1 cell: the inner metric is kept
+  ! EC204, 1 check: the inner metric is kept
 
 not shown: EC201 cutting a stream does not change the value reached no "all of
     size 1" (evalcheck_lm.py::f1)
 
-Not run: 2 cells
+Not run: 2 checks
   ? nltk is not installed
     every check: evalcheck_text.py::rouge
 
@@ -52,7 +52,7 @@ Slowest
    12.35 s  EC201 evalcheck_lm.py::accuracy
     1.50 s  EC203 evalcheck_lm.py::accuracy
 
-5 targets, 14 cells: 5 passed, 3 failed of 2 causes, 3 known, 1 not applicable, 2 not run"""
+5 targets, 14 checks: 5 passed, 3 failed of 2 causes, 3 known, 1 not applicable, 2 not run"""
 
 AT_40 = """\
 evalcheck_lm.py
@@ -69,7 +69,7 @@ evalcheck_text.py
 · passed  ✗ failed  ! known
 - not applicable  ? not run
 
-Failed: 3 cells, 2 causes
+Failed: 3 checks, 2 causes
   ✗ leak: default dtype
     every check: evalcheck_text.py::bleu
     the target left float64 behind as
@@ -82,16 +82,16 @@ Failed: 3 cells, 2 causes
     expected 0.5, got 0.25
     pytest --evalcheck 'evalcheck_lm.py::accuracy::merging_shards[cpu]' --evalcheck-replay=AAEC
 
-Known failures: 3 cells, 2 causes
-  ! EC210, 2 cells: a rejected batch is…
+Known failures: 3 checks, 2 causes
+  ! EC210, 2 checks: a rejected batch is…
     Lightning-AI/torchmetrics#2345
-  ! EC204, 1 cell: the inner metric is …
+  ! EC204, 1 check: the inner metric is …
 
 not shown: EC201 cutting a stream does
     not change the value reached no "all
     of size 1" (evalcheck_lm.py::f1)
 
-Not run: 2 cells
+Not run: 2 checks
   ? nltk is not installed
     every check:
       evalcheck_text.py::rouge
@@ -100,11 +100,11 @@ Slowest
    12.35 s  EC201 ev…eck_lm.py::accuracy
     1.50 s  EC203 ev…eck_lm.py::accuracy
 
-5 targets, 14 cells: 5 passed, 3 failed of 2 causes, 3 known, 1 not applicable, 2 not run"""
+5 targets, 14 checks: 5 passed, 3 failed of 2 causes, 3 known, 1 not applicable, 2 not run"""
 
 AT_200 = AT_80.replace('"all of\n    size 1"', '"all of size 1"').replace(
-    "EC210, 2 cells: a rejected batch is counted\n    Lightning-AI/torchmetrics#2345",
-    "EC210, 2 cells, Lightning-AI/torchmetrics#2345: a rejected batch is counted",
+    "EC210, 2 checks: a rejected batch is counted\n    Lightning-AI/torchmetrics#2345",
+    "EC210, 2 checks, Lightning-AI/torchmetrics#2345: a rejected batch is counted",
 )
 
 
@@ -199,7 +199,7 @@ def test_quiet_leaves_what_is_broken_or_known_and_the_denominator():
         "! EC210 evalcheck_lm.py::accuracy and 1 more (Lightning-AI/torchmetrics#2345): a\n"
         "  rejected batch is counted\n"
         "! EC204 evalcheck_lm.py::f1: the inner metric is kept\n"
-        "5 targets, 14 cells: 5 passed, 3 failed of 2 causes, 3 known, 1 not applicable, 2 not run"
+        "5 targets, 14 checks: 5 passed, 3 failed of 2 causes, 3 known, 1 not applicable, 2 not run"
     )
 
 
@@ -231,7 +231,7 @@ def test_reasons_of_one_cause_are_told_apart_up_to_ten_more():
     shown = text(Report(hits))
     assert "      EC203: a.py::m1: error 1\n" in shown
     assert len(re.findall(r"error \d+$", shown, re.M)) == 1 + 10
-    assert "    and 2 cells more, with -v\n" in shown
+    assert "    and 2 checks more, with -v\n" in shown
     whole = text(Report(hits), verbosity=1)
     assert sorted(re.findall(r"error (\d+)$", whole, re.M), key=int) == [str(n) for n in range(13)]
 
@@ -240,16 +240,16 @@ def test_incomplete_cells_show_how_far_they_came_and_what_to_do():
     reached = {"examples": 3, "planned": 25, "conditions": {"one rank": 3, "an empty shard": 0, "two": 0}}
     report = Report([cell(outcome="incomplete", **reached), cell("a.py::fine")])
     assert (
-        "Incomplete: 1 cell\n"
+        "Incomplete: 1 check\n"
         '  ~ 3 of 25 cases were tried, reached no "an empty shard", no "two"\n'
         "    EC201: evalcheck_lm.py::accuracy\n"
-        "  Give these cells more time (`timeout=` of the target, --evalcheck-timeout=), or try fewer cases\n"
+        "  Give these checks more time (`timeout=` of the target, --evalcheck-timeout=), or try fewer cases\n"
         "  (--evalcheck-effort=quick).\n"
     ) in text(report, unicode=False)
 
 
 ONE_CAUSE = """\
-Failed: 5 cells, 2 causes
+Failed: 5 checks, 2 causes
   ✗ EC301 a promise of somebody else
     lm.py::model
     the second one: 1.0, expected 2.0
@@ -290,7 +290,7 @@ def test_one_cause_is_one_headline_with_its_cells_below():
         ]
     )
     assert ONE_CAUSE in text(report)
-    assert report.denominator.startswith("2 targets, 5 cells: 0 passed, 5 failed of 2 causes, 0 known")
+    assert report.denominator.startswith("2 targets, 5 checks: 0 passed, 5 failed of 2 causes, 0 known")
 
 
 def test_what_a_failure_did_not_reach_is_not_held_against_it():
@@ -331,7 +331,7 @@ def test_the_denominator_is_green_only_when_something_was_tried_and_nothing_brok
 
 
 def test_nothing_is_one_line():
-    assert text(Report()) == "0 targets, 0 cells: 0 passed, 0 failed, 0 known, 0 not applicable, 0 not run"
+    assert text(Report()) == "0 targets, 0 checks: 0 passed, 0 failed, 0 known, 0 not applicable, 0 not run"
 
 
 @pytest.mark.parametrize("unicode", [True, False])
@@ -373,8 +373,8 @@ def test_many_known_failures_are_a_line_each_and_counted():
         cell(f"a.py::m{n}", "EC219", "known", reason=f"reason {n}", upstream=f"library-{n % 15}") for n in range(300)
     ]
     shown = text(Report([*known, cell("b.py::m")]))
-    assert "Known failures: 300 cells, 15 causes\n  ! EC219, 20 cells, library-" in shown
-    assert "  and 100 cells more, with -v\n" in shown
+    assert "Known failures: 300 checks, 15 causes\n  ! EC219, 20 checks, library-" in shown
+    assert "  and 100 checks more, with -v\n" in shown
     assert len(shown.splitlines()) < 30
 
 
@@ -446,7 +446,7 @@ def test_a_large_run_ends_in_few_lines_beside_its_failures(width: int) -> None:
         for n in range(12)
     ]
     shown = text(Report([*cells, *red]), width=width)
-    _, _, broken = shown.partition("Failed: 12 cells, 12 causes\n")
+    _, _, broken = shown.partition("Failed: 12 checks, 12 causes\n")
     failures = broken.partition("\n\n")[0].splitlines()
     assert len(failures) == 10 * 3 + 2  # a headline, where, why; and the last two in a line each
     assert failures[-1].startswith("  ✗ EC203 d.py::x9: error")

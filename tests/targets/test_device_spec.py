@@ -111,7 +111,7 @@ def test_as_many_devices_as_are_needed() -> None:
 def test_a_run_without_options_tries_accelerators_too(project: Project) -> None:
     project.write(ON_DEVICE)
     result = project.run("--evalcheck-select=EC201,EC606", "-v", code=0)
-    result.shows("[cpu]", "[sim:cuda]", "[sim:mps]", "1 target, 3 cells: 3 passed")
+    result.shows("[cpu]", "[sim:cuda]", "[sim:mps]", "1 target, 3 checks: 3 passed")
 
 
 def test_every_check_runs_on_every_device_that_is_asked_for(project: Project) -> None:
@@ -128,7 +128,7 @@ def test_a_failure_on_a_device_says_what_crossed_and_how_to_see_it_again(project
     report = tmp_path / "report.json"
     result = project.run("--evalcheck-select=EC607", f"--evalcheck-report=json={report}", code=1)
     result.shows("[sim:mps]", "1 syncs in update(), 0 are allowed", "between devices", "devices.py")
-    cells = json.loads(report.read_text())["cells"]
+    cells = json.loads(report.read_text())["checks"]
     assert {cell["device"] for cell in cells} == {"sim:cuda", "sim:mps"}
     for cell in cells:
         assert [sync["call"] for sync in cell["ledger"]["syncs"]]
@@ -136,7 +136,7 @@ def test_a_failure_on_a_device_says_what_crossed_and_how_to_see_it_again(project
     for command in result.reproduce:
         assert "--evalcheck-device" not in command  # auto tries it there
         again = project.run(*command.replace("'", "").split()[2:], code=1)
-        again.shows("1 cell: 0 passed, 1 failed")
+        again.shows("1 check: 0 passed, 1 failed")
 
 
 def test_a_kept_promise_says_how_much_crossed() -> None:

@@ -63,6 +63,6 @@ def test_what_is_inferred_for_a_library_shows_its_faults(
     report = evalcheck_project.path / "report.json"
     options = (f"--evalcheck-select={','.join(codes)}", "--evalcheck-effort=quick", "--evalcheck-device=cpu")
     evalcheck_project.spawn("-W", "ignore", *requests, *options, f"--evalcheck-report=json={report}")
-    cells = json.loads(report.read_text(encoding="utf-8"))["cells"]
+    cells = json.loads(report.read_text(encoding="utf-8"))["checks"]
     assert {cell["upstream"] for cell in cells if cell["outcome"] == "known"} == {fault for fault, _ in cases}
     assert [cell["target"] for cell in cells if cell["outcome"] not in ("known", "passed", "not applicable")] == []

@@ -251,8 +251,8 @@ class ChangedSince:
         if not whole:
             return f"{count} left out (unchanged since {since})"
         if self.changes.none:
-            return f"nothing changed since {since}, {plural(count, 'cell')} left out"
-        return f"nothing that changed since {since} reaches a cell, {plural(count, 'cell')} left out"
+            return f"nothing changed since {since}, {plural(count, 'check')} left out"
+        return f"nothing that changed since {since} reaches a check, {plural(count, 'check')} left out"
 
     def _reached(self, lookup: _Lookup, starts: tuple[str, ...]) -> str:
         reached = lookup.imports.reach((*starts, *lookup.shared))

@@ -166,7 +166,7 @@ def _function(place: _Place, target: Target, check: Check, devices: list[str], o
     }
 
     def test(*_: Any, **__: Any) -> None:
-        raise AssertionError("pytest_pyfunc_call judges a cell")
+        raise AssertionError("pytest_pyfunc_call judges a check")
 
     test.__signature__ = place.signature  # type: ignore[attr-defined]
     test.__name__ = check.name

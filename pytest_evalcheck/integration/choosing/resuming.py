@@ -120,7 +120,7 @@ class Resuming:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Say what was run again."""
         for why, count in self.again.items():
-            cells = "1 cell was" if count == 1 else f"{count} cells were"
+            cells = "1 check was" if count == 1 else f"{count} checks were"
             write_note(terminalreporter, f"resumed: {cells} run again, because {why}")
 
     def _why_again(self, line: jsonl.Line, spec: CellSpec) -> str:

@@ -70,10 +70,10 @@ class Facts:
             lines.append(f"{plural(len(self.errors), 'error')} while collecting ({_some(self.errors)})")
         if self.dropped:
             where = _some(dict.fromkeys(map(_target_of, self.dropped)))
-            lines.append(f"{plural(len(self.dropped), 'cell')} of {where} taken out by a hook that does not report it")
+            lines.append(f"{plural(len(self.dropped), 'check')} of {where} taken out by a hook that does not report it")
         if rest := [nodeid for nodeid in self.selected if nodeid not in cells]:
             where = _some(dict.fromkeys(map(_target_of, rest)))
-            lines.append(f"{len(rest)} of {plural(len(self.selected), 'selected cell')} did not run ({where})")
+            lines.append(f"{len(rest)} of {plural(len(self.selected), 'selected check')} did not run ({where})")
         red: tuple[str, ...] = ("failed", "incomplete", "not run")
         failed = list(failed)
         known = [nodeid for nodeid in failed if runxfail and nodeid in cells and cells[nodeid].outcome == "known"]
@@ -83,7 +83,7 @@ class Facts:
         beside = [nodeid for nodeid in failed if nodeid not in cells or cells[nodeid].outcome not in red]
         if beside:
             lines.append(
-                f"{len(beside)} failed in pytest beside the outcomes of cells ({_some(dict.fromkeys(beside))})"
+                f"{len(beside)} failed in pytest beside the outcomes of checks ({_some(dict.fromkeys(beside))})"
             )
         return lines
 
@@ -130,12 +130,12 @@ class Facts:
         """
         lines = [f"left out by the configuration: {text}" for text in narrowing]
         if self.shard:
-            counts = f"{len(self.selected)} of {self.shard['cells']} cells"
+            counts = f"{len(self.selected)} of {self.shard['checks']} checks"
             part = f"shard {self.shard['number']}/{self.shard['of']}: {counts}"
             lines.append(f"{part}; python -m pytest_evalcheck merge joins the JSON reports of all shards")
         if self.deselected:
             where = _some(dict.fromkeys(map(_target_of, self.deselected)))
-            lines.append(f"left out: {plural(len(self.deselected), 'cell')} of {where}, which pytest calls deselected")
+            lines.append(f"left out: {plural(len(self.deselected), 'check')} of {where}, which pytest calls deselected")
         lines += self._of_markers(verbose)
         lines += self._of_changes(since, verbose) if since else []
         lines += [f"left out: {path}, which the configuration ignores" for path in self.ignored]
@@ -162,17 +162,17 @@ class Facts:
             if marker == UNCHANGED:
                 continue
             where = ", ".join(counts) if verbose else _some(dict.fromkeys(map(_target_of, counts)))
-            cells, targets = plural(sum(counts.values()), "cell"), plural(len(counts), "target")
+            cells, targets = plural(sum(counts.values()), "check"), plural(len(counts), "target")
             yield f"left out: {cells} of {targets} in {where}; -m {marker} runs them"
 
     def _of_changes(self, since: str, verbose: bool) -> Iterator[str]:
         reasons = sorted(self.changed.items(), key=lambda each: -each[1])
         shown = reasons if verbose else reasons[:_MOST]
-        yield from (f"not left out: {plural(count, 'cell')}: {reason}" for reason, count in shown)
+        yield from (f"not left out: {plural(count, 'check')}: {reason}" for reason, count in shown)
         if rest := sum(count for _, count in reasons[len(shown) :]):
-            yield f"not left out: {plural(rest, 'cell')} for other reasons, with -v"
+            yield f"not left out: {plural(rest, 'check')} for other reasons, with -v"
         if self.unchanged:
-            cells, targets = plural(sum(self.unchanged.values()), "cell"), plural(len(self.unchanged), "target")
+            cells, targets = plural(sum(self.unchanged.values()), "check"), plural(len(self.unchanged), "target")
             where = f" ({', '.join(self.unchanged)})" if verbose else ""
             yield (
                 f"left out: {cells} of {targets} that nothing changed since {since} reaches{where}; "

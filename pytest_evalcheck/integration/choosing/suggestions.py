@@ -99,7 +99,7 @@ def _of_argument(config: pytest.Config, argument: str, names: _Names, patterns: 
         yield f"{given} has no target {name!r}{nearest(name, targets)}"
         return
     if bracket:
-        yield f"a cell is {given}::{name}::CHECK[DEVICE], where CHECK is the code or the name of a check"
+        yield f"an id is {given}::{name}::CHECK[DEVICE], where CHECK is the code or the name of a check"
         return
     checks = {c.code: c.name for c in shipped() if targets[name] in c.kinds} | dict(names.checks)
     check, _, device = rest[1].partition("[") if len(rest) > 1 else ("", "", "")
@@ -108,15 +108,15 @@ def _of_argument(config: pytest.Config, argument: str, names: _Names, patterns: 
         near = begins or nearest(check, [*checks, *checks.values()])
         yield f"{given}::{name} has no check {check!r}{near}"
     elif device:
-        yield f"{given}::{name}::{check} has no cell on {device.rstrip(']')!r} here; --evalcheck-device names devices"
+        yield f"{given}::{name}::{check} does not run on {device.rstrip(']')!r} here; --evalcheck-device names devices"
 
 
 def _of_keywords(expression: str, names: _Names) -> Iterator[str]:
     unmatched = [word for word in _words(expression, r"[^\s()]+") if not names.match(word)]
     for word in unmatched:
-        yield f"-k {expression!r}: no cell has {word!r} in its id, and no check has this code{_near(word, names.words)}"
+        yield f"-k {expression!r}: no id has {word!r} in it, and no check has this code{_near(word, names.words)}"
     if expression and not unmatched:
-        yield f"-k {expression!r} matches none of the cells of {plural(len(names.kinds), 'target')}"
+        yield f"-k {expression!r} matches none of the checks of {plural(len(names.kinds), 'target')}"
 
 
 def _of_markers(expression: str, config: pytest.Config) -> Iterator[str]:
@@ -125,7 +125,7 @@ def _of_markers(expression: str, config: pytest.Config) -> Iterator[str]:
     for word in unknown:
         yield f"-m {expression!r}: no marker is called {word!r}{_near(word, known)}"
     if expression and not unknown:
-        yield f"-m {expression!r} matches none of the cells here"
+        yield f"-m {expression!r} matches none of the checks here"
 
 
 def _of_codes(options: Options, names: _Names) -> Iterator[str]:

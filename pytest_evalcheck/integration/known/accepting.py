@@ -101,9 +101,9 @@ def _not_accepted(cells: Iterable[Cell]) -> Iterator[str]:
     red = [cell for cell in cells if cell.outcome == "failed" and not cell.outdated]
     untried = [cell for cell in red if cell.failure is None or cell.failure.untestable or cell.failure.case is None]
     if untried:
-        yield f"not accepted: {plural(len(untried), 'cell')} that could not be tried"
+        yield f"not accepted: {plural(len(untried), 'check')} that could not be tried"
     if unsteady := len(red) - len(untried):
-        yield f"not accepted: {plural(unsteady, 'cell')} that failed in another way when tried again"
+        yield f"not accepted: {plural(unsteady, 'check')} that failed in another way when tried again"
 
 
 def _changes(before: Baseline, after: Baseline, cells: Iterable[Cell], gone: Iterable[str]) -> Iterator[str]:
@@ -111,7 +111,7 @@ def _changes(before: Baseline, after: Baseline, cells: Iterable[Cell], gone: Ite
     left = {entry.line: entry for entry in after.entries if entry.line}
     if added := sum(not entry.line for entry in after.entries):
         red = sum(bool(cell.accepted) for cell in cells)
-        yield f"accepted: {plural(added, 'entry', 'entries')} of {plural(red, 'cell')} in {name}; give each a reason"
+        yield f"accepted: {plural(added, 'entry', 'entries')} of {plural(red, 'check')} in {name}; give each a reason"
     if removed := [entry for entry in before.entries if entry.line not in left]:
         without = sum(entry.line in lost for entry in removed)
         why = {"no longer failing": len(removed) - without, "whose target is gone": without}

@@ -270,7 +270,7 @@ def _entry(name: str, table: Mapping[str, Any], text: str, line: int) -> Entry:
         raise wrong(f"target is {target!r}; expected a path from the folder of the ini file, such as {_TARGET!r}")
     if "::" in within and within.endswith("]"):
         own = target.rpartition("::")[0]
-        raise wrong(f"target is {target!r}, the id of a cell; expected that of its target, {own!r}")
+        raise wrong(f"target is {target!r}, the id of a check; expected that of its target, {own!r}")
     if not isinstance(devices, list) or not set(map(str, devices)) <= set(KINDS):
         raise wrong(f"devices is {devices!r}; expected some of {', '.join(KINDS)}")
     case = table.get("case")

@@ -38,7 +38,7 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 _EXPECTED = "a target, a class, a function that returns a new object, or an object that can be copied"
 
 
-def assert_keeps(
+def assert_passes(
     thing: Any,
     *,
     inputs: SampleStrategy | None = None,
@@ -74,7 +74,7 @@ def assert_keeps(
     ...
     ...     def compute(self):
     ...         return self.total
-    >>> ec.assert_keeps(Total, inputs=es.values(), select="EC201,EC205").counts
+    >>> ec.assert_passes(Total, inputs=es.values(), select="EC201,EC205").counts
     '2 passed'
 
     Raises:
@@ -116,7 +116,7 @@ def parametrize_with_checks(
         def test_metrics(check):
             check()
 
-    ``things`` are what `assert_keeps` takes, as a list or as a mapping from names; the other arguments are the same.
+    ``things`` are what `assert_passes` takes, as a list or as a mapping from names; the other arguments are the same.
     ``check()`` fails with the screen of the failure. A known failure is xfailed, and fails once the promise is kept. A
     check that does not apply is skipped, with the reason. What was not run fails, unless ``optional`` names what is
     missing. Where no check of a thing can be tried, each of them fails. ``check(start=3)`` gives the fixture ``start``
@@ -405,7 +405,7 @@ def _in_a_call(target: Target, device: str, blob: str) -> str:
     where = "" if device == "cpu" else f", device={device!r}"
     replay = f", replay={blob!r}" if blob else ""
     name = target.name if target.name.isidentifier() else "..."
-    return f"pytest_evalcheck.assert_keeps({name}, ...{where}{replay})"
+    return f"pytest_evalcheck.assert_passes({name}, ...{where}{replay})"
 
 
 def _in_a_test(target: Target, device: str, blob: str) -> str:  # noqa: ARG001

@@ -196,7 +196,7 @@ class Cluster:
 
     def _report_died(self, item: pytest.Item, how: str) -> None:
         runner = runner_of(item)
-        headline = f"the worker of the cell died {cluster_tasks.MOST_DEATHS} times, the last time without other cells"
+        headline = f"the worker of the check died {cluster_tasks.MOST_DEATHS} times, the last time without other checks"
         if runner is None:
             call = pytest.CallInfo.from_call(lambda: pytest.fail(f"{headline}: {how}", pytrace=False), "call")
             item.ihook.pytest_runtest_logreport(report=pytest.TestReport.from_item_and_call(item, call))
@@ -271,7 +271,7 @@ class _Client:
 
 
 def _refusal(session: pytest.Session, content: dict[str, Any]) -> str:
-    text = f"a worker ({content['worker']}) cannot run these cells: {content['text']}"
+    text = f"a worker ({content['worker']}) cannot run these checks: {content['text']}"
     if "ids" in content:
         here, there = {item.nodeid for item in session.items}, set(content["ids"])
         for where, ids in (("only here", here - there), ("only there", there - here)):

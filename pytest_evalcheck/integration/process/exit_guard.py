@@ -40,11 +40,11 @@ def about_code(code: int, *, explained: bool) -> list[str]:
     if code == pytest.ExitCode.OK or (explained and code == pytest.ExitCode.TESTS_FAILED):
         return []
     known = {
-        int(pytest.ExitCode.TESTS_FAILED): "pytest reports a failure beside the cells",
+        int(pytest.ExitCode.TESTS_FAILED): "pytest reports a failure beside the checks",
         int(pytest.ExitCode.INTERRUPTED): "the run was interrupted",
         int(pytest.ExitCode.INTERNAL_ERROR): "pytest ended in an internal error",
         int(pytest.ExitCode.USAGE_ERROR): "pytest ended in a usage error",
-        int(pytest.ExitCode.NO_TESTS_COLLECTED): "no cell was collected and selected",
+        int(pytest.ExitCode.NO_TESTS_COLLECTED): "no check was collected and selected",
     }
     return [known.get(code, f"the run was ended with exit code {code}")]
 

@@ -52,7 +52,7 @@ def isolated_cell(runner: CellRunner, item: pytest.Item, options: Options) -> Ce
         except subprocess.TimeoutExpired:
             _kill(process)
             return runner.untestable(
-                TargetError(f"the cell did not end within {limit:g} seconds", cause="timeout"), started
+                TargetError(f"the check did not end within {limit:g} seconds", cause="timeout"), started
             )
         except BaseException:
             _kill(process)
@@ -62,7 +62,7 @@ def isolated_cell(runner: CellRunner, item: pytest.Item, options: Options) -> Ce
             if len(cells) == 1:
                 return cells[0]
         return runner.untestable(
-            TargetError("the process of the cell died", actual=_ending(process.returncode), cause="died"), started
+            TargetError("the process of the check died", actual=_ending(process.returncode), cause="died"), started
         )
 
 

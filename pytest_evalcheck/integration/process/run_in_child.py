@@ -80,7 +80,7 @@ def _fault(error: BaseException, file: str) -> TargetError:
         return TargetError(
             "the target tried to end the session", actual=format_exception_location(error, file), cause="exit"
         )
-    return TargetError("the cell ended in an error", actual=format_exception_location(error, file), cause="error")
+    return TargetError("the check ended in an error", actual=format_exception_location(error, file), cause="error")
 
 
 @contextmanager

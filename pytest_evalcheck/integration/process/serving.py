@@ -223,7 +223,7 @@ def serve(connection: Connection) -> int:
                 what = f"{missing[0]} is missing" if missing else f"{changed[0]} is another file than in this run"
                 connection.send(("refused", f"{what}: workers need the files of the project", {}))
             elif digest_of_ids(items) != run["ids"]:
-                connection.send(("refused", "it collects other cells than this run", {"ids": sorted(items)}))
+                connection.send(("refused", "it collects other checks than this run", {"ids": sorted(items)}))
             else:
                 connection.send(("ready",))
                 self._serve(items)

@@ -184,7 +184,7 @@ class _Run:
                 if runner is None:
                     raise RuntimeError(f"the process that runs the items ended in an error:\n{content[0]}")
                 # A target can break its process so that pytest itself fails there, as without memory.
-                self._blame("the process of the cell failed", content[0].strip().splitlines()[-1], "died", content[0])
+                self._blame("the process of the check failed", content[0].strip().splitlines()[-1], "died", content[0])
                 return False
             elif kind == "teardown error":
                 self._report_failed_teardown(content[0])
@@ -210,10 +210,13 @@ class _Run:
         hung = self.process.hangs
         how, where = self.process.end(0.0, dump=hung), self.process.where(self._file())
         if hung:
-            headline, cause = f"the cell did not end within {self.limit:g} seconds and could not be interrupted", "hang"
+            headline, cause = (
+                f"the check did not end within {self.limit:g} seconds and could not be interrupted",
+                "hang",
+            )
             how = "its process was ended"
         else:
-            headline, cause = "the process of the cell died", "died"
+            headline, cause = "the process of the check died", "died"
         self._blame(headline, how, cause, where)
         if "teardown" not in self.seen:
             report = pytest.TestReport(
@@ -485,7 +488,7 @@ def _ending(status: int | None) -> str:
             return f"killed by {signal.Signals(-code).name}"
         except ValueError:
             return f"killed by signal {-code}"
-    return f"exit code {code}, before the cell had ended"
+    return f"exit code {code}, before the check had ended"
 
 
 def _captured(config: pytest.Config) -> list[tuple[str, str]]:

@@ -44,7 +44,7 @@ class Progress:
         self._meanwhile = meanwhile
         self._reporter: Any = None
         self._cells: set[str] = set()
-        self._noun = "cells"
+        self._noun = "checks"
         self._in_place = False
         self._silent = False
         self._drawn, self._last_drawn, self._last_line = "", 0.0, 0.0
@@ -200,7 +200,7 @@ class Progress:
 
     def _expect(self, cells: set[str], others: set[str]) -> None:
         self._cells = cells
-        self._noun = "cells and tests" if others else "cells"
+        self._noun = "checks and tests" if others else "checks"
         self._estimate = Estimate(cells | others)
         self._in_place = bool(cells) and not others and self._can_rewrite()
         if self._in_place:

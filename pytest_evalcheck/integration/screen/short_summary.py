@@ -52,7 +52,7 @@ class ShortSummary:
         finally:
             terminalreporter.stats.update(before)
             if self._left:
-                write_note(terminalreporter, f"and {plural(self._left, 'failed cell')} more of these causes, with -v")
+                write_note(terminalreporter, f"and {plural(self._left, 'failed check')} more of these causes, with -v")
 
     @pytest.hookimpl(trylast=True, specname="pytest_terminal_summary")
     def pytest_before_short_summary(self, terminalreporter: Any) -> None:

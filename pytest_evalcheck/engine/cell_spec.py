@@ -5,7 +5,7 @@ from __future__ import annotations
 import dis
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import CodeType
 from typing import Any
 
@@ -137,7 +137,7 @@ class CellSpec:
         Raises:
             TargetError: when the fields are not those of the check's cases.
         """
-        wanted = list(self.check.case.__dataclass_fields__)  # type: ignore[attr-defined]
+        wanted = [field.name for field in fields(self.check.case)]  # type: ignore[arg-type]
         if sorted(values) != sorted(wanted):
             raise TargetError(
                 f"{source} does not fit {self.check.code}",

@@ -16,7 +16,7 @@ from shipped_strategies import BY_KIND, fitting
 
 from fixtures.gallery.table import CHECKS, SPECIMENS
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.kinds.common.case import canonical_cases
+from pytest_evalcheck.kinds.common.case import canonical_cases, given_cases
 from pytest_evalcheck.kinds.common.check import Check
 from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.reports.case_codec import case_fields, is_plain
@@ -81,6 +81,15 @@ def test_canonical_cases_of_the_gallery_reach_every_condition(check: Check, inpu
     reached = set().union(*(case.conditions for case in cases_of(check, inputs)))
     missing = set(check.conditions) - reached - unreachable(inputs).keys()
     assert not missing
+
+
+@pytest.mark.parametrize("code", BY_CODE)
+def test_samples_of_an_author_become_a_case_or_none(code: str) -> None:
+    for check, name, inputs in BY_CODE[code]:
+        for count in range(1, 8):
+            rows = inputs.fixed(max(count, inputs.min_samples))
+            for case in given_cases(check.case, inputs, [rows]):
+                assert is_plain(list(case_fields(case).values())), name
 
 
 SMALL = {

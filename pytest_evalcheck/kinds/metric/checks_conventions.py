@@ -7,15 +7,14 @@ from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconc
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.convention import in_turn
-from pytest_evalcheck.kinds.metric.called import CalledStream
-from pytest_evalcheck.kinds.metric.cases import Shards, Stream
+from pytest_evalcheck.kinds.metric.cases import ConventionStream, Shards, Stream
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
 _FEW = 8
 
 
 @check("EC233", conditions=("several batches", "a last batch of one"), examples=_FEW, after=("EC201",))
-def every_way_to_call_gives_the_same_value(metric: MetricSubject, case: CalledStream) -> None:
+def every_way_to_call_gives_the_same_value(metric: MetricSubject, case: ConventionStream) -> None:
     """Each documented way to call a metric gives the same value: by name or by position, in one call or in many.
 
     The ways are the conventions of its record.

@@ -9,8 +9,7 @@ from pytest_evalcheck.expectations.comparison import Raised, difference, has_non
 from pytest_evalcheck.expectations.failures import NotApplicable, compared, expect, inconclusive
 from pytest_evalcheck.kinds.common.calling import is_clear_refusal
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.metric.cases import Stream
-from pytest_evalcheck.kinds.metric.cases_data import Declared, FewKinds, PartlyIgnored, Unequal, Weighted
+from pytest_evalcheck.kinds.metric.cases import Declared, FewKinds, PartlyIgnored, Stream, Unequal, Weighted
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments
 

@@ -9,7 +9,7 @@ from pytest_evalcheck.expectations.failures import NotApplicable, compared, expe
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.common.tensors import each_tensor
-from pytest_evalcheck.kinds.metric.cases_dtypes import MixedDtypes
+from pytest_evalcheck.kinds.metric.cases import MixedDtypes
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
 

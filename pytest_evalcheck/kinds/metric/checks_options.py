@@ -12,7 +12,7 @@ from pytest_evalcheck.kinds.common.calling import is_clear_refusal
 from pytest_evalcheck.kinds.common.case import fixed_up_to
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.combinations import covering
-from pytest_evalcheck.kinds.metric.cases_data import Combined, FewKinds
+from pytest_evalcheck.kinds.metric.cases import Combined, FewKinds
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Bulk
 

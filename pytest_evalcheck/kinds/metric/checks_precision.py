@@ -9,8 +9,7 @@ from pytest_evalcheck.expectations.comparison import Raised, Tolerance
 from pytest_evalcheck.expectations.failures import compared, expect, inconclusive, not_offered
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.tensors import cast_floats, count_tensors, each_tensor, tensors_in
-from pytest_evalcheck.kinds.metric.cases import Cast, LowPrecision
-from pytest_evalcheck.kinds.metric.cases_data import Foreign
+from pytest_evalcheck.kinds.metric.cases import Cast, CastBeforeReset, LowPrecision
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments
 
@@ -98,7 +97,7 @@ def a_state_keeps_its_dtype_and_integers_do_not_wrap(metric: MetricSubject, case
 
 
 @check("EC223", conditions=("float16", "float64"), after=("EC204", "EC212"))
-def a_batch_of_another_dtype_leaves_nothing_after_a_reset(metric: MetricSubject, case: Foreign) -> None:
+def a_batch_of_another_dtype_leaves_nothing_after_a_reset(metric: MetricSubject, case: CastBeforeReset) -> None:
     """After a `reset()` the state, the value and their dtypes do not depend on the dtype that was fed before it.
 
     They are compared with those of a metric that was fed the usual dtype.

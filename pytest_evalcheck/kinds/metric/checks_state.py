@@ -20,8 +20,7 @@ from pytest_evalcheck.kinds.common.tensors import (
     overwrite,
     overwrite_result,
 )
-from pytest_evalcheck.kinds.metric.cases import NOT_FINITE, Rejected, Stream
-from pytest_evalcheck.kinds.metric.cases_data import Long, Repeated
+from pytest_evalcheck.kinds.metric.cases import NOT_FINITE, Long, Rejected, Repeated, Stream
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments
 

@@ -19,7 +19,7 @@ from pytest_evalcheck.kinds.common.convention import under
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.common.tensors import count_rows, detached, place
-from pytest_evalcheck.kinds.metric.cases_data import Long
+from pytest_evalcheck.kinds.metric.cases import Long
 from pytest_evalcheck.kinds.metric.declared import Undefined
 from pytest_evalcheck.kinds.metric.record import Metric
 from pytest_evalcheck.strategies.samples import Arguments, Bulk

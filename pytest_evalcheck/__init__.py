@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = {
+    "adapters.protocols.metric": ("Metric",),  # `of` needs the adapters
     "engine.api": ("run",),
     "errors": ("UsageError",),
     "expectations.comparison": ("Tolerance",),
@@ -69,7 +70,6 @@ _MODULES = {
     "kinds.decoder.record": ("Decoder",),
     "kinds.loop.record": ("Evaluated", "Loop", "LoopData"),
     "kinds.metric.declared": ("Undefined",),
-    "kinds.metric.record": ("Metric",),
     "kinds.registry": ("register",),
     "kinds.scorer.subject": ("Runner", "Scorer", "Several"),
     "kinds.wrapper.subject": ("Wrapper",),

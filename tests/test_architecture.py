@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Container
 from pathlib import Path
 
@@ -55,6 +56,19 @@ def _imported(path: Path) -> set[str]:
 def test_arrows_point_one_way(path: Path) -> None:
     layer = _layer(path)
     assert _imported(path) - {layer} <= BELOW[layer]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_text_names_a_higher_layer(path: Path) -> None:
+    """A name that is imported later, or shown to a reader, is a dependency as well."""
+    layer = _layer(path)
+    named = {
+        name
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for name in re.findall(rf"{PACKAGE.name}[./](\w+)", node.value)
+    }
+    assert named & set(BELOW) - {layer} <= BELOW[layer]
 
 
 def test_no_modules_import_each_other_in_a_circle() -> None:

@@ -8,10 +8,14 @@ import inspect
 import sys
 from typing import Any
 
+from pytest_evalcheck.adapters.lookup import adapter_for, adapter_of
+from pytest_evalcheck.adapters.protocols import metric as metric_protocols
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.kinds.common.calling import describe
 from pytest_evalcheck.kinds.common.kind import KindSpec
-from pytest_evalcheck.kinds.registry import adapter_for, adapter_of, kind_of
+from pytest_evalcheck.kinds.registry import kind_of
+
+_PROTOCOLS = {"metric": metric_protocols}
 
 
 def record(kind: str, made: Any) -> Any:
@@ -32,7 +36,7 @@ def record(kind: str, made: Any) -> Any:
         return adapt(made)
     if is_record and spec.incomplete:
         raise spec.incomplete(made)
-    protocols = importlib.import_module(spec.protocols) if spec.protocols else None
+    protocols = _protocols(spec)
     if protocols is not None and protocols.recognises(made):
         return protocols.record(made)
     raise TargetError(
@@ -49,6 +53,11 @@ def by_design(kind: str, made: Any) -> dict[str, str]:
     adapt = adapter_for(kind, made)
     look = getattr(sys.modules.get(getattr(adapt, "__module__", "")), "by_design", None)
     return dict(look(made)) if look is not None else {}
+
+
+def _protocols(spec: KindSpec) -> Any:
+    """The module that describes objects of a kind by their methods; None where there is none."""
+    return importlib.import_module(spec.protocols) if spec.protocols else _PROTOCOLS.get(spec.name)
 
 
 def _hint(spec: KindSpec, made: Any) -> str:
@@ -69,8 +78,7 @@ def recognised(kind: str, thing: Any) -> bool:
     """
     if isinstance(thing, type) and any(adapter_of(kind, base) for base in thing.__mro__):
         return True
-    spec = kind_of(kind)
-    protocols = importlib.import_module(spec.protocols) if spec.protocols else None
+    protocols = _protocols(kind_of(kind))
     if protocols is None:
         return False
     look = protocols.protocol_of if isinstance(thing, type) else protocols.protocol_of_function

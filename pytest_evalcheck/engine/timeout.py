@@ -156,8 +156,7 @@ def time_limit(seconds: float | None) -> TimeLimit:
 
     Works in the main thread where the platform has alarms (not on Windows); elsewhere there is no limit. It
     interrupts Python code, locks and sleeps, but not a context manager that is being left, for the first ten seconds.
-    A call into compiled code that never returns, and code that catches everything, end with their process: see
-    `pytest_evalcheck.integration.process.supervision`.
+    A call into compiled code that never returns, and code that catches everything, end with their process only.
 
     Raises:
         ValueError: when ``seconds`` is negative or not a number.

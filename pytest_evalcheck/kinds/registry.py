@@ -1,4 +1,4 @@
-"""The registry: every kind, every check and every adapter, ours and those of other distributions.
+"""The registry: every kind and every check, ours and those of other distributions, and the adapters of these.
 
 Other distributions name what they add as an entry point of the group ``pytest_evalcheck``: a `KindSpec`, a `Check`,
 an `Adapter`, or a list of these. They are loaded when the registry is first asked; what cannot be loaded becomes a
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.metadata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +21,7 @@ from pytest_evalcheck.kinds.common.subject import Subject
 ENTRY_POINTS = "pytest_evalcheck"
 """The group of entry points."""
 
-_KINDS = ("decoder", "loop", "metric", "scorer", "wrapper")
+SHIPPED_KINDS = ("decoder", "loop", "metric", "scorer", "wrapper")
 _SHARED_CHECKS = ("pytest_evalcheck.kinds.device.checks",)
 """Modules of checks that are about several kinds."""
 
@@ -45,7 +45,7 @@ class _Registry:
     def load(cls) -> _Registry:
         """Everything that is shipped, and everything that the entry points of other distributions name."""
         registry = cls()
-        for name in _KINDS:
+        for name in SHIPPED_KINDS:
             registry.add(importlib.import_module(f"pytest_evalcheck.kinds.{name}.spec").SPEC)
         registry._add_checks(_SHARED_CHECKS)
         for entry in sorted(importlib.metadata.entry_points(group=ENTRY_POINTS), key=lambda entry: entry.name):
@@ -116,7 +116,7 @@ class _Registry:
         if check.name in names:
             raise UsageError(f"the check {check.name} is registered twice: as {names[check.name]} and {check.code}")
         for kind in check.kinds:
-            if kind not in self.kinds and kind not in _KINDS:
+            if kind not in self.kinds and kind not in SHIPPED_KINDS:
                 expected = ", ".join(sorted(self.kinds))
                 raise UsageError(
                     f"the check {check.code} {check.name} is about the kind {kind!r}, which is not there; "
@@ -169,34 +169,9 @@ def kind_of(name: str) -> KindSpec:
     return _loaded().kind(name)
 
 
-def modules_of(name: str) -> set[str]:
-    """The modules that decide how a cell of a kind is judged, but for that of its check: record, subject, adapters.
-
-    Raises:
-        UsageError: when there is no such kind.
-    """
-    kind = kind_of(name)
-    own = {kind.record.__module__, kind.subject.__module__, *kind.adapters.values()}
-    own |= {kind.protocols} - {""}
-    own |= {f"pytest_evalcheck.kinds.{name}.spec"} if name in _KINDS else set()
-    registered = (adapter for (of, _), adapter in _loaded().adapters.items() if of == name)
-    return own | {getattr(adapter.record, "__module__", "") for adapter in registered} - {""}
-
-
-def adapter_of(kind: str, cls: type) -> Any:
-    """What describes objects of exactly this class as records of a kind; None where nothing does."""
-    name = f"{cls.__module__}.{cls.__qualname__}"
-    registered = _loaded().adapters.get((kind, name))
-    if registered is not None:
-        return registered.record
-    module = kind_of(kind).adapters.get(name)
-    return importlib.import_module(module).record if module else None
-
-
-def adapter_for(kind: str, made: Any) -> Any:
-    """What describes this object as a record of a kind, by one of its classes; None where nothing does."""
-    found = (adapter_of(kind, cls) for cls in type(made).__mro__)
-    return next((adapt for adapt in found if adapt is not None), None)
+def registered_adapters(kind: str) -> Mapping[str, Adapter]:
+    """Return the adapters that other distributions have registered for a kind, by the qualified names of classes."""
+    return {cls: adapter for (of, cls), adapter in _loaded().adapters.items() if of == kind}
 
 
 def shipped() -> tuple[Check, ...]:

@@ -87,10 +87,10 @@ class LoopRecorder:
 
     def watch(self) -> None:
         """See what checks do."""
+        from pytest_evalcheck.adapters.lookup import adapter_for
         from pytest_evalcheck.engine.factory import TargetFactory
         from pytest_evalcheck.expectations.comparison import Raised
         from pytest_evalcheck.kinds.loop.subject import LoopRun, LoopSubject
-        from pytest_evalcheck.kinds.registry import adapter_for
 
         factories: Any = TargetFactory
         subject: Any = LoopSubject

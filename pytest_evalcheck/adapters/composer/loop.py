@@ -9,6 +9,8 @@ from typing import Any
 from pytest_evalcheck.adapters.common.loops import TRAINING_STEPS, split_records, training_outcome
 from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop
 
+CLASSES = ("composer.trainer.trainer.Trainer",)
+
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "batch_size": BATCH_SIZES,
     "microbatch": (None, 1, 2, 3),

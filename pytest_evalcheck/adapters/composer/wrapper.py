@@ -8,6 +8,8 @@ from typing import Any
 
 from pytest_evalcheck.kinds.wrapper.subject import Wrapper
 
+CLASSES = ("composer.models.base.ComposerModel",)
+
 
 def record(model: Any) -> Wrapper:
     """The record of a Composer model: ``eval_forward``, ``update_metric``, and copies of its evaluation metrics."""

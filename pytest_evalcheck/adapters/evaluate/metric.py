@@ -22,6 +22,8 @@ from pytest_evalcheck.adapters.protocols.collecting import Collected
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.metric.record import Metric
 
+CLASSES = ("evaluate.module.CombinedEvaluations", "evaluate.module.EvaluationModule")
+
 _PATIENCE = 100.0
 """Seconds that a process of a distributed metric waits for another one: the default of evaluate."""
 _IN_VAIN = 0.3

@@ -15,6 +15,8 @@ from pytest_evalcheck.adapters.evaluate import metric as hf_evaluate
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.scorer.subject import Scorer, score_one_by_one
 
+CLASSES = ("evaluate.module.CombinedEvaluations", "evaluate.module.EvaluationModule")
+
 
 def record(module: Any) -> Scorer:
     """The record of a module: ``compute(predictions=[response], references=[answer])`` for every document.

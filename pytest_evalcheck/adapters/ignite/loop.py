@@ -8,6 +8,8 @@ from typing import Any
 from pytest_evalcheck.expectations.comparison import plain
 from pytest_evalcheck.kinds.loop.record import OPTIONS, Loop
 
+CLASSES = ("ignite.engine.engine.Engine",)
+
 BUFFERS = 2
 """An engine takes any loader, and reads no batch before the one before it is done."""
 

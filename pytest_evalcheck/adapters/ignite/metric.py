@@ -10,6 +10,8 @@ from pytest_evalcheck.adapters.protocols import metric as protocols
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.metric.record import Metric
 
+CLASSES = ("ignite.metrics.metric.Metric",)
+
 _ATTACHED = (
     "\"On the end of engine's run, `engine.state.metrics` dictionary will contain computed metric's value under "
     'provided name." (ignite.metrics.Metric.attach)'

@@ -9,6 +9,8 @@ from pytest_evalcheck.adapters.protocols import metric as protocols
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.metric.record import Metric
 
+CLASSES = ("keras.src.metrics.metric.Metric",)
+
 _CALLED = '"self.update_state(*args, **kwargs)", then "return self.result()" (keras.Metric.__call__)'
 _LISTS = 'The example of its documentation: "{}"'
 _STATELESS = (

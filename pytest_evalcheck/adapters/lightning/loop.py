@@ -12,6 +12,8 @@ from typing import Any, Literal
 from pytest_evalcheck.adapters.common.loops import TRAINING_STEPS, loader_order, training_outcome, with_ids
 from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop, LoopData
 
+CLASSES = ("lightning.pytorch.core.module.LightningModule", "pytorch_lightning.core.module.LightningModule")
+
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "batch_size": BATCH_SIZES,
     "iterable": (False, True),

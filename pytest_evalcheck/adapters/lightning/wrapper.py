@@ -9,6 +9,8 @@ from typing import Any
 from pytest_evalcheck.kinds.wrapper.outputs import plain_copy
 from pytest_evalcheck.kinds.wrapper.subject import Wrapper
 
+CLASSES = ("lightning.pytorch.core.module.LightningModule", "pytorch_lightning.core.module.LightningModule")
+
 
 def record(module: Any) -> Wrapper:
     """The record of a module: its outputs are the result of a step, and the values that the step logs.

@@ -11,6 +11,8 @@ from typing import Any
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.decoder.record import Decoder
 
+CLASSES = ("lm_eval.models.huggingface.HFLM",)
+
 _ONE_EACH = '"A list of generated continuation strings, one per request." (LM.generate_until)'
 _UNTIL = '"until (str | list[str]): Stop sequence(s) for generation." (normalize_gen_kwargs)'
 _TOKENS = (

@@ -9,6 +9,8 @@ from typing import Any
 from pytest_evalcheck.adapters.lm_eval.task import Run, logged_samples
 from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop
 
+CLASSES = ("lm_eval.models.huggingface.HFLM",)
+
 OPTIONS: dict[str, tuple[Any, ...]] = {"batch_size": BATCH_SIZES, "logits_cache": (True, False)}
 """Options that must not change the numbers: the batch size, and whether requests with a common prefix share a
 forward."""

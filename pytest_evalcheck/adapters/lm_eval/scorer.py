@@ -12,6 +12,8 @@ from typing import Any
 from pytest_evalcheck.adapters.common.documents import Gold, first, gold
 from pytest_evalcheck.kinds.scorer.subject import Scorer
 
+CLASSES = ("lm_eval.api.filter.Filter", "lm_eval.api.filter.FilterEnsemble", "lm_eval.api.task.ConfigurableTask")
+
 
 def record(made: Any) -> Scorer:
     """The record of a filter, of a pipeline of filters, or of a task, which is run on the drawn documents."""

@@ -8,6 +8,8 @@ from pytest_evalcheck.adapters.protocols import metric as protocols
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.metric.record import Metric
 
+CLASSES = ("monai.metrics.metric.CumulativeIterationMetric",)
+
 _LISTS = (
     '"the raw model prediction data at one iteration, must be a list of `channel-first` Tensor or a `batch-first` '
     'Tensor." (y_pred of monai.metrics.IterationMetric)'

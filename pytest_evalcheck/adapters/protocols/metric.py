@@ -17,6 +17,7 @@ from inspect import Parameter
 from types import SimpleNamespace
 from typing import Any
 
+from pytest_evalcheck.adapters.lookup import adapter_for
 from pytest_evalcheck.adapters.protocols.collecting import Collected
 from pytest_evalcheck.adapters.protocols.merging import gathering, merging
 from pytest_evalcheck.adapters.protocols.one_sample import DESCRIBED, Listed, by_sample, takes_one_sample
@@ -24,7 +25,6 @@ from pytest_evalcheck.adapters.protocols.three_arrays import three_arrays
 from pytest_evalcheck.errors import nearest, safe_text
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.metric.record import Metric
-from pytest_evalcheck.kinds.registry import adapter_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,6 +214,7 @@ def adapted(source: Any, merge: str | None, one_sample: bool, changes: Mapping[s
     return replace(base, **{**kept, **bound, "conventions": ways(base)}, changed=frozenset(changes))
 
 
+Metric.describe = adapted
 _VALUES = {"compute", "forward", "reset", "merges", "copies"}
 """What a known fault of a library may be in; a fault in its ``update`` is known by its owner. A function is called with
 what its ``update`` is given, and has no other."""

@@ -14,6 +14,8 @@ from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.common.thread_ranks import AllGather, on_ranks
 from pytest_evalcheck.kinds.metric.record import Metric
 
+CLASSES = ("torchmetrics.collections.MetricCollection", "torchmetrics.metric.Metric")
+
 
 def record(metric: Any) -> Metric:
     """The record of a torchmetrics object, with its methods to synchronise, merge, copy and serialise."""

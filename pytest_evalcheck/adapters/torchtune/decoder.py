@@ -9,6 +9,8 @@ from typing import Any
 from pytest_evalcheck.adapters.torchtune import conventions
 from pytest_evalcheck.kinds.decoder.record import Decoder, truncate_at_stop
 
+CLASSES = ("torchtune.modules.transformer.TransformerDecoder",)
+
 DISABLED = ("masked", "unmasked")
 """How `decoder` may decode without a cache: with a mask of its own, or with none, as training does."""
 

@@ -14,6 +14,8 @@ from pytest_evalcheck.adapters.transformers import conventions
 from pytest_evalcheck.kinds.decoder.record import Decoder, truncate_at_stop
 from pytest_evalcheck.strategies.samples import Side, padded
 
+CLASSES = ("peft.peft_model.PeftModel", "transformers.modeling_utils.PreTrainedModel")
+
 _CACHE_NAMES = ("past_key_values", "cache_params", "past_buckets_states", "state")
 """The names of the cache among the parameters of forwards and in their outputs."""
 

@@ -17,6 +17,8 @@ from pytest_evalcheck.adapters.common.loops import (
 )
 from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop
 
+CLASSES = ("transformers.trainer.Trainer",)
+
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "batch_size": BATCH_SIZES,
     "accumulation": (None, 1, 2),

@@ -8,6 +8,8 @@ from typing import Any
 
 from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop
 
+CLASSES = ("transformers.pipelines.base.Pipeline",)
+
 OPTIONS: dict[str, tuple[Any, ...]] = {
     "batch_size": BATCH_SIZES,
     "source": ("data set", "list", "generator"),

@@ -10,6 +10,8 @@ from typing import Any
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.wrapper.subject import Wrapper
 
+CLASSES = ("peft.peft_model.PeftModel", "transformers.modeling_utils.PreTrainedModel")
+
 _ROWWISE = (
     "logits",
     "prediction_logits",

@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 
+from pytest_evalcheck.adapters.lookup import modules_of
 from pytest_evalcheck.errors import UsageError, nearest
 from pytest_evalcheck.integration.choosing.imports import Imports, Source, modules_in, plain, within
 from pytest_evalcheck.kinds.common.check import Check
-from pytest_evalcheck.kinds.registry import ENTRY_POINTS, modules_of
+from pytest_evalcheck.kinds.registry import ENTRY_POINTS
 from pytest_evalcheck.reports.results import plural
 from pytest_evalcheck.targets.target import Target
 

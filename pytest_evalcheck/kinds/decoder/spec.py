@@ -10,7 +10,6 @@ from pytest_evalcheck.kinds.decoder.record import Decoder
 from pytest_evalcheck.kinds.decoder.subject import DecoderSubject
 
 _ROOM = "pytest_evalcheck.kinds.decoder"
-_ADAPTERS = "pytest_evalcheck.adapters"
 
 
 def _incomplete(decoder: Decoder) -> TargetError:
@@ -33,12 +32,6 @@ SPEC = KindSpec(
     methods=("make_cache", "step"),
     complete_hint=("It has make_cache() and step(): return `ec.Decoder(it, make_cache=it.make_cache, step=it.step)`."),
     partial_hint="`ec.Decoder(model, make_cache=..., step=...)`",
-    adapters={
-        "lm_eval.models.huggingface.HFLM": f"{_ADAPTERS}.lm_eval.decoder",
-        "peft.peft_model.PeftModel": f"{_ADAPTERS}.transformers.decoder",
-        "torchtune.modules.transformer.TransformerDecoder": f"{_ADAPTERS}.torchtune.decoder",
-        "transformers.modeling_utils.PreTrainedModel": f"{_ADAPTERS}.transformers.decoder",
-    },
     # Honest differences of float64 logits reach 2e-5, wrong caches start at 0.05.
     tolerance=Tolerance(rtol=1e-4, atol=1e-3),
     copyable=False,

@@ -8,7 +8,6 @@ from pytest_evalcheck.kinds.loop.subject import LoopSubject
 from pytest_evalcheck.variants import read
 
 _ROOM = "pytest_evalcheck.kinds.loop"
-_ADAPTERS = "pytest_evalcheck.adapters"
 
 SPEC = KindSpec(
     name="loop",
@@ -21,15 +20,6 @@ SPEC = KindSpec(
     methods=("evaluate",),
     complete_hint="It has evaluate(): return `ec.Loop(evaluate=...)` with a function of a data set and a batch size.",
     partial_hint="`ec.Loop(evaluate=...)`, or `ec.Loop.of(model, loss=...)` for a torch.nn.Module",
-    adapters={
-        "composer.trainer.trainer.Trainer": f"{_ADAPTERS}.composer.loop",
-        "ignite.engine.engine.Engine": f"{_ADAPTERS}.ignite.loop",
-        "lightning.pytorch.core.module.LightningModule": f"{_ADAPTERS}.lightning.loop",
-        "lm_eval.models.huggingface.HFLM": f"{_ADAPTERS}.lm_eval.loop",
-        "pytorch_lightning.core.module.LightningModule": f"{_ADAPTERS}.lightning.loop",
-        "transformers.pipelines.base.Pipeline": f"{_ADAPTERS}.transformers.pipeline_loop",
-        "transformers.trainer.Trainer": f"{_ADAPTERS}.transformers.loop",
-    },
     copyable=False,
     options={"variants": KindOption(read=read)},
 )

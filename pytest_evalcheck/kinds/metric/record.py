@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_evalcheck.kinds.common.convention import Convention, require_conventions
 
@@ -57,6 +57,9 @@ class Metric:
     changed: frozenset[str] = frozenset()
     """The callables of an adapter's record that the author has replaced (see ``of``)."""
 
+    describe: ClassVar[Callable[..., Metric]]
+    """The function behind ``of``, which the layer of adapters sets: it knows objects of libraries."""
+
     def __post_init__(self) -> None:
         require_conventions(self)
 
@@ -87,10 +90,4 @@ class Metric:
             TypeError: where the object has no such methods, where ``changes`` has a name that is no field, or where the
                 value of such a field is of another type.
         """
-        import importlib
-
-        from pytest_evalcheck.kinds.registry import kind_of
-
-        protocols = importlib.import_module(kind_of("metric").protocols)
-        changed: Metric = protocols.adapted(source, merge, one_sample, changes)
-        return changed
+        return cls.describe(source, merge, one_sample, changes)

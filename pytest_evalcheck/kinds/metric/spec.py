@@ -8,7 +8,6 @@ from pytest_evalcheck.kinds.metric.record import Metric
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
 _ROOM = "pytest_evalcheck.kinds.metric"
-_ADAPTERS = "pytest_evalcheck.adapters"
 
 SPEC = KindSpec(
     name="metric",
@@ -29,15 +28,5 @@ SPEC = KindSpec(
         "Its update() takes no batch, or its compute() asks for arguments: return `ec.Metric(update=..., compute=...)`."
     ),
     partial_hint="`ec.Metric(update=..., compute=...)`",
-    adapters={
-        "torchmetrics.collections.MetricCollection": f"{_ADAPTERS}.torchmetrics.metric",
-        "torchmetrics.metric.Metric": f"{_ADAPTERS}.torchmetrics.metric",
-        "evaluate.module.CombinedEvaluations": f"{_ADAPTERS}.evaluate.metric",
-        "evaluate.module.EvaluationModule": f"{_ADAPTERS}.evaluate.metric",
-        "ignite.metrics.metric.Metric": f"{_ADAPTERS}.ignite.metric",
-        "keras.src.metrics.metric.Metric": f"{_ADAPTERS}.keras.metric",
-        "monai.metrics.metric.CumulativeIterationMetric": f"{_ADAPTERS}.monai.metric",
-    },
-    protocols=f"{_ADAPTERS}.protocols.metric",
     options=OPTIONS,
 )

@@ -6,7 +6,6 @@ from pytest_evalcheck.kinds.common.kind import KindSpec
 from pytest_evalcheck.kinds.scorer.subject import Scorer, ScorerSubject
 
 _ROOM = "pytest_evalcheck.kinds.scorer"
-_ADAPTERS = "pytest_evalcheck.adapters"
 
 SPEC = KindSpec(
     name="scorer",
@@ -18,11 +17,4 @@ SPEC = KindSpec(
     methods=("score",),
     complete_hint="It has score(): return `ec.Scorer(score=it.score)`, if that takes responses and documents.",
     partial_hint="`ec.Scorer(score=...)`, or `ec.Scorer.of(function)` for a function that scores one document",
-    adapters={
-        "evaluate.module.CombinedEvaluations": f"{_ADAPTERS}.evaluate.scorer",
-        "evaluate.module.EvaluationModule": f"{_ADAPTERS}.evaluate.scorer",
-        "lm_eval.api.filter.Filter": f"{_ADAPTERS}.lm_eval.scorer",
-        "lm_eval.api.filter.FilterEnsemble": f"{_ADAPTERS}.lm_eval.scorer",
-        "lm_eval.api.task.ConfigurableTask": f"{_ADAPTERS}.lm_eval.scorer",
-    },
 )

@@ -6,7 +6,6 @@ from pytest_evalcheck.kinds.common.kind import KindSpec
 from pytest_evalcheck.kinds.wrapper.subject import Wrapper, WrapperSubject
 
 _ROOM = "pytest_evalcheck.kinds.wrapper"
-_ADAPTERS = "pytest_evalcheck.adapters"
 
 SPEC = KindSpec(
     name="wrapper",
@@ -21,12 +20,5 @@ SPEC = KindSpec(
         "or `ec.Wrapper(forward=..., update=...)`."
     ),
     partial_hint="`ec.Wrapper(forward=..., update=...)`",
-    adapters={
-        "composer.models.base.ComposerModel": f"{_ADAPTERS}.composer.wrapper",
-        "lightning.pytorch.core.module.LightningModule": f"{_ADAPTERS}.lightning.wrapper",
-        "peft.peft_model.PeftModel": f"{_ADAPTERS}.transformers.wrapper",
-        "pytorch_lightning.core.module.LightningModule": f"{_ADAPTERS}.lightning.wrapper",
-        "transformers.modeling_utils.PreTrainedModel": f"{_ADAPTERS}.transformers.wrapper",
-    },
     copyable=False,
 )

@@ -425,10 +425,11 @@ class EvalcheckSession:
         report = self.report
         if report.verdict == self._written:
             return
-        appended = self._written is not None
+        again = self._written is not None
         for name, path in self.options.reports:
             problem = f"the {name} report could not be written to {path}"
-            if (name == "github" and appended) or any(line.startswith(problem) for line in self.unwritten):
+            appended = again and reports.format_of(name).appends
+            if appended or any(line.startswith(problem) for line in self.unwritten):
                 continue
             try:
                 self.cut[name] = reports.write(report, name, path, shipped)

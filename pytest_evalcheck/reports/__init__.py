@@ -1,53 +1,141 @@
-"""The views of a `Report`, and where ``--evalcheck-report FORMAT=PATH`` writes them.
+"""The views of a `Report`, and the formats in which ``--evalcheck-report FORMAT=PATH`` writes them.
 
 A view depends on `pytest_evalcheck.reports.results` and the standard library alone, HTML on jinja2 too. A view is
-imported when it is used.
+imported when it is used. Other distributions name formats of their own as entry points of `ENTRY_POINTS`.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib import import_module
+from functools import cache
+from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from pytest_evalcheck.errors import safe_text
 from pytest_evalcheck.reports.results import Report
 
-FORMATS = {
-    "json": "json=evalcheck.json",
-    "jsonl": "jsonl=evalcheck.jsonl",
-    "github": 'github="$GITHUB_STEP_SUMMARY"',
-    "html": "html=evalcheck.html",
-    "sarif": "sarif=evalcheck.sarif",
-    "badge": "badge=evalcheck-badge.json",
+ENTRY_POINTS = "pytest_evalcheck_reports"
+"""The group of entry points that name a `ReportFormat` each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportFormat:
+    """A format of reports. A distribution names its own as an entry point, whose name is that of the format."""
+
+    write: Callable[..., str | None]
+    """Called with the `Report` and the path; returns a sentence about what the format had no room for, or nothing."""
+    file: str
+    """The usual name of such a file, such as ``evalcheck.csv``."""
+    marks: tuple[bytes, ...] = ()
+    """Bytes that the beginning of each such file holds, so that no other file is replaced."""
+    appends: bool = False
+    """Whether a report is added to what is in the file."""
+    example: str = ""
+    """A path for error messages, as it is written in a shell; the usual name where it is empty."""
+    describes_checks: bool = False
+    """Whether `write` is called with the registered checks, too: reports do not know them."""
+
+
+def _view(name: str) -> Callable[..., str | None]:
+    def write(*arguments: Any) -> str | None:
+        text: str | None = import_module(f"{__name__}.{name}").write(*arguments)
+        return text
+
+    return write
+
+
+FORMATS: Mapping[str, ReportFormat] = {
+    "json": ReportFormat(write=_view("json"), file="evalcheck.json", marks=(b'"schema": "pytest-evalcheck/',)),
+    "jsonl": ReportFormat(write=_view("jsonl"), file="evalcheck.jsonl", marks=(b'"pytest-evalcheck',)),
+    "github": ReportFormat(write=_view("github"), file="evalcheck.md", appends=True, example='"$GITHUB_STEP_SUMMARY"'),
+    "html": ReportFormat(write=_view("html"), file="evalcheck.html", marks=(b"<!doctype html>", b"<title>evalcheck: ")),
+    "sarif": ReportFormat(
+        write=_view("sarif"),
+        file="evalcheck.sarif",
+        marks=(b"/sarif-schema-2.1.0.json", b'"name": "pytest-evalcheck"'),
+        describes_checks=True,
+    ),
+    "badge": ReportFormat(
+        write=_view("badge"),
+        file="badge.json",
+        marks=(b'"schemaVersion": 1', b'"label": "evalcheck"'),
+        example="evalcheck-badge.json",
+    ),
 }
-"""The formats, with an example of each. The module of this name in this package writes it."""
+"""The formats of this package. The module of the same name in this package writes each."""
 
 
 class ReportError(ValueError):
     """A report that cannot be written or read; its message is one sentence for the user."""
 
 
+def format_of(name: str) -> ReportFormat:
+    """Return a format by its name: one of this package, or the entry point of another distribution.
+
+    Raises:
+        ReportError: when it is not one format, or its entry point cannot be used.
+    """
+    found = [entry for entry in _entry_points() if entry.name == name]
+    sources = [*(["pytest-evalcheck"] if name in FORMATS else []), *map(_source, found)]
+    if len(sources) > 1:
+        raise ReportError(f"the report format {name!r} is registered twice: by {' and by '.join(sources)}")
+    if name in FORMATS:
+        return FORMATS[name]
+    if not found:
+        names = [*FORMATS, *sorted({entry.name for entry in _entry_points()})]
+        near = get_close_matches(name.lower(), names, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
+        raise ReportError(f"there is no format {name!r}; {hint}")
+    problem = f"the entry point {name} = {found[0].value!r} of {sources[0]} is no report format"
+    try:
+        made = found[0].load()
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        raise ReportError(f"{problem}: {type(error).__name__}: {safe_text(error, str)}") from error
+    if not isinstance(made, ReportFormat):
+        raise ReportError(f"{problem}: it is {safe_text(made)}; expected an ec.ReportFormat")
+    return made
+
+
+@cache
+def _entry_points() -> tuple[metadata.EntryPoint, ...]:
+    return tuple(metadata.entry_points(group=ENTRY_POINTS))
+
+
+def _source(entry: metadata.EntryPoint) -> str:
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist else "an unknown distribution"
+
+
 def write(report: Report, name: str, path: Path, checks: Callable[[], Iterable[Any]] = tuple) -> str:
     """Write a report in the format ``name`` to ``path``.
 
-    ``checks`` gives the registered ones, for a format that describes them: reports do not know them. Returns a sentence
-    about what the format had no room for; empty where it has everything.
+    ``checks`` gives the registered ones, for a format that describes them. Return a sentence about what the format had
+    no room for; empty where it has everything.
 
     Raises:
-        ReportError: when there is no room left for a GitHub summary.
+        ReportError: when there is no room left for a GitHub summary, or a format of another distribution fails.
         OSError: when the file cannot be written.
     """
-    more = (tuple(checks()),) if name in _DESCRIBE_CHECKS else ()
-    return import_module(f"{__name__}.{name}").write(report, path, *more) or ""
+    wanted = format_of(name)
+    try:
+        return wanted.write(report, path, *((tuple(checks()),) if wanted.describes_checks else ())) or ""
+    except (OSError, ReportError):
+        raise
+    except Exception as error:  # of another distribution: all other reports are written
+        if name in FORMATS:
+            raise
+        raise ReportError(f"its format raised {type(error).__name__}: {safe_text(error, str)}") from error
 
 
 def parse(spec: str) -> tuple[str, Path]:
-    """The format and the path of ``FORMAT=PATH``; ``~`` is expanded, because no shell expands it after ``=``.
+    """Return the format and the path of ``FORMAT=PATH``; ``~`` is expanded, because no shell expands it after ``=``.
 
     Raises:
         ReportError: when there is no ``=``, no such format, no path, or when the format needs a library that is not
@@ -56,11 +144,13 @@ def parse(spec: str) -> tuple[str, Path]:
     name, equals, path = (part.strip() for part in spec.partition("="))
     option = f"--evalcheck-report {spec!r}"
     if not equals:
-        raise ReportError(f"{option} has no path: write FORMAT=PATH, such as {FORMATS.get(name, FORMATS['json'])}")
-    if name not in FORMATS:
-        near = get_close_matches(name.lower(), FORMATS, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(FORMATS)}."
-        raise ReportError(f"{option} names the unknown format {name!r}; {hint}")
+        known = name if name in FORMATS else "json"
+        example = FORMATS[known].example or FORMATS[known].file
+        raise ReportError(f"{option} has no path: write FORMAT=PATH, such as {known}={example}")
+    try:
+        format_of(name)
+    except ReportError as error:
+        raise ReportError(f"{option}: {error}") from error
     if not path:
         raise ReportError(f"{option} has no path after '='; if a variable was there, it is not set.")
     if more := re.search(rf",\s*((?:{'|'.join(FORMATS)})=.*)", path):
@@ -89,38 +179,26 @@ def check_paths(reports: Sequence[tuple[str, Path]]) -> None:
             )
         seen[place] = name
         _refuse_sources(name, path)
-        check_writable(path, _usual_name(name))
+        check_writable(path, format_of(name).file)
 
 
 def _refuse_sources(name: str, path: Path) -> None:
+    wanted = format_of(name)
     problem = f"the {name} report would be written to {str(path)!r}"
-    better = str(Path("reports") / _usual_name(name))
+    better = str(Path("reports") / wanted.file)
     if path.suffix in _SOURCES:
         raise ReportError(f"{problem}, which is the name of source code or of a configuration; expected {better!r}.")
     if (path.parent / "__init__.py").exists():
         raise ReportError(f"{problem}, inside of a Python package; expected a path outside of it, such as {better!r}.")
-    if name != "github" and path.is_file() and path.stat().st_size:  # a summary is appended
+    if not wanted.appends and path.is_file() and path.stat().st_size:  # a summary is appended
         with path.open("rb") as file:
             head = file.read(_HEAD)
-        if not all(mark in head for mark in _MARKS.get(name, ())):
+        if not all(mark in head for mark in wanted.marks):
             raise ReportError(f"{problem}, a file that is no {name} report of this suite; expected {better!r}.")
 
 
-def _usual_name(name: str) -> str:
-    return {"github": "evalcheck.md", "badge": "badge.json"}.get(name, f"evalcheck.{name}")
-
-
-_DESCRIBE_CHECKS = ("sarif",)
 _SOURCES = (".py", ".pyi", ".pyx", ".ipynb", ".toml", ".ini", ".cfg", ".yml", ".yaml")
 _HEAD = 4096
-_MARKS = {
-    "json": (b'"schema": "pytest-evalcheck/',),
-    "jsonl": (b'"pytest-evalcheck',),
-    "html": (b"<!doctype html>", b"<title>evalcheck: "),
-    "sarif": (b"/sarif-schema-2.1.0.json", b'"name": "pytest-evalcheck"'),
-    "badge": (b'"schemaVersion": 1', b'"label": "evalcheck"'),
-}
-"""What the first bytes of a report of ours hold."""
 
 
 def check_writable(path: Path, usual: str = "evalcheck.json") -> None:
@@ -128,7 +206,10 @@ def check_writable(path: Path, usual: str = "evalcheck.json") -> None:
 
     ``usual`` is what such a file is called.
 
-    An existing file keeps its content. Raises `ReportError`, which names the obstacle.
+    An existing file keeps its content.
+
+    Raises:
+        ReportError: names the obstacle.
     """
     problem = f"the report {str(path)!r} cannot be written"
     try:
@@ -153,7 +234,8 @@ def check_writable(path: Path, usual: str = "evalcheck.json") -> None:
 def write_file(data: bytes, path: Path) -> None:
     """Write ``data`` to ``path``; a reader sees the old file or the new one, never a part of it.
 
-    Raises `OSError` when the file cannot be written.
+    Raises:
+        OSError: when the file cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     if path.exists() and not path.is_file():  # a pipe or a terminal

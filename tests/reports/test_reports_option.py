@@ -29,10 +29,10 @@ def test_a_spec_is_a_format_and_a_path(spec, expected):
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        ("jsn=x", "--evalcheck-report 'jsn=x' names the unknown format 'jsn'; did you mean 'json'?"),
-        ("GitHub=x", "--evalcheck-report 'GitHub=x' names the unknown format 'GitHub'; did you mean 'github'?"),
-        ("=x", f"--evalcheck-report '=x' names the unknown format ''; there are {', '.join(FORMATS)}."),
-        ("pdf=x", f"--evalcheck-report 'pdf=x' names the unknown format 'pdf'; there are {', '.join(FORMATS)}."),
+        ("jsn=x", "--evalcheck-report 'jsn=x': there is no format 'jsn'; did you mean 'json'?"),
+        ("GitHub=x", "--evalcheck-report 'GitHub=x': there is no format 'GitHub'; did you mean 'github'?"),
+        ("=x", f"--evalcheck-report '=x': there is no format ''; there are {', '.join(FORMATS)}."),
+        ("pdf=x", f"--evalcheck-report 'pdf=x': there is no format 'pdf'; there are {', '.join(FORMATS)}."),
         (
             "json=out.json,html=page.html,sarif=x",
             "--evalcheck-report 'json=out.json,html=page.html,sarif=x' names several reports; give each an option of "
@@ -142,5 +142,5 @@ def test_the_registry_imports_no_view_and_the_views_nothing_but_cells():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == (
-        "['pytest_evalcheck', 'pytest_evalcheck.reports', 'pytest_evalcheck.reports.case_codec', 'pytest_evalcheck.reports.causes', 'pytest_evalcheck.reports.results', 'pytest_evalcheck.reports.runs'] ['pytest_evalcheck'] []"
+        "['pytest_evalcheck', 'pytest_evalcheck.errors', 'pytest_evalcheck.reports', 'pytest_evalcheck.reports.case_codec', 'pytest_evalcheck.reports.causes', 'pytest_evalcheck.reports.results', 'pytest_evalcheck.reports.runs'] ['pytest_evalcheck'] ['pytest_evalcheck.errors']"
     )

@@ -49,19 +49,6 @@ def numpy(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> A
     )
 
 
-@handles(Tensor.item, Tensor.__bool__, Tensor.__int__, Tensor.__float__, Tensor.__index__, Tensor.__complex__)
-def read_number(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """The host waits for the device, once it is certain that there is one number."""
-    tensor = args[0]
-    if kwargs or not is_alone(state) or not is_plain(tensor):
-        return func(*args, **kwargs)
-    state.simulation.require_available(tensor)
-    number = undispatched(func, args, kwargs)
-    state.last_device = simulated_device_of(tensor)
-    state.record_read(tensor)
-    return number
-
-
 @handles(Tensor.tolist)
 def tolist(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     state.record_read(args[0])

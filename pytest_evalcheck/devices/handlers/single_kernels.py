@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.devices.device_marks import MARK, mark_storage
 from pytest_evalcheck.devices.handlers.without_dispatch import (
     NO_TENSOR,
     NOT_CERTAIN,
@@ -55,14 +54,7 @@ def new_results(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]
     if out is NOT_CERTAIN:
         return func(*args, **kwargs)
     state.last_device = device
-    if device is None:
-        return out
-    if type(out) is not Tensor or out.dtype in device.unsupported_dtypes:
-        return mark_results(out, device)
-    storage = out.untyped_storage()
-    if getattr(storage, MARK, None) is not device:
-        mark_storage(storage, device)
-    return out
+    return out if device is None else mark_results(out, device)
 
 
 def like_an_argument(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -94,14 +86,14 @@ def handler_of(func: Any) -> Handler | None:
     overloads = [each for each in overloads if torch._C._dispatch_has_kernel(each.name())]
     asked = [each for each in overloads if not _is_asked_by_name(each)]
     found: Handler | None = new_results if asked and all(map(_makes_new_results, asked)) else None
-    if found is not None and any(PLANS[id(each)].has_device_argument for each in asked):
+    if found is not None and any(PLANS[id(each)].results.follow_argument for each in asked):
         found = like_an_argument
     HANDLERS[func] = found
     return found
 
 
 def _stays(func: Any) -> bool:
-    """Whether a function is one of PyTorch's own that are there for good, so that it need not be asked about again."""
+    """Return whether a function is one of PyTorch's own that are there for good: the answer is stored."""
     if type(func) is _GETTER:
         return getattr(func.__self__, "__objclass__", None) is torch._C.TensorBase
     module, name = getattr(func, "__module__", None), getattr(func, "__qualname__", "<locals>")
@@ -109,7 +101,7 @@ def _stays(func: Any) -> bool:
 
 
 def _is_asked_by_name(overload: Any) -> bool:
-    """Whether a call of an overload has an argument that makes its handler take the other way: `out=`, a name."""
+    """Return whether an overload has an argument that makes its handler take the other way: `out=`, a name."""
     return any(
         "Dimname" in str(argument.type) or (argument.kwarg_only and "Tensor" in str(argument.type))
         for argument in overload._schema.arguments
@@ -117,12 +109,12 @@ def _is_asked_by_name(overload: Any) -> bool:
 
 
 def _makes_new_results(overload: Any) -> bool:
-    """Whether the general rule is all there is to know about an overload, and every result is a new tensor."""
+    """Return whether the general rule is all there is to know about an overload, and every result is a new tensor."""
     plan: Plan = PLANS.get(id(overload)) or plan_for(overload)
     returns = overload._schema.returns
     return (
-        not (plan.special or plan.indexed or plan.mixed or plan.checks_always)
-        and not (plan.syncs or plan.reads_indices or plan.resizes or plan.has_effects or plan.alert)
+        not (plan.special or plan.effects or plan.alert)
+        and not (plan.rule.indexed or plan.rule.mixed or plan.rule.has_keywords)
         and bool(returns)
         and all(str(each.type) == "Tensor" and each.alias_info is None for each in returns)
         and not any(each.alias_info is not None for each in overload._schema.arguments)

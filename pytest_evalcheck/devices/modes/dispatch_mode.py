@@ -16,7 +16,6 @@ from pytest_evalcheck.devices.device_marks import (
     SimulatedDevice,
     first_simulated_device,
     mark,
-    mark_storage,
     simulated_device_of,
 )
 from pytest_evalcheck.devices.ledger import frames
@@ -32,14 +31,13 @@ from pytest_evalcheck.devices.rules.device_checks import (
     require_same_memory,
     row_devices,
 )
-from pytest_evalcheck.devices.rules.op_plans import PLANS, Plan, plan_for
+from pytest_evalcheck.devices.rules.op_plans import PLANS, DeviceRule, Effects, Plan, plan_for
 from pytest_evalcheck.devices.rules.results import mark_results
 from pytest_evalcheck.devices.rules.unsupported_dtypes import require_dtype
 from pytest_evalcheck.devices.state import NO_TARGET, ThreadState
 
 _MIXED: Any = object()
 _NONE_YET: Any = object()
-_has_storage = torch._C._has_storage
 _function_mode_is_on = torch._C._is_torch_function_mode_enabled
 
 
@@ -63,7 +61,8 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
                 return self.__torch_dispatch__(func, types, args, kwargs)
         state, kwargs = self.state, kwargs or {}
         plan = PLANS.get(id(func)) or plan_for(func)
-        if plan.has_effects and not state.undoes and state.simulation.is_limited:
+        effects = plan.effects
+        if effects is not None and effects.is_undone and not state.undoes and state.simulation.is_limited:
             state.undoes = True
             try:
                 with effects_undone(func, args, kwargs):
@@ -78,7 +77,7 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
                 state.last_device = simulated_device_of(out)
             if out is not NOT_SPECIAL:
                 return out
-        device = _MIXED if plan.checks_always else _device_of_plain(plan, args)
+        device = _MIXED if plan.rule.has_keywords else _device_of_plain(plan.rule, args)
         is_usual = device is not _MIXED
         if not is_usual or (device is not None and not device.available):
             device = common_device(state.simulation, plan, func, args, kwargs)
@@ -91,28 +90,25 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
         except (RuntimeError, IndexError) as error:
             return after_error(state, plan, device, func, args, kwargs, error)
         state.last_device = device
-        if device is None or (plan.has_device_argument and _is_elsewhere(kwargs)):
+        results = plan.results
+        if device is None or (results.follow_argument and _is_elsewhere(kwargs)):
             return out
-        if plan.syncs and kwargs.get(plan.syncs_without) is None:
-            state.ledger.record_sync(device.torch_device)
-        if plan.reads_indices:
-            record_indexing(state, func, args, kwargs, device)
-        if plan.resizes:
-            recount_written(func, args, kwargs)
-        if plan.aliases and is_usual:
-            return out
-        if type(out) is not Tensor or not is_usual or device.on_mark is not None or not _has_storage(out):
-            return mark_results(out, device)
-        if out.dtype not in device.unsupported_dtypes:
-            storage = out.untyped_storage()
-            if getattr(storage, MARK, None) is not device:
-                mark_storage(storage, device)
-            return out
-        return mark_results(out, device)
+        if effects is not None:
+            _record(state, effects, func, args, kwargs, device)
+        return out if results.alias and is_usual else mark_results(out, device)
 
 
-def _device_of_plain(plan: Plan, args: Any) -> Any:
-    """The device of all tensors in positional arguments, `_MIXED` where it takes `common_device` to find it.
+def _record(state: ThreadState, effects: Effects, func: Any, args: Any, kwargs: Any, device: SimulatedDevice) -> None:
+    if effects.syncs and kwargs.get(effects.syncs_without) is None:
+        state.ledger.record_sync(device.torch_device)
+    if effects.reads_indices:
+        record_indexing(state, func, args, kwargs, device)
+    if effects.resizes:
+        recount_written(func, args, kwargs)
+
+
+def _device_of_plain(rule: DeviceRule, args: Any) -> Any:
+    """Return the device of all tensors in positional arguments, `_MIXED` where it takes `common_device` to find it.
 
     Numbers arrive as CPU tensors without dimensions. They may follow the first tensor of a call by the general rule.
     """
@@ -125,7 +121,7 @@ def _device_of_plain(plan: Plan, args: Any) -> Any:
                 if found is not device:
                     if device is _NONE_YET:
                         device = found
-                    elif found is not None or not plan.takes_numbers or arg.dim():
+                    elif found is not None or not rule.takes_numbers or arg.dim():
                         return _MIXED
             elif kind is list:
                 for item in arg:
@@ -146,7 +142,7 @@ def _device_of_plain(plan: Plan, args: Any) -> Any:
 
 
 def _is_elsewhere(kwargs: dict[str, Any]) -> bool:
-    """Whether an operator has to put its result on a device that is not simulated, such as meta."""
+    """Return whether an operator has to put its result on a device that is not simulated, such as meta."""
     device = kwargs.get("device")
     return device is not None and device.type != "cpu"
 
@@ -166,7 +162,7 @@ def _copy(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs
             )
             waits = target_device is None and not in_flight
             mode.state.record_transfer(target, source_device, target_device, waits=waits, non_blocking=non_blocking)
-    if out is not None and (not plan.aliases or (isinstance(out, Tensor) and not torch._C._has_storage(out))):
+    if out is not None and (not plan.results.alias or (isinstance(out, Tensor) and not torch._C._has_storage(out))):
         for item, (target_device, _) in zip([out] if isinstance(out, Tensor) else out, devices, strict=True):
             mark(item, target_device)
     return out
@@ -191,7 +187,7 @@ def _create(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwar
     function, device = None, native if kwargs.get("device") else None
     if native is None:
         function, device = _surrounding_call(mode.state)
-    is_number = plan.is_host_number and out.dim() == 0
+    is_number = plan.results.is_host_number and out.dim() == 0
     if device is None or (is_number and out.dtype in device.unsupported_dtypes):
         return out
     require_dtype(out.dtype, device)
@@ -231,15 +227,15 @@ def _run_by_parts(mode: SimulationDispatchMode, func: Any, args: Any, kwargs: An
 
 def _foreach(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     """A call with lists: each result is on the device of its row."""
-    common = _MIXED if plan.checks_always else _device_of_plain(plan, args)
+    common = _MIXED if plan.rule.has_keywords else _device_of_plain(plan.rule, args)
     if common is None or (common is not _MIXED and common.available):
         out = plan.call(*args, **kwargs)
-        return out if common is None or plan.aliases or out is None else mark_results(out, common)
+        return out if common is None or plan.results.alias or out is None else mark_results(out, common)
     devices = row_devices(mode.state.simulation, plan, func, args, kwargs)
     out = plan.call(*args, **kwargs)
     if isinstance(out, (list, tuple)):
         for item, device in zip(out, devices, strict=False):
-            if device is not None and not plan.aliases:
+            if device is not None and not plan.results.alias:
                 mark_results(item, device)
     return out
 

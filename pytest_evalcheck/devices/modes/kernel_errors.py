@@ -34,12 +34,12 @@ def after_error(
         raise error
     args, kwargs, assertion = found
     out = func(*args, **kwargs)
-    if not plan.aliases:
+    if not plan.results.alias:
         for item in out if isinstance(out, (list, tuple)) else (out,):
             if isinstance(item, Tensor):
                 mark(item, device)
     state.last_device = device
-    if plan.reads_indices:  # before the kernel
+    if plan.effects is not None and plan.effects.reads_indices:  # before the kernel
         record_indexing(state, func, args, kwargs, device)
     state.asynchrony.kernel_fails(device, assertion)
     return out

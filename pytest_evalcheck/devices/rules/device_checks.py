@@ -18,11 +18,11 @@ from pytest_evalcheck.devices.device_marks import (
 from pytest_evalcheck.devices.errors import CannotSimulate
 from pytest_evalcheck.devices.rules.mismatch_texts import SAME, Argument, mismatch_text
 from pytest_evalcheck.devices.rules.missing_kernels import dispatch_key, missing_kernel_error
-from pytest_evalcheck.devices.rules.op_plans import Plan
+from pytest_evalcheck.devices.rules.op_plans import DeviceRule, Plan
 from pytest_evalcheck.devices.state import Simulation
 
 BY_PARTS: Any = object()
-"""What `common_device` returns where the operators that a composite is made of decide."""
+"""Result of `common_device` where the operators that a composite is made of decide."""
 
 
 def common_device(
@@ -30,20 +30,21 @@ def common_device(
 ) -> SimulatedDevice | None:
     """The one device of a call; None is the CPU. Raises PyTorch's error where there is no such device."""
     found = list(_tensor_arguments(simulation, func, args, kwargs))
-    if plan.indexed:
+    rule = plan.rule
+    if rule.indexed:
         return _indexed(func, found)
     if plan.lacks:
         key = dispatch_key(argument.tensor for argument in found)
         if "Sparse" in key and key in plan.lacks:
             raise missing_kernel_error(plan.lacks[key], key)
-    found = [argument for argument in found if argument.name not in plan.free]
-    if plan.first_decides and simulated_device_of(found[0].tensor) is None:
-        return _same_device(plan, func, [found[0]._replace(written=True), *found[1:]])
-    if plan.by_parts and len({simulated_device_of(argument.tensor) for argument in found}) > 1:
+    found = [argument for argument in found if argument.name not in rule.free]
+    if rule.first_decides and simulated_device_of(found[0].tensor) is None:
+        return _same_device(rule, func, [found[0]._replace(written=True), *found[1:]])
+    if rule.by_parts and len({simulated_device_of(argument.tensor) for argument in found}) > 1:
         return cast(None, BY_PARTS)
-    if plan.mixed:
+    if rule.mixed:
         return first_simulated_device([argument.tensor for argument in found])
-    return _same_device(plan, func, found)
+    return _same_device(rule, func, found)
 
 
 def row_devices(
@@ -57,7 +58,7 @@ def row_devices(
             lists.setdefault(argument.name, []).append(argument)
         else:
             single.append(argument)
-    return [_same_device(plan, func, [*row, *single]) for row in zip(*lists.values(), strict=False)]
+    return [_same_device(plan.rule, func, [*row, *single]) for row in zip(*lists.values(), strict=False)]
 
 
 def _tensor_arguments(simulation: Simulation, func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[Argument]:
@@ -71,18 +72,18 @@ def _tensor_arguments(simulation: Simulation, func: Any, args: Any, kwargs: dict
                 yield Argument(argument.name, item, written, items is not None)
 
 
-def _same_device(plan: Plan, func: Any, arguments: list[Argument]) -> SimulatedDevice | None:
+def _same_device(rule: DeviceRule, func: Any, arguments: list[Argument]) -> SimulatedDevice | None:
     """The general rule: CPU tensors without dimensions go with any device, unless they are written."""
     common: SimulatedDevice | None = None
     decisive: Argument | None = None
     for argument in arguments:
         device = simulated_device_of(argument.tensor)
-        if device is None and argument.tensor.dim() == 0 and not argument.written and not plan.strict:
+        if device is None and argument.tensor.dim() == 0 and not argument.written and not rule.strict:
             continue
         if decisive is None:
             common, decisive = device, argument
         elif device is not common:
-            raise RuntimeError(mismatch_text(func, plan.pointwise, arguments, decisive, argument))
+            raise RuntimeError(mismatch_text(func, rule.pointwise, arguments, decisive, argument))
     return common
 
 

@@ -1,4 +1,4 @@
-"""How the dispatch mode treats an operator: derived once from its schema and `op_overrides`."""
+"""Treatment of an operator by the dispatch mode, derived once from its schema and `op_overrides`."""
 
 from __future__ import annotations
 
@@ -15,31 +15,55 @@ from pytest_evalcheck.devices.rules.op_effects import has_effects, resizes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class DeviceRule:
+    """Devices on which the tensors of one call may be."""
+
+    has_keywords: bool  # a look at the positional arguments does not determine the device
+    takes_numbers: bool  # CPU tensors without dimensions may follow the first tensor
+    indexed: bool  # the first tensor is indexed by others
+    strict: bool  # CPU tensors without dimensions are refused too
+    mixed: bool  # tensors on several devices are accepted
+    free: frozenset[str]  # arguments that may be on any device
+    first_decides: bool  # a CPU tensor without dimensions may not come first
+    by_parts: bool  # made of other operators, which decide about tensors on several devices
+    pointwise: bool  # the error text is TensorIterator's
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Effects:
+    """Actions of an operator apart from making results."""
+
+    syncs: bool  # the host waits for the device
+    syncs_without: str  # an argument; the host does not wait where it is given
+    reads_indices: bool  # indices on the CPU are copied, and the host waits for a mask
+    resizes: bool  # an argument may have more memory afterwards
+    is_undone: bool  # it writes or draws, and allocates: where memory runs out it has not run
+
+    def __bool__(self) -> bool:
+        return self.syncs or self.reads_indices or self.resizes or self.is_undone
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Results:
+    """Places of the results of an operator."""
+
+    alias: bool  # all share memory with the arguments
+    is_host_number: bool  # one without dimensions is a number of the host
+    follow_argument: bool  # there is an argument `device`
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """How the dispatch mode treats one operator."""
+    """Treatment of one operator by the dispatch mode."""
 
     func: Any  # the operator; while the plan refers to it, its id is not used again
     call: Any  # what calls it with the least Python
     special: str  # the name of the treatment that it needs; empty for the general rule
-    aliases: bool  # all results share memory with the arguments
-    checks_always: bool  # a look at the positional arguments does not determine the device
-    indexed: bool  # the first tensor is indexed by others
-    syncs: bool  # the host waits for the device
-    syncs_without: str  # an argument; the host does not wait where it is given
-    reads_indices: bool  # indices on the CPU are copied, and the host waits for a mask
-    strict: bool  # CPU tensors without dimensions are refused too
-    mixed: bool  # tensors on several devices are accepted
-    pointwise: bool  # the error text is TensorIterator's
-    is_host_number: bool  # a result without dimensions is a number of the host
-    has_device_argument: bool
-    free: frozenset[str]  # arguments that may be on any device
-    first_decides: bool  # a CPU tensor without dimensions may not come first
-    by_parts: bool  # made of other operators, which decide about tensors on several devices
+    rule: DeviceRule
+    effects: Effects | None  # None where there are none, as of most operators
+    results: Results
     alert: tuple[Alert, str] | None  # CUDA has no deterministic kernel
     lacks: dict[str, str]  # dispatch keys without a kernel, and the operator whose kernel that is
-    resizes: bool  # an argument may have more memory afterwards
-    has_effects: bool  # it writes or draws, and allocates
-    takes_numbers: bool  # CPU tensors without dimensions may follow the first tensor
 
 
 PLANS: dict[int, Plan] = {}
@@ -60,30 +84,38 @@ def plan_for(func: Any) -> Plan:
     strict, mixed = _is_strict(func, name, full), name in op_overrides.MIXED
     by_parts = special in ("", "lacking") and not (indexed or mixed) and bool(tensors) and _is_composite(func, name)
     free = op_overrides.FREE.get(full) or op_overrides.FREE.get(name) or ""
+    effects = Effects(
+        syncs=not op_overrides.SYNCS.isdisjoint((name, full)),
+        syncs_without=op_overrides.SYNCS_WITHOUT.get(full, ""),
+        reads_indices=name in op_overrides.READS_INDICES,
+        resizes=resizes(func._schema),
+        is_undone=has_effects(func),
+    )
+    rule = DeviceRule(
+        has_keywords=any(argument.kwarg_only for argument in tensors),
+        takes_numbers=not (strict or free or indexed or mixed or by_parts)
+        and not any(argument.alias_info is not None and argument.alias_info.is_write for argument in arguments[1:]),
+        indexed=indexed,
+        strict=strict,
+        mixed=mixed,
+        free=frozenset(free.split()),
+        first_decides=name in op_overrides.FIRST_DECIDES,
+        by_parts=by_parts,
+        pointwise=torch.Tag.pointwise in func.tags or special == "foreach",
+    )
     plan = PLANS[id(func)] = Plan(
         func=func,
         call=func._op if type(func) is torch._ops.OpOverload else func,
         special=special,
-        aliases=bool(func._schema.returns) and all(result.alias_info is not None for result in results),
-        checks_always=any(argument.kwarg_only for argument in tensors),
-        indexed=indexed,
-        syncs=not op_overrides.SYNCS.isdisjoint((name, full)),
-        syncs_without=op_overrides.SYNCS_WITHOUT.get(full, ""),
-        reads_indices=name in op_overrides.READS_INDICES,
-        strict=strict,
-        mixed=mixed,
-        pointwise=torch.Tag.pointwise in func.tags or special == "foreach",
-        is_host_number=name == "aten::scalar_tensor" or name in op_overrides.SPECIAL["create"],
-        has_device_argument=any(argument.name == "device" for argument in arguments),
-        free=frozenset(free.split()),
-        first_decides=name in op_overrides.FIRST_DECIDES,
-        by_parts=by_parts,
+        rule=rule,
+        effects=effects or None,
+        results=Results(
+            alias=bool(func._schema.returns) and all(result.alias_info is not None for result in results),
+            is_host_number=name == "aten::scalar_tensor" or name in op_overrides.SPECIAL["create"],
+            follow_argument=any(argument.name == "device" for argument in arguments),
+        ),
         alert=alert_for(func),
         lacks=lacks,
-        resizes=resizes(func._schema),
-        has_effects=has_effects(func),
-        takes_numbers=not (strict or free or indexed or mixed or by_parts)
-        and not any(argument.alias_info is not None and argument.alias_info.is_write for argument in arguments[1:]),
     )
     return plan
 
@@ -107,7 +139,7 @@ def _is_strict(func: Any, name: str, full: str) -> bool:
 
 
 def _is_composite(func: Any, name: str) -> bool:
-    """Whether its only kernel is one that calls other operators."""
+    """Return whether its only kernel is one that calls other operators."""
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     return (
         name not in op_overrides.SELECTS_BY_DEVICE

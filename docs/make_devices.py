@@ -14,10 +14,11 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
 
+from fixtures import device_rules  # noqa: E402
 from fixtures.device_history import table  # noqa: E402
 from fixtures.device_history.specimen import Specimen  # noqa: E402
-from pytest_evalcheck.devices.rules import device_rules, op_overrides  # noqa: E402
-from pytest_evalcheck.devices.rules.device_rules import Rule  # noqa: E402
+from fixtures.device_rules import Rule  # noqa: E402
+from pytest_evalcheck.devices.rules import op_overrides  # noqa: E402
 
 COMMAND = "Written by `python docs/make_devices.py`"
 ABOUT = """\
@@ -74,7 +75,7 @@ def _cell(text: str) -> str:
 
 def rules() -> str:
     """The page of rules."""
-    lines = ["# The rules of simulated devices", "", f"{COMMAND} from `rules/device_rules.py`. {INTRODUCTION}", ""]
+    lines = ["# The rules of simulated devices", "", f"{COMMAND} from `fixtures/device_rules.py`. {INTRODUCTION}", ""]
     for title, members in device_rules.TABLES.items():
         lines += [f"## {title}", "", "| rule | example | on the device | where | source in PyTorch |"]
         lines += ["| --- | --- | --- | --- | --- |", *(_rule(each) for each in members), ""]

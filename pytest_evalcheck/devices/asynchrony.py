@@ -284,7 +284,7 @@ _MISSING: Any = object()
 
 
 def _copy_again(copy: Copy) -> None:
-    """What the device has if its copy starts now, unless its memory was written since."""
+    """Return the value on the device if its copy starts now, unless its memory was written since."""
     if copy.target is None:
         return
     region, tensor, version = copy.target
@@ -295,7 +295,7 @@ def _copy_again(copy: Copy) -> None:
 
 
 def _stays_in_flight(device: SimulatedDevice, memory: Tensor, other: Tensor, *, to_host: bool) -> bool:
-    """Whether a non-blocking copy uses this memory of the host after the call has returned.
+    """Return whether a non-blocking copy uses this memory of the host after the call has returned.
 
     CUDA: aten/src/ATen/native/cuda/Copy.cu; a copy to or from memory that is not pinned, which temporaries are,
     returns when the memory may be used again. TensorConversions.cpp, `pin_out`: `.to("cpu", non_blocking=True)`

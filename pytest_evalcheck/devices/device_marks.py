@@ -1,4 +1,4 @@
-"""Which simulated device a tensor is on: a mark on its storage, which views, in-place operations and `.data` share.
+"""Simulated device of a tensor: a mark on its storage, which views, in-place operations and `.data` share.
 
 PyTorch keeps the Python object of a storage, with its attributes, for as long as the storage lives. A tensor without a
 storage of its own (sparse, functorch, wrapper subclasses) is where its parts are.
@@ -33,7 +33,7 @@ class SimulatedDevice:
         self.unsupported_dtypes = unsupported_dtypes
         self.memory = DeviceMemory(torch_device)
         self.available = False
-        """Whether the open simulation has it."""
+        """True where the open simulation has it."""
         self.on_mark: Callable[[Tensor], Any] | None = None
         """Called with each tensor that is put on the device."""
 
@@ -114,7 +114,7 @@ def mark_pinned(tensor: Tensor) -> Tensor:
 
 
 def is_wrapper(tensor: Tensor) -> bool:
-    """Whether a tensor consists of others, which have the storages."""
+    """Return whether a tensor consists of others, which have the storages."""
     return type(tensor) not in PLAIN_TENSOR_TYPES and hasattr(tensor, "__tensor_flatten__")
 
 
@@ -139,7 +139,7 @@ def _parts(tensor: Tensor) -> list[Tensor]:
 
 
 def _without_batch(tensor: Tensor) -> Tensor:
-    """What the older `vmap` wrapped, which autograd has for `is_grads_batched`."""
+    """Return the tensor that the older `vmap` wrapped, which autograd has for `is_grads_batched`."""
     level = torch._C._vmapmode_increment_nesting() - 1
     torch._C._vmapmode_decrement_nesting()
     unwrapped: Tensor = torch._remove_batch_dim(tensor, level, 1, 0)

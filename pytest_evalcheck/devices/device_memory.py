@@ -1,4 +1,4 @@
-"""How many bytes of a device are in use, and the errors that a device raises where they do not fit.
+"""Memory of a device that is in use, and the errors that a device raises where more does not fit.
 
 Every storage on a device refers to an allocation, which counts its bytes for as long as the storage lives: whoever
 holds it, Python, autograd or PyTorch itself. Bytes are those that the program asked for. The allocators of the devices
@@ -20,7 +20,7 @@ from pytest_evalcheck.devices.release import TORCH_RELEASE
 
 UNLIMITED = 2**63
 TOTAL_BYTES = 16 * 2**30
-"""What a device has where nobody says it. Nothing is refused then, so that the memory of the machine is the limit."""
+"""Memory of a device without a given limit. Nothing is refused then, so that the memory of the machine is the limit."""
 OutOfMemoryError: type[RuntimeError] = getattr(torch, "OutOfMemoryError", torch.cuda.OutOfMemoryError)
 
 
@@ -180,7 +180,7 @@ def does_not_fit(memory: DeviceMemory, error: BaseException) -> RuntimeError | N
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error is one of `out_of_memory`: that of MPS has no type of its own."""
+    """Return whether an error is one of `out_of_memory`: that of MPS has no type of its own."""
     return isinstance(error, OutOfMemoryError) or str(error).startswith("MPS backend out of memory (")
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 
 class CannotSimulate(RuntimeError):
-    """What was asked for exists on a real device but cannot be shown on a simulated one: not checkable here.
+    """Error for what exists on a real device but cannot be shown on a simulated one: not checkable here.
 
     `feature` is its short name (`"streams"`, `"torch.compile"`); the message says what to do.
     """

@@ -102,7 +102,7 @@ class Ledger:
         self.copies_in_flight: Callable[[torch.Tensor], Sequence[Any]] = lambda _: ()
         """The copies in flight to memory that a tensor uses."""
         self.work_in_flight: Callable[[torch.Tensor], Sequence[Any]] = lambda _: ()
-        """What has written a tensor on a device on streams for which the current one has not waited."""
+        """Function that finds writes of a tensor by streams for which the current one has not waited."""
         self._pauses = 0
         self._spans: list[Ledger] = []
 
@@ -111,7 +111,7 @@ class Ledger:
         return sum(item.bytes for item in self.transfers if _is(item.source, source) and _is(item.target, target))
 
     def is_in_flight(self, tensor: torch.Tensor) -> bool:
-        """Whether a copy to the memory of a CPU tensor is in flight: reading it now is a race."""
+        """Return whether a copy to the memory of a CPU tensor is in flight: reading it now is a race."""
         return bool(self.copies_in_flight(tensor))
 
     @contextmanager
@@ -265,7 +265,7 @@ def _called_in(call: str | FrameType) -> str:
 
 
 class _Owners(dict[str, str]):
-    """Whose code a file holds: the user's, the suite's, or that of PyTorch, the simulation and the reference fixes."""
+    """Owner of a file's code: the user, the suite's, or that of PyTorch, the simulation and the reference fixes."""
 
     def __missing__(self, file: str) -> str:
         if not file.startswith(_INSIDE):

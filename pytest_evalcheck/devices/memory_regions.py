@@ -41,7 +41,7 @@ class Region:
         self.is_dense: bool = self.numel * item == self.end - self.start
 
     def overlaps(self, other: Region) -> bool:
-        """Whether both use a byte that is the same."""
+        """Return whether both use a byte that is the same."""
         if self.address != other.address or self.end <= other.start or other.end <= self.start:
             return False
         if self.itemsize != other.itemsize or (self.is_dense and other.is_dense):

@@ -192,7 +192,7 @@ class SimulatedRun:
         return report
 
     def _failure(self, report: Any, call: Any, path: object, line: int | None) -> dict[str, Any]:
-        """Why it failed. What is not checkable becomes a skip where that is asked for."""
+        """Return why it failed. What is not checkable becomes a skip where that is asked for."""
         from pytest_evalcheck.devices.suite_records import why_it_failed
 
         if not report.failed or call is None or call.excinfo is None:

@@ -38,7 +38,7 @@ class Queue:
         return self, self.position
 
     def everything(self) -> Seen:
-        """What is complete when all work that is queued by now is complete."""
+        """Return what is complete when all work that is queued by now is complete."""
         return {**self.seen, self: self.position}
 
 
@@ -99,11 +99,11 @@ class Order:
         self.on_wait()
 
     def is_complete(self, work: Moment) -> bool:
-        """Whether the host has waited for a piece of work."""
+        """Return whether the host has waited for a piece of work."""
         return self.host.get(work[0], 0) >= work[1]
 
     def is_before(self, work: Moment, queue: Queue) -> bool:
-        """Whether a piece of work is complete before what is queued next: the host queues in its own order."""
+        """Return whether a piece of work is complete before what is queued next: the host queues in its own order."""
         return work[0] is queue or self.is_complete(work) or queue.seen.get(work[0], 0) >= work[1]
 
 

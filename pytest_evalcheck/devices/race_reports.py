@@ -1,4 +1,4 @@
-"""What happens where a race is found: an entry in the ledger, and an error, a warning or nothing."""
+"""Reports of races: an entry in the ledger, and an error, a warning or nothing."""
 
 from __future__ import annotations
 

@@ -5,4 +5,4 @@ from __future__ import annotations
 import torch
 
 TORCH_RELEASE = tuple(int(part) for part in torch.__version__.split(".")[:2])
-"""Such as ``(2, 13)``."""
+"""For example ``(2, 13)``."""

@@ -1,4 +1,4 @@
-"""What the modes, handlers and patches of a simulation share. It imports none of them."""
+"""State that the modes, handlers and patches of a simulation share. It imports none of them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from pytest_evalcheck.devices.rules.unsupported_dtypes import UNSUPPORTED_DTYPES
 
 KINDS = ("cuda", "mps")
 MPS_FALLS_BACK = os.environ.get("PYTORCH_ENABLE_MPS_FALLBACK", "0") != "0"
-"""Whether MPS runs on the CPU what it lacks. PyTorch too reads it once, when it is imported: accelerate sets it later,
-which has no effect on the process. aten/src/ATen/mps/MPSFallback.mm"""
+"""True where MPS runs on the CPU what it lacks. PyTorch too reads it once, when it is imported: accelerate sets it
+later, which has no effect on the process. aten/src/ATen/mps/MPSFallback.mm"""
 NO_TARGET: Any = object()
 """The target of a thread in which no transfer runs."""
 _DEVICES: dict[torch.device, SimulatedDevice] = {}  # all that were ever simulated
@@ -86,7 +86,7 @@ class Simulation:
 
     @property
     def is_limited(self) -> bool:
-        """Whether a device may run out of memory."""
+        """Return whether a device may run out of memory."""
         for device in self.devices.values():  # noqa: SIM110  (any() takes three times as long)
             if device.memory.limit < UNLIMITED:
                 return True
@@ -102,7 +102,7 @@ class Simulation:
         return ", ".join(map(str, self.devices))
 
     def count(self, kind: str) -> int:
-        """How many devices of a kind there are."""
+        """Return the number of devices of a kind."""
         return sum(device.type == kind for device in self.devices)
 
     def find(self, device: Any) -> tuple[SimulatedDevice | None, bool]:
@@ -161,7 +161,7 @@ class Simulation:
 
 
 class ThreadState:
-    """What the two modes of one thread and the handlers share."""
+    """State that the two modes of one thread and the handlers share."""
 
     function_mode: Any
     """The mode itself: a handler enters it again for Python code that PyTorch calls back."""
@@ -171,19 +171,19 @@ class ThreadState:
         self.ledger = simulation.ledger
         self.asynchrony = simulation.asynchrony
         self.creating = False
-        """Whether a factory runs that the user called: its result is marked when it returns."""
+        """True where a factory runs that the user called: its result is marked when it returns."""
         self.target: Any = NO_TARGET
-        """Where the transfer that runs goes: a device, None for the CPU, or `NO_TARGET`."""
+        """Target of the transfer that runs: a device, None for the CPU, or `NO_TARGET`."""
         self.native_device: SimulatedDevice | None = None
-        """Where code in C++ that runs now creates what it wants on a device; None where no such code runs."""
+        """Device on which code in C++ that runs now creates tensors; None where no such code runs."""
         self.undoes = False
-        """Whether an operator runs whose effects are undone where memory runs out."""
+        """True where an operator runs whose effects are undone where memory runs out."""
         self.autocast: Any = None
-        """What casts arguments where autocast is enabled: it holds the weights that were cast."""
+        """Object that casts arguments where autocast is enabled: it holds the weights that were cast."""
         self.open_regions: list[Any] = []
         """Each `with torch.autocast(...)` that is open."""
         self.last_device: SimulatedDevice | None = None
-        """Where the last operator ran, which is where autograd makes a tensor from nothing."""
+        """Device of the last operator, which is where autograd makes a tensor from nothing."""
 
     def record_transfer(
         self,
@@ -243,7 +243,7 @@ class _Handlers(dict[Any, "Handler | None"]):
     """The handler of each function of PyTorch; None for those that need none."""
 
     find: Callable[[Any], Handler | None]
-    """What says which handler a function has that is not listed. Set by the module that can say it."""
+    """Function that finds the handler of a function that is not listed. Set by the module that can do it."""
 
     def __missing__(self, func: Any) -> Handler | None:
         return self.find(func)

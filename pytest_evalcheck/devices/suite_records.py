@@ -1,4 +1,4 @@
-"""What a run of a project's tests on simulated devices shows, as plain data: by test, and in sum."""
+"""Records of a run of a project's tests on simulated devices, as plain data: by test, and in sum."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class TestRecord:
     outcome: str = "passed"
     """`passed`, `failed`, `skipped`, `xfailed`, `xpassed`, or `not checkable`, which is skipped on request."""
     cause: str = ""
-    """Of a test that failed: `cannot simulate`, `refused by the device` or `other`."""
+    """Kind of failure of a test: `cannot simulate`, `refused by the device` or `other`."""
     error: str = ""
     """The type and the first line of the error that made it fail."""
     feature: str = ""
-    """What cannot be simulated, where that is why the test failed or is not checkable."""
+    """Feature that cannot be simulated, where that is why the test failed or is not checkable."""
     advice: str = ""
     met: list[str] = dataclasses.field(default_factory=list)
     """Every feature that was refused with `CannotSimulate` during the test, also where the code caught it."""
@@ -42,7 +42,7 @@ class TestRecord:
     """One entry for each line that uses memory of a copy that is still in flight: text, file, line, count."""
 
     def total(self, name: str) -> int:
-        """How many transfers, syncs or races, or how many `bytes`."""
+        """Return the number of transfers, syncs or races, or of `bytes`."""
         if name == "bytes":
             return sum(int(entry["bytes"]) for entry in self.transfers)
         return sum(int(entry["count"]) for entry in getattr(self, name))
@@ -55,7 +55,7 @@ class SuiteReport:
     devices: str
     tests: dict[str, TestRecord] = dataclasses.field(default_factory=dict)
     outside: TestRecord = dataclasses.field(default_factory=lambda: TestRecord("outside of tests"))
-    """What happened outside of tests, such as at the import of a module of tests."""
+    """Events outside of tests, such as at the import of a module of tests."""
 
     def record(self, nodeid: str) -> TestRecord:
         """The record of a test."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pytest_evalcheck.devices.suite_records import SuiteReport, TestRecord
 
 SHOWN = 3
-"""How many tests, features and errors are shown in each part, unless all of them are."""
+"""Number of tests, features and errors that each part shows, unless it shows all."""
 WIDTH = 118
 
 

@@ -12,7 +12,7 @@ _attributes = attrgetter("__dict__")
 
 
 class FastRecord:
-    """Which values a dict had under which keys, and the address, version and layout of each tensor."""
+    """Keys and values of a dict, and the address, version and layout of each tensor."""
 
     __slots__ = ("_batch", "_state", "_storage_sizes", "_tensors", "keys", "values")
 
@@ -41,7 +41,7 @@ class FastRecord:
         return [(x.data_ptr(), x._version, x.shape, x.stride(), x.dtype, x.requires_grad) for x in self._tensors]
 
     def unchanged(self) -> bool:
-        """Whether everything is as it was."""
+        """Return whether everything is as it was."""
         batch = self._batch
         return (
             len(batch) == len(self.keys)

@@ -12,7 +12,7 @@ from pytest_evalcheck.guard.tensor_snapshot import CopyBudget, TensorSnapshot, a
 from pytest_evalcheck.guard.traversal import Entry, entries, format_value, is_sequence, kind_of, same, with_article
 
 COPY_LIMIT = 64 * 2**20
-"""How many bytes of values a snapshot copies if nothing else is asked for: 64 MiB."""
+"""Bytes of values that a snapshot copies by default: 64 MiB."""
 _MAX_LINES = 12
 
 
@@ -41,7 +41,7 @@ class Guard:
         self._value, self._name, self._options = value, name, (fast, copy_limit)
         self._before = Snapshot(value, name, *self._options)
         self.entered = False
-        """Whether it was used with ``with``, which verified it."""
+        """True where it was used with ``with``, which verified it."""
 
     def __enter__(self) -> Any:
         if self.entered:
@@ -60,7 +60,7 @@ class Guard:
         verify(self)
 
     def violation(self) -> CheckFailure | None:
-        """What `verify` raises, or None."""
+        """Return the error that `verify` raises, or None."""
         lines = self._before.changes()
         rest = [f"... and {len(lines) - _MAX_LINES} more"] if len(lines) > _MAX_LINES else []
         detail = "\n".join(lines[:_MAX_LINES] + rest)
@@ -133,7 +133,7 @@ class _Node:
         return self._entry.path_after(self._parent.path) if self._parent is not None else str(self._entry.key)
 
     def attached(self) -> bool:
-        """Whether the object is still at its path."""
+        """Return whether the object is still at its path."""
         how, key, value = self._entry
         return self._parent is None or (
             any(now.value is value and now.how == how and same(now.key, key) for now in entries(self._parent.value))
@@ -141,7 +141,7 @@ class _Node:
         )
 
     def changes(self, nodes: list[_Node]) -> Iterator[str]:
-        """Which entries were added, removed, replaced or reordered, as lines that continue the path."""
+        """Return entries that were added, removed, replaced or reordered, as lines that continue the path."""
         if type(self.value) is not self._cls:
             yield f": {with_article(self._cls.__name__)} became {with_article(type(self.value).__name__)}"
         before, now = self.entries, entries(self.value)
@@ -200,7 +200,7 @@ def _from_fast(batch: Any, name: str, record: FastRecord) -> list[_Node]:
 
 
 def _sharing(node: _Node, nodes: list[_Node]) -> str:
-    """Which other tensors stopped or began to share the memory of a tensor."""
+    """Return the other tensors that stopped or began to share the memory of a tensor."""
     tensors = [(other, other.tensor) for other in nodes if other.tensor is not None and other is not node]
     address = node.tensor.address if node.tensor is not None else 0
     was = [other.path for other, tensor in tensors if tensor.address == address != 0]
@@ -219,7 +219,7 @@ def _paths_at(address: int, node: _Node, nodes: list[_Node]) -> list[str]:
 
 
 def _replacement(entry: Entry, now: Any, nodes: list[_Node]) -> str:
-    """How an entry differs that has another object now."""
+    """Describe how an entry differs that has another object now."""
     path, before, name = entry.path_after(""), entry.value, type(now).__name__
     node = next((node for node in nodes if node.value is before), None)
     shared = ""

@@ -85,7 +85,7 @@ class TensorSnapshot:
                 yield f"{name}{line}"
 
     def difference_from(self, other: Any) -> str | None:
-        """How the values of another object differ from these; empty where they do not, None if not comparable."""
+        """Describe how the values of another object differ from these; '' where they do not, None if not comparable."""
         values, dense = (self._values or {}).get(""), [name for name, _ in _parts(other)] == [""]
         return (values.difference(other) or "") if values and dense and values.comparable(other) else None
 
@@ -158,7 +158,7 @@ def _parts(source: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _has_memory(tensor: Any) -> bool:
-    """Whether the storage still holds all elements; it may have been resized."""
+    """Return whether the storage still holds all elements; it may have been resized."""
     reach = tensor.numel()
     if reach and not tensor.is_contiguous():
         reach = 1 + sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
@@ -186,7 +186,7 @@ class _Values:
             _spare.append(self._copy)
 
     def comparable(self, other: Any) -> bool:
-        """Whether another dense source has as many values of the same dtype, each at the same index."""
+        """Return whether another dense source has as many values of the same dtype, each at the same index."""
         return not self._expanded and _format(other) == self._format
 
     def difference(self, source: Any) -> str | None:

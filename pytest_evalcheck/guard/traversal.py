@@ -1,4 +1,4 @@
-"""What a container or an object holds, one level deep, and how messages name a value."""
+"""Parts of a container or an object, one level deep, and names of values in messages."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Entry(NamedTuple):
 
 
 def kind_of(value: Any) -> str:
-    """How a value is compared: as a tensor, an array, a container ..., by value (plain) or by identity (opaque)."""
+    """Return how to compare a value: as a tensor, an array, a container ..., by value (plain) or identity (opaque)."""
     cls: Any = type(value)
     return _kind(cls)
 
@@ -63,7 +63,7 @@ def _kind(cls: type) -> str:
 
 
 def _is_plain(cls: type) -> bool:
-    """Whether equal objects of a class are interchangeable: hashed by their content, and without parts."""
+    """Return whether equal objects of a class are interchangeable: hashed by their content, and without parts."""
     if cls in (type(None), type(...), type(NotImplemented), slice):  # before Python 3.12 a slice has no hash
         return True
     package, hashed = cls.__module__.partition(".")[0], cls.__hash__ is not None
@@ -107,7 +107,7 @@ def _items(value: Any, kind: str) -> Iterable[tuple[Any, Any]]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values are the same object, or equal plain values of the same type."""
+    """Return whether two values are the same object, or equal plain values of the same type."""
     if a is b:
         return True
     if type(a) is not type(b) or kind_of(a) != "plain":
@@ -121,7 +121,7 @@ def same(a: Any, b: Any) -> bool:
 
 
 def is_sequence(value: Any) -> bool:
-    """Whether the keys of a container are indices."""
+    """Return whether the keys of a container are indices."""
     return isinstance(value, (list, tuple, deque, UserList))
 
 

@@ -25,16 +25,16 @@ class Variant:
     config: Mapping[str, Any]
     """The keywords of ``evaluate``."""
     within: Tolerance | float | None = field(default=None, kw_only=True)
-    """How far its numbers may differ from the plain ones; a float is both the relative and the absolute tolerance.
+    """Allowed difference of its numbers from the plain ones; a float is both the relative and the absolute tolerance.
     None: the tolerance of the target."""
     budget: float | None = field(default=None, kw_only=True)
-    """How much of ``number`` it may lose, as an average over the samples: 0.02 is two points of an accuracy. The
+    """Allowed loss of ``number``, as an average over the samples: 0.02 is two points of an accuracy. The
     budget then judges that number, sample by sample, and not ``within``."""
     number: str | None = field(default=None, kw_only=True)
     """The number that the budget limits: a field of the records with a number for every sample. Needed where numbers
     and records have more than one name in common."""
     less_is_better: bool = field(default=False, kw_only=True)
-    """Whether a higher number is a loss, as of a cross entropy."""
+    """True where a higher number is a loss, as of a cross entropy."""
     by: str | None = field(default=None, kw_only=True)
     """A field of the records, such as the label: the budget then limits every group of samples that share it."""
     why: str = field(default="", kw_only=True)
@@ -67,7 +67,7 @@ class Variant:
 
     @property
     def lossless(self) -> bool:
-        """Whether it claims to change nothing: it declares neither a tolerance nor a budget."""
+        """Return whether it claims to change nothing: it declares neither a tolerance nor a budget."""
         return self.within is None and self.budget is None
 
 

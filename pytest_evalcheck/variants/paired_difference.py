@@ -35,7 +35,7 @@ class Loss:
     method: str
 
     def verdict(self, budget: float) -> Verdict:
-        """Whether the loss is shown to be within a budget, beyond it, or neither."""
+        """Return whether the loss is shown to be within a budget, beyond it, or neither."""
         slack = 1e-9 * max(1.0, abs(budget))  # a tenth of the samples is within a budget of 0.1
         if self.high <= budget + slack:
             return "within"

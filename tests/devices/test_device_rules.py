@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from fixtures.device_rules import RULES, Rule
 from pytest_evalcheck.devices import simulate
-from pytest_evalcheck.devices.rules.device_rules import RULES, Rule
 
 CASES = [(rule, device) for rule in RULES for device in rule.devices]
 

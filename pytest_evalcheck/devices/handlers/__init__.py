@@ -1,1 +1,1 @@
-"""What the function mode does with single functions of PyTorch."""
+"""Handlers of the function mode for single functions of PyTorch."""

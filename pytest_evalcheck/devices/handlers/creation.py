@@ -32,7 +32,7 @@ def default_device() -> torch.device | None:
 
 
 def requested_device(state: ThreadState, kwargs: dict[str, Any]) -> tuple[SimulatedDevice | None, bool]:
-    """What `Simulation.find` returns for the `device=` of a call. Replaces a simulated one in `kwargs` by the CPU."""
+    """Return `Simulation.find` of the `device=` of a call, and replace a simulated one in `kwargs` by the CPU."""
     device = kwargs.get("device")
     if device is None:
         device = default_device()
@@ -61,7 +61,7 @@ def _call_factory(state: ThreadState, func: Any, args: Any, kwargs: dict[str, An
 
 
 def _is_written_out(values: Any) -> bool:
-    """Whether values are numbers and the like, or short nested lists of them: to look at long ones takes time too."""
+    """Return whether values are numbers and the like, or short nested lists of them: a look at long ones takes time."""
     for value in values:
         kind = type(value)
         if kind is list or kind is tuple:

@@ -16,7 +16,7 @@ _LAYERS = [getattr(torch._VF, name) for name in ("lstm", "gru", "rnn_tanh", "rnn
 
 @handles(*_LAYERS)
 def recurrent(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """What the CPU's kernel does not compare. A kernel for packed sequences compares on CUDA only.
+    """Compare devices that the CPU's kernel does not compare. A kernel for packed sequences compares on CUDA only.
 
     aten/src/ATen/native/RNN.cpp, check_attributes; cudnn/RNN.cpp. An LSTM on MPS has a kernel without the check.
     """

@@ -34,7 +34,7 @@ def transfer(
     copy: bool = False,
     **options: Any,
 ) -> Tensor:
-    """What `Tensor.to` does, to a simulated device or to the CPU (None)."""
+    """Do as `Tensor.to` does, to a simulated device or to the CPU (None)."""
     source = simulated_device_of(tensor)
     dtype = tensor.dtype if dtype is None else dtype
     if source is device:
@@ -198,7 +198,7 @@ def is_pinned(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) 
 
 @handles(torch._C._nn._parse_to)
 def parse_to(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """What `nn.Module.to` calls for its arguments. An index is one of the simulated accelerator."""
+    """Parse the arguments of `nn.Module.to`. An index is one of the simulated accelerator."""
     kind = state.simulation.kinds[0]
     if args and isinstance(args[0], int):
         args = (torch.device(kind, args[0]), *args[1:])

@@ -73,7 +73,7 @@ def _is_plain_slice(index: Any) -> bool:
 
 
 def _is_ours(tensor: Any) -> bool:
-    """Whether a plain tensor is on the CPU or on a device of this simulation."""
+    """Return whether a plain tensor is on the CPU or on a device of this simulation."""
     if type(tensor) is not Tensor and type(tensor) is not torch.nn.Parameter:
         return False
     try:

@@ -1,4 +1,4 @@
-"""When a call may run without the mode below autograd, which costs several times as much as a small operator."""
+"""Conditions for a call without the mode below autograd, which costs several times as much as a small operator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOT_CERTAIN: Any = object()
 
 
 def is_alone(state: ThreadState) -> bool:
-    """Whether nobody but the simulation watches, and it has nothing to see but where the results are.
+    """Return whether nobody but the simulation watches, and it has nothing to see but where the results are.
 
     A mode of the user, of either kind, is to see the operators, and its own are to be seen.
     """
@@ -44,7 +44,7 @@ def undispatched(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def nothing_is_derived() -> bool:
-    """Whether no derivative is computed, and no tensor is packed, by code that makes tensors of its own."""
+    """Return whether no derivative is computed, and no tensor is packed, by code that makes tensors of its own."""
     return forward_ad._current_level < 0 and not _packs()
 
 
@@ -53,7 +53,7 @@ def _packs() -> bool:
 
 
 def is_plain(tensor: Any) -> bool:
-    """Whether a tensor is of no other class, and has a storage of its own."""
+    """Return whether a tensor is of no other class, and has a storage of its own."""
     if type(tensor) is not Tensor and type(tensor) is not Parameter:
         return False
     try:

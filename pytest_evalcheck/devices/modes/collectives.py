@@ -133,5 +133,5 @@ def _record_result(state: ThreadState, rule: HostCopies, arguments: dict[str, An
 
 
 def _waited_for_by_native_code(state: ThreadState) -> bool:
-    """Whether the wait is not one of `Work.wait`, which records it: that of `DistributedDataParallel`."""
+    """Return whether a wait is that of `DistributedDataParallel`: `Work.wait` records its own."""
     return state.native_device is not None or torch._C._current_graph_task_id() != -1

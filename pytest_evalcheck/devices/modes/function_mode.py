@@ -24,7 +24,7 @@ class SimulationFunctionMode(TorchFunctionMode):  # type: ignore[misc]
         super().__init__()
         self.state = state
         self.autocast: Any = None
-        """What casts arguments, while autocast is enabled."""
+        """Object that casts arguments, while autocast is enabled."""
         state.function_mode = self
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:

@@ -1,4 +1,4 @@
-"""What an index costs: copies of what is on the CPU, and waits for masks, whose hits are counted on the host.
+"""Costs of an index: copies of what is on the CPU, and waits for masks, whose hits are counted on the host.
 
 aten/src/ATen/native/IndexingUtils.h, expandTensors, and TensorAdvancedIndexingUtils.h, canDispatchToMaskedFill and
 make_info: torch ships both headers.
@@ -53,12 +53,12 @@ def place_written_out(state: ThreadState, made: Tensor, device: SimulatedDevice)
 
 
 def is_mask(index: Tensor) -> bool:
-    """Whether an index says of each element whether it is selected."""
+    """Return whether an index says of each element whether it is selected."""
     return index.dtype in (torch.bool, torch.uint8)
 
 
 def _is_masked_fill(indices: list[Tensor], value: Tensor, device: SimulatedDevice) -> bool:
-    """Whether one value of the host is written through one mask on the device: `masked_fill_`, which counts no hits."""
+    """Return whether one value of the host is written through one mask on the device: `masked_fill_` counts no hits."""
     if value.numel() != 1 or simulated_device_of(value) is not None or len(indices) != 1:
         return False
     return is_mask(indices[0]) and simulated_device_of(indices[0]) is device

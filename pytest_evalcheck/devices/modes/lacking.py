@@ -20,7 +20,7 @@ from pytest_evalcheck.devices.rules.unsupported_dtypes import require_dtype
 from pytest_evalcheck.devices.state import ThreadState
 
 NOT_SPECIAL: Any = object()
-"""What a treatment returns where the general rule applies after all."""
+"""Value that a treatment returns where the general rule applies after all."""
 
 
 def run_lacking(mode: Any, plan: Any, func: Any, args: Any, kwargs: Any) -> Any:
@@ -51,7 +51,7 @@ def require_fallback(state: ThreadState, missing: str, key: str) -> str:
 
 
 def _run_on_cpu(state: ThreadState, func: Any, args: Any, kwargs: Any, *, makes_results: bool) -> Any:
-    """What aten/src/ATen/native/CPUFallback.cpp does: arguments to the CPU, then results and what was written back.
+    """Run as aten/src/ATen/native/CPUFallback.cpp does: arguments to the CPU, then results and writes back.
 
     Tensors may be on several devices. The first one, or else the first in a list, determines where the results are.
     """

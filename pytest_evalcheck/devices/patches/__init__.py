@@ -1,1 +1,1 @@
-"""What is replaced in PyTorch and in the standard library for the length of a simulation."""
+"""Replacements in PyTorch and in the standard library for the length of a simulation."""

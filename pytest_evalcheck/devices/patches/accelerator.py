@@ -1,4 +1,4 @@
-"""What `torch.accelerator` returns inside a simulation: it means the first kind of device."""
+"""Functions of `torch.accelerator` inside a simulation: it means the first kind of device."""
 # ruff: noqa: ARG005  (the parameters are PyTorch's)
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _all_dtypes() -> frozenset[torch.dtype]:
 
 
 def functions_in_c(simulation: Simulation) -> dict[str, Any]:
-    """What the Python code of PyTorch calls in C, which is more than this module."""
+    """Functions in C that the Python code of PyTorch calls, which are more than this module."""
     kind = simulation.kinds[0]
 
     def exchange(index: int) -> int:

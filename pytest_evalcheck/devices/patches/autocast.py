@@ -73,7 +73,7 @@ def _has_kernel(operator: str, key: str) -> bool:
 
 @functools.cache
 def keeps_gradients() -> bool:
-    """Whether a weight that is first cast without gradients has one afterwards, which releases differ in."""
+    """Return whether a weight that is first cast without gradients has one afterwards, which releases differ in."""
     weight = torch.ones(1, 1, device="cpu", requires_grad=True)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         with torch.no_grad():
@@ -93,7 +93,7 @@ class Autocast:
         self._kept: dict[int, tuple[Tensor, Tensor]] = {}
 
     def is_enabled(self) -> bool:
-        """Whether a switch is on that this has to do with."""
+        """Return whether a switch is on that this has to do with."""
         return any(torch.is_autocast_enabled(kind) for kind in ("cpu", *self._kinds))
 
     def call(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:

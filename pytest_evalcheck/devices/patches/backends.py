@@ -1,4 +1,4 @@
-"""What the modules of PyTorch about devices return inside a simulation."""
+"""Results of PyTorch's modules about devices inside a simulation."""
 
 from __future__ import annotations
 

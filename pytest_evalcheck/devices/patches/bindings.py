@@ -49,7 +49,7 @@ def _prefixes(kinds: tuple[str, ...]) -> tuple[str, ...]:
 
 @functools.lru_cache(maxsize=4)
 def _refusals(kinds: tuple[str, ...], number_of_modules: int) -> dict[str, Any]:  # noqa: ARG001
-    """What refuses each function about these kinds, by name: found once, as names are found again after imports only.
+    """Refusals of the functions about these kinds, by name: found once, as names are found again after imports only.
 
     To find them takes most of the time of entering a simulation, which a suite does for every case.
     """

@@ -1,4 +1,4 @@
-"""What `torch.cuda` and `torch.backends.cudnn` return inside a simulation."""
+"""Results of `torch.cuda` and `torch.backends.cudnn` inside a simulation."""
 # ruff: noqa: ARG005  (the parameters are PyTorch's)
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _REFUSED = {
     "cuda.tunable": "mgpu_tune_gemm_in_file tune_gemm_in_file",
     "cuda.comm": "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
 }
-"""What only the device or its allocator can do. `bindings` refuses functions in C behind other names."""
+"""Functions for the device or its allocator alone. `bindings` refuses functions in C behind other names."""
 _SENSORS = "the driver measures it; run this on the device itself."
 _OF_THE_DRIVER = "clock_rate device_memory_used list_gpu_processes memory_usage power_draw temperature"
 
 
 @dataclasses.dataclass(frozen=True)
 class Properties:
-    """What `torch.cuda.get_device_properties` returns: an invented card of capability 8.0."""
+    """Result of `torch.cuda.get_device_properties`: an invented card of capability 8.0."""
 
     name: str = NAME
     major: int = CAPABILITY[0]
@@ -154,7 +154,7 @@ def _cuda(patches: Patches, simulation: Simulation) -> None:
 
 
 def functions_in_c(simulation: Simulation) -> dict[str, Any]:
-    """What the Python code of `torch.cuda` calls in C."""
+    """Functions in C that the Python code of `torch.cuda` calls."""
     return {
         **sync_debug.SyncDebugMode(simulation).functions(),
         **cuda_tools.tunable(),

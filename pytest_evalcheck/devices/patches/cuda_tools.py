@@ -76,7 +76,7 @@ _ERRORS = {
 
 
 class Runtime:
-    """What `torch.cuda.cudart()` returns. No profiler is attached. torch/csrc/cuda/shared/cudart.cpp."""
+    """Result of `torch.cuda.cudart()`. No profiler is attached. torch/csrc/cuda/shared/cudart.cpp."""
 
     cudaError = Error
 

@@ -1,4 +1,4 @@
-"""What the modules of several kinds of device have in common: arguments that name a device, and random numbers."""
+"""Common parts of the modules of several kinds of device: arguments that name a device, and random numbers."""
 # ruff: noqa: ARG001, ARG005  (the parameters are PyTorch's)
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DeviceFor = Callable[[Any], torch.device]
 
 
 def device_for_kind(simulation: Simulation, kind: str) -> DeviceFor:
-    """What PyTorch's functions take for a device, of one kind: an index, a name, or None for the current one."""
+    """Return the device of one kind that an argument means: an index, a name, or None for the current one."""
 
     def device_for(device: Any = None) -> torch.device:
         if isinstance(device, torch.cuda.device):

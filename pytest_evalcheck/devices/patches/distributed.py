@@ -95,7 +95,7 @@ def _one_device(params: list[Tensor]) -> SimulatedDevice | None:
 
 @contextmanager
 def _creating_on(device: SimulatedDevice | None) -> Iterator[None]:
-    """What C++ creates with an explicit device inside, which is the CPU for it, is on `device`."""
+    """Put on `device` what C++ creates inside with an explicit device, which is the CPU for it."""
     state = ACTIVE.state
     if state is None:
         yield
@@ -123,7 +123,7 @@ def _recording_wait(wait: Any) -> Any:
 
 
 def _device_of_results(work: Any) -> SimulatedDevice | None:
-    """Where the results of completed work are. Some work has no future: that of several collectives."""
+    """Return the device of the results of completed work. Some work has no future: that of several collectives."""
     try:
         results = work.get_future().value()
     except RuntimeError:

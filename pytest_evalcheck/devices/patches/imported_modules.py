@@ -1,4 +1,4 @@
-"""What imported modules remember about the devices of the machine: caches of functions, and copies of functions."""
+"""Memories of imported modules about the devices of the machine: caches of functions, and copies of functions."""
 
 from __future__ import annotations
 

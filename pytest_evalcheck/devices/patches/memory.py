@@ -1,4 +1,4 @@
-"""What the functions about memory of `torch.cuda`, `torch.mps` and `torch.accelerator` return: see `device_memory`."""
+"""Memory functions of `torch.cuda`, `torch.mps` and `torch.accelerator`: see `device_memory`."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Memory:
         return min(1.0, memory.limit / memory.total)
 
     def empty_cache(self) -> None:
-        """Of all devices of this kind, as in PyTorch."""
+        """Empty the caches of all devices of this kind, as PyTorch does."""
         for device in self.simulation.devices.values():
             device.memory.empty_cache()
 

@@ -1,4 +1,4 @@
-"""What `torch.mps` and `torch.backends.mps` return inside a simulation."""
+"""Results of `torch.mps` and `torch.backends.mps` inside a simulation."""
 # ruff: noqa: ARG005  (the parameters are PyTorch's)
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def install(patches: Patches, simulation: Simulation) -> None:
 
 
 def functions_in_c() -> dict[str, Any]:
-    """What the Python code of PyTorch calls in C."""
+    """Functions in C that the Python code of PyTorch calls."""
     return {
         "_mps_is_available": lambda: True,
         "_mps_is_in_bad_fork": lambda: False,

@@ -1,4 +1,4 @@
-"""How PyTorch's functions that are written in Python ask a mode: the same in fewer steps, for our own mode."""
+"""Shorter way by which PyTorch's functions that are written in Python ask a mode, for our own mode."""
 
 from __future__ import annotations
 

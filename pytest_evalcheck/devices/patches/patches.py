@@ -10,7 +10,7 @@ _ABSENT = object()
 
 
 class Patches:
-    """What was replaced, in order. An attribute that was inherited or missing is deleted again."""
+    """Replaced attributes, in order. An attribute that was inherited or missing is deleted again."""
 
     def __init__(self) -> None:
         self._replaced: list[tuple[Any, str, Any]] = []

@@ -44,7 +44,7 @@ class _TableAttribute:
 
 @functools.cache
 def attributes_persist() -> bool:
-    """Whether this release keeps the attributes of a storage that was part of a garbage cycle."""
+    """Return whether this release keeps the attributes of a storage that was part of a garbage cycle."""
     tensor = torch.empty(1, device="cpu")
     storage = tensor.untyped_storage()
     storage._evalcheck_probe = True

@@ -57,7 +57,7 @@ def install(patches: Patches, simulation: Simulation, enter: Callable[..., Any],
 
 
 def _is_new(process: BaseProcess) -> bool:
-    """Whether the process starts with a new interpreter, which gets a pickled copy of the object."""
+    """Return whether the process starts with a new interpreter, which gets a pickled copy of the object."""
     method = getattr(process, "_start_method", None) or multiprocessing.get_start_method()
     return method in ("spawn", "forkserver")
 

@@ -23,7 +23,7 @@ def install(patches: Patches) -> None:
 
 
 def group_tensors(lists: Any, with_indices: bool = False) -> Groups:
-    """What PyTorch's function returns, by simulated device. Source: aten/src/ATen/native/ForeachUtils.h.
+    """Return the result of PyTorch's function, by simulated device. Source: aten/src/ATen/native/ForeachUtils.h.
 
     Each tensor of the first list decides for those of the same index in the others; an empty list stays empty.
     """

@@ -26,7 +26,7 @@ class HostCopies:
     """The name in gloo's error for tensors of several types, where it checks that."""
     from_root_alone: bool = False
     in_chunks: bool = False
-    """Whether each rank's part of the result is copied on its own."""
+    """True where each rank's part of the result is copied on its own."""
     result: str = ""
     """The argument that gets a part of `from_host`, wherever it is."""
 
@@ -126,7 +126,7 @@ def require_same_type(name: str, rule: HostCopies, first: Tensor, others: list[T
 
 
 def _options(tensor: Tensor) -> str:
-    """How C++ prints the options of a tensor. c10/core/TensorOptions.cpp."""
+    """Return the options of a tensor as C++ prints them. c10/core/TensorOptions.cpp."""
     return (
         f"TensorOptions(dtype={_TYPES.get(tensor.dtype, tensor.dtype)}, device={device_of(tensor)}, layout=Strided, "
         "requires_grad=false (default), pinned_memory=false (default), memory_format=(nullopt))"

@@ -1,4 +1,4 @@
-"""What CUDA refuses under `torch.use_deterministic_algorithms(True)`, or warns of with `warn_only=True`.
+"""Operators that CUDA refuses under `torch.use_deterministic_algorithms(True)`, or warns of with `warn_only=True`.
 
 What it refuses is in the docstring of that function, in the installed release: "will throw a RuntimeError". The table
 says which operator of the dispatcher each line is about, in which calls, and what PyTorch's error names. What raises on

@@ -1,4 +1,4 @@
-"""Which values a CUDA kernel checks by an assert, and valid ones in their place.
+"""Values that a CUDA kernel checks by an assert, and valid ones in their place.
 
 The CPU raises for such values at once, and so does CUDA for those that it reads on the host first: `index_put` with
 `accumulate=True`, `multinomial` without replacement, `bincount`.

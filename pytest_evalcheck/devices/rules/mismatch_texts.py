@@ -1,4 +1,4 @@
-"""What PyTorch says where the tensors of one call are on several devices: it depends on the operator and the device.
+"""PyTorch's messages for tensors of one call on several devices: they depend on the operator and the device.
 
 TensorIterator names two devices. The wrappers that torchgen generates for CUDA name the argument and themselves; for
 MPS it generates no such check (torchgen/gen.py, `device_guard`), so that the kernel says it in its own words.
@@ -88,7 +88,7 @@ def _text_of_convolution(given: Tensor, other: Argument) -> str:
 
 
 def _text_of_mps(name: str, on_cpu: Argument) -> str | None:
-    """What a kernel of MPS says of an argument on the CPU; None where TensorIterator says it."""
+    """Return the message of a kernel of MPS for an argument on the CPU; None where TensorIterator says it."""
     if name in _GRAPHS_ON_MPS:
         return _PLACEHOLDER
     if name not in _CHECKED_ON_MPS:
@@ -105,7 +105,7 @@ def _text_of_mps(name: str, on_cpu: Argument) -> str | None:
 
 
 def _inside_linear() -> bool:
-    """Whether the operator is part of `linear`, which has a kernel of its own on MPS, and none on the CPU."""
+    """Return whether the operator is part of `linear`, which has a kernel of its own on MPS, and none on the CPU."""
     for frame in frames():
         if frame.f_code.co_name == "__torch_function__":
             return getattr(frame.f_locals.get("func"), "__name__", "") == "linear"

@@ -1,4 +1,4 @@
-"""Which kernels the installed PyTorch registers for a device, from the file that it generates its dispatcher from.
+"""Kernels that the installed PyTorch registers for a device, from the file from which its dispatcher is generated.
 
 `torchgen/packaged/ATen/native/native_functions.yaml` is part of every release. It is no more than divided at first use
 (about 3 ms). The lines of an operator are read when its plan is made.
@@ -26,7 +26,7 @@ _DENSE = frozenset({"CPU", "CUDA", "MPS"})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-    """What the file says of one operator."""
+    """Statements of the file about one operator."""
 
     keys: frozenset[str]
     """The dispatch keys with a kernel of its own, those of composites included. None at all is a composite too."""
@@ -35,9 +35,9 @@ class Entry:
     original: str
     """The operator that this one, which torchgen adds, is made of, or an empty string."""
     checked: bool
-    """Whether torchgen writes a check of devices in front of the kernel for CUDA, which takes no CPU scalars."""
+    """True where torchgen writes a check of devices in front of the kernel for CUDA, which takes no CPU scalars."""
     structured: bool = False
-    """Whether torchgen writes the kernel from a structured one."""
+    """True where torchgen writes the kernel from a structured one."""
 
 
 def file() -> Path | None:
@@ -66,7 +66,7 @@ def _generated() -> dict[str, str]:
 
 @functools.cache
 def entry(name: str) -> Entry | None:
-    """What the file says of an operator, named as there: `mode`, `heaviside.out`. None where it is not in the file."""
+    """Return the entry of an operator, named as in the file: `mode`, `heaviside.out`. None where there is none."""
     block = _blocks().get(name)
     if block is None:
         original = _generated().get(name)

@@ -1,4 +1,4 @@
-"""What operators do apart from making results: which arguments they write and resize, and whether they draw numbers."""
+"""Effects of operators apart from their results: arguments that they write and resize, and random numbers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _RESIZES = frozenset(f"aten::{name}" for name in ("resize_", "resize_as_", "set_
 
 
 def resizes(schema: Any) -> bool:
-    """Whether an operator may change how much memory an argument has: `resize_` and its like, and `out=`."""
+    """Return whether an operator may change how much memory an argument has: `resize_` and its like, and `out=`."""
     return schema.name in _RESIZES or any(
         argument.kwarg_only and _is_written(argument) for argument in schema.arguments
     )
 
 
 def has_effects(func: Any) -> bool:
-    """Whether an operator that allocates memory also writes into an argument, or draws random numbers."""
+    """Return whether an operator that allocates memory also writes into an argument, or draws random numbers."""
     schema = func._schema
     allocates = resizes(schema) or any(result.alias_info is None for result in schema.returns)
     writes = schema.name in _HIDDEN_WRITES or any(map(_is_written, schema.arguments))

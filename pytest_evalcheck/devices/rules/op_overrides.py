@@ -1,4 +1,4 @@
-"""Which operators do not follow the general rule, as data: the operator, and what is different about it.
+"""Operators that do not follow the general rule, as data: the operator, and what is different about it.
 
 The general rule: all tensors of a call are on one device, CPU tensors without dimensions excepted, and so is the
 result. An operator is named as in `torch.ops`; without an overload the line holds for all overloads of it.

@@ -1,4 +1,4 @@
-"""Where documents are scored: threads, pebble, Dask and Ray behind the same two functions."""
+"""Backends that score documents: threads, pebble, Dask and Ray behind the same two functions."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _leave(_idle: bool) -> None:
 
 
 def _never() -> bool:
-    """Whether workers ended without an answer: each of these backends reports it."""
+    """Return whether workers ended without an answer: each of these backends reports it."""
     return False
 
 

@@ -1,4 +1,4 @@
-"""What went wrong with which document, and which library is missing."""
+"""Errors of documents, of a whole run, and of a library that is missing."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def needed(name: str) -> Any:
 
 @dataclass(frozen=True)
 class Failure:
-    """Why a document has no score; can be sent from a worker."""
+    """Reason for a missing score; can be sent from a worker."""
 
     kind: str
     error: str

@@ -64,7 +64,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Summary:
-    """What documents make together.
+    """Aggregated numbers of all documents.
 
     ``values`` holds each number, aggregated; ``counts`` over how many documents, and ``nan`` which of them are NaN;
     ``failed`` are the indices of documents that have no score at all.

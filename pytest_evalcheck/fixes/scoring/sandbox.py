@@ -39,7 +39,7 @@ class SandboxError(RuntimeError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a candidate ended. It is true where the candidate passed, and false for every other verdict.
+    """End of a candidate. It is true where the candidate passed, and false for every other verdict.
 
     ``verdict``: "passed" (the tests, or a program with exit code 0); "failed" (an exception, or another exit code);
     "timeout", "memory", "output" (a limit was passed); "crashed" (by the signal ``-exit_code``; under bubblewrap exit
@@ -61,7 +61,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a candidate may use: the options of `run_program` and `passes`.
+    """Resources that a candidate may use: the options of `run_program` and `passes`.
 
     ``seconds`` of wall time; ``megabytes`` of address space for each process, and of files in all (NumPy takes about
     100; not enforced on macOS); ``output_bytes`` of stdout and stderr together; ``file_megabytes`` for each file;
@@ -123,7 +123,7 @@ def passes(candidate: str, tests: str, **limits: Any) -> Outcome:
 
 @functools.cache
 def isolation_problem() -> str:
-    """Why candidates cannot be isolated on this machine, or an empty text."""
+    """Return a reason why candidates cannot be isolated on this machine, else ''."""
     if shutil.which("bwrap") is None:
         return "bubblewrap is not installed (on Linux, install the package bubblewrap, 0.7 or newer)"
     done = subprocess.run([*_bubblewrap("/tmp/a", 64, "2"), "true"], capture_output=True, text=True, check=False)

@@ -16,7 +16,7 @@ _MOST_BYTES, _MOST_DOCUMENTS = 2**22, 2**11
 
 @dataclass
 class RunReport:
-    """What a run did: where, with how many workers and why there; its documents; how often workers were lost."""
+    """Summary of a run: its backend and workers with the reason, its documents, and how many workers were lost."""
 
     backend: str = ""
     n_jobs: int = 1
@@ -59,7 +59,7 @@ class Scheduler:
 
     @property
     def finished(self) -> bool:
-        """Whether all documents were read and their scores emitted."""
+        """Return whether all documents were read and their scores emitted."""
         return self._ended and self._emitted == self.read and self._error is None
 
     def next_task(self) -> Task | None:

@@ -148,7 +148,7 @@ def _queued() -> float:
 
 
 _ENOUGH = 2
-"""So many tasks are measured: the first one may include an import."""
+"""Number of tasks to measure: the first one may include an import."""
 
 
 @dataclass

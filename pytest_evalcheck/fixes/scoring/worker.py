@@ -31,7 +31,7 @@ Score = Callable[[Any], Any]
 
 @dataclass(frozen=True)
 class Job:
-    """How every document of a run is scored; ``threads`` if several threads of this process score."""
+    """Settings with which every document of a run is scored; ``threads`` if several threads of this process score."""
 
     score: Score
     seed: int | None = 0
@@ -43,7 +43,7 @@ class Job:
 
 @dataclass
 class AdaptiveGroup:
-    """Whether a score function draws random numbers: one that does not is scored in groups, without seeds."""
+    """Group size of a score function: one that draws no random numbers is scored in groups, without seeds."""
 
     draws: bool | None = None
 

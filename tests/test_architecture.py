@@ -1,4 +1,4 @@
-"""The layers of docs/design.md, and the size of files."""
+"""The layers of docs/design.md."""
 
 from __future__ import annotations
 

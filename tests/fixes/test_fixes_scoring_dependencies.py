@@ -212,6 +212,11 @@ def test_declared_items_have_no_order_and_values_have_names():
         (["nump"], ValueError, "there is no module or package 'nump'; did you mean 'numpy'?"),
         (["numpy.no_such_module"], ValueError, "there is no module or package 'numpy.no_such_module'"),
         ([""], ValueError, "there is no module or package ''"),
+        (
+            ["pyproject.toml"],
+            ValueError,
+            "or package 'pyproject.toml'; for a file or folder give Path('pyproject.toml')",
+        ),
         ([".relative"], ValueError, "there is no module or package '.relative'"),
         ([Path("no_such_file")], ValueError, "depends_on: there is no file or folder no_such_file"),
         ({"rules": Path("no_such_file")}, ValueError, "depends_on: there is no file or folder no_such_file"),
@@ -294,16 +299,21 @@ def test_the_version_of_a_declared_package_is_in_the_fingerprint(declared, seen,
     assert (fingerprint(module.score, "1", declared) != before) is seen
 
 
-def test_the_version_of_its_own_package_is_in_the_fingerprint(monkeypatch):
-    before = fingerprint(numpy.linalg.norm, "1")
-    monkeypatch.setattr(dependencies, "versions", lambda package: f"{package} 99")
-    assert fingerprint(numpy.linalg.norm, "1") != before
+@pytest.mark.parametrize(
+    "score",
+    [numpy.linalg.norm, numpy.asarray, numpy.poly1d, functools.partial(lambda f, d: f(d), numpy.linalg.norm)],
+    ids=["function", "built-in", "class", "partial"],
+)
+def test_the_version_of_its_own_package_is_in_the_fingerprint(score, monkeypatch):
+    before = fingerprint(score, "1")
+    monkeypatch.setattr(dependencies, "versions", lambda package: "99" if package == "numpy" else "")
+    assert fingerprint(score, "1") != before
 
 
 @pytest.mark.parametrize("name", ["numpy", "sklearn", "torch", "pytest", "typing_extensions"])
 def test_the_distribution_of_a_package_is_known_by_its_files(name):
     """As on Python 3.10, whose own table has no distribution that does not declare its packages, such as NumPy."""
-    found = dependencies._by_their_files()
+    found = dependencies._distributions_by_files()
     assert sorted(found[name]) == sorted(dependencies.distributions()[name])
     assert {"sklearn": "scikit-learn"}.get(name, name) in found[name]
 

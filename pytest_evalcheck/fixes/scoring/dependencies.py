@@ -32,8 +32,8 @@ def fingerprint(score: Callable[..., Any], version: Any = None, depends_on: Any 
     """Return a digest of a score function's own code and of its declared dependencies.
 
     The code is the bytecode with its constants, defaults, closure and attributes, the arguments of a
-    ``functools.partial``, and the class of a callable object. Functions that the code calls count only where
-    ``depends_on`` names them.
+    ``functools.partial``, the class of a callable object, and the versions of the packages that these are in.
+    Functions that the code calls count only where ``depends_on`` names them.
 
     Raises:
         TypeError: for a dependency of another type, or a value whose content cannot be read.
@@ -41,8 +41,7 @@ def fingerprint(score: Callable[..., Any], version: Any = None, depends_on: Any 
     """
     items = [depends_on] if isinstance(depends_on, Mapping) else depends_on or ()
     declared = sorted(map(_digest_of, items))
-    home = versions(_module_of(score).partition(".")[0])
-    return content((_PYTHON, home, content(score, code=True), version, *declared))
+    return content((_PYTHON, content(score, code=True), version, *declared))
 
 
 def undeclared(score: Callable[..., Any]) -> str:
@@ -61,7 +60,7 @@ def undeclared(score: Callable[..., Any]) -> str:
     if score.__code__.co_freevars:
         return f"closes over {', '.join(score.__code__.co_freevars)}"
     defaults = (*(score.__defaults__ or ()), *(score.__kwdefaults__ or {}).values())
-    outside = sorted(set(_outside(score.__code__, score.__globals__)))
+    outside = sorted(set(_names_outside(score.__code__, score.__globals__)))
     return next(filter(None, map(_variable, defaults)), "") or (f"uses {', '.join(outside)}" if outside else "")
 
 
@@ -70,7 +69,7 @@ def _variable(value: Any) -> str:
     return "" if constant else f"has a default or an argument that can change, a {type(value).__name__}"
 
 
-def _outside(code: types.CodeType, namespace: Mapping[str, Any]) -> Iterator[str]:
+def _names_outside(code: types.CodeType, namespace: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names that a function imports or takes from its module, and built-in functions that read more."""
     for each in dis.get_instructions(code):
         name = str(each.argval)
@@ -80,7 +79,7 @@ def _outside(code: types.CodeType, namespace: Mapping[str, Any]) -> Iterator[str
             yield name
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
-            yield from _outside(constant, namespace)
+            yield from _names_outside(constant, namespace)
 
 
 def _builtin(name: str) -> Any:
@@ -135,6 +134,7 @@ def _digest_of_module(name: str) -> str:
             return found
         near = difflib.get_close_matches(name, [*sys.modules, *distributions()], n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = f"; for a file or folder give Path({name!r})" if name and Path(name).exists() else hint
         raise ValueError(f"depends_on: there is no module or package {name!r}{hint}") from None
     if _installed(name.partition(".")[0]):
         return versions(name.partition(".")[0]) or _PYTHON
@@ -173,10 +173,10 @@ def distributions() -> Mapping[str, Sequence[str]]:
     """Return the distributions that have installed a package or module, by its name."""
     if sys.version_info >= (3, 11):
         return importlib.metadata.packages_distributions()
-    return _by_their_files()
+    return _distributions_by_files()
 
 
-def _by_their_files() -> Mapping[str, Sequence[str]]:
+def _distributions_by_files() -> Mapping[str, Sequence[str]]:
     """Return the same on Python 3.10, which lacks distributions that declare no packages, such as NumPy."""
     found: dict[str, list[str]] = {}
     for each in importlib.metadata.distributions():
@@ -187,6 +187,7 @@ def _by_their_files() -> Mapping[str, Sequence[str]]:
     return found
 
 
+@lru_cache(maxsize=4096)
 def versions(package: str) -> str:
     """Return the names and versions of the distributions of a package, with a commit where there is one, else ''."""
     found = []
@@ -197,12 +198,6 @@ def versions(package: str) -> str:
             continue
         found.append(f"{name} {each.version}{each.read_text('direct_url.json') or ''}")
     return " ".join(found)
-
-
-def _module_of(thing: Any) -> str:
-    while isinstance(thing, partial):
-        thing = thing.func
-    return str(getattr(thing, "__module__", None) or type(thing).__module__)
 
 
 def content(value: Any, *, code: bool = False) -> str:
@@ -249,6 +244,11 @@ class _Writer:
             self._alive.append(value)
             self._define(value)
 
+    def _name(self, value: Any, name: str) -> None:
+        """Add the full name of a function or class, with ``code`` also the version of its package."""
+        module = str(getattr(value, "__module__", None) or "builtins")
+        self._text(f"{module}.{name} {versions(module.partition('.')[0]) if self._code_too else ''}")
+
     def _items(self, items: Collection[Any]) -> None:
         self._text(f"{type(items).__name__} {len(items)}")
         for each in items:
@@ -263,12 +263,14 @@ class _Writer:
             self._items([each for pair in value.items() for each in pair])
         elif kind is types.FunctionType:
             cells = tuple(map(_contents, value.__closure__ or ()))
-            self._text(f"{value.__module__}.{value.__qualname__}")
+            self._name(value, value.__qualname__)
             self._code(value.__code__)
             self.write((value.__defaults__, value.__kwdefaults__, cells, vars(value)))
-        elif isinstance(value, (type, types.ModuleType)):
-            self._text(f"{kind.__name__} {value.__module__ if isinstance(value, type) else ''}.{value.__name__}")
-            if isinstance(value, type) and self._code_too:
+        elif isinstance(value, types.ModuleType):
+            self._text(value.__name__)
+        elif isinstance(value, type):
+            self._name(value, value.__qualname__)
+            if self._code_too:
                 self._class(value)
         elif kind in _WRAPPERS:
             self.write([getattr(value, name, None) for name in ("__func__", "fget", "fset", "fdel")])
@@ -286,7 +288,7 @@ class _Writer:
     def _class(self, value: type) -> None:
         """Add the functions and values of a class and of its bases, as far as they belong to no installed package."""
         for base in value.__mro__:
-            self._text(f"{base.__module__}.{base.__qualname__}")
+            self._name(base, base.__qualname__)
             if not _installed(base.__module__.partition(".")[0]):
                 for name, member in sorted(vars(base).items()):
                     if not name.startswith("__") or isinstance(member, (types.FunctionType, *_WRAPPERS)):
@@ -315,7 +317,7 @@ class _Writer:
                 raise TypeError(f"a {kind.__name__} has no content that can be read ({error})") from error
             parts = ""
         if isinstance(parts, str):  # it is found under this name
-            self._text(f"{getattr(value, '__module__', '')}.{parts}")
+            self._name(value, parts)
         else:
             self.write(tuple(list(each) if isinstance(each, Iterator) else each for each in parts))
         if not _installed(kind.__module__.partition(".")[0]) or hasattr(value, "__wrapped__"):

@@ -16,7 +16,7 @@ from pytest_evalcheck.devices.device_asserts import DeviceAsserts
 from pytest_evalcheck.devices.device_marks import PINNED, SimulatedDevice, is_wrapper, simulated_device_of
 from pytest_evalcheck.devices.ledger import Ledger, Race, Site, call_site
 from pytest_evalcheck.devices.memory_regions import Region, alias_of, fill_with_garbage, without_modes
-from pytest_evalcheck.devices.queues import Moment, Order
+from pytest_evalcheck.devices.queues import HappensBefore, StreamPosition
 from pytest_evalcheck.devices.race_reports import RaceReports
 from pytest_evalcheck.devices.release import TORCH_RELEASE
 from pytest_evalcheck.devices.stream_races import StreamRaces, tensor_arguments
@@ -37,7 +37,7 @@ class Copy:
     """One copy between the host and a device that the host has not waited for."""
 
     device: torch.device
-    work: Moment
+    work: StreamPosition
     site: Site
     memory: Region
     """The memory of the host."""
@@ -58,7 +58,14 @@ class Asynchrony:
     """
 
     def __init__(
-        self, ledger: Ledger, order: Order, in_flight: str, *, poison: bool, check_streams: bool, defer_asserts: bool
+        self,
+        ledger: Ledger,
+        order: HappensBefore,
+        in_flight: str,
+        *,
+        poison: bool,
+        check_streams: bool,
+        defer_asserts: bool,
     ) -> None:
         self.order, self.poison = order, poison
         self.reports = RaceReports(ledger, in_flight)

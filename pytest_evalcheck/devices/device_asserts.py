@@ -11,7 +11,7 @@ from torch import Tensor
 
 from pytest_evalcheck.devices.device_marks import SimulatedDevice, simulated_device_of
 from pytest_evalcheck.devices.ledger import Site, call_site
-from pytest_evalcheck.devices.queues import Moment, Order
+from pytest_evalcheck.devices.queues import HappensBefore, StreamPosition
 from pytest_evalcheck.devices.release import TORCH_RELEASE
 
 ERROR: type[Exception] = getattr(torch, "AcceleratorError", RuntimeError)
@@ -33,14 +33,14 @@ class Failure:
     """An assert that failed in a kernel."""
 
     device: SimulatedDevice
-    work: Moment
+    work: StreamPosition
     text: str
 
 
 class DeviceAsserts:
     """The asserts of one simulation that failed. A device is of no use after the first."""
 
-    def __init__(self, order: Order, *, deferred: bool) -> None:
+    def __init__(self, order: HappensBefore, *, deferred: bool) -> None:
         self.order, self.deferred = order, deferred
         self.failures: list[Failure] = []
 

@@ -134,11 +134,11 @@ def _parts(tensor: Tensor) -> list[Tensor]:
         if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
             return [torch._C._functorch.get_unwrapped(tensor)]
         if torch._C._functorch.is_legacy_batchedtensor(tensor):
-            return [_without_batch(tensor)]
+            return [_unwrap_batched(tensor)]
     return []
 
 
-def _without_batch(tensor: Tensor) -> Tensor:
+def _unwrap_batched(tensor: Tensor) -> Tensor:
     """Return the tensor that the older `vmap` wrapped, which autograd has for `is_grads_batched`."""
     level = torch._C._vmapmode_increment_nesting() - 1
     torch._C._vmapmode_decrement_nesting()

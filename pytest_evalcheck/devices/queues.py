@@ -14,9 +14,9 @@ from typing import Any
 import torch
 
 _POOL_SIZE = 32
-Seen = dict["Queue", int]
-"""Up to which position work of each queue is complete, as far as the owner of this has waited for it."""
-Moment = tuple["Queue", int]
+VectorClock = dict["Queue", int]
+"""Position up to which work of each queue is complete, as far as the owner of this has waited for it."""
+StreamPosition = tuple["Queue", int]
 """One piece of work: its queue, and its position there."""
 
 
@@ -27,17 +27,17 @@ class Queue:
         self.device, self.number, self.priority = device, number, priority
         self.position = 0
         """The position of the last piece of work that others may wait for."""
-        self.seen: Seen = {}
+        self.seen: VectorClock = {}
 
     def __repr__(self) -> str:
         return f"stream {self.number} of {self.device}" if self.number else f"the default stream of {self.device}"
 
-    def add_work(self) -> Moment:
+    def add_work(self) -> StreamPosition:
         """Queue a piece of work that others may wait for."""
         self.position += 1
         return self, self.position
 
-    def everything(self) -> Seen:
+    def everything(self) -> VectorClock:
         """Return what is complete when all work that is queued by now is complete."""
         return {**self.seen, self: self.position}
 
@@ -47,7 +47,7 @@ class _CurrentQueues(threading.local):
         self.of_device: dict[torch.device, Queue] = {}
 
 
-class Order:
+class HappensBefore:
     """The queues of all devices of a simulation, and what the host has waited for.
 
     Threads of the host count as one: a thread that uses what another has waited for was handed it afterwards.
@@ -56,7 +56,7 @@ class Order:
     def __init__(self, devices: Iterable[torch.device]) -> None:
         self.defaults = {device: Queue(device, 0) for device in devices}
         self.queues = list(self.defaults.values())
-        self.host: Seen = {}
+        self.host: VectorClock = {}
         self.on_wait: Callable[[], Any] = lambda: None
         """Called after the host has waited for something."""
         self._pools: dict[tuple[torch.device, int], list[Queue]] = {}
@@ -82,11 +82,11 @@ class Order:
         """Change the queue on which work of this thread is done."""
         self._current.of_device[queue.device] = queue
 
-    def wait(self, queue: Queue, seen: Seen) -> None:
+    def wait(self, queue: Queue, seen: VectorClock) -> None:
         """Let later work of a queue wait for what `seen` says."""
         _merge(queue.seen, seen)
 
-    def host_waits(self, seen: Seen) -> None:
+    def host_waits(self, seen: VectorClock) -> None:
         """Let the host wait for what `seen` says."""
         _merge(self.host, seen)
         self.on_wait()
@@ -98,16 +98,16 @@ class Order:
                 _merge(self.host, queue.everything())
         self.on_wait()
 
-    def is_complete(self, work: Moment) -> bool:
+    def is_complete(self, work: StreamPosition) -> bool:
         """Return whether the host has waited for a piece of work."""
         return self.host.get(work[0], 0) >= work[1]
 
-    def is_before(self, work: Moment, queue: Queue) -> bool:
+    def is_before(self, work: StreamPosition, queue: Queue) -> bool:
         """Return whether a piece of work is complete before what is queued next: the host queues in its own order."""
         return work[0] is queue or self.is_complete(work) or queue.seen.get(work[0], 0) >= work[1]
 
 
-def _merge(known: Seen, more: Seen) -> None:
+def _merge(known: VectorClock, more: VectorClock) -> None:
     for queue, position in more.items():
         if known.get(queue, 0) < position:
             known[queue] = position

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import torch
 
 from pytest_evalcheck.devices.device_memory import parse_size
-from pytest_evalcheck.devices.ending import ended_with_the_interpreter
 from pytest_evalcheck.devices.errors import SimulationError
 from pytest_evalcheck.devices.handlers import (
     attributes,
@@ -47,6 +46,7 @@ from pytest_evalcheck.devices.patches import (
 )
 from pytest_evalcheck.devices.patches.patches import Patches
 from pytest_evalcheck.devices.race_reports import IN_FLIGHT
+from pytest_evalcheck.devices.simulation_end import ended_at_exit
 from pytest_evalcheck.devices.state import ACTIVE, KINDS, Simulation
 
 # Each registers its handlers when it is imported.
@@ -137,7 +137,7 @@ def simulate(
 def _opened(wanted: list[torch.device], given: dict[str, Any], memory: int | None) -> Iterator[Ledger]:
     if not given["even_if_real"]:
         _refuse_real(wanted)
-    with ended_with_the_interpreter(_running(wanted, given, memory)) as ledger:
+    with ended_at_exit(_running(wanted, given, memory)) as ledger:
         yield ledger
 
 

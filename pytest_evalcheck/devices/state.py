@@ -16,7 +16,7 @@ from pytest_evalcheck.devices.device_marks import CPU, SimulatedDevice, simulate
 from pytest_evalcheck.devices.device_memory import UNLIMITED
 from pytest_evalcheck.devices.errors import CannotSimulate
 from pytest_evalcheck.devices.ledger import Ledger
-from pytest_evalcheck.devices.queues import Order
+from pytest_evalcheck.devices.queues import HappensBefore
 from pytest_evalcheck.devices.rules.unsupported_dtypes import UNSUPPORTED_DTYPES
 
 KINDS = ("cuda", "mps")
@@ -46,7 +46,7 @@ class Simulation:
         defer_asserts: bool = True,
     ) -> None:
         self.ledger = Ledger()
-        self.order = Order(devices)
+        self.order = HappensBefore(devices)
         self.asynchrony = Asynchrony(
             self.ledger,
             self.order,

@@ -19,7 +19,7 @@ from torch import Tensor
 from pytest_evalcheck.devices.device_marks import simulated_device_of
 from pytest_evalcheck.devices.ledger import Race, Site, call_site
 from pytest_evalcheck.devices.memory_regions import Region, without_modes
-from pytest_evalcheck.devices.queues import Moment, Order, Queue
+from pytest_evalcheck.devices.queues import HappensBefore, Queue, StreamPosition
 from pytest_evalcheck.devices.race_reports import RaceReports
 from pytest_evalcheck.devices.release import TORCH_RELEASE
 
@@ -33,7 +33,7 @@ class Use:
     """One piece of work on some bytes."""
 
     region: Region
-    work: Moment
+    work: StreamPosition
     site: Site
     writes: bool
 
@@ -62,7 +62,7 @@ class _Lifetime:
 class StreamRaces:
     """The memory of all simulated devices, with the last uses of each block."""
 
-    def __init__(self, order: Order, reports: RaceReports) -> None:
+    def __init__(self, order: HappensBefore, reports: RaceReports) -> None:
         self.order, self.reports = order, reports
         self._blocks: dict[int, Block] = {}
         self._freed: dict[Queue, list[tuple[Block, Use, Site]]] = {}

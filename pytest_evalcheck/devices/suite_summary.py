@@ -19,7 +19,7 @@ def lines(report: SuiteReport, *, everything: bool = False) -> list[str]:
     limit = len(report.tests) + 1 if everything else SHOWN
     found = [*_totals(report), *_costliest(report, limit), *_failures(report, limit), *_caught(report, limit)]
     if everything:
-        found += _by_line(report)
+        found += _lines_of_entries(report)
     elif any(record.total("transfers") + record.total("syncs") for record in report.everything()):
         found.append("-v shows all tests and the lines of code; --simulate-report=json=PATH writes them")
     return found
@@ -113,7 +113,7 @@ def _group(text: str, nodeids: list[str], limit: int) -> Iterator[str]:
         yield f"         {_end(nodeids[0], WIDTH - 9 - len(others))}{others}"
 
 
-def _by_line(report: SuiteReport) -> Iterator[str]:
+def _lines_of_entries(report: SuiteReport) -> Iterator[str]:
     found: Counter[str] = Counter()
     for record in report.everything():
         for entry in record.transfers:

@@ -22,7 +22,7 @@ def real(values: Values, *, name: str) -> Tensor:
     Python floats become float64, not the default dtype, which would round them. TypeError for values that are not
     real numbers, ValueError for real numbers in no regular shape.
     """
-    tensor = values if isinstance(values, Tensor) else _from_python(values, name)
+    tensor = values if isinstance(values, Tensor) else _tensor_from_python(values, name)
     if tensor.is_complex() or tensor.is_quantized or tensor.layout != torch.strided:
         kind = "quantized" if tensor.is_quantized else str(tensor.layout)
         raise TypeError(f"{name}: expected a dense tensor of real numbers, got {tensor.dtype} ({kind})")
@@ -98,7 +98,7 @@ def checked_keys(state: Mapping[str, Tensor], expected: Sequence[str]) -> None:
         raise ValueError(f"state: expected the keys {sorted(expected)}, got {sorted(map(str, state))}")
 
 
-def _from_python(values: object, name: str) -> Tensor:
+def _tensor_from_python(values: object, name: str) -> Tensor:
     is_sequence = isinstance(values, Sequence) and not isinstance(values, str | bytes)
     if not (is_sequence or isinstance(values, Real) or hasattr(values, "__array__")):
         raise TypeError(f"{name}: expected a tensor or real numbers, got {type(values).__name__}")

@@ -17,8 +17,8 @@ from pytest_evalcheck.fixes.containers import (
     named_tensors,
     path_of,
     rebuild,
+    replace_items,
     shallow_copy,
-    with_items,
 )
 
 Batch = TypeVar("Batch")
@@ -87,7 +87,7 @@ def split_labels(batch: Batch, *, name: str = "labels") -> tuple[Batch, Any]:
     (['input_ids'], ['input_ids', 'labels'], True)
     """
     labels = field(batch, name)
-    return cast(Batch, _without(batch, name)), labels
+    return cast(Batch, _drop_item(batch, name)), labels
 
 
 def shift_labels(labels: Tensor, *, ignore_index: int = -100) -> Tensor:
@@ -181,7 +181,7 @@ def _common_length(lengths: list[tuple[str, int]]) -> int:
     return most
 
 
-def _without(batch: Any, name: str) -> Any:
+def _drop_item(batch: Any, name: str) -> Any:
     if dataclasses.is_dataclass(batch) and isinstance(batch, Mapping):
         return dataclasses.replace(batch, **{name: None})  # a ModelOutput, which cannot lose a key
     if isinstance(batch, dict | UserDict):
@@ -190,4 +190,4 @@ def _without(batch: Any, name: str) -> Any:
         return inputs
     if isinstance(batch, Mapping):
         return rebuild(batch, {key: value for key, value in batch.items() if key != name})
-    return rebuild(batch, batch[:-1]) if is_plain_sequence(batch) else with_items(batch, {name: None})
+    return rebuild(batch, batch[:-1]) if is_plain_sequence(batch) else replace_items(batch, {name: None})

@@ -85,7 +85,7 @@ class SumAccumulator:
         return self._state.sums[0].high.device
 
     def _add(self, *args: Any, **kwargs: Any) -> State:
-        batch = self._of_batch(*args, **kwargs)
+        batch = self._batch_state(*args, **kwargs)
         self._state = self._join(self._state, batch)
         return batch
 
@@ -98,7 +98,7 @@ class SumAccumulator:
     def _join(self, a: State, b: State) -> State:
         return State(tuple(dd.add(*pair) for pair in zip(a.sums, b.sums, strict=True)), a.number + b.number)
 
-    def _of_batch(self, *args: Any, **kwargs: Any) -> State:
+    def _batch_state(self, *args: Any, **kwargs: Any) -> State:
         raise NotImplementedError
 
     def _value(self, state: State) -> Any:
@@ -133,7 +133,7 @@ class CompensatedSum(SumAccumulator):
         """Return the sum so far, of shape ``shape``; zero before the first value."""
         return self._value(self._state)
 
-    def _of_batch(self, values: Values) -> State:
+    def _batch_state(self, values: Values) -> State:
         batch = rows(real(values, name="values"), self.shape, name="values")
         return self._here([dd.total(dd.words(batch, self._state.sums[0].high.dtype))])
 

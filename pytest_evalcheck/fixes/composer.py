@@ -113,7 +113,7 @@ class CleanEvaluation:
 
     def _move_labels(self, labels: Any, outputs: Any, metric: Any) -> Any:  # noqa: ARG002  (OneDevice uses them)
         """Return the labels on the CPU for a metric there; `fixes.composer_devices` does more."""
-        return _on_cpu(labels) if metric.device.type == "cpu" else labels
+        return _move_to_cpu(labels) if metric.device.type == "cpu" else labels
 
     def _mode(self, batch: Any) -> str:
         if not isinstance(batch, Mapping):
@@ -206,13 +206,13 @@ def _logits(outputs: Any, *, by_name: bool) -> Any:
     return logits
 
 
-def _on_cpu(value: Any) -> Any:
+def _move_to_cpu(value: Any) -> Any:
     # Containers are new ones, so that a metric that writes into one does not change the batch.
     if isinstance(value, Tensor):
         return value.cpu()
     if isinstance(value, Mapping):
-        return {key: _on_cpu(inner) for key, inner in value.items()}
-    return type(value)(map(_on_cpu, value)) if type(value) in (list, tuple) else value
+        return {key: _move_to_cpu(inner) for key, inner in value.items()}
+    return type(value)(map(_move_to_cpu, value)) if type(value) in (list, tuple) else value
 
 
 def _world_size() -> int:

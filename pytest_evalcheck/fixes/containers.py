@@ -52,7 +52,7 @@ def replace_tensors(value: Any, change: Callable[[Tensor, str], Tensor], where: 
         new = replace_tensors(inner, change, path_of(value, where, key), reads)
         if new is not inner:
             changed[key] = new
-    return with_items(value, changed) if changed else value
+    return replace_items(value, changed) if changed else value
 
 
 def items(value: Any) -> list[tuple[Any, Any]] | None:
@@ -66,7 +66,7 @@ def items(value: Any) -> list[tuple[Any, Any]] | None:
     return list(enumerate(value)) if isinstance(value, tuple | list) else None
 
 
-def with_items(value: Any, changed: Mapping[Any, Any]) -> Any:
+def replace_items(value: Any, changed: Mapping[Any, Any]) -> Any:
     """Return a copy of a container in which some of the keys of `items` have other values."""
     if isinstance(value, Mapping) and not isinstance(value, dict | UserDict):
         return rebuild(value, {**value, **changed})

@@ -77,7 +77,7 @@ class Moments(SumAccumulator):
         sums = from_state({key: state[key] for key in words}, self.shape, *self.names)
         self._state = self._here(sums, int(count))
 
-    def _of_batch(self, values: Values) -> State:
+    def _batch_state(self, values: Values) -> State:
         given = rows(real(values, name="values"), self.shape, name="values")
         terms = dd.words(given, self._state.sums[0].high.dtype)
         total = dd.total(terms)

@@ -31,7 +31,7 @@ class SampleStream:
     def __init__(
         self, fields: Iterable[str] | Mapping[str, Tensor | None], *, device: torch.device | str = "cpu"
     ) -> None:
-        templates = fields if isinstance(fields, Mapping) else _without_templates(fields)
+        templates = fields if isinstance(fields, Mapping) else _unknown_templates(fields)
         if not templates:
             raise ValueError('fields: expected at least one name, such as ("scores", "labels"), got none')
         self._templates = {name: _checked_template(name, template) for name, template in templates.items()}
@@ -192,7 +192,7 @@ def _checked_template(name: str, template: Tensor | None) -> Tensor | None:
     return template.detach().clone()
 
 
-def _without_templates(fields: Iterable[str]) -> dict[str, Tensor | None]:
+def _unknown_templates(fields: Iterable[str]) -> dict[str, Tensor | None]:
     if isinstance(fields, str):
         raise TypeError(f"fields: expected a sequence of names, such as ({fields!r},), got a string")
     names = list(fields)

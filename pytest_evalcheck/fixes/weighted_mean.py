@@ -43,7 +43,7 @@ class WeightedMean(SumAccumulator):
         """Return the mean so far, of shape ``shape``; NaN where the weights add up to zero."""
         return self._value(self._state)
 
-    def _of_batch(self, values: Values, weights: Values | None = None) -> State:
+    def _batch_state(self, values: Values, weights: Values | None = None) -> State:
         given = real(values, name="values")
         dtype = self._state.sums[0].high.dtype
         terms = dd.words(rows(given, self.shape, name="values"), dtype)

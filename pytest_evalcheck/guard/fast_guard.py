@@ -23,7 +23,7 @@ class FastRecord:
         self._storage_sizes = [tensor.untyped_storage().nbytes() for tensor in tensors]
 
     @classmethod
-    def of(cls, value: Any) -> FastRecord | None:
+    def take(cls, value: Any) -> FastRecord | None:
         """None for another structure, and where a tensor has no version, storage or memory of its own."""
         if type(value) is not dict or "torch" not in sys.modules:
             return None

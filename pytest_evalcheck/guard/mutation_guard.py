@@ -98,7 +98,7 @@ class Snapshot:
         if not isinstance(copy_limit, int) or isinstance(copy_limit, bool) or copy_limit < 0:
             raise ValueError(f"copy_limit={copy_limit!r}; expected a number of bytes, 0 or more")
         self._name, self._root = name, value
-        self._fast = FastRecord.of(value) if fast else None
+        self._fast = FastRecord.take(value) if fast else None
         self._nodes = [] if self._fast else _traverse(value, name, None if fast else CopyBudget(copy_limit))
 
     def changes(self) -> list[str]:
@@ -109,7 +109,7 @@ class Snapshot:
         if self._fast is not None:
             if self._fast.unchanged():
                 return []
-            self._nodes = _from_fast(self._root, self._name, self._fast)
+            self._nodes = _nodes_of_record(self._root, self._name, self._fast)
         lines: list[str] = []
         for node in self._nodes:
             found = list(node.changes(self._nodes))
@@ -187,7 +187,7 @@ def _traverse(value: Any, name: str, budget: CopyBudget | None) -> list[_Node]:
     return nodes
 
 
-def _from_fast(batch: Any, name: str, record: FastRecord) -> list[_Node]:
+def _nodes_of_record(batch: Any, name: str, record: FastRecord) -> list[_Node]:
     """The nodes of a dict, as a fast record has them."""
     inside = [Entry("item", key, value) for key, value in zip(record.keys, record.values, strict=True)]
     nodes, recorded = [_Node(Entry("item", name, batch), None, inside, None)], record.recorded()

@@ -45,9 +45,9 @@ class Variant:
             raise TypeError(f"config={self.config!r}; expected keywords of evaluate, such as {{'batch_size': 4}}")
         if not self.config:
             raise ValueError("config={} is the plain configuration; expected what is different, such as {'workers': 2}")
-        if self.within is not None and not isinstance(self.within, Tolerance) and not _at_least_0(self.within):
+        if self.within is not None and not isinstance(self.within, Tolerance) and not _is_at_least_0(self.within):
             raise ValueError(f"within={self.within!r}; expected a number of at least 0, or ec.Tolerance(rtol=, atol=)")
-        if self.budget is not None and not _at_least_0(self.budget):
+        if self.budget is not None and not _is_at_least_0(self.budget):
             raise ValueError(f"budget={self.budget!r}; expected the loss allowed, a finite number of at least 0")
         for name in ("number", "by"):
             text = getattr(self, name)
@@ -71,7 +71,7 @@ class Variant:
         return self.within is None and self.budget is None
 
 
-def _at_least_0(value: Any) -> bool:
+def _is_at_least_0(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value < math.inf
 
 

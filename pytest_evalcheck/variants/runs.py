@@ -122,7 +122,7 @@ class Variants:
             over = self._over_budget(run, variant)
             if over is not None or variant.within is None:
                 return over
-            actual, expected = (_without(value, variant.number) for value in (actual, expected))
+            actual, expected = (_unjudged_parts(value, variant.number) for value in (actual, expected))
         found = difference(_parts(actual), _parts(expected), variant.tolerance or usual)
         if found is None:
             return None
@@ -206,7 +206,7 @@ def _parts(value: Any) -> Any:
     return parts
 
 
-def _without(value: Any, number: str | None) -> Any:
+def _unjudged_parts(value: Any, number: str | None) -> Any:
     """The parts of a value that a budget for ``number`` does not judge."""
     parts = _parts(value)
     if not isinstance(parts, Mapping) or number is None:

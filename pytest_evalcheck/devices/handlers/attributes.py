@@ -66,7 +66,7 @@ def represent(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) 
 
 
 @handles(Tensor.apply_, Tensor.map_, Tensor.map2_, only_on_device=True, reads=True)
-def on_cpu_only(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def refuse_on_device(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     raise TypeError(f"{func.__name__} is only implemented on CPU tensors")
 
 

@@ -52,17 +52,17 @@ def backward(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -
 
 def install(patches: Patches) -> None:
     """Patch the ways in which autograd calls back."""
-    patches.set(torch.autograd, "_engine_run_backward", _inside(torch.autograd._engine_run_backward))
+    patches.set(torch.autograd, "_engine_run_backward", _run_inside(torch.autograd._engine_run_backward))
     hooks = torch.autograd.graph.saved_tensors_hooks
     init = hooks.__init__
 
     def init_inside(self: Any, pack_hook: Any, unpack_hook: Any) -> None:
-        init(self, _inside(pack_hook), _inside(unpack_hook))
+        init(self, _run_inside(pack_hook), _run_inside(unpack_hook))
 
     patches.set(hooks, "__init__", init_inside)
 
 
-def _inside(function: Any) -> Any:
+def _run_inside(function: Any) -> Any:
     """The same function, run with the function mode of its thread on."""
 
     def run(*args: Any, **kwargs: Any) -> Any:

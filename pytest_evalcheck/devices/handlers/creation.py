@@ -111,10 +111,10 @@ def _created(
 
 
 @handles(torch.tensor, torch.as_tensor, torch.asarray)
-def of_data(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def create_from_data(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     data = args[0] if args else kwargs.get("data", kwargs.get("obj"))
     if isinstance(data, Tensor):
-        return _of_tensor(state, func, data, args, kwargs)
+        return _create_from_tensor(state, func, data, args, kwargs)
     device, ours = requested_device(state, kwargs)
     if not ours:
         return func(*args, **kwargs)
@@ -130,7 +130,7 @@ def of_data(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) ->
     return mark_pinned(out) if pinned else out
 
 
-def _of_tensor(state: ThreadState, func: Any, data: Tensor, args: Any, kwargs: dict[str, Any]) -> Any:
+def _create_from_tensor(state: ThreadState, func: Any, data: Tensor, args: Any, kwargs: dict[str, Any]) -> Any:
     wanted = kwargs.pop("device", None)
     if wanted is None and func is torch.as_tensor and simulated_device_of(data) is None:
         wanted = default_device()
@@ -146,7 +146,7 @@ def _of_tensor(state: ThreadState, func: Any, data: Tensor, args: Any, kwargs: d
 
 
 @handles(Tensor.new_tensor, Tensor.new)
-def new_of(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def new_like(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Created from data, on the device of the tensor where no other is named."""
     device = simulated_device_of(args[0])
     if kwargs.get("device") is not None:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from pytest_evalcheck.devices.device_marks import CPU, MARK, device_of, simulated_device_of
-from pytest_evalcheck.devices.handlers.creation import _call_factory, create, default_device, of_data
+from pytest_evalcheck.devices.handlers.creation import _call_factory, create, create_from_data, default_device
 from pytest_evalcheck.devices.handlers.transfers import transfer
 from pytest_evalcheck.devices.state import ThreadState, handles
 
@@ -45,18 +45,18 @@ def asarray(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) ->
 
 
 @handles(torch.tensor, torch.as_tensor)
-def of_storage(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def tensor_of_storage(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """The memory itself, moved where it is on another device: torch/csrc/utils/tensor_new.cpp, internal_new_from_data.
 
     PyTorch reads one number of it to learn its shape; the host waits for that.
     """
     data = args[0] if args else kwargs.get("data")
     if not torch.is_storage(data):
-        return of_data(state, func, args, kwargs)
+        return create_from_data(state, func, args, kwargs)
     wanted = _requested(kwargs)
     device, ours = state.simulation.find(CPU if wanted is None else wanted)
     if not ours:
-        return of_data(state, func, args, kwargs)
+        return create_from_data(state, func, args, kwargs)
     kwargs.pop("device", None)
     requires_grad = kwargs.pop("requires_grad", False)
     storage = getattr(data, "_untyped_storage", data)

@@ -57,7 +57,7 @@ def new_results(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]
     return out if device is None else mark_results(out, device)
 
 
-def like_an_argument(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def new_results_like(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """The same for a function that may be told where its result is to be, such as `zeros_like`."""
     if kwargs.get("device") is not None or kwargs.get("pin_memory"):
         create: Any = HANDLERS[torch.empty]
@@ -87,7 +87,7 @@ def handler_of(func: Any) -> Handler | None:
     asked = [each for each in overloads if not _is_asked_by_name(each)]
     found: Handler | None = new_results if asked and all(map(_makes_new_results, asked)) else None
     if found is not None and any(PLANS[id(each)].results.follow_argument for each in asked):
-        found = like_an_argument
+        found = new_results_like
     HANDLERS[func] = found
     return found
 

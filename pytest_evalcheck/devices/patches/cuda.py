@@ -116,7 +116,7 @@ def _cuda(patches: Patches, simulation: Simulation) -> None:
         _maybe_exchange_device=exchange_device,
         is_current_stream_capturing=lambda: False,
         get_device_name=about_device(NAME, ""),
-        get_device_properties=about_device(Properties(total_memory=memory.of().total)),
+        get_device_properties=about_device(Properties(total_memory=memory.device_memory().total)),
         get_device_capability=about_device(CAPABILITY),
         get_arch_list=lambda: ["sm_80"],
         is_bf16_supported=lambda including_emulation=True: True,

@@ -15,7 +15,7 @@ from torch import Tensor
 from pytest_evalcheck.devices.device_marks import SimulatedDevice, first_simulated_device, simulated_device_of
 from pytest_evalcheck.devices.errors import CannotSimulate
 from pytest_evalcheck.devices.patches.patches import Patches
-from pytest_evalcheck.devices.patches.threads import inside_simulation
+from pytest_evalcheck.devices.patches.threads import run_in_simulation
 from pytest_evalcheck.devices.state import ACTIVE, Simulation
 
 _NCCL = (
@@ -37,10 +37,8 @@ def install(patches: Patches, simulation: Simulation) -> None:
     _data_parallel(patches)
     patches.set(distributed_c10d.Work, "wait", _recording_wait(distributed_c10d.Work.wait))
     for name in ("then", "add_done_callback"):  # a callback runs in a thread of the process group
-        patches.set(torch._C.Future, name, _with_callback_inside(getattr(torch._C.Future, name)))
-    patches.set(
-        distributed_c10d, "_new_process_group_helper", _without_nccl(distributed_c10d._new_process_group_helper)
-    )
+        patches.set(torch._C.Future, name, _run_callback_inside(getattr(torch._C.Future, name)))
+    patches.set(distributed_c10d, "_new_process_group_helper", _avoid_nccl(distributed_c10d._new_process_group_helper))
     sync_batch_norm = torch.nn.modules._functions.SyncBatchNorm
     patches.set(sync_batch_norm, "apply", _refuse_on_device(sync_batch_norm.apply))
     if "cuda" in simulation.kinds:
@@ -131,15 +129,15 @@ def _device_of_results(work: Any) -> SimulatedDevice | None:
     return first_simulated_device(results)
 
 
-def _with_callback_inside(method: Any) -> Any:
+def _run_callback_inside(method: Any) -> Any:
     @functools.wraps(method)
     def registered(future: Any, callback: Callable[[Any], Any]) -> Any:
-        return method(future, callback if ACTIVE.state is None else inside_simulation(callback))
+        return method(future, callback if ACTIVE.state is None else run_in_simulation(callback))
 
     return registered
 
 
-def _without_nccl(create_group: Any) -> Any:
+def _avoid_nccl(create_group: Any) -> Any:
     @functools.wraps(create_group)
     def created(*args: Any, **kwargs: Any) -> Any:
         from torch.distributed.distributed_c10d import BackendConfig

@@ -18,7 +18,7 @@ class Memory:
     def __init__(self, simulation: Simulation, device_for: Callable[[Any], torch.device]) -> None:
         self.simulation, self.device_for = simulation, device_for
 
-    def of(self, device: Any = None) -> DeviceMemory:
+    def device_memory(self, device: Any = None) -> DeviceMemory:
         """The memory of a device, the current one where none is given."""
         memory = self.simulation.devices[self.device_for(device)].memory
         memory.collect()
@@ -26,7 +26,7 @@ class Memory:
 
     def stats(self, device: Any = None) -> OrderedDict[str, int]:
         """The entries of `torch.cuda.memory_stats` that are about all pools together: there is one pool here."""
-        memory = self.of(device)
+        memory = self.device_memory(device)
         freed, count_freed = memory.freed
         amounts = {
             **dict.fromkeys(
@@ -58,12 +58,12 @@ class Memory:
 
     def info(self, device: Any = None) -> tuple[int, int]:
         """The bytes that are free, and those that there are."""
-        memory = self.of(device)
+        memory = self.device_memory(device)
         return max(0, memory.total - memory.reserved), memory.total
 
     def set_fraction(self, fraction: Any, device: Any = None, most: int = 1) -> None:
         """Limit a device to this part of its memory: torch/cuda/memory.py and torch/mps/__init__.py."""
-        memory = self.of(device)
+        memory = self.device_memory(device)
         if not isinstance(fraction, float):
             raise TypeError("Invalid type for fraction argument, must be `float`")
         if fraction < 0 or fraction > most:
@@ -73,7 +73,7 @@ class Memory:
 
     def fraction(self, device: Any = None) -> float:
         """The part of its memory that a device may use."""
-        memory = self.of(device)
+        memory = self.device_memory(device)
         return min(1.0, memory.limit / memory.total)
 
     def empty_cache(self) -> None:
@@ -89,17 +89,20 @@ class Memory:
     def functions(self) -> dict[str, Any]:
         """The functions that `torch.cuda` and `torch.accelerator` have about memory, by name."""
         return {
-            "memory_allocated": lambda device=None: self.of(device).used,
-            "max_memory_allocated": lambda device=None: self.of(device).peak,
-            **dict.fromkeys(("memory_reserved", "memory_cached"), lambda device=None: self.of(device).reserved),
+            "memory_allocated": lambda device=None: self.device_memory(device).used,
+            "max_memory_allocated": lambda device=None: self.device_memory(device).peak,
             **dict.fromkeys(
-                ("max_memory_reserved", "max_memory_cached"), lambda device=None: self.of(device).peak_reserved
+                ("memory_reserved", "memory_cached"), lambda device=None: self.device_memory(device).reserved
+            ),
+            **dict.fromkeys(
+                ("max_memory_reserved", "max_memory_cached"),
+                lambda device=None: self.device_memory(device).peak_reserved,
             ),
             **dict.fromkeys(
                 ("reset_peak_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached"),
-                lambda device=None: self.of(device).reset_peaks(),
+                lambda device=None: self.device_memory(device).reset_peaks(),
             ),
-            "reset_accumulated_memory_stats": lambda device=None: self.of(device).reset_accumulated(),
+            "reset_accumulated_memory_stats": lambda device=None: self.device_memory(device).reset_accumulated(),
             "memory_stats": self.stats,
             "memory_summary": self.summary,
             **dict.fromkeys(("mem_get_info", "get_memory_info"), self.info),

@@ -42,9 +42,9 @@ def install(patches: Patches, simulation: Simulation) -> None:
         synchronize=stream_functions(simulation, device_for, "mps")["synchronize"],
         empty_cache=memory.empty_cache,
         set_per_process_memory_fraction=lambda fraction: memory.set_fraction(fraction, most=2),
-        current_allocated_memory=lambda: memory.of().used,
-        driver_allocated_memory=lambda: memory.of().reserved,
-        recommended_max_memory=lambda: memory.of().total,
+        current_allocated_memory=lambda: memory.device_memory().used,
+        driver_allocated_memory=lambda: memory.device_memory().reserved,
+        recommended_max_memory=lambda: memory.device_memory().total,
     )
 
 

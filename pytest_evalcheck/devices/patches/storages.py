@@ -33,15 +33,15 @@ _REAL_RESIZE = torch._C.StorageBase.resize_
 def install(patches: Patches) -> None:
     """Patch the storage class and the pickler that sends tensors to other processes."""
     patches.set(Storage, "device", property(_device))
-    patches.set(Storage, "to", _to)
-    patches.set(Storage, "cuda", lambda storage, device=None, non_blocking=False: _to(storage, device=_cuda(device)))  # noqa: ARG005  (PyTorch's)
-    patches.set(Storage, "mps", lambda storage: _to(storage, device="mps"))
-    patches.set(Storage, "cpu", lambda storage: _to(storage, device=CPU))
+    patches.set(Storage, "to", _move)
+    patches.set(Storage, "cuda", lambda storage, device=None, non_blocking=False: _move(storage, device=_cuda(device)))  # noqa: ARG005  (PyTorch's)
+    patches.set(Storage, "mps", lambda storage: _move(storage, device="mps"))
+    patches.set(Storage, "cpu", lambda storage: _move(storage, device=CPU))
     patches.set(Storage, "resize_", _resize)
     patches.set(Storage, "_share_cuda_", _share_cuda)
     patches.set(Storage, "copy_", _copy_into)
     patches.set(Storage, "clone", lambda storage: _copy(storage, getattr(storage, MARK, None)))
-    patches.set(torch.Tensor, "_reduce_ex_internal", _after_a_read(torch.Tensor._reduce_ex_internal))
+    patches.set(torch.Tensor, "_reduce_ex_internal", _report_read(torch.Tensor._reduce_ex_internal))
     if TORCH_RELEASE < (2, 5):
         patches.set(torch.Tensor, "as_subclass", _unseen(torch.Tensor.as_subclass))
     for owner in (torch, torch._C, torch.utils.dlpack):
@@ -64,7 +64,7 @@ def _unseen(as_subclass: Any) -> Any:
     return without_dispatch
 
 
-def _after_a_read(reduce: Any) -> Any:
+def _report_read(reduce: Any) -> Any:
     """Pickling and saving read the memory of a tensor without an operator."""
 
     def checked(tensor: torch.Tensor, *args: Any) -> Any:
@@ -127,7 +127,7 @@ def _copy_into(storage: Storage, source: Storage, non_blocking: bool = False) ->
     return storage
 
 
-def _to(storage: Storage, *, device: Any, non_blocking: bool = False) -> Storage:
+def _move(storage: Storage, *, device: Any, non_blocking: bool = False) -> Storage:
     state = ACTIVE.state
     if state is None:
         raise CannotSimulate("a move in this thread", "it does not belong to the simulation that is open.")

@@ -1,7 +1,7 @@
 """`torch.Stream`, `torch.Event` and those of `torch.cuda` and `torch.mps` for simulated devices.
 
 Work is done at once, in the order of the program: that is one of the orders that the device may choose. Who waits for
-whom is recorded in the `Order` of the simulation, which says whether another order is possible.
+whom is recorded in the `HappensBefore` of the simulation, which says whether another order is possible.
 """
 # ruff: noqa: ARG002  (the parameters are PyTorch's)
 
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from pytest_evalcheck.devices.errors import CannotSimulate
-from pytest_evalcheck.devices.queues import Queue, Seen
+from pytest_evalcheck.devices.queues import Queue, VectorClock
 from pytest_evalcheck.devices.state import ACTIVE, Simulation
 
 _TYPE_NUMBERS = {"cuda": 1, "mps": 13}  # c10/core/DeviceType.h
@@ -50,7 +50,7 @@ class Stream:
 
     def __new__(cls, device: Any = None, *args: Any, priority: int = 0, **known: Any) -> Any:
         if args or "stream_id" in known:
-            return cls._of_known(*((device, *args) if args else ()), **known)
+            return cls._find_stream(*((device, *args) if args else ()), **known)
         if device is not None and not isinstance(device, int) and torch.device(device).type == "cpu":
             return _REAL_STREAM(device)
         where = _find_device(cls._kind, device)
@@ -58,19 +58,19 @@ class Stream:
         order = simulation().order
         lowest, highest = _PRIORITIES
         priority = min(lowest, max(highest, priority))
-        return cls._of(order.defaults[where] if where.type == "mps" else order.from_pool(where, priority))
+        return cls._stream_of_queue(order.defaults[where] if where.type == "mps" else order.from_pool(where, priority))
 
     @classmethod
-    def _of_known(cls, stream_id: int = 0, device_index: int = 0, device_type: int = 1, **_: Any) -> Stream:
+    def _find_stream(cls, stream_id: int = 0, device_index: int = 0, device_type: int = 1, **_: Any) -> Stream:
         kind = next((kind for kind, number in _TYPE_NUMBERS.items() if number == device_type), "cpu")
         device = _find_device(kind, device_index)
         for queue in simulation().order.queues:
             if queue.device == device and queue.number == stream_id:
-                return cls._of(queue)
+                return cls._stream_of_queue(queue)
         raise CannotSimulate(f"stream {stream_id}", "it was not made in this simulation; make a torch.cuda.Stream().")
 
     @classmethod
-    def _of(cls, queue: Queue) -> Stream:
+    def _stream_of_queue(cls, queue: Queue) -> Stream:
         stream = object.__new__(cls)
         stream._queue = queue
         stream._entered = []  # type: ignore[attr-defined]
@@ -205,7 +205,7 @@ class Event:
     ) -> None:
         self._type = _find_device(self._kind, device).type
         self._timed = enable_timing
-        self._seen: Seen | None = None
+        self._seen: VectorClock | None = None
         self._device: torch.device | None = None
 
     @property

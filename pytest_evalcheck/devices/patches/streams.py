@@ -90,7 +90,7 @@ def stream_functions(simulation: Simulation, device_for: Any, kind: str) -> dict
 
     return {
         "synchronize": synchronize,
-        "current_stream": lambda device=None: make._of(simulation.order.current(device_for(device))),
-        "default_stream": lambda device=None: make._of(simulation.order.defaults[device_for(device)]),
+        "current_stream": lambda device=None: make._stream_of_queue(simulation.order.current(device_for(device))),
+        "default_stream": lambda device=None: make._stream_of_queue(simulation.order.defaults[device_for(device)]),
         "set_stream": set_stream,
     }

@@ -18,17 +18,17 @@ def install(patches: Patches) -> None:
 
     def start_inside(thread: threading.Thread) -> None:
         if ACTIVE.state is not None:
-            thread.run = inside_simulation(thread.run)  # type: ignore[method-assign]
+            thread.run = run_in_simulation(thread.run)  # type: ignore[method-assign]
         start(thread)
 
     def submit_inside(pool: ThreadPoolExecutor, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
-        return submit(pool, fn if ACTIVE.state is None else inside_simulation(fn), *args, **kwargs)
+        return submit(pool, fn if ACTIVE.state is None else run_in_simulation(fn), *args, **kwargs)
 
     patches.set(threading.Thread, "start", start_inside)
     patches.set(ThreadPoolExecutor, "submit", submit_inside)
 
 
-def inside_simulation(function: Any) -> Any:
+def run_in_simulation(function: Any) -> Any:
     """The same function, run in the simulation of the thread that asks now."""
     state: Any = ACTIVE.state
 

@@ -34,7 +34,7 @@ class Alert:
     condition: Condition | None = None
 
 
-def _of_float(arguments: dict[str, Any]) -> bool:
+def _is_float(arguments: dict[str, Any]) -> bool:
     return bool(arguments["self"].is_floating_point() or arguments["self"].is_complex())
 
 
@@ -77,7 +77,7 @@ _ALERTS: dict[str, dict[str, Alert]] = {
     # `put` is `put_` on a copy, below the dispatcher.
     "torch.Tensor.put_": dict.fromkeys(("put_", "put"), Alert("put_", lambda arguments: bool(arguments["accumulate"]))),
     "torch.histc": {
-        "histc": Alert("_histc_cuda with floating point input", _of_float)
+        "histc": Alert("_histc_cuda with floating point input", _is_float)
         if TORCH_RELEASE >= (2, 8)
         else Alert("_histc_cuda")
     },
@@ -89,7 +89,7 @@ _ALERTS: dict[str, dict[str, Alert]] = {
         "grid_sampler_3d_backward": Alert("grid_sampler_3d_backward_cuda"),
     },
     # Listed still, and deterministic since 2.6: cuda/ScanKernels.cpp; test/test_torch.py, test_deterministic_cumsum
-    "torch.cumsum": {"cumsum": Alert("cumsum_cuda_kernel", _of_float)} if TORCH_RELEASE < (2, 6) else {},
+    "torch.cumsum": {"cumsum": Alert("cumsum_cuda_kernel", _is_float)} if TORCH_RELEASE < (2, 6) else {},
     "torch.Tensor.scatter_reduce": {
         "scatter_reduce.two": Alert(
             "scatter_reduce_cuda", lambda arguments: f"reduce='{arguments['reduce']}'" in arguments[LINE]

@@ -93,7 +93,7 @@ def _text_of_mps(name: str, on_cpu: Argument) -> str | None:
         return _PLACEHOLDER
     if name not in _CHECKED_ON_MPS:
         return None
-    if _inside_linear():
+    if _is_inside_linear():
         argument = _LINEAR_ARGUMENTS.get(on_cpu.name, on_cpu.name)
         return f"Tensor for argument {argument} is on cpu but expected on mps" if _LINEAR_CHECKS else _PLACEHOLDER
     number, argument = _CHECKED_ON_MPS[name][on_cpu.name]
@@ -104,7 +104,7 @@ def _text_of_mps(name: str, on_cpu: Argument) -> str | None:
     )
 
 
-def _inside_linear() -> bool:
+def _is_inside_linear() -> bool:
     """Return whether the operator is part of `linear`, which has a kernel of its own on MPS, and none on the CPU."""
     for frame in frames():
         if frame.f_code.co_name == "__torch_function__":

@@ -43,7 +43,7 @@ def is_loss(error: BaseException) -> bool:
     return any(base.__name__ in _LOSSES for base in type(error).__mro__)
 
 
-def in_context() -> str:
+def current_backend() -> str:
     """Return the backend that ``joblib.parallel_config`` chose; processes, where it chose none."""
     active = type(needed("joblib.parallel").get_active_backend()[0])
     for base in active.__mro__:
@@ -93,7 +93,7 @@ def nested() -> bool:
         return int(joblib.effective_n_jobs(2)) < 2
 
 
-def in_threads(backend: str) -> bool:
+def shares_generators(backend: str) -> bool:
     """Return whether several threads of one process score: their global generators cannot be seeded by document."""
     return backend == THREADS or (backend == DASK and max(_dask_client().nthreads().values(), default=1) > 1)
 

@@ -55,7 +55,7 @@ class Number:
         if isinstance(self.missing, str) and self.missing not in (ERROR, SKIP):
             raise ValueError(f"missing: expected 'error', 'skip' or a value that counts, got {self.missing!r}")
 
-    def of(self, values: list[Any]) -> Any:
+    def aggregate(self, values: list[Any]) -> Any:
         """Aggregate the values of documents; NaN for none."""
         if not values:
             return math.nan
@@ -105,7 +105,7 @@ class Numbers:
             raise TypeError(f"score: expected a function of responses and a document, got {type(score).__name__}")
         self.numbers = dict(numbers)
         self._score = score
-        self._failed = failed if isinstance(failed, str) else self.of(failed, "failed")
+        self._failed = failed if isinstance(failed, str) else self.checked(failed, "failed")
 
     def __or__(self, other: Numbers) -> Numbers:
         """Join the numbers of two score functions; ValueError where both have one of the same name."""
@@ -116,7 +116,7 @@ class Numbers:
             raise ValueError("numbers: only those without a score function and with one way to count failures join")
         return Numbers({**self.numbers, **other.numbers}, failed=self._failed)
 
-    def of(self, scored: Any, where: str) -> dict[str, Any]:
+    def checked(self, scored: Any, where: str) -> dict[str, Any]:
         """Return the declared numbers of one document, in their order; NumberError, naming ``where``, if it differs."""
         if isinstance(scored, DocumentError):
             if self._failed == ERROR:
@@ -150,8 +150,8 @@ class Numbers:
         if len(results) != 1:
             raise NumberError(f"{where}: expected one result of the filters, got {len(results)}")
         if self._score is None or isinstance(results[0], DocumentError):
-            return self.of(results[0], where)
-        return self.of(self._score(results[0], doc), where)
+            return self.checked(results[0], where)
+        return self.checked(self._score(results[0], doc), where)
 
     def metric_list(self) -> list[dict[str, Any]]:
         """Be lm-eval's ``metric_list``: every number with its own aggregation and direction."""
@@ -168,11 +168,11 @@ class Numbers:
         for index, scored in enumerate(scores):
             if isinstance(scored, DocumentError):
                 failed.append(index)
-            for name, value in self.of(scored, f"document {index}").items():
+            for name, value in self.checked(scored, f"document {index}").items():
                 values[name].append(value)
                 if isinstance(value, float) and math.isnan(value):
                     nan.setdefault(name, []).append(index)
-        made = {name: number.of(values[name]) for name, number in self.numbers.items()}
+        made = {name: number.aggregate(values[name]) for name, number in self.numbers.items()}
         return Summary(made, {name: len(each) for name, each in values.items()}, nan, failed)
 
 

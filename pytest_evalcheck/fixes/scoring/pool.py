@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_evalcheck.fixes.scoring.backends import DASK, PROCESSES, THREADS, in_threads, is_loss, opener
+from pytest_evalcheck.fixes.scoring.backends import DASK, PROCESSES, THREADS, is_loss, opener, shares_generators
 from pytest_evalcheck.fixes.scoring.errors import DIED, TIMEOUT, Failure, SetupError
 from pytest_evalcheck.fixes.scoring.pickling import dumps, dumps_function, loads, unsendable
 from pytest_evalcheck.fixes.scoring.scheduler import RunReport, Scheduler, Task
@@ -34,7 +34,7 @@ class Pool:
         self._threads = backend == THREADS
         if not self._threads:
             dumps_function(job.score, job)  # a function that cannot be sent is refused before workers start
-        self._job = replace(job, threads=in_threads(backend))
+        self._job = replace(job, threads=shares_generators(backend))
         self._backend, self._report = backend, report
         self._open = opener(backend, report.n_jobs)
         self._folder, self._packed = Path(), b""

@@ -113,7 +113,7 @@ def _choose(options: Any) -> RunReport:
     """Choose a backend, as far as that is possible before a document was measured."""
     backend, context = options.backend, options.backend == CONTEXT
     if context or (backend == AUTO and "joblib" in sys.modules):
-        active = backends.in_context()
+        active = backends.current_backend()
         # Threads have to be asked for: not every score function is safe in them.
         if context or active in (DASK, RAY):
             context, backend = True, active

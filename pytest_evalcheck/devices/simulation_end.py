@@ -34,7 +34,7 @@ class _Ending:
 
 
 @contextmanager
-def ended_with_the_interpreter(context: AbstractContextManager[_T]) -> Iterator[_T]:
+def ended_at_exit(context: AbstractContextManager[_T]) -> Iterator[_T]:
     """The same context, which ends with the interpreter at the latest."""
     ending = _Ending()
     try:

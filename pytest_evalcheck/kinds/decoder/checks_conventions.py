@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import inconclusive
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.convention import in_turn
-from pytest_evalcheck.kinds.decoder.called import CalledPrompts, decoding, tokens
-from pytest_evalcheck.kinds.decoder.cases import even
-from pytest_evalcheck.kinds.decoder.subject import NEW_TOKENS, DecoderSubject, DecoderUnderTest, Ids
+from pytest_evalcheck.kinds.decoder.cases import ConventionPrompts, even
+from pytest_evalcheck.kinds.decoder.subject import NEW_TOKENS, DecoderSubject, DecoderUnderTest, Ids, all_rows_or_none
+from pytest_evalcheck.strategies.samples import Side
 
 _GENERATES, _STEPS = {"generate", "make_cache"}, {"step", "full", "make_cache"}
 _TWO_WRONG = "decoding with a cache and without one differ, however it is called; see EC301 and EC306"
@@ -21,7 +25,7 @@ _TWO_WRONG = "decoding with a cache and without one differ, however it is called
     examples=6,
     after=("EC301", "EC306"),
 )
-def every_way_to_call_gives_the_same_output(subject: DecoderSubject, case: CalledPrompts) -> None:
+def every_way_to_call_gives_the_same_output(subject: DecoderSubject, case: ConventionPrompts) -> None:
     """Each documented way to call a decoder gives the same logits and tokens: positions or masks given or left out.
 
     The ways are the conventions of its record.
@@ -40,7 +44,7 @@ def every_way_to_call_gives_the_same_output(subject: DecoderSubject, case: Calle
                 compare_tokens(decoder, rows, name, sentence)
 
 
-def compare_logits(decoder: DecoderUnderTest, case: CalledPrompts, rows: Ids, name: str, sentence: str) -> None:
+def compare_logits(decoder: DecoderUnderTest, case: ConventionPrompts, rows: Ids, name: str, sentence: str) -> None:
     """Compare logits by a convention with those by the record, with a cache and without one."""
     about = f"the logits {{}} by the convention {name!r}"
     with decoder.called_by(name):
@@ -92,3 +96,56 @@ def compare_tokens(decoder: DecoderUnderTest, rows: Ids, name: str, sentence: st
     decoder.assert_same(
         stopped, tokens(decoder, rows, (stop,)), about=about, id=f"tokens-before-stop-by-{slug(name)}", detail=sentence
     )
+
+
+@dataclass(frozen=True)
+class Decoding:
+    """One way to decode rows with a new cache, and the same ids without one."""
+
+    rows: Ids
+    side: Side
+    chunks: Sequence[int]
+
+    @property
+    def follow(self) -> list[list[int]]:
+        """The ids that follow each row: its own again."""
+        return even(self.rows, sum(self.chunks))
+
+    def cached(self, decoder: DecoderUnderTest) -> Any:
+        """For each row the logits of its ids and of those that follow, or the error."""
+        import torch
+
+        sequence, start = decoder.start(len(self.rows)), 0
+        logits = sequence.decode_padded(self.rows, self.side)
+        for size in self.chunks:
+            later = sequence.decode_step([row[start : start + size] for row in self.follow])
+            if isinstance(later, Raised) or isinstance(logits, Raised):
+                break
+            logits, start = [torch.cat(pair) for pair in zip(logits, later, strict=True)], start + size
+        return sequence.error or logits
+
+    def uncached(self, decoder: DecoderUnderTest) -> Any:
+        """The same from the whole rows, each alone; or the error."""
+        found = [decoder.decode_uncached([[*row, *after]]) for row, after in zip(self.rows, self.follow, strict=True)]
+        error = next((each for each in found if isinstance(each, Raised)), None)
+        return error or [each[0] for each in found]
+
+
+def decoding(decoder: DecoderUnderTest, case: ConventionPrompts, rows: Ids) -> Decoding:
+    """How these rows are decoded by what the decoder now allows: without padding where it takes none."""
+    sides = () if decoder.refuses("padding") else decoder.record.sides
+    sizes = [1] * sum(case.chunks) if decoder.refuses("chunks") else case.chunks
+    side: Side = case.side if case.side in sides else next(iter(sides), "left")
+    return Decoding(rows if sides else even(rows), side, decoder.within_prefill(sizes))
+
+
+def tokens(decoder: DecoderUnderTest, rows: Ids, stop: tuple[int, ...] = ()) -> Any:
+    """What is generated for rows with a new cache, or the error; None where a row is missing.
+
+    A row ends before its stop token. What is generated behind one stays.
+    """
+    sequence = decoder.start(len(rows))
+    found = sequence.error or all_rows_or_none(decoder.generate(rows, sequence.cache, NEW_TOKENS, stop), rows)
+    if isinstance(found, Raised) or found is None:
+        return found
+    return [row[:-1] if row and row[-1] in stop else row for row in found]

@@ -59,7 +59,7 @@ def every_sample_counts_exactly_once(loop: LoopSubject, case: Ranks) -> None:
     nothing = loop.evaluate([], batch_size=size)
     if not isinstance(nothing, Raised) and nothing.records:
         expect(nothing.records).equals([], about="the records of no samples", id="records-of-nothing")
-    for ranks in case.ranks if loop.record.over_ranks is not None else ():
+    for ranks in case.RANKS if loop.record.over_ranks is not None else ():
         _expect_each_once_over_ranks(loop, case, ranks, over_ranks(loop, case.samples, ranks, size))
 
 
@@ -73,7 +73,7 @@ def every_sample_counts_exactly_once_over_processes(loop: LoopSubject, case: Pro
     """
     if loop.record.on_rank is None:
         raise NotApplicable("the loop does not evaluate over processes: ec.Loop(..., on_rank=...)")
-    for ranks in case.ranks:
+    for ranks in case.RANKS:
         _expect_each_once_over_ranks(loop, case, ranks, over_processes(loop, case.samples, ranks, case.batch_size))
 
 
@@ -182,7 +182,7 @@ def _kinds(problems: Mapping[str, str]) -> str:
     return ", ".join(problem.split(":")[0] for problem in problems.values())
 
 
-def _expect_each_once_over_ranks(loop: LoopSubject, case: Ranks | ProcessRanks, ranks: int, results: Any) -> None:
+def _expect_each_once_over_ranks(loop: LoopSubject, case: Ranks, ranks: int, results: Any) -> None:
     about, topic = f"{len(case.samples)} sample{'s' * (len(case.samples) > 1)} over {ranks} ranks", "samples over ranks"
     single = loop.numbers(case.samples, batch_size=case.batch_size)
     if isinstance(results, Raised) or isinstance(single, Raised):

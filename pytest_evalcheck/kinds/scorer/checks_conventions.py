@@ -6,12 +6,12 @@ from pytest_evalcheck.expectations.failures import expect
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.convention import in_turn, under
-from pytest_evalcheck.kinds.scorer.cases import CalledDocuments
+from pytest_evalcheck.kinds.scorer.cases import ConventionDocuments
 from pytest_evalcheck.kinds.scorer.subject import ScorerSubject
 
 
 @check("EC415", conditions=("one document", "several documents"), examples=8, after=("EC401", "EC402"))
-def every_way_to_call_gives_the_same_scores(scorer: ScorerSubject, case: CalledDocuments) -> None:
+def every_way_to_call_gives_the_same_scores(scorer: ScorerSubject, case: ConventionDocuments) -> None:
     """Each documented way to call a scorer gives the same scores: one by one or all at once, by name or not.
 
     The ways are the conventions of its record.

@@ -6,12 +6,12 @@ from pytest_evalcheck.expectations.failures import expect
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.convention import in_turn
-from pytest_evalcheck.kinds.wrapper.cases import CalledBatch
+from pytest_evalcheck.kinds.wrapper.cases import ConventionBatch
 from pytest_evalcheck.kinds.wrapper.subject import WrapperSubject, in_mode, mode_id
 
 
 @check("EC116", conditions=("several rows", "a batch of one"), examples=6, after=("EC102", "EC109"))
-def every_way_to_call_gives_the_same_outputs(wrapper: WrapperSubject, case: CalledBatch) -> None:
+def every_way_to_call_gives_the_same_outputs(wrapper: WrapperSubject, case: ConventionBatch) -> None:
     """Each documented way to call a wrapper gives the same outputs and values: bare or wrapped, by name or by position.
 
     The ways are the conventions of its record.

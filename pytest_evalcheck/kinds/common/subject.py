@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Tolerance
 from pytest_evalcheck.expectations.failures import NotApplicable
+from pytest_evalcheck.kinds.common.convention import in_turn, under
 from pytest_evalcheck.strategies.samples import Sample, SampleStrategy
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Rows = Sequence[Sample]
 
@@ -44,6 +48,15 @@ class Subject:
         del rows
         raise NotApplicable(f"targets of kind {self.kind} have no plain call")
 
+    def by_convention(self, first: int) -> Iterator[tuple[str, str, Self]]:
+        """Yield the conventions of the record from one of them on: name, sentence, and the subject that is called so.
+
+        Raises:
+            NotApplicable: where there are none.
+        """
+        for name, sentence in in_turn(self.build(), first):
+            yield name, sentence, replace(self, build=_called_by(self.build, name))
+
     def shared(self) -> Any:
         """What every object of the target shares and no call may change, such as a configuration; None for nothing."""
         return None
@@ -52,3 +65,8 @@ class Subject:
         """Where the plain call fails: changes of the description that may mend it, and the call with the change."""
         del rows
         yield from ()
+
+
+def _called_by(build: Callable[..., Any], convention: str) -> Callable[..., Any]:
+    """Return a function that builds records as they are called by a convention."""
+    return lambda **options: under(build(**options), convention)

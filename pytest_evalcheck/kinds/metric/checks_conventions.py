@@ -6,7 +6,6 @@ from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.common.convention import in_turn
 from pytest_evalcheck.kinds.metric.cases import ConventionStream, Shards, Stream
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
@@ -24,9 +23,8 @@ def every_way_to_call_gives_the_same_value(metric: MetricSubject, case: Conventi
     Fix: let all of them end in one method.
     """
     expected = metric.value(case.cut)
-    for name, sentence in in_turn(metric.build(), case.first):
-        actual = metric.value(case.cut, name)
-        expect(actual).equals(
+    for name, sentence, called in metric.by_convention(case.first):
+        expect(called.value(case.cut)).equals(
             expected, about=f"the value by the convention {name!r}", id=f"called-by-{slug(name)}", detail=sentence
         )
 

@@ -15,7 +15,6 @@ from pytest_evalcheck.expectations.comparison import ABOUT_NONFINITE, EXACT, Rai
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.kinds.common.calling import attempt, is_clear_refusal
 from pytest_evalcheck.kinds.common.combinations import annotations_of, listed_values
-from pytest_evalcheck.kinds.common.convention import under
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.common.tensors import count_rows, detached, place
@@ -151,9 +150,9 @@ class MetricSubject(Subject):
     options: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     """By name: the values of an argument of the factory; none for those of the annotation."""
 
-    def fresh(self, convention: str = "") -> LiveMetric:
-        """A new metric, called by a convention of its record, or as the record says."""
-        return LiveMetric(under(self.build(), convention), self)
+    def fresh(self) -> LiveMetric:
+        """Return a new metric."""
+        return LiveMetric(self.build(), self)
 
     def arguments(self, batch: Rows) -> Arguments:
         """The samples of a batch as the arguments of ``update``, on the device.
@@ -245,9 +244,9 @@ class MetricSubject(Subject):
             return ""
         return f"weights of samples are refused: {value}"
 
-    def value(self, batches: Sequence[Rows | Arguments], convention: str = "") -> Any:
+    def value(self, batches: Sequence[Rows | Arguments]) -> Any:
         """The value of a new metric after these batches, or the error."""
-        return self.fresh(convention).update(*batches).compute()
+        return self.fresh().update(*batches).compute()
 
     def plain_result(self, rows: Rows) -> Any:
         """The value of a new metric after one batch, or the error; two are built, as every check builds several."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pytest_evalcheck.expectations.failures import expect
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.common.convention import in_turn, under
 from pytest_evalcheck.kinds.scorer.cases import ConventionDocuments
 from pytest_evalcheck.kinds.scorer.subject import ScorerSubject
 
@@ -21,8 +20,7 @@ def every_way_to_call_gives_the_same_scores(scorer: ScorerSubject, case: Convent
     Fix: let all of them end in one function.
     """
     expected = scorer.scores(case.samples)
-    for name, sentence in in_turn(scorer.record, case.first):
-        actual = scorer.scores(case.samples, under(scorer.build(), name).score)
-        expect(actual).equals(
+    for name, sentence, called in scorer.by_convention(case.first):
+        expect(called.scores(case.samples)).equals(
             expected, about=f"the scores by the convention {name!r}", id=f"called-by-{slug(name)}", detail=sentence
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pytest_evalcheck.expectations.failures import expect
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.common.convention import in_turn
 from pytest_evalcheck.kinds.wrapper.cases import ConventionBatch
 from pytest_evalcheck.kinds.wrapper.subject import WrapperSubject, in_mode, mode_id
 
@@ -22,7 +21,7 @@ def every_way_to_call_gives_the_same_outputs(wrapper: WrapperSubject, case: Conv
     """
     for mode in wrapper.modes:
         expected = wrapper.fresh().scores(wrapper.batch(case.samples, mode))
-        for name, sentence in in_turn(wrapper.record, case.first):
-            actual = wrapper.fresh(name).scores(wrapper.batch(case.samples, mode))
+        for name, sentence, called in wrapper.by_convention(case.first):
+            actual = called.fresh().scores(wrapper.batch(case.samples, mode))
             about = f"the results by the convention {name!r}{in_mode(mode)}"
             expect(actual).equals(expected, about=about, id=f"called-by-{slug(name)}{mode_id(mode)}", detail=sentence)

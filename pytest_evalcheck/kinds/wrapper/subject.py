@@ -12,7 +12,7 @@ from pytest_evalcheck.expectations.comparison import Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.calling import attempt
-from pytest_evalcheck.kinds.common.convention import Convention, require_conventions, under
+from pytest_evalcheck.kinds.common.convention import Convention, require_conventions
 from pytest_evalcheck.kinds.common.process_state import restored_settings
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.common.tensors import each_tensor
@@ -197,9 +197,9 @@ class WrapperSubject(Subject):
 
     build: Callable[[], Wrapper]
 
-    def fresh(self, convention: str = "") -> LiveWrapper:
-        """A new wrapper, in evaluation mode; called by a convention of its record, or as the record says."""
-        return LiveWrapper(under(self.build(), convention), self.device)
+    def fresh(self) -> LiveWrapper:
+        """Return a new wrapper, in evaluation mode."""
+        return LiveWrapper(self.build(), self.device)
 
     @property
     def modes(self) -> tuple[str, ...]:

@@ -193,5 +193,5 @@ def explanation(word: str) -> str:
 
 
 def problems() -> Sequence[str]:
-    """What could not be registered by an entry point, one sentence each."""
+    """Problems of what could not be registered by an entry point, one sentence each."""
     return tuple(_loaded().problems)

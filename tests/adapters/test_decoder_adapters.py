@@ -186,7 +186,7 @@ def called_by(made, names):
 
 @needs_torchtune
 def test_ways_to_call_a_model_of_torchtune_leave_its_caches_as_they_were():
-    from pytest_evalcheck.kinds.common.convention import supported, under
+    from pytest_evalcheck.kinds.common.convention import supported, with_convention
 
     made = adapters.record("decoder", llama3())
     assert {*made.conventions} - {*supported(made)} == {"no mask with caches", "no positions with caches"}
@@ -194,7 +194,7 @@ def test_ways_to_call_a_model_of_torchtune_leave_its_caches_as_they_were():
     made.step(IDS, cache, MASK, POSITIONS)
     before = [tensor.clone() for tensor in made.tensors(cache)]
     for name in supported(made):
-        way = under(made, name)
+        way = with_convention(made, name)
         way.full(IDS, MASK, POSITIONS)
         if way.generate is not made.generate:
             way.generate([[3, 5], [4, 6]], cache, 3, ())

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from pytest_evalcheck.kinds.common.convention import supported, under
+from pytest_evalcheck.kinds.common.convention import supported, with_convention
 
 transformers = pytest.importorskip("transformers")
 
@@ -33,7 +33,7 @@ def test_every_way_to_step_gives_the_logits_of_the_usual_one(cache: str) -> None
     assert {"no positions", "no mask", WIDE, "embeddings in place of ids", "as many logits as ids"} <= {*ways}
     expected = made.step(IDS, None, MASK, POSITIONS)
     for name in ways:
-        other, held = under(made, name), made.make_cache(2)
+        other, held = with_convention(made, name), made.make_cache(2)
         first = other.step(IDS[:, :3], held, MASK[:, :3], POSITIONS[:, :3])
         last = other.step(IDS[:, 3:], held, MASK, POSITIONS[:, 3:])
         torch.testing.assert_close(torch.cat([first, last], 1), expected)
@@ -43,7 +43,7 @@ def test_what_is_left_out_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     model, seen = llama(), []
     made, forward = decoder(model), model.forward
     monkeypatch.setattr(model, "forward", lambda **inputs: seen.append({*inputs}) or forward(**inputs))
-    under(made, "neither positions nor mask").step(IDS, None, MASK, POSITIONS)
+    with_convention(made, "neither positions nor mask").step(IDS, None, MASK, POSITIONS)
     assert seen == [{"input_ids", "use_cache"}]
 
 

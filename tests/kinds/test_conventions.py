@@ -11,7 +11,7 @@ import torch
 import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.failures import NotApplicable
-from pytest_evalcheck.kinds.common.convention import in_turn, supported, under
+from pytest_evalcheck.kinds.common.convention import rotated_conventions, supported, with_convention
 
 
 class Sum:
@@ -83,20 +83,24 @@ class TestConvention:
 class TestUnder:
     def test_the_fields_of_the_convention_replace_those_of_the_record(self) -> None:
         record = ec.Metric(update=print, compute=print, conventions={"half": ec.Convention("So.", update=repr)})
-        assert (under(record, "half").update, under(record, "half").compute) == (repr, print)
-        assert under(record, "") is record
+        assert (with_convention(record, "half").update, with_convention(record, "half").compute) == (repr, print)
+        assert with_convention(record, "") is record
 
     def test_cases_begin_with_different_ones(self) -> None:
         ways = {name: ec.Convention("So.", update=print) for name in "abc"}
         record = ec.Metric(update=print, compute=print, conventions=ways)
-        assert [[name for name, _ in in_turn(record, first)] for first in (0, 1, 5)] == [[*"abc"], [*"bca"], [*"cab"]]
+        assert [[name for name, _ in rotated_conventions(record, first)] for first in (0, 1, 5)] == [
+            [*"abc"],
+            [*"bca"],
+            [*"cab"],
+        ]
 
     def test_one_that_is_not_supported_is_not_tried(self) -> None:
         ways = {"half": ec.Convention("It is refused.", supported=False)}
         record = ec.Metric(update=print, compute=print, conventions=ways)
         assert not supported(record)
         with pytest.raises(NotApplicable, match="no other way to call it is described"):
-            next(in_turn(record, 0))
+            next(rotated_conventions(record, 0))
 
 
 class TestFailures:
@@ -133,7 +137,7 @@ class TestMetricOf:
     def test_conventions_are_bound_to_the_object(self) -> None:
         way = ec.Convention("So.", update=lambda metric, values: metric.scaled(values))
         made = ec.Metric.of(Sum(factor=2), conventions={"scaled": way})
-        under(made, "scaled").update(torch.ones(3))
+        with_convention(made, "scaled").update(torch.ones(3))
         assert made.compute() == 6
 
     def test_those_of_the_adapter_stay_where_nothing_is_called_otherwise(self) -> None:

@@ -17,8 +17,8 @@ def test_every_rank_gets_the_tensors_of_all_in_rank_order() -> None:
     seen = {}
 
     def work(rank: int) -> list[list[float]]:
-        first = gather.on(rank)(torch.full((rank,), float(rank)))
-        second = gather.on(rank)(torch.tensor([float(-rank)]))
+        first = gather.for_rank(rank)(torch.full((rank,), float(rank)))
+        second = gather.for_rank(rank)(torch.tensor([float(-rank)]))
         seen[rank] = [t.tolist() for t in (*first, *second)]
         return seen[rank]
 
@@ -32,24 +32,24 @@ def test_what_a_rank_is_given_is_its_own() -> None:
     state = torch.zeros(1)
 
     def first() -> float:
-        received = gather.on(0)(state)
+        received = gather.for_rank(0)(state)
         received[0].add_(1)
         return float(state)
 
-    assert on_ranks([first, lambda: gather.on(1)(torch.zeros(1))], gather) == 0.0
+    assert on_ranks([first, lambda: gather.for_rank(1)(torch.zeros(1))], gather) == 0.0
 
 
 def test_a_rank_that_stays_away_is_named_instead_of_a_hang() -> None:
     gather = AllGather(2)
     with pytest.raises(RankMismatch, match="rank 0 waits in collective call 1, which rank 1 never makes"):
-        on_ranks([lambda: gather.on(0)(torch.zeros(1)), lambda: None], gather)
+        on_ranks([lambda: gather.for_rank(0)(torch.zeros(1)), lambda: None], gather)
 
 
 @pytest.mark.parametrize("other", [torch.zeros(1, dtype=torch.int64), torch.zeros(1, 1)])
 def test_tensors_that_do_not_match_are_refused(other: torch.Tensor) -> None:
     gather = AllGather(2)
     with pytest.raises(RankMismatch, match="do not match"):
-        on_ranks([lambda: gather.on(0)(torch.zeros(1)), lambda: gather.on(1)(other)], gather)
+        on_ranks([lambda: gather.for_rank(0)(torch.zeros(1)), lambda: gather.for_rank(1)(other)], gather)
 
 
 def test_the_error_of_a_rank_comes_before_what_follows_from_it() -> None:
@@ -59,7 +59,7 @@ def test_the_error_of_a_rank_comes_before_what_follows_from_it() -> None:
         raise KeyError("state")
 
     with pytest.raises(KeyError, match="state"):
-        on_ranks([lambda: gather.on(0)(torch.zeros(1)), fails], gather)
+        on_ranks([lambda: gather.for_rank(0)(torch.zeros(1)), fails], gather)
 
 
 def _gathered(rank: int) -> list[float]:

@@ -11,7 +11,7 @@ import pytest_evalcheck as ec
 from fixtures.gallery.decoders_correct import Growing
 from pytest_evalcheck.expectations.comparison import Tolerance
 from pytest_evalcheck.kinds.decoder.checks_cache import culprit
-from pytest_evalcheck.kinds.decoder.reading import watching_forwards
+from pytest_evalcheck.kinds.decoder.nan_reads import watching_forwards
 from pytest_evalcheck.kinds.decoder.subject import (
     LIST_OPERATIONS,
     DecoderUnderTest,

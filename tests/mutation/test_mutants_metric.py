@@ -171,10 +171,10 @@ class TestSubject:
         with pytest.raises(TargetError, match="the collate raised an error"):
             subject().arguments(["text"])
         with pytest.raises(TargetError, match="the reference of the target raised an error"):
-            subject(reference=lambda rows: rows[9]).expected([1.0])
+            subject(reference=lambda rows: rows[9]).reference_value([1.0])
         with pytest.raises(NotApplicable, match="no reference"):
-            subject().expected([1.0])
-        assert subject(reference=sum).expected([1.0, 2.0]) == 3.0
+            subject().reference_value([1.0])
+        assert subject(reference=sum).reference_value([1.0, 2.0]) == 3.0
 
     def test_values_and_their_warnings(self) -> None:
         class Warns(Total):

@@ -93,7 +93,7 @@ def _synchronise(ranks: Sequence[Metric]) -> Any:
     with ExitStack() as connected:
         for rank, metric in enumerate(metrics):
             for inner in _all_metrics(metric):
-                connected.enter_context(_connected(inner, gather.on(rank)))
+                connected.enter_context(_connected(inner, gather.for_rank(rank)))
         return on_ranks([rank.compute for rank in ranks], gather)
 
 

@@ -1,4 +1,4 @@
-"""How large the tensors are that a call makes."""
+"""Size of the tensors that a call makes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a target is given and what it returns, in words: types, dtypes and shapes."""
+"""Arguments and results of a target in words: types, dtypes and shapes."""
 
 from __future__ import annotations
 

@@ -47,12 +47,12 @@ def attempt(where: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> 
 
 
 def _is_panic(error: BaseException) -> bool:
-    """Whether an extension that is written in Rust has panicked, for which PyO3 raises what is no `Exception`."""
+    """Return whether a Rust extension has panicked, for which PyO3 raises what is no `Exception`."""
     return type(error).__module__ == "pyo3_runtime"
 
 
 def is_clear_refusal(error: BaseException) -> bool:
-    """Whether an error was raised on purpose, with a text: by a ``raise`` statement of any code, not by an operator.
+    """Return whether an error was raised on purpose, with a text: by a ``raise`` of any code, not by an operator.
 
     A lookup or an attribute that fails is a mistake of the code, whoever raises its error; so is an argument of another
     type, and a division by 0, where Python's own code or a library below raises it. Code under test that raises a
@@ -100,7 +100,7 @@ def relative(path: str) -> str:
 
 
 def describe(made: Any) -> str:
-    """What a factory returned, in words."""
+    """Describe what a factory returned."""
     if made is None:
         return "None (does it end without `return`?)"
     if isinstance(made, type):

@@ -19,9 +19,9 @@ Rows = list[Sample]
 Partition = list[list[int]]
 """A plan of batches: for each batch, the indices of its samples."""
 Conditions = Mapping[str, Callable[[Any], bool]]
-"""By name: predicates of a case."""
+"""Predicates of a case, by name."""
 Draws = Mapping[str, Callable[[SampleStrategy, Rows], st.SearchStrategy[Any]]]
-"""By field: from the samples to the strategy of its values."""
+"""Functions from the samples to the strategy of a field, by field."""
 Given = Callable[[SampleStrategy, int], "tuple[Any, ...] | None"] | None
 """From the number of samples that the author of a target gives to their plan, as values of the fields, or None."""
 Plans = Iterable[tuple[Any, ...]]
@@ -232,19 +232,19 @@ class RightAndWrong:
         if inputs.wrong is None:
             rows = inputs.rows(min_size=max(1, inputs.min_samples), max_size=4)
             return st.builds(cls, right=rows, wrong=rows)
-        return inputs.rows(max_size=4).map(lambda rows: cls._of_contrast(inputs, rows))
+        return inputs.rows(max_size=4).map(lambda rows: cls._contrasted(inputs, rows))
 
     @classmethod
     def canonical(cls, inputs: SampleStrategy) -> list[RightAndWrong]:
         """The contrast alone and beside other samples; or lists of different samples, each with the next one."""
         if inputs.wrong is not None:
-            return [cls._of_contrast(inputs, rows) for rows in ([], inputs.fixed(2))][: 2 - bool(inputs.distinct)]
+            return [cls._contrasted(inputs, rows) for rows in ([], inputs.fixed(2))][: 2 - bool(inputs.distinct)]
         n = max(2, inputs.min_samples)
         rows = inputs.fixed(4 * n)
         return [cls(right=one, wrong=other) for one, other in pairwise(rows[i : i + n] for i in range(0, 4 * n, n))]
 
     @classmethod
-    def _of_contrast(cls, inputs: SampleStrategy, rows: Rows) -> RightAndWrong:
+    def _contrasted(cls, inputs: SampleStrategy, rows: Rows) -> RightAndWrong:
         assert inputs.wrong is not None
         right = inputs.right or (lambda sample: sample)
         # The whole contrast every time (some of each class), followed by samples of any kind.

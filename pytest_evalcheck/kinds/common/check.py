@@ -1,4 +1,4 @@
-"""What a check is: one promise, one function, and its docstring as its documentation."""
+"""Checks: one property, one function, and its docstring as its documentation."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class Check:
     """The kinds of target that it is about."""
     case: type[Case]
     conditions: tuple[str, ...] = ()
-    """What the cases must reach for a green to mean something."""
+    """Conditions that the cases must reach for a pass to mean something."""
     needs: tuple[str, ...] = ()
     """Fields of `SampleStrategy`, ``reference``, or keywords of the kind: without them the check is not applicable."""
     existential: bool = False
-    """For a promise that something can happen: kept as soon as one case keeps it."""
+    """True for a property that something can happen: it passes as soon as one case shows it."""
     marks: tuple[str, ...] = ()
     """Pytest markers of its cells; those marked ``distributed`` run only when ``-m`` asks for it."""
     examples: int | None = None
-    """How many cases are tried at normal effort, where the usual number would take too long."""
+    """Number of cases at normal effort, where the usual number would take too long."""
     accelerators: int = 0
-    """How many accelerators of one kind it needs. Above 0 it is about them, and is not tried on the CPU."""
+    """Number of accelerators of one kind that it needs. Above 0 it is about them, and is not tried on the CPU."""
     streams: bool = False
-    """Whether waits between streams that are missing are looked for, where its accelerator is simulated."""
+    """True if missing waits between streams are looked for, where its accelerator is simulated."""
     after: tuple[str, ...] = ()
     """The codes of more basic checks, the most likely first. Where one of them is broken on the same target and device,
     a failure of this check is taken to follow from it: the report lists it below that one."""
@@ -57,17 +57,17 @@ class Check:
 
     @property
     def more(self) -> str:
-        """What else there is to say of the promise, such as its bound."""
+        """Further paragraphs, such as the bound of the property."""
         return _section(self.function, "more")
 
     @property
     def why(self) -> str:
-        """Why the promise matters."""
+        """Reason why the property matters."""
         return _section(self.function, "why")
 
     @property
     def usual_cause(self) -> str:
-        """What usually breaks it."""
+        """Usual cause of a failure."""
         return _section(self.function, "usual cause")
 
     @property

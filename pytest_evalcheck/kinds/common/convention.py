@@ -23,7 +23,7 @@ class Convention:
     documented: str
     """The sentence of the documentation that says so, or says that it is not supported."""
     supported: bool
-    """Whether it may be used. One that is documented as unsupported is not tried."""
+    """True if it may be used. One that is documented as unsupported is not tried."""
     changes: Mapping[str, Any]
     """The fields of the record that are others in this way."""
 
@@ -61,18 +61,18 @@ def require_conventions(record: Any) -> None:
 
 
 def supported(record: Any) -> dict[str, Convention]:
-    """By name, the conventions of a record that may be used."""
+    """Return the conventions of a record that may be used, by name."""
     return {name: each for name, each in record.conventions.items() if each.supported}
 
 
-def under(record: Record, name: str) -> Record:
+def with_convention(record: Record, name: str) -> Record:
     """The record as it is called by one of its conventions; the empty name is its own way."""
     if not name:
         return record
     return replace(record, conventions={}, **record.conventions[name].changes)  # type: ignore[type-var, attr-defined]
 
 
-def in_turn(record: Any, first: int) -> Iterator[tuple[str, str]]:
+def rotated_conventions(record: Any, first: int) -> Iterator[tuple[str, str]]:
     """The names of all conventions of a record and their sentences, from one of them on.
 
     Cases begin with different ones, so that one that fails does not hide the others.

@@ -24,7 +24,7 @@ _ERRORS: Mapping[str, type[Exception]] = {
     )
 }
 ERRORS = tuple(_ERRORS)
-"""What metric functions raise: code around them may take some for an error of its own, and hide them."""
+"""Errors that metric functions raise: code around them may take some for an error of its own, and hide them."""
 _FEW = 3
 _TEXT = "this metric cannot score what it was given"
 
@@ -47,7 +47,7 @@ class FailingMetric:
 
     @property
     def called(self) -> bool:
-        """Whether it was called."""
+        """True if it was called."""
         return bool(self._parameters)
 
     def __call__(self, *given: Any, **named: Any) -> float:
@@ -58,7 +58,7 @@ class FailingMetric:
         raise _ERRORS[self._kind](_TEXT)
 
     def problem(self, result: Any) -> str:
-        """What is wrong with the result of an evaluation in which it was called; empty where nothing is.
+        """Return what is wrong with the result of an evaluation in which it was called, or ''.
 
         The error is itself where its type and its text are the same, or where another one names it as its cause, as
         ``raise ... from error`` does; one that was raised while it was handled has it as its context only.

@@ -36,7 +36,7 @@ class ForkWatch:
             leave(0)
 
     def came_back(self) -> bool:
-        """Whether a forked process came back into the test. The watch is over."""
+        """Return whether a forked process came back into the test. The watch is over."""
         global _watch
         _watch = None
         self.end_forked_process()

@@ -1,4 +1,4 @@
-"""What a kind of target is: one frozen record for everything that differs from kind to kind."""
+"""Kinds of target: one frozen record for everything that differs from kind to kind."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ class KindSpec:
 
     name: str
     record: type
-    """What describes a target of this kind, such as ``ec.Metric``. Objects of libraries become one by an adapter."""
+    """Record of a target of this kind, such as ``ec.Metric``. Objects of libraries become one by an adapter."""
     subject: type[Subject]
-    """What a check is called with; its ``kind`` is the name of this kind."""
+    """Class of the subject that checks receive; its ``kind`` is the name of this kind."""
     checks: tuple[str, ...] = ()
     """The modules that hold its checks."""
     example: str
     """An example of ``inputs``, as source: ``multiclass(classes=5)``."""
     expected: str
-    """What a factory may return, for error messages."""
+    """Objects that a factory may return, for error messages."""
     methods: tuple[str, ...] = ()
     """The methods by which an object of another type may be described."""
     complete_hint: str = ""
-    """What to write for an object that has all these methods."""
+    """Text for an object that has all these methods."""
     partial_hint: str = ""
-    """What to write for an object that has not."""
+    """Text for an object that has not."""
     adapters: Mapping[str, str] = field(default_factory=dict)
     """From the qualified name of a class to the module whose ``record(made)`` describes its objects."""
     protocols: str = ""
     """The module that describes objects of other classes by their methods: ``recognises(made)``, ``record(made)``."""
     tolerance: Tolerance = field(default_factory=Tolerance)
     accumulates: bool = False
-    """Whether its objects hold what they were fed with, so that each of them must be a new one."""
+    """True if its objects hold what they were fed with, so that each of them must be a new one."""
     copyable: bool = True
-    """Whether a record can be copied. One of callables around a model cannot: its copy would use the original."""
+    """True if a record can be copied. One of callables around a model cannot: its copy would use the original."""
     options: Mapping[str, KindOption] = field(default_factory=dict)
     wrapped: Callable[[Any], Any] | None = None
     """The object of a library that a record which is not complete stands for; None where the record is complete."""
@@ -59,7 +59,7 @@ class KindSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class Adapter:
-    """How objects of a library become records of a kind."""
+    """Adapter from objects of a library to records of a kind."""
 
     kind: str
     cls: str

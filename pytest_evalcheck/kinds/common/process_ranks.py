@@ -17,7 +17,7 @@ from pytest_evalcheck.kinds.common.forked_process import belongs_to_the_suite
 
 
 class RankError(RuntimeError):
-    """What went wrong on a rank, by its message."""
+    """Error on a rank, by its message."""
 
 
 class RanksHang(RuntimeError):
@@ -25,7 +25,7 @@ class RanksHang(RuntimeError):
 
 
 def on_processes(calls: Sequence[Callable[[], Any]], *, seconds: float = 20.0) -> list[Any]:
-    """What every rank's call gives, each in a process of its own that has joined a gloo group.
+    """Return what every rank's call gives, each in a process of its own that has joined a gloo group.
 
     The processes are forked, so the calls may be closures; the results must pickle.
 

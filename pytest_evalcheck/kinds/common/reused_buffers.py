@@ -17,7 +17,7 @@ class ReusedBuffers:
         self._memory: dict[tuple[int, int, Any], Any] = {}
         """Flat tensors by the number of the buffer, the place of a tensor in its batch, and its dtype."""
         self.batches = 0
-        """How many batches with tensors it has given."""
+        """Number of batches with tensors that it has given."""
 
     def __call__(self, rows: Sequence[Any]) -> Any:
         batch, places = self._collate(rows), count()
@@ -27,7 +27,7 @@ class ReusedBuffers:
 
     @property
     def reused(self) -> bool:
-        """Whether some memory was filled more than once."""
+        """True if some memory was filled more than once."""
         return self.batches > self._buffers
 
     def overwrite(self) -> None:

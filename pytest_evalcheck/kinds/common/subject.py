@@ -1,4 +1,4 @@
-"""What every subject has, whatever the kind of its target."""
+"""Subjects: what a check receives, whatever the kind of its target."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_evalcheck.expectations.comparison import Tolerance
 from pytest_evalcheck.expectations.failures import NotApplicable
-from pytest_evalcheck.kinds.common.convention import in_turn, under
+from pytest_evalcheck.kinds.common.convention import rotated_conventions, with_convention
 from pytest_evalcheck.strategies.samples import Sample, SampleStrategy
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ class Subject:
     ledger: Any = None
     """The transfers between devices, where they are counted."""
     budget: Mapping[str, int] | None = field(default_factory=dict)
-    """What scoring one batch may cost on that device; None is no limit."""
+    """Transfers that scoring one batch may cost on that device, by name; None is no limit."""
     changed: tuple[str, ...] = ()
-    """What the plain call before the checks left changed of what is `shared`, a line each."""
+    """Changes of what is `shared` by the example call before the checks, a line each."""
 
     def plain_result(self, rows: Rows) -> Any:
-        """What the target returns for these samples in one plain call, or the error.
+        """Return the result for these samples of one example call, or the error.
 
         Raises:
             NotApplicable: where the kind has no such call.
@@ -54,19 +54,19 @@ class Subject:
         Raises:
             NotApplicable: where there are none.
         """
-        for name, sentence in in_turn(self.build(), first):
+        for name, sentence in rotated_conventions(self.build(), first):
             yield name, sentence, replace(self, build=_called_by(self.build, name))
 
     def shared(self) -> Any:
-        """What every object of the target shares and no call may change, such as a configuration; None for nothing."""
+        """Return what all objects of the target share and no call may change, such as a configuration, or None."""
         return None
 
     def remedies(self, rows: Rows) -> Iterator[tuple[str, Callable[[], Any]]]:
-        """Where the plain call fails: changes of the description that may mend it, and the call with the change."""
+        """Yield changes of the description that may mend a failing example call, and the call with the change."""
         del rows
         yield from ()
 
 
 def _called_by(build: Callable[..., Any], convention: str) -> Callable[..., Any]:
     """Return a function that builds records as they are called by a convention."""
-    return lambda **options: under(build(**options), convention)
+    return lambda **options: with_convention(build(**options), convention)

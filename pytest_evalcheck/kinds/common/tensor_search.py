@@ -62,4 +62,4 @@ def _in_modules(module: Any, path: str, visited: set[int]) -> Iterator[tuple[str
 
 
 _CONTENTS = ("_parameters", "_buffers", "_modules")
-"""Where torch keeps the contents of a module; paths name them as attributes of the module."""
+"""Attributes in which torch keeps the contents of a module; paths name them as attributes of the module."""

@@ -128,7 +128,7 @@ def overwrite(value: Any, noise: Any = None) -> None:
 
 
 def overwrite_result(value: Any) -> None:
-    """Like `overwrite`, and other plain numbers in the lists and mappings of a result, which nobody else has made.
+    """Overwrite a result, and also the plain numbers in its lists and mappings, which nobody else has made.
 
     A mapping or list of Python's own types only: writing into others may run code of theirs.
     """
@@ -147,19 +147,19 @@ def _overwrite_numbers(value: Any) -> None:
 
 
 def count_tensors(value: Any) -> int:
-    """How many tensors the nest holds."""
+    """Count the tensors of a nest."""
     return len(tensors_in(value))
 
 
 def count_rows(value: Any) -> int:
-    """How many rows a tensor, an array, a list or a tuple has; 0 for any other object."""
+    """Count the rows of a tensor, an array, a list or a tuple; 0 for any other object."""
     if hasattr(value, "shape"):
         return int(value.shape[0]) if len(value.shape) else 0
     return len(value) if isinstance(value, (list, tuple)) else 0
 
 
 def count_elements(value: Any, *, plain: bool = True) -> int:
-    """How many numbers a nest of tensors, arrays, lists, sets and mappings holds; 0 for any other object.
+    """Count the numbers of a nest of tensors, arrays, lists, sets and mappings; 0 for any other object.
 
     With ``plain=False`` only a tensor or an array itself is counted, and nothing that holds some.
     """

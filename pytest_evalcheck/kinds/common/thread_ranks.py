@@ -25,7 +25,7 @@ class AllGather:
         self._calls = [0] * world
         self._ended: set[int] = set()
 
-    def on(self, rank: int) -> Callable[..., list[Any]]:
+    def for_rank(self, rank: int) -> Callable[..., list[Any]]:
         """The gather as rank ``rank`` calls it: its tensor in, the tensors of all ranks out."""
 
         def gather(tensor: Any, group: Any = None) -> list[Any]:
@@ -68,7 +68,7 @@ class AllGather:
 
 
 def on_ranks(calls: Sequence[Callable[[], Any]], gather: AllGather) -> Any:
-    """What rank 0 gets when every rank makes its call; the first error of any rank is raised."""
+    """Return what rank 0 gets when every rank makes its call; raise the first error of any rank."""
     results: dict[int, Any] = {}
     errors: dict[int, BaseException] = {}
 

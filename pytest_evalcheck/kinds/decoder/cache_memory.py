@@ -24,24 +24,26 @@ class CacheMemory:
         model = record.model
         weights = model.parameters() if callable(getattr(model, "parameters", None)) else ()
         self._record, self._weights = record, {weight.data_ptr() for weight in weights}
-        self._earlier = {} if record.tensors else {t.data_ptr(): t.detach().clone() for t in self._floats(_held(model))}
+        self._earlier = (
+            {} if record.tensors else {t.data_ptr(): t.detach().clone() for t in self._floats(_tensors(model))}
+        )
 
-    def of(self, cache: Any) -> list[Any]:
+    def tensors_of(self, cache: Any) -> list[Any]:
         """The floating tensors of a cache.
 
         Raises:
             TargetError: where the ``tensors`` of the record are none.
         """
         if self._record.tensors is None:
-            return self._changed(_held(cache)) or self._changed(_held(self._record.model))
+            return self._changed(_tensors(cache)) or self._changed(_tensors(self._record.model))
         found = attempt("tensors", lambda: list(self._record.tensors(cache)))  # type: ignore[misc]
         if isinstance(found, Raised):
             raise TargetError("tensors() gave no tensors", actual=str(found), expected="tensors", cause="tensors")
         return list(self._floats(found))
 
     def is_in_the_model(self, cache: Any) -> bool:
-        """Whether a cache is a handle to state of the model, so that nothing is freed with the handle."""
-        return cache is self._record.model or (self._record.tensors is None and not self._changed(_held(cache)))
+        """Return whether a cache is a handle to state of the model, so that nothing is freed with the handle."""
+        return cache is self._record.model or (self._record.tensors is None and not self._changed(_tensors(cache)))
 
     def _changed(self, tensors: Iterable[Any]) -> list[Any]:
         return [tensor for tensor in self._floats(tensors) if not self._was_there(tensor)]
@@ -77,7 +79,7 @@ class StorageWatch:
         return sum(size for reference, size in self._storages if not reference.expired())
 
 
-def _held(source: Any) -> list[Any]:
+def _tensors(source: Any) -> list[Any]:
     return list(find_tensors(source).values())
 
 

@@ -213,7 +213,7 @@ class OverCapacity(SamplesAndPlan):
 
     extra: int
     at_once: bool
-    """Whether all tokens, those that fill it and those beyond, come in one call."""
+    """True if all tokens, those that fill it and those beyond, come in one call."""
 
     PLAN: ClassVar[Draws] = {"extra": lambda *_: st.integers(1, 3), "at_once": lambda *_: st.booleans()}
     CONDITIONS: ClassVar[Conditions] = {

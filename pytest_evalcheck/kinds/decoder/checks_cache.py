@@ -22,7 +22,7 @@ from pytest_evalcheck.kinds.decoder.cases import (
     cut_sizes,
     even,
 )
-from pytest_evalcheck.kinds.decoder.reading import reads_the_prompt_again, watching_forwards
+from pytest_evalcheck.kinds.decoder.nan_reads import reads_the_prompt_again, watching_forwards
 from pytest_evalcheck.kinds.decoder.subject import (
     LIST_OPERATIONS,
     NEW_TOKENS,
@@ -179,7 +179,7 @@ def other_prompts_get_other_logits(subject: DecoderSubject, case: SameBatchSize)
 
 
 def _longest_prompt(decoder: DecoderUnderTest, capacity: int) -> int:
-    """Of a generation the last tokens are new ones."""
+    """Compare the last tokens of a generation with new ones."""
     return min(capacity - NEW_TOKENS, decoder.record.prefill or capacity)
 
 
@@ -197,7 +197,7 @@ def decode_last_token(decoder: DecoderUnderTest, rows: Ids, *, corrupted: bool =
     sequence = decoder.start(len(rows))
     sequence.decode_chunks([row[:-1] for row in rows], [len(rows[0]) - 1])
     if memory_of is not None and not sequence.error:
-        memory = memory_of.of(sequence.cache)
+        memory = memory_of.tensors_of(sequence.cache)
         if not memory:
             raise CheckFailure(
                 "the cache holds no numbers after a prompt",
@@ -211,7 +211,7 @@ def decode_last_token(decoder: DecoderUnderTest, rows: Ids, *, corrupted: bool =
 
 @dataclass
 class Execution:
-    """What a program did."""
+    """Result of a program."""
 
     rows: list[list[int]]
     """The ids that the cache holds, row by row."""

@@ -10,7 +10,7 @@ from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import inconclusive
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
-from pytest_evalcheck.kinds.common.convention import in_turn
+from pytest_evalcheck.kinds.common.convention import rotated_conventions
 from pytest_evalcheck.kinds.decoder.cases import ConventionPrompts, even
 from pytest_evalcheck.kinds.decoder.subject import NEW_TOKENS, DecoderSubject, DecoderUnderTest, Ids, all_rows_or_none
 from pytest_evalcheck.strategies.samples import Side
@@ -36,7 +36,7 @@ def every_way_to_call_gives_the_same_output(subject: DecoderSubject, case: Conve
     """
     for decoder in subject.precisions():
         rows = decoder.truncate(subject.prompts(case.samples), sum(case.chunks) + NEW_TOKENS)
-        for name, sentence in in_turn(decoder.record, case.first):
+        for name, sentence in rotated_conventions(decoder.record, case.first):
             changed = decoder.record.conventions[name].changes.keys()
             if "step" in decoder.methods and changed & _STEPS:
                 compare_logits(decoder, case, rows, name, sentence)
@@ -112,7 +112,7 @@ class Decoding:
         return even(self.rows, sum(self.chunks))
 
     def cached(self, decoder: DecoderUnderTest) -> Any:
-        """For each row the logits of its ids and of those that follow, or the error."""
+        """Return for each row the logits of its ids and of those that follow, or the error."""
         import torch
 
         sequence, start = decoder.start(len(self.rows)), 0
@@ -132,7 +132,7 @@ class Decoding:
 
 
 def decoding(decoder: DecoderUnderTest, case: ConventionPrompts, rows: Ids) -> Decoding:
-    """How these rows are decoded by what the decoder now allows: without padding where it takes none."""
+    """Plan how these rows are decoded by what the decoder now allows: without padding where it takes none."""
     sides = () if decoder.refuses("padding") else decoder.record.sides
     sizes = [1] * sum(case.chunks) if decoder.refuses("chunks") else case.chunks
     side: Side = case.side if case.side in sides else next(iter(sides), "left")
@@ -140,7 +140,7 @@ def decoding(decoder: DecoderUnderTest, case: ConventionPrompts, rows: Ids) -> D
 
 
 def tokens(decoder: DecoderUnderTest, rows: Ids, stop: tuple[int, ...] = ()) -> Any:
-    """What is generated for rows with a new cache, or the error; None where a row is missing.
+    """Generate tokens for rows with a new cache; return them or the error, None where a row is missing.
 
     A row ends before its stop token. What is generated behind one stays.
     """

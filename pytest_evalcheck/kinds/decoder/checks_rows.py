@@ -141,7 +141,7 @@ def decode_together(decoder: DecoderUnderTest, rows: Ids, side: Side, follow: Id
 
 
 def decode_with_empty_prompt(decoder: DecoderUnderTest, method: str, row: Ids) -> tuple[Any, Any]:
-    """What a row gets in a batch with an empty prompt, or with a row of padding only; and what it gets by itself."""
+    """Decode a row in a batch with an empty prompt, or with a row of padding only; and by itself."""
     sequence = decoder.start(2)
     if method == "generate":
         rows = [*row, []]
@@ -155,7 +155,7 @@ def decode_with_empty_prompt(decoder: DecoderUnderTest, method: str, row: Ids) -
 
 
 def decode_out_of_vocabulary(decoder: DecoderUnderTest, method: str, row: Ids) -> Any:
-    """What a prompt gets that ends in an id beyond any vocabulary of this size: an error, where that is noticed."""
+    """Decode a prompt that ends in an id beyond any vocabulary of this size: an error, where that is noticed."""
     logits = decoder.full(row)
     if isinstance(logits, Raised):
         return logits

@@ -72,7 +72,7 @@ def tearing_down_a_cache_frees_its_memory(subject: DecoderSubject, case: Prompts
                 continue
             memory, sequence = CacheMemory(decoder.record), decoder.start(len(rows))
             decoder.decode(method, sequence, rows)
-            watch = StorageWatch(memory.of(sequence.cache))
+            watch = StorageWatch(memory.tensors_of(sequence.cache))
             if decoder.offers("tear_down"):
                 sequence.apply("tear_down")
             elif memory.is_in_the_model(sequence.cache) and watch.size:
@@ -122,7 +122,7 @@ class ModelEnvironment:
         self._snapshots = Snapshot(configuration, "configuration"), Snapshot(weights, "weights")
 
     def changes(self) -> list[str]:
-        """What is different now."""
+        """List what is different now."""
         # A cache may be a module as well, and come or go.
         modes = {name: mode for name, mode in _modes(self._model).items() if self._modes.get(name, mode) != mode}
         changed = [f"{name or 'the model'}.training became {mode}" for name, mode in modes.items()]

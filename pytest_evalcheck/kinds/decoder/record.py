@@ -40,7 +40,7 @@ def truncate_at_stop(tokens: Sequence[int], stop: Collection[int], *, keep_stop:
 
 @dataclass(frozen=True)
 class Decoder:
-    """What generates, as callables. ``make_cache`` is required, and ``step`` or ``generate``.
+    """Description of what generates, as callables. ``make_cache`` is required, and ``step`` or ``generate``.
 
     A check that needs a field which is left out is not applicable, e.g. EC310 without ``generate``. Only one cache of a
     record is in use at a time, so the cache may also be state inside the model.
@@ -56,31 +56,31 @@ class Decoder:
     ``generate`` is then required and gets None for a cache, and the promises about caches do not apply.
     """
     step: Step | None = None
-    """Where it is left out, and ``generate`` too, the adapter of a known library fills it in."""
+    """Function of one step. Where it is left out, and ``generate`` too, the adapter of a known library fills it in."""
     full: Full | None = None
-    """What cached decoding is compared with; where it is left out, ``step`` with None for a cache."""
+    """Function to compare cached decoding with; where it is left out, ``step`` with None for a cache."""
     generate: Generate | None = None
     """A whole generation with a cache that is new or was reset."""
     operations: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
-    """Those of `OPERATIONS` that the cache offers. Each takes the cache, and returns a new one or None.
+    """Operations that the cache offers, some of `OPERATIONS`. Each takes the cache, and returns a new one or None.
 
     ``reset(cache)``, ``tear_down(cache)``, ``reorder(cache, order)``: row ``i`` becomes what row ``order[i]`` was,
     ``select(cache, rows)``: fewer rows, ``repeat(cache, times)``: rows 0 0 1 1, ``crop(cache, length)``: the first
     tokens of every row. ``order`` and ``rows`` are int64 tensors.
     """
     capacity: int | None = None
-    """How many tokens of a row the cache holds; None for one that grows."""
+    """Number of tokens of a row that the cache holds; None for one that grows."""
     max_rows: int | None = None
     """The most rows that a cache may be made for."""
     prefill: int | None = None
     """The most tokens of a row that the first call takes, such as the window of a sliding cache; None for any number.
     Of longer rows ``step`` gets the others one at a time; prompts of ``generate`` are no longer than this."""
     max_stops: int | None = None
-    """How many different stop tokens ``generate`` takes at once; None for any number."""
+    """Number of different stop tokens that ``generate`` takes at once; None for any number."""
     batch_invariant: bool = False
-    """Whether the logits of a row are claimed to have the same bits in every batch, and not only within rounding."""
+    """True if the logits of a row are claimed to have the same bits in every batch, and not only within rounding."""
     refuses: tuple[str, ...] = ()
-    """Those of `REFUSALS` at which it raises an error by design: ``chunks`` are several tokens at once on a cache that
+    """Things that it refuses by design, some of `REFUSALS`: ``chunks`` are several tokens at once on a cache that
     is not empty."""
     sides: tuple[Side, ...] = ("left",)
     """The sides on which prompts may be padded for ``step``; none where rows must be of one length."""
@@ -91,9 +91,9 @@ class Decoder:
     tensors: Callable[[Any], Iterable[Any]] | None = None
     """``tensors(cache)`` returns the memory of a cache; by default the tensors that are found in its attributes."""
     configuration: Callable[[], Any] | None = None
-    """What decoding must not change; by default the ``config`` and ``generation_config`` of the model."""
+    """State that decoding must not change; by default the ``config`` and ``generation_config`` of the model."""
     conventions: Mapping[str, Convention] = field(default_factory=dict)
-    """By name, other ways to call it that are documented: each must give the same logits and tokens. One that is legal
+    """Other documented ways to call it, by name: each must give the same logits and tokens. One that is legal
     without padding only has ``sides=()``."""
     in_float32: Callable[[], Decoder] | None = None
     """The same decoder with the same weights in float32, for what is NaN otherwise (softmax of a masked row), or what
@@ -120,22 +120,22 @@ class Decoder:
 
     @property
     def complete(self) -> bool:
-        """Whether it says how to decode, and what to compare that with."""
+        """True if it says how to decode, and what to compare that with."""
         return self.step is not None or (self.generate is not None and self.full is not None)
 
     @property
     def has_cache(self) -> bool:
-        """Whether it decodes with a cache."""
+        """True if it decodes with a cache."""
         return self.make_cache is not None
 
     def configurations(self) -> Any:
-        """What decoding must not change beside the weights: ``configuration()``, or those of the model by name."""
+        """Return the configurations, which decoding must not change: ``configuration()``, or those of the model."""
         if self.configuration is not None:
             return self.configuration()
         names = ("config", "generation_config")
         return {name: getattr(self.model, name) for name in names if hasattr(self.model, name)}
 
     def contents(self) -> dict[str, Any]:
-        """What must not change in a decoder that is only copied."""
+        """Return what must not change in a decoder that is only copied."""
         state = getattr(self.model, "state_dict", None)
         return dict(state() if callable(state) else getattr(self.model, "__dict__", {}))

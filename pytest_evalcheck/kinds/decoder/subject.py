@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference, show
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, compared, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.calling import attempt
-from pytest_evalcheck.kinds.common.convention import under
+from pytest_evalcheck.kinds.common.convention import with_convention
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
-from pytest_evalcheck.kinds.decoder.reading import watching_nan
+from pytest_evalcheck.kinds.decoder.nan_reads import watching_nan
 from pytest_evalcheck.kinds.decoder.record import Decoder
 from pytest_evalcheck.strategies.samples import Side, padded
 
@@ -20,7 +20,7 @@ Ids = Sequence[Sequence[int]]
 """Rows of ids, of one length unless said otherwise."""
 
 NEW_TOKENS = 3
-"""How many tokens are generated where their number is not the point."""
+"""Number of tokens that are generated where it is not the point."""
 
 
 class DecoderUnderTest:
@@ -36,17 +36,17 @@ class DecoderUnderTest:
         self.record, self.device, self.tolerance = record, device, tolerance
         self.last_precision, self.retry_in_float32 = last_precision, False
         self.is_copy, self.copy_raises = is_copy, False
-        """Whether it is the copy in float32; and whether that raised an error, which is no error of the decoder."""
+        """True if it is the copy in float32; and whether that raised an error, which is no error of the decoder."""
         self._logits_by_ids: dict[Any, Any] = {}
         self._generated_from_nan = False
         self._half = False
-        """Whether logits came in half precision."""
+        """True if logits came in half precision."""
         if hasattr(record.model, "eval"):
             record.model.eval()  # as every evaluation does first
 
     @property
     def methods(self) -> tuple[str, ...]:
-        """How it decodes: by ``step``, by ``generate``, or both. Without a cache ``step`` is ``full``."""
+        """Methods by which it decodes: ``step``, ``generate``, or both. Without a cache ``step`` is ``full``."""
         names = ("step", "generate") if self.record.has_cache else ("generate",)
         return tuple(name for name in names if getattr(self.record, name) is not None)
 
@@ -60,15 +60,15 @@ class DecoderUnderTest:
             raise NotApplicable("it has no cache")
 
     def offers(self, operation: str) -> bool:
-        """Whether the cache has an operation."""
+        """Return whether the cache has an operation."""
         return operation in self.record.operations
 
     def refuses(self, what: str) -> bool:
-        """Whether the record declares that the decoder refuses something."""
+        """Return whether the record declares that the decoder refuses something."""
         return what in self.record.refuses
 
     def is_declared_refusal(self, actual: Any, what: str) -> bool:
-        """Whether this is an error that the record declares; such a case is inconclusive.
+        """Return whether this is an error that the record declares; such a case is inconclusive.
 
         It is raised on purpose: an error out of an operator says nothing of what the decoder refuses.
         """
@@ -78,7 +78,7 @@ class DecoderUnderTest:
         return declared
 
     def truncate(self, rows: Ids, spare: int = 0, *, whole: bool = False) -> list[list[int]]:
-        """As many rows as a cache takes, each cut so that the cache has room for ``spare`` more tokens.
+        """Return as many rows as a cache takes, each cut so that the cache has room for ``spare`` more tokens.
 
         With ``whole`` they may be longer than what the first call takes.
         """
@@ -99,7 +99,7 @@ class DecoderUnderTest:
         return CachedSequence(self, rows)
 
     def decode(self, method: str, sequence: CachedSequence, rows: Ids) -> Any:
-        """What rows of one length get: their logits, or `NEW_TOKENS` tokens, or the error.
+        """Decode rows of one length; return their logits, or `NEW_TOKENS` tokens, or the error.
 
         By ``step`` the last token comes in a call of its own.
         """
@@ -111,7 +111,7 @@ class DecoderUnderTest:
     def decode_both(
         self, method: str, rows: Ids, *, chunks: Sequence[int] = (), count: int = NEW_TOKENS
     ) -> tuple[Any, Any]:
-        """What rows of one length get with a new cache, and what they get without one.
+        """Decode rows of one length with a new cache, and without one.
 
         By ``step`` they come in ``chunks``, by ``generate`` they get ``count`` tokens.
         """
@@ -127,7 +127,7 @@ class DecoderUnderTest:
         return all_rows_or_none(self.decode(method, self.start(cache_rows or len(rows)), rows), rows)
 
     def decode_in_turn(self, method: str, cache_rows: int, batches: Sequence[Ids]) -> list[Any]:
-        """What batches get that are decoded one after the other with one cache, which is reset between them."""
+        """Decode batches one after the other with one cache, which is reset between them."""
         sequence, results = self.start(cache_rows), []
         for index, rows in enumerate(batches):
             if index:
@@ -137,12 +137,12 @@ class DecoderUnderTest:
         return results
 
     def decode_uncached(self, rows: Ids) -> Any:
-        """For each of these rows of one length the logits without a cache ``[n, vocab]``, or the error."""
+        """Return for each of these rows of one length the logits without a cache ``[n, vocab]``, or the error."""
         logits = self.full(rows)
         return logits if isinstance(logits, Raised) else list(logits)
 
     def greedy(self, prompts: Ids, actual: Any, count: int = NEW_TOKENS) -> Any:
-        """For each prompt the ``count`` tokens that are generated without a cache, or the error.
+        """Return for each prompt the ``count`` tokens that are generated without a cache, or the error.
 
         Where two logits are equal within the tolerance, the token of ``actual`` is right. Rows of ``actual`` may be
         shorter. None where ``actual`` does not have one row per prompt.
@@ -174,7 +174,7 @@ class DecoderUnderTest:
     def called_by(self, convention: str) -> Iterator[None]:
         """Within the block it is called by one of the conventions of its record."""
         record, logits = self.record, self._logits_by_ids
-        self.record, self._logits_by_ids = under(record, convention), {}
+        self.record, self._logits_by_ids = with_convention(record, convention), {}
         try:
             yield
         finally:
@@ -214,18 +214,18 @@ class DecoderUnderTest:
             expect(actual).equals(expected, about=about, id=id, tolerance=self.tolerance, topic=topic, detail=detail)
 
     def agrees(self, actual: Any, expected: Any) -> bool:
-        """Whether two results are equal within the tolerance."""
+        """Return whether two results are equal within the tolerance."""
         agrees = not self.differ(actual, expected)
         # What a check does where they are not may be wrong where the reason is rounding.
         self.retry_in_float32 |= not agrees and self._half and not self.last_precision
         return agrees
 
     def differ(self, first: Any, second: Any) -> bool:
-        """Whether two results differ that should: as they do by more than rounding, no other precision is tried."""
+        """Return whether two results differ by more than rounding, as they should; no other precision is tried."""
         return not self._is_close(first, second) and difference(first, second, self.tolerance) is not None
 
     def starts_with(self, actual: Any, expected: Any) -> bool:
-        """Whether the first rows of a result are the expected rows; true where ``expected`` is not a list of rows."""
+        """Return whether the first rows of a result are the expected ones; true where ``expected`` is no list."""
         if not isinstance(expected, list):
             return True
         return isinstance(actual, list) and self.agrees(actual[: len(expected)], expected)
@@ -269,7 +269,7 @@ class DecoderUnderTest:
         return self._logits("step", run, ids, masks, positions), after
 
     def generate(self, prompts: Ids, cache: Any, count: int, stop: tuple[int, ...] = ()) -> Any:
-        """Of each prompt the new tokens as a list, or the error.
+        """Return the new tokens of each prompt as a list, or the error.
 
         Raises:
             TargetError: where they are not lists of ids.
@@ -348,7 +348,7 @@ class DecoderUnderTest:
         )
 
     def _rounding(self, logits: Any) -> float:
-        """How far apart rounding may put logits of half precision, where the same weights in float32 cannot be had."""
+        """Return how far rounding may move logits of half precision, where there are no weights in float32."""
         import torch
 
         if logits.dtype.itemsize >= 4 or not self.last_precision or not logits.numel():
@@ -387,7 +387,7 @@ class CachedSequence:
         return logits
 
     def decode_padded(self, rows: Ids, side: Side) -> Any:
-        """For each row of unequal length the logits of its tokens ``[n, vocab]``, or the error."""
+        """Return for each row of unequal length the logits of its tokens ``[n, vocab]``, or the error."""
         width, pad = max(map(len, rows)), self._decoder.record.pad_token
         masks = [padded([1] * len(row), side, width, 0) for row in rows]
         logits = self.decode_step([padded(row, side, width, pad) for row in rows], masks)
@@ -397,7 +397,7 @@ class CachedSequence:
         return [own[start : start + len(row)] for own, start, row in zip(logits, starts, rows, strict=True)]
 
     def decode_chunks(self, ids: Ids, sizes: Sequence[int]) -> Any:
-        """For each row the logits ``[n, vocab]`` of ids that come in chunks of these sizes, or the error."""
+        """Return for each row the logits ``[n, vocab]`` of ids that come in chunks of these sizes, or the error."""
         import torch
 
         logits, start = [], 0

@@ -86,7 +86,7 @@ class TwoDatasets(SamplesAndPlan):
 
     @classmethod
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
-        """As many other samples, fewer and more.
+        """Other samples: as many, fewer and more.
 
         One has three batches, since a loader that reads ahead reads the third when the first was counted.
         """
@@ -117,7 +117,7 @@ class Ranks(Evaluation):
 
     @classmethod
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
-        """As many samples as some ranks have, one less than others, one sample alone, and more than all ranks."""
+        """Samples: as many as some ranks have, one less than others, one sample alone, and more than all ranks."""
         least = cls.fewest(inputs)
         odd = max(3, least + 1 - least % 2)
         return [(count, 2) for count in dict.fromkeys((odd, least, max(4, least), odd + 2))]
@@ -202,7 +202,7 @@ class ManyBatches(SamplesAndPlan):
 
     @classmethod
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
-        """As many batches as that, and one more."""
+        """Just enough batches, and one more."""
         return [(count, 1) for count in dict.fromkeys((max(_MANY, n), max(_MANY + 1, n)))]
 
 
@@ -325,7 +325,7 @@ class UnselectedSamples(SamplesAndPlan):
     def of(cls, inputs: SampleStrategy, samples: Rows) -> UnselectedSamples | None:
         return cls(samples=samples, seed=0, rows=len(samples)) if len(samples) >= _FEWEST_UNSELECTED else None
 
-    def of_inputs(self, inputs: SampleStrategy) -> Rows:
+    def rows_for(self, inputs: SampleStrategy) -> Rows:
         """Samples that are the same in every run, whatever seed Hypothesis has."""
         return self.samples or unselected(inputs, self.rows, self.seed)
 

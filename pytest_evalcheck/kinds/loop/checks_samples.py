@@ -25,7 +25,7 @@ from pytest_evalcheck.kinds.loop.subject import (
 )
 
 Results = dict[int, Evaluated]
-"""By rank; ranks that report nothing are left out."""
+"""Results by rank; ranks that report nothing are left out."""
 
 
 @check(
@@ -178,7 +178,7 @@ def _texts(problems: Mapping[str, str]) -> str:
 
 
 def _kinds(problems: Mapping[str, str]) -> str:
-    """What is wrong with samples, without their ids."""
+    """Return what is wrong with samples, without their ids."""
     return ", ".join(problem.split(":")[0] for problem in problems.values())
 
 

@@ -140,7 +140,7 @@ def expect_the_same_state(loop: LoopSubject, case: DuringTraining, evaluations: 
     """Expect that each of these evaluations leaves the state of training as it was."""
     leaves_modes = False
     for what, after_error, data, metric in evaluations:
-        if metric is not None and interrupt(loop, data, case.modes, case.batch_size, _of_nothing).changes:
+        if metric is not None and interrupt(loop, data, case.modes, case.batch_size, _constant_metric).changes:
             inconclusive(_NO_OTHER_METRIC)
             continue
         after = interrupt(loop, data, case.modes, case.batch_size, metric)
@@ -170,21 +170,21 @@ def expect_the_same_outcome(loop: LoopSubject, case: DuringTraining, evaluations
     for what, after_error, data, metric in evaluations:
         results: list[Any] = []
         left: list[str] = []
-        interrupted = partial(_between, data=data, batch_size=case.batch_size, results=results, left=left)
+        interrupted = partial(_evaluate_between, data=data, batch_size=case.batch_size, results=results, left=left)
         actual = train(loop, case.samples, case.modes, partial(interrupted, metric=metric))
         if not what and isinstance(results[-1], Raised):
             refused(results[-1])
             return
         about, detail = f"the outcome of training with an evaluation{what} in the middle", left[-1]
         if metric is not None and difference(actual, expected, loop.tolerance) is not None:
-            scored = train(loop, case.samples, case.modes, partial(interrupted, metric=_of_nothing))
+            scored = train(loop, case.samples, case.modes, partial(interrupted, metric=_constant_metric))
             if difference(scored, expected, loop.tolerance) is not None:
                 inconclusive(_NO_OTHER_METRIC)
                 continue
         expect(actual).equals(expected, about=about, id=f"training{after_error}", detail=detail)
 
 
-def _of_nothing(*_: Any, **__: Any) -> float:
+def _constant_metric(*_: Any, **__: Any) -> float:
     """A metric function that raises no error."""
     return 0.0
 
@@ -192,7 +192,7 @@ def _of_nothing(*_: Any, **__: Any) -> float:
 _NO_OTHER_METRIC = "an evaluation with another metric function changes training whether it raises an error or not"
 
 
-def _between(
+def _evaluate_between(
     run: LoopRun,
     *,
     data: LoopData,

@@ -66,7 +66,7 @@ def a_variant_stays_within_its_accuracy_budget(loop: LoopSubject, case: Unselect
     """
     variants, undecided = declared(loop, budgeted=True), []
     measure(loop, variants)
-    rows = case.of_inputs(loop.inputs)
+    rows = case.rows_for(loop.inputs)
     expected = evaluate(loop, rows)
     for name, variant in variants.items():
         undecided += expect_within_budget(name, variant, rows, evaluate(loop, rows, variant), expected)
@@ -209,7 +209,7 @@ class Group(NamedTuple):
 
 
 def _losses(name: str, variant: Variant, number: str, actual: Evaluated, expected: Evaluated) -> Iterator[Group]:
-    """What a variant loses of ``number`` over all samples, or within each group of them.
+    """Yield what a variant loses of ``number`` over all samples, or within each group of them.
 
     With several groups every interval is wider, so that all of them hold together (Bonferroni).
 
@@ -286,7 +286,7 @@ _MOST_MEASURED = 128
 _FEWEST_MEASURED = 32
 _PROBED = 8
 _CALLS = LEAST_ROUNDS + 3
-"""How often a configuration evaluates: for its numbers, to warm up, for its memory, and in rounds."""
+"""Number of evaluations of a configuration: for its numbers, to warm up, for its memory, and in rounds."""
 
 
 def measure(loop: LoopSubject, variants: Mapping[str, Variant]) -> None:
@@ -317,7 +317,7 @@ def _add_to_report(name: str, variant: Variant, number: str, group: Group) -> No
 
 
 def _costs(loop: LoopSubject, variants: Mapping[str, Variant], seconds: float) -> dict[str, dict[str, Any]]:
-    """By name the cost of the plain configuration and of each variant, except those that raise an error.
+    """Return the cost of the plain configuration and of each variant by name, except those that raise an error.
 
     Slow loops evaluate fewer samples, so that all of it takes about ``seconds``, but never fewer than 32.
     """
@@ -335,7 +335,7 @@ def _costs(loop: LoopSubject, variants: Mapping[str, Variant], seconds: float) -
 
 
 def _affordable(loop: LoopSubject, function: Callable[..., Any], seconds: float) -> Rows:
-    """As many samples as one call of ``function`` evaluates in so many seconds."""
+    """Return as many samples as one call of ``function`` evaluates in so many seconds."""
     rows = unselected(loop.inputs, max(_MOST_MEASURED, loop.inputs.min_samples))
     few = rows[: max(_PROBED, loop.inputs.min_samples)]
     attempt("evaluate", function, loop.data(few))  # a first call may import

@@ -34,13 +34,13 @@ class OutOfMemoryInjector:
     @contextmanager
     def watch(self, model: Any) -> Iterator[None]:
         """Count the forward passes of this model."""
-        handle = model.register_forward_hook(self._after, with_kwargs=True)
+        handle = model.register_forward_hook(self._after_pass, with_kwargs=True)
         try:
             yield
         finally:
             handle.remove()
 
-    def _after(self, model: Any, args: Any, kwargs: Any, outputs: Any) -> None:
+    def _after_pass(self, model: Any, args: Any, kwargs: Any, outputs: Any) -> None:
         import torch
 
         del model, outputs
@@ -80,8 +80,8 @@ class LimitedMemory:
         gc.collect()  # garbage of earlier code that is freed in a pass would leave it more than it needs
         limit, peak = self.memory.limit, self.memory.peak
         handles = [
-            model.register_forward_pre_hook(self._before, with_kwargs=True),
-            model.register_forward_hook(lambda *_: self._after(limit), always_call=True),
+            model.register_forward_pre_hook(self._before_pass, with_kwargs=True),
+            model.register_forward_hook(lambda *_: self._after_pass(limit), always_call=True),
         ]
         try:
             yield
@@ -93,10 +93,10 @@ class LimitedMemory:
 
     @property
     def given(self) -> int:
-        """What the limited pass gets, in bytes."""
+        """Bytes that the limited pass gets."""
         return int(self.needs[self.at] * self.share) - 1
 
-    def _before(self, model: Any, args: Any, kwargs: Any) -> None:
+    def _before_pass(self, model: Any, args: Any, kwargs: Any) -> None:
         del model
         self._rows, self._start, self._ooms = _rows((args, kwargs)), self.memory.used, self.memory.ooms
         if self._measures:
@@ -108,7 +108,7 @@ class LimitedMemory:
         if self._left and (self._rows > 1 or self.share == 1):
             self.memory.set_limit(self._limit)
 
-    def _after(self, limit: int) -> None:
+    def _after_pass(self, limit: int) -> None:
         self.memory.set_limit(limit)
         if self._measures:
             if self._rows > 1:
@@ -148,7 +148,7 @@ class RetainedTensors:
         if model is None:
             yield
             return
-        handle = model.register_forward_hook(self._after)
+        handle = model.register_forward_hook(self._after_pass)
         try:
             with torch.autograd.graph.saved_tensors_hooks(self._pack, lambda saved: saved.tensor):
                 yield
@@ -198,7 +198,7 @@ class RetainedTensors:
         return []
 
     def _count(self, alive: Callable[[], int], allowed: int) -> int:
-        """What ``alive`` counts, after as much collecting as it takes to be sure if that is more than is allowed."""
+        """Return what ``alive`` counts, and collect garbage first if that is more than is allowed."""
         for unfreeze in (False, True):
             if (count := alive()) <= allowed:
                 break
@@ -208,7 +208,7 @@ class RetainedTensors:
             count = alive()
         return count
 
-    def _after(self, model: Any, args: Any, outputs: Any) -> None:
+    def _after_pass(self, model: Any, args: Any, outputs: Any) -> None:
         from torch.multiprocessing.reductions import StorageWeakRef
 
         del model, args

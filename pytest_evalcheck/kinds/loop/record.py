@@ -32,7 +32,7 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "sorted": (False, True),
     "persistent_workers": (False, True),
 }
-"""By the name of a parameter of ``evaluate``: values that must not change the numbers. The first is the default."""
+"""Values by the name of a parameter of ``evaluate`` that must not change the numbers. The first is the default."""
 _NEED_WORKERS = ("prefetch", "prefetch_factor", "persistent_workers")
 
 
@@ -141,7 +141,7 @@ class Evaluated:
     """The numbers of one evaluation and, where a loop offers them, a record of every sample that it counted."""
 
     numbers: Mapping[str, Any]
-    """By name; a tensor or an array of no dimension is a number too."""
+    """Numbers by name; a tensor or an array of no dimension is one too."""
     records: Iterable[Record] | None = None
     """``(id, {name: value})`` of every sample that was counted, in the loop's order, as often as it was counted. The id
     is the index of the sample in the data. None where the loop offers no records."""
@@ -158,7 +158,7 @@ class Loop:
     """``evaluate(data, batch_size=2, **options)`` evaluates a `LoopData` and returns an `Evaluated`, or a mapping of
     numbers by name."""
     options: Mapping[str, Sequence[Any]] | None = None
-    """By the name of a keyword of ``evaluate``: the values that must not change the numbers, the default first. None:
+    """Values by the name of a keyword of ``evaluate`` that must not change the numbers, the default first. None:
     those of `OPTIONS` that the signature of ``evaluate`` names."""
     exact: Callable[[LoopData], Numbers] | None = None
     """``exact(data)`` returns the correct numbers: one sample at a time in float64, without the framework. It need not
@@ -180,18 +180,18 @@ class Loop:
     optimizer: Any = None
     """An evaluation must not change its state."""
     retries: bool = False
-    """Whether a batch is evaluated again, perhaps in parts, after an out-of-memory error."""
+    """True if a batch is evaluated again, perhaps in parts, after an out-of-memory error."""
     scored_with: Callable[..., Any] | None = None
     """``scored_with(function, data, batch_size=2)`` evaluates with ``function`` in place of the loop's metric function:
     it is called with whatever the loop gives its own, and returns a number."""
     buffers: int | None = None
-    """How many buffers the fastest loader of this loop fills in turn: a batch is overwritten when so many others were
+    """Number of buffers that the fastest loader fills in turn: a batch is overwritten when so many others were
     read. None where every batch has memory of its own."""
     evaluators: Callable[..., Mapping[str, Any]] | None = None
     """``evaluators({"first": data, "second": other}, order=("second", "first"), batch_size=2)`` returns the results of
     several evaluations in one run, by name."""
     agree: Mapping[str, Callable[[Numbers], float]] = field(default_factory=dict)
-    """By the name of a number: a function that computes the same quantity from others of these numbers."""
+    """Functions by the name of a number: each computes the same quantity from others of these numbers."""
     variants: Mapping[str, Any] = field(default_factory=dict)
     """Optimised configurations that need this object; others are a keyword of the decorator."""
     source: Any = None
@@ -255,7 +255,7 @@ class Loop:
         return cls(**{"evaluate": loop.evaluate, "exact": loop.exact, "model": model, "source": model, **more})
 
     def contents(self) -> dict[str, Any]:
-        """What nobody may change in a loop that is only copied."""
+        """Return what nobody may change in a loop that is only copied."""
         return dict(getattr(self.source, "__dict__", {}))
 
 

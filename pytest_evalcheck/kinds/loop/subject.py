@@ -38,7 +38,7 @@ class LoopRun:
     record: Loop
     nearest_batch_size: Callable[[int], int | None]
     changes: list[str] = field(default_factory=list)
-    """What its evaluations left changed in the process."""
+    """Changes that its evaluations left in the process."""
 
     @property
     def model(self) -> Any:
@@ -101,7 +101,7 @@ class NotedCollate:
 
 
 def _collate(rows: Any) -> None:
-    """What a collate takes, by the name that every user gives it."""
+    """Argument of a collate, by the name that every user gives it."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class LoopSubject(Subject):
         return LoopRun(self.build(), self.nearest_batch_size)
 
     def nearest_batch_size(self, wanted: int) -> int | None:
-        """Of the batch sizes that the loop names the nearest to a wanted one; None where it offers none."""
+        """Return the batch size of the loop that is nearest to a wanted one; None where it offers none."""
         if BATCH_SIZE not in self.offered:
             return None
         return min(self.offered[BATCH_SIZE], key=lambda size: abs(size - wanted)) if self.record.options else wanted
@@ -213,7 +213,7 @@ class LoopSubject(Subject):
             ) from error
 
     def with_exact_names(self, result: Any, exact: Mapping[str, Any]) -> Any:
-        """Those of the numbers whose exact value is known, or the error.
+        """Return the numbers that have an exact reference, or the error.
 
         Raises:
             TargetError: where there is no number of such a name.
@@ -356,7 +356,7 @@ _COUNTS_NON_FINITE = r"(^|[\W_])(nans?|infs?|non_?finite|invalid|skipped)($|[\W_
 
 
 def counts_non_finite(result: Mapping[str, float]) -> bool:
-    """Whether one of the numbers counts samples that are not finite, and is above 0."""
+    """Return whether one of the numbers counts samples that are not finite, and is above 0."""
     return any(value > 0 for name, value in result.items() if re.search(_COUNTS_NON_FINITE, name, re.I))
 
 

@@ -24,7 +24,7 @@ _REMEDIES = {
     "random numbers": "The one seed that torch's DataLoader draws is not counted. A sampler that shuffles needs a "
     "generator of its own.",
 }
-"""By the kind of state: what to do or to declare about it."""
+"""Remedies by the kind of state: what to do or to declare."""
 
 
 class TrainingStateSnapshot:
@@ -57,7 +57,7 @@ class Interruption:
     changes: dict[str, dict[str, str]]
     """One line for everything that it left changed, by the kind of state and by the part."""
     all_evaluate: bool
-    """Whether every submodule is in eval mode after it."""
+    """True if every submodule is in eval mode after it."""
 
 
 def interrupt(
@@ -98,7 +98,7 @@ def evaluate_in_training(
 
 
 def describe_change(kind: str, changes: dict[str, dict[str, str]]) -> str:
-    """What else was changed, and what to do or to declare about a kind of state, in a few lines."""
+    """Describe what else was changed, and what to do or to declare about a kind of state, in a few lines."""
     others = [f"changed too: {first_line(lines)}" for other, lines in changes.items() if other != kind]
     remedy = [_REMEDIES[kind]] if kind in _REMEDIES else []
     return "\n".join([*_first([*changes[kind].values()][1:], 3), *others[:3], *remedy])

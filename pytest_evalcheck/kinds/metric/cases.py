@@ -515,7 +515,7 @@ class CastBeforeReset(Cast):
 
 
 _NARROW = {"uint8": 128.0, "int8": 64.0}
-"""By dtype: a scale with which most numbers lie in its range, and reach its end."""
+"""Scales by dtype, with which most numbers lie in its range, and reach its end."""
 
 
 def _wide(inputs: SampleStrategy, dtype: str, seed: int) -> tuple[Any, ...]:

@@ -177,7 +177,7 @@ def samples_without_a_prediction_are_not_left_out(metric: MetricSubject, case: U
 
 
 def _shows_nothing(metric: MetricSubject, pairs: Any, whole: Any, crossed: Sequence[Any]) -> str:
-    """Why batches that are cut short show nothing; empty where they do."""
+    """Return a reason if batches that are cut short show nothing, else ''."""
     if not crossed:
         return "the batch has one argument with rows"
     if isinstance(pairs, Raised) or has_nonfinite(pairs):

@@ -47,7 +47,7 @@ def batches_of_several_dtypes_give_the_value_of_their_numbers(metric: MetricSubj
 
 
 def _depends_on_the_dtype(metric: MetricSubject, case: MixedDtypes, expected: Any) -> bool:
-    """Whether the same numbers have another value where all of them have one of the dtypes.
+    """Return whether the same numbers have another value where all of them have one of the dtypes.
 
     The log of an error of 0 is that of the smallest number that a metric adds to it, which is often one of the dtype.
     Integers are other numbers.

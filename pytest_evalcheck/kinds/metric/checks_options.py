@@ -17,7 +17,7 @@ from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Bulk
 
 _MOST = 60
-"""So many combinations of the options of one target are tried, at most."""
+"""Number of combinations of the options of one target that are tried, at most."""
 _NO_VALUE = "evalcheck-has-no-such-value"
 
 
@@ -31,7 +31,7 @@ def every_combination_of_options_computes(metric: MetricSubject, case: Combined)
     """
     values = metric.option_values
     for chosen in _combinations(values)[case.part :: case.PARTS]:
-        value = _told(metric, case.cut, chosen)
+        value = _value_and_warnings(metric, case.cut, chosen)
         expect(value).holds(
             not isinstance(value, Raised) or is_clear_refusal(value.error),
             about="a combination of options neither gives a value nor is refused clearly",
@@ -39,7 +39,7 @@ def every_combination_of_options_computes(metric: MetricSubject, case: Combined)
             detail=f"options  {_shown(chosen)}\nactual   {show(value)}",
         )
     for name in [name for name, listed in values.items() if any(isinstance(value, str) for value in listed)]:
-        value = _told(metric, case.cut, {name: _NO_VALUE})
+        value = _value_and_warnings(metric, case.cut, {name: _NO_VALUE})
         expect(value).holds(
             isinstance(value, Raised),
             about=f"{name} takes a value that does not exist",
@@ -71,8 +71,8 @@ def an_option_changes_the_value_or_is_refused(metric: MetricSubject, case: Combi
             continue
         for branch, tried in branches.items():
             silent = [] if any(effect for effect, _ in tried) else [each for effect, each in tried if effect is False]
-            told = _told_each(metric, streams, name, values[name], silent[0], contexts) if silent else []
-            expect(told).holds(
+            results = _values_and_warnings(metric, streams, name, values[name], silent[0], contexts) if silent else []
+            expect(results).holds(
                 not silent,
                 about=f"{name} has no effect, in silence",
                 id=f"no-effect-of-{slug(name)}",
@@ -86,7 +86,7 @@ def _names(context: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in context.items() if isinstance(value, bool) or not isinstance(value, number)}
 
 
-def _told_each(
+def _values_and_warnings(
     metric: MetricSubject,
     streams: Sequence[Any],
     name: str,
@@ -101,7 +101,7 @@ def _told_each(
     silent = [each for each in streams if _differ(metric, each, name, listed, context) is False]
     telling = (each for each in silent if any(_differ(metric, each, name, listed, other) for other in contexts))
     batches = next(telling, silent[0])
-    return [_told(metric, batches, {**context, name: value}) for value in listed]
+    return [_value_and_warnings(metric, batches, {**context, name: value}) for value in listed]
 
 
 def _streams(metric: MetricSubject) -> list[Any]:
@@ -120,28 +120,28 @@ _MANY, _FEW = 24, 4
 def _effect(
     metric: MetricSubject, streams: Sequence[Any], name: str, listed: Sequence[Any], context: Mapping[str, Any]
 ) -> bool | None:
-    """Whether an option has an effect beside these values of the others; None where they are refused anyway."""
-    told = set()
+    """Return whether an option has an effect beside these values of the others; None where they are refused anyway."""
+    results = set()
     for each in streams:
         effect = _differ(metric, each, name, listed, context)
         if effect:
             return True
-        told.add(effect)
-    return False if False in told else None
+        results.add(effect)
+    return False if False in results else None
 
 
 def _differ(
     metric: MetricSubject, batches: Any, name: str, listed: Sequence[Any], context: Mapping[str, Any]
 ) -> bool | None:
-    """Whether one value of an option is refused for this stream, or two give another number, shape or warning.
+    """Return whether one value of an option is refused for this stream, or two give another number, shape or warning.
 
     None where all are refused: that is the effect of the context, or of the stream.
     """
-    told = [_told(metric, batches, {**context, name: value}) for value in listed]
-    refused = [isinstance(each, Raised) for each in told]
+    results = [_value_and_warnings(metric, batches, {**context, name: value}) for value in listed]
+    refused = [isinstance(each, Raised) for each in results]
     if all(refused):
         return None
-    return any(refused) or any(difference(told[0], other, EXACT) is not None for other in told[1:])
+    return any(refused) or any(difference(results[0], other, EXACT) is not None for other in results[1:])
 
 
 def _combinations(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -150,7 +150,7 @@ def _combinations(values: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return [{**usual, **changed} for changed in covering(values, _MOST)[0]]
 
 
-def _told(metric: MetricSubject, batches: Any, chosen: Mapping[str, Any]) -> Any:
+def _value_and_warnings(metric: MetricSubject, batches: Any, chosen: Mapping[str, Any]) -> Any:
     """The value with these options, and the warnings where there are any; or the error, also of the constructor."""
     try:
         value, texts = metric.value_and_all_warnings(batches, **chosen)

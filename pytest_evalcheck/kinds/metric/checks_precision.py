@@ -72,8 +72,8 @@ def a_state_keeps_its_dtype_and_integers_do_not_wrap(metric: MetricSubject, case
     before = live.state()
     changed: list[str] = []
     for batch in case.cut:
-        arguments = _held(case.dtype, metric.arguments(batch))
-        cast = _as(case.dtype, arguments)
+        arguments = _representable(case.dtype, metric.arguments(batch))
+        cast = _cast(case.dtype, arguments)
         if live.try_update(cast):
             # A metric that refuses a dtype with an error reports no wrong number.
             compared()
@@ -113,7 +113,7 @@ def a_batch_of_another_dtype_leaves_nothing_after_a_reset(metric: MetricSubject,
         inconclusive("the samples hold no tensors, which have a dtype")
         return
     live, usual = metric.fresh(), metric.fresh().update(*case.cut)
-    if any(live.try_update(_as(case.dtype, metric.arguments(batch))) for batch in case.cut):
+    if any(live.try_update(_cast(case.dtype, metric.arguments(batch))) for batch in case.cut):
         inconclusive(f"{case.dtype} is refused")  # what a refused batch leaves is checked by EC210
         return
     for each in (live, usual):
@@ -128,7 +128,7 @@ def a_batch_of_another_dtype_leaves_nothing_after_a_reset(metric: MetricSubject,
     expect(_kinds(value)).equals(_kinds(expected), about=f"the dtype of the value after {after}", id="value-dtype")
 
 
-def _as(dtype: str, arguments: Arguments) -> Arguments:
+def _cast(dtype: str, arguments: Arguments) -> Arguments:
     """The same numbers, all of them as integers, or those that are floats as another float."""
     import torch
 
@@ -138,7 +138,7 @@ def _as(dtype: str, arguments: Arguments) -> Arguments:
     return each_tensor(arguments, lambda t: t.abs().round().to(to))  # type: ignore[no-any-return]
 
 
-def _held(dtype: str, arguments: Arguments) -> Arguments:
+def _representable(dtype: str, arguments: Arguments) -> Arguments:
     """The nearest numbers that an integer dtype holds, in their own dtype; for a float the numbers themselves."""
     import torch
 
@@ -159,7 +159,7 @@ def _kinds(value: Any) -> Any:
 
 
 def _is_beyond_float32(value: Any) -> bool:
-    """Whether a finite number in a value is larger than any of float32: no result of low precision can hold it."""
+    """Return whether a finite number in a value is larger than any of float32, so that no result can hold it."""
     import torch
 
     floats = (tensor.double() for tensor in tensors_in(value) if tensor.is_floating_point())

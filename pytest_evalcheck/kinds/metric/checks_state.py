@@ -139,7 +139,7 @@ def _expect_bits(metric: MetricSubject, expected: Any, value: Any, about: str, i
 
 
 _ROWS = 32
-"""How many rows the first batch of a stream of many has."""
+"""Number of rows of the first batch of a stream of many."""
 
 
 @check("EC206", conditions=("several batches",))
@@ -323,11 +323,11 @@ def _sizes(case: Long, large: Any, usual: Any) -> str:
 
 
 _SLACK = 1000
-"""So many elements more are no growth: a table of a few bins may be filled by large numbers alone."""
+"""Number of elements more that are no growth: a table of a few bins may be filled by large numbers alone."""
 
 
 def _rejectable(metric: MetricSubject, rows: Sequence[Any]) -> dict[str, Arguments]:
-    """By fault: the batch malformed, or with a number that is not finite in its last row where samples have one."""
+    """Return batches by fault: malformed, or with a number that is not finite in the last row."""
     malformed = _malformed(metric.arguments(rows))
     if metric.inputs.corrupted is None:
         return malformed
@@ -336,7 +336,7 @@ def _rejectable(metric: MetricSubject, rows: Sequence[Any]) -> dict[str, Argumen
 
 
 def _malformed(good: Arguments) -> dict[str, Arguments]:
-    """By fault: the arguments with unequal lengths, of another rank, of another type, or with one missing.
+    """Return arguments by fault: with unequal lengths, of another rank, of another type, or with one missing.
 
     A fault that is impossible for these arguments, such as unequal lengths of a single one, is not included.
     """

@@ -281,7 +281,7 @@ def non_finite_numbers_are_reported(metric: MetricSubject, case: NonFinite) -> N
 
 
 def _is_a_number_like_others(metric: MetricSubject, case: NonFinite, value: Any) -> bool:
-    """Whether a large finite number in place of the infinity gives the same value."""
+    """Return whether a large finite number in place of the infinity gives the same value."""
     if math.isnan(case.number) or metric.inputs.corrupted is None:
         return False
     rows = list(case.samples)
@@ -290,7 +290,7 @@ def _is_a_number_like_others(metric: MetricSubject, case: NonFinite, value: Any)
 
 
 def _counts_for_nothing(metric: MetricSubject, case: NonFinite, value: Any) -> bool:
-    """Whether the samples have this value with any finite number in place of the one that is not."""
+    """Return whether the samples have this value with any finite number in place of the one that is not."""
     if metric.inputs.corrupted is None:
         return False
     rows, at = list(case.samples), case.corrupted
@@ -316,7 +316,7 @@ def the_value_equals_the_reference(metric: MetricSubject, case: Stream) -> None:
     """
     assert metric.reference is not None
     expect(metric.value(case.cut)).equals(
-        metric.expected(case.samples), about="the value, beside the reference", id="reference"
+        metric.reference_value(case.samples), about="the value, beside the reference", id="reference"
     )
 
 

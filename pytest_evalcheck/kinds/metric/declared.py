@@ -1,4 +1,4 @@
-"""What the target of a metric declares beside its inputs: symmetry, streams without a value, options."""
+"""Declarations of the target of a metric beside its inputs: symmetry, streams without a value, options."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Undefined:
 
     @property
     def problem(self) -> str:
-        """What is wrong with it; empty where nothing is."""
+        """Return what is wrong with it, or ''."""
         if isinstance(self.samples, str) or not isinstance(self.samples, Sequence) or not len(self.samples):
             return f"has samples={safe_text(self.samples)}; expected a list of some samples"
         if self.value is not None and not str(self.documented).strip():

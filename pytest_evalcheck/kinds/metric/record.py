@@ -22,11 +22,11 @@ class Metric:
     forward: Callable[..., Any] | None = None
     """Returns the value of the batch and accumulates it like ``update``."""
     merges: Mapping[str, Callable[[Sequence[Metric]], Any]] = field(default_factory=dict)
-    """By name, methods to merge the metrics of several ranks: from their records to the merged value."""
+    """Methods to merge the metrics of several ranks, by name: from their records to the merged value."""
     collective: frozenset[str] = frozenset()
-    """Those of ``merges`` at which every rank computes: before one of them no rank can be asked alone."""
+    """Names of ``merges`` at which every rank computes: before one of them no rank can be asked alone."""
     copies: Mapping[str, Callable[[], Metric]] = field(default_factory=dict)
-    """By name, methods to copy a metric mid-stream, e.g. ``{"pickle": ..., "state_dict": ...}``."""
+    """Methods to copy a metric mid-stream, by name, e.g. ``{"pickle": ..., "state_dict": ...}``."""
     save: Callable[[], Any] | None = None
     """Returns what a checkpoint holds of the metric, such as its state dict; it must survive pickling."""
     load: Callable[[Any], Any] | None = None
@@ -36,7 +36,7 @@ class Metric:
     state: Callable[[], Mapping[str, Any]] | None = None
     """The state by name; its tensors must keep their dtype."""
     members: Callable[[], Mapping[str, Metric]] | None = None
-    """For a collection: new metrics, one per member, each with the values that it has in the collection."""
+    """New metrics of a collection, one per member, each with the values that it has in the collection."""
     widen: Callable[[], Any] | None = None
     """Makes the state accumulate in float64, for the value that low precision inputs are compared with."""
     synchronised: Callable[[], Any] | None = None
@@ -48,7 +48,7 @@ class Metric:
     weights: str = ""
     """The parameter of ``update`` that takes one weight per sample, such as ``sample_weight``; empty for none."""
     conventions: Mapping[str, Convention] = field(default_factory=dict)
-    """By name, other ways to call it that are documented: each must give the same value."""
+    """Other documented ways to call it, by name: each must give the same value."""
     source: Any = None
     """The object behind the callables."""
     stock: Any = None

@@ -1,4 +1,4 @@
-"""What a check may do with a metric: the subject, which builds metrics and feeds them."""
+"""Subject of metrics: builds metrics and feeds them."""
 
 from __future__ import annotations
 
@@ -144,11 +144,11 @@ class MetricSubject(Subject):
 
     build: Callable[..., Metric]
     undefined: Mapping[str, Undefined] = field(default_factory=dict)
-    """By name: streams for which the metric has no value."""
+    """Streams for which the metric has no value, by name."""
     symmetric: bool = False
-    """Whether predictions and targets may be exchanged."""
+    """True if predictions and targets may be exchanged."""
     options: Mapping[str, Sequence[Any]] = field(default_factory=dict)
-    """By name: the values of an argument of the factory; none for those of the annotation."""
+    """Values of the arguments of the factory, by name; none for those of the annotation."""
 
     def fresh(self) -> LiveMetric:
         """Return a new metric."""
@@ -236,7 +236,7 @@ class MetricSubject(Subject):
 
     @cached_property
     def _refusal_of_weights(self) -> str:
-        """What is said of weights of 1, for samples that have a value without any; empty where they are taken."""
+        """Return the refusal of weights of 1, for samples that have a value without any, or ''."""
         rows = self.inputs.fixed(max(4, self.inputs.min_samples))
         value = self.value([self.weighted(rows, [1] * len(rows))])
         refused = isinstance(value, Raised) and is_clear_refusal(value.error)
@@ -297,7 +297,7 @@ class MetricSubject(Subject):
             value = live.update(*batches).compute()
         return value, [str(warning.message) for warning in caught if not issubclass(warning.category, _ABOUT_CODE)]
 
-    def expected(self, samples: Rows) -> Any:
+    def reference_value(self, samples: Rows) -> Any:
         """The value that the reference of the target computes for these samples.
 
         Raises:

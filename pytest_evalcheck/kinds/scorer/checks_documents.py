@@ -155,5 +155,5 @@ def scores_equal_those_of_the_reference(scorer: ScorerSubject, case: Documents) 
 
 
 def is_reordered(scores: list[Any], others: list[Any]) -> bool:
-    """Whether two lists hold the same scores, but not in the same order."""
+    """Return whether two lists hold the same scores, but not in the same order."""
     return difference(scores, others, EXACT) is not None and sorted(map(show, scores)) == sorted(map(show, others))

@@ -118,7 +118,7 @@ def successful_scores(actual: Any, runner: Runner) -> dict[int, Any]:
 
 
 def names_document(error: BaseException, indices: Sequence[int], document: Any) -> bool:
-    """Whether the text of an error, its notes or its causes names a document by index, as a whole or by a field."""
+    """Return whether an error, its notes or its causes name a document by index, as a whole or by a field."""
     texts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(texts) < 10:
@@ -144,7 +144,7 @@ class _Document(dict):  # type: ignore[type-arg]
 
 @dataclass
 class StreamStats:
-    """What was observed of a stream."""
+    """Observations of a stream."""
 
     scores: int = 0
     max_alive: int = 0

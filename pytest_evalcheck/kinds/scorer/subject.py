@@ -29,18 +29,18 @@ _MOST_SCORES = 100_000
 
 @dataclass(frozen=True, kw_only=True)
 class Runner:
-    """How a function that scores one document is run over many of them."""
+    """Way to run a function that scores one document over many of them."""
 
     run: Callable[[ScoreDocument, Any, Any], Iterable[Any]]
     """``run(function, responses, documents)`` returns one score per document, in their order."""
     processes: bool = False
-    """Whether documents are scored in other processes, so that one that ends its process ends only a worker."""
+    """True if documents are scored in other processes, so that one that ends its process ends only a worker."""
     timeout: float | None = None
     """The time limit of a document in seconds. Without one, a document that never ends is not tried."""
     seeded: bool = False
-    """Whether the random numbers that a function draws depend on its document only, however the work is spread."""
+    """True if the random numbers that a function draws depend on its document only, however the work is spread."""
     failed: Callable[[Any], bool] = lambda entry: isinstance(entry, BaseException)
-    """Whether an entry among the scores says that its document could not be scored."""
+    """Function that tells if an entry among the scores says that its document could not be scored."""
     partial_scores: Callable[[BaseException], Mapping[int, Any] | Sequence[Any] | None] = lambda error: getattr(
         error, "scores", None
     )
@@ -57,7 +57,7 @@ class Several:
 
 @dataclass(frozen=True, kw_only=True)
 class Scorer:
-    """What computes scores from responses and documents, as callables. Only ``score`` is required.
+    """Description of what computes scores from responses and documents, as callables. Only ``score`` is required.
 
     A check that needs a field which is left out is not applicable, e.g. EC403 without ``parallel``.
     """
@@ -65,13 +65,13 @@ class Scorer:
     score: Score
     """One document after the other."""
     parallel: Mapping[str, Score] = field(default_factory=dict)
-    """By name, e.g. ``"2 threads"``, functions that compute the same scores in parallel."""
+    """Functions that compute the same scores in parallel, by name, e.g. ``"2 threads"``."""
     runners: Mapping[str, Runner] = field(default_factory=dict)
-    """By name, what runs any function over documents: checks also run functions that are slow, fail, hang or die."""
+    """Runners of any function over documents, by name: checks also run functions that are slow, fail, hang or die."""
     stream: Callable[[Iterable[tuple[Any, Any]]], Iterable[Any]] | None = None
     """From an iterator over pairs of responses and a document to scores one by one."""
     max_alive: int = 1000
-    """How many documents ``stream`` may keep in memory at once."""
+    """Number of documents that ``stream`` may keep in memory at once."""
     numbers: Callable[[Sequence[Several], Any, Any], Mapping[str, Any]] | None = None
     """``numbers(functions, responses, documents)``: all functions over all documents, aggregated, by name."""
     parts: tuple[str, ...] = ()
@@ -83,13 +83,13 @@ class Scorer:
     cached: Callable[[str, Path], tuple[Score, Score]] | None = None
     """``cached(setting, folder)``: the scorer of a setting without a cache, and with one in a folder."""
     iterators: bool = False
-    """Whether responses may also come as an iterator, which can be read once."""
+    """True if responses may also come as an iterator, which can be read once."""
     scored_with: Callable[[Callable[..., Any], Any, Any], Iterable[Any]] | None = None
     """``scored_with(function, responses, documents)``: the same with ``function`` in place of the metric function."""
     configuration: Callable[[], Any] | None = None
-    """What scoring must not change, in addition to responses and documents."""
+    """State that scoring must not change, in addition to responses and documents."""
     conventions: Mapping[str, Convention] = field(default_factory=dict)
-    """By name, other ways to call it that are documented: each must give the same scores."""
+    """Other documented ways to call it, by name: each must give the same scores."""
     source: Any = None
     """The object behind the callables."""
 
@@ -99,7 +99,7 @@ class Scorer:
             raise TypeError(f"parts={self.parts!r}, together={self.together!r}; expected both or neither")
 
     def contents(self) -> dict[str, Any]:
-        """What must not change in a scorer that is only copied."""
+        """Return what must not change in a scorer that is only copied."""
         return dict(getattr(self.source, "__dict__", {}))
 
     @classmethod
@@ -217,7 +217,7 @@ class ScorerSubject(Subject):
         return scores
 
     def scores_one_by_one(self, rows: Rows) -> list[Any]:
-        """What each sample gets by itself: its score, or the error."""
+        """Return what each sample gets by itself: its score, or the error."""
         results = [self.scores([row]) for row in rows]
         return [scores[0] if isinstance(scores, list) and len(scores) == 1 else scores for scores in results]
 
@@ -239,7 +239,7 @@ class ScorerSubject(Subject):
         return numbers
 
     def together(self, names: Sequence[str], rows: Rows) -> Any:
-        """For each of ``names``, what the documents get from it; or the error."""
+        """Return what the documents get from each of ``names``, or the error."""
         run = self.build().together
         assert run is not None
         scores = self.run(partial(run, tuple(names)), *self.collate(rows))

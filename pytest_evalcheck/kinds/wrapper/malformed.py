@@ -18,7 +18,7 @@ class MalformedBatch:
     batch: Any
 
     def problem(self, actual: Mapping[str, Any], good: Mapping[str, Any], tolerance: Tolerance) -> str:
-        """How the results of a wrapper for this batch are wrong, given those for the good batch; or nothing."""
+        """Return how the results of a wrapper for this batch are wrong, given those for the good batch, or ''."""
         errors = [value for value in actual.values() if isinstance(value, Raised)]
         if self.fault == "missing":
             unnamed = [str(error) for error in errors if self.field not in str(error.error)]

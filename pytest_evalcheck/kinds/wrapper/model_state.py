@@ -13,7 +13,7 @@ INITIAL_MODES: dict[str, Callable[[int], bool]] = {
     "every submodule trains": lambda _: True,
     "some submodules are frozen": lambda index: index % 2 == 0,
 }
-"""By name: whether the submodule at an index of ``model.modules()`` is in training mode before an evaluation."""
+"""Modes by name: True if the submodule at an index of ``model.modules()`` is in training mode before an evaluation."""
 
 
 STATE_KINDS = ("modes", "requires_grad", "parameters", "gradients", "buffers", "random numbers")

@@ -36,7 +36,7 @@ class Opaque(str):
 
 
 def has_no_values(copied: Any) -> bool:
-    """Whether a `plain_copy` holds no value that could be compared."""
+    """Return whether a `plain_copy` holds no value that could be compared."""
     return all(isinstance(value, Opaque) for _, value in leaves(copied))
 
 
@@ -53,7 +53,7 @@ def leaves(copied: Any, path: str = "outputs") -> Iterator[tuple[str, Any]]:
 
 
 def rowwise(outputs: Any, count: int) -> dict[str, Sequence[Any]]:
-    """By path, the values that have one entry for each of ``count`` rows; others, such as a loss, are skipped."""
+    """Return the values with one entry for each of ``count`` rows, by path; others, such as a loss, are skipped."""
     return {path: value for path, value in leaves(plain_copy(outputs)) if _length(value) == count}
 
 
@@ -86,7 +86,7 @@ class PaddedOutputs:
 
 
 def scalars(outputs: Any) -> dict[str, Any]:
-    """By path, the numbers that belong to the whole batch, such as its loss."""
+    """Return the numbers that belong to the whole batch, such as its loss, by path."""
     return {
         path: value
         for path, value in leaves(plain_copy(outputs))

@@ -1,4 +1,4 @@
-"""What a check may do with a wrapper: the record that describes one, and the subject that checks call."""
+"""Wrappers: the record that describes one, and the subject that checks call."""
 
 from __future__ import annotations
 
@@ -51,15 +51,15 @@ class Wrapper:
     model: Any = None
     """The ``torch.nn.Module`` that evaluates, whose modes, parameters and buffers must be restored."""
     modes: Mapping[str, Callable[[Any], Any]] = field(default_factory=lambda: {"": _same})
-    """By name, from a batch to one of this mode: ``{"generate": lambda batch: {**batch, "mode": "generate"}}``."""
+    """Functions from a batch to one of a mode: ``{"generate": lambda batch: {**batch, "mode": "generate"}}``."""
     rows: Callable[[Any], Any] = _same
     """The part of the outputs that has one entry per row."""
     batch_invariant: bool = False
-    """Whether a row is claimed to have the same bits in every batch, and not only the same numbers within rounding."""
+    """True if a row is claimed to have the same bits in every batch, and not only the same numbers within rounding."""
     move: Callable[[Any, str], Any] | None = None
     """``move(batch, device)`` returns the batch on a device, as the loop around this wrapper does."""
     conventions: Mapping[str, Convention] = field(default_factory=dict)
-    """By name, other ways to call it that are documented: each must give the same outputs and values."""
+    """Other documented ways to call it, by name: each must give the same outputs and values."""
     move_outputs: Callable[[Any, str], Any] | None = None
     """``move_outputs(outputs, device)`` returns the outputs on a device, as the loop around this wrapper does."""
     source: Any = None
@@ -114,7 +114,7 @@ class LiveWrapper:
         return _without_gradients("forward", self.record.forward, batch)
 
     def rows(self, batch: Any, count: int) -> Any:
-        """By path, those outputs that have one entry for each of ``count`` rows; or the error."""
+        """Return the outputs that have one entry for each of ``count`` rows, by path, or the error."""
         outputs = self.forward(batch)
         if isinstance(outputs, Raised):
             return outputs

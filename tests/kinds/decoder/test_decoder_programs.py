@@ -14,7 +14,7 @@ from fixtures.gallery.decoders_correct import VOCAB, WIDTH, Generating, Growing,
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.kinds.decoder.checks_cache import execute, replay_on_new_cache
 from pytest_evalcheck.kinds.decoder.checks_rows import without_last_stop
-from pytest_evalcheck.kinds.decoder.reading import Forward, reads_the_prompt_again, watching_forwards
+from pytest_evalcheck.kinds.decoder.nan_reads import Forward, reads_the_prompt_again, watching_forwards
 from pytest_evalcheck.kinds.decoder.record import truncate_at_stop
 
 

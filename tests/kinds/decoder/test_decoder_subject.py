@@ -113,7 +113,7 @@ def test_what_is_not_logits_is_reported(made: Any) -> None:
 def stats_of(actual: Any, expected: Any, *, last_precision: bool = True) -> tuple[ComparisonStats, DecoderUnderTest]:
     decoder, stats = under_test(last_precision=last_precision), ComparisonStats(TOLERANCE)
     with counting(stats):
-        decoder.assert_same(actual, expected, about="these")
+        decoder.assert_same(actual, expected, about="these", id="these")
     return stats, decoder
 
 
@@ -147,21 +147,21 @@ def test_the_memory_of_a_cache_is_no_weight_and_no_table_of_the_model() -> None:
     decoder = under_test(made.record())
     decoder.decode_with_new_cache("step", ROWS)  # which makes a table
     memory, sequence = CacheMemory(decoder.record), decoder.start(2)
-    assert [list(tensor.shape) for tensor in memory.of(made.model)] == [[2, 2, CAPACITY, WIDTH]] * 2
+    assert [list(tensor.shape) for tensor in memory.tensors_of(made.model)] == [[2, 2, CAPACITY, WIDTH]] * 2
     decoder.decode("step", sequence, ROWS)
     slots = made.holder.slots
     for handle in (made.model, object(), 2):  # the cache itself, or a handle to it
-        found = memory.of(handle)
+        found = memory.tensors_of(handle)
         assert {tensor.data_ptr() for tensor in found} == {slots.keys.data_ptr(), slots.values.data_ptr()}
         assert memory.is_in_the_model(handle)
     assert not memory.is_in_the_model(slots)
-    assert memory.of(slots.keys) == [slots.keys]
+    assert memory.tensors_of(slots.keys) == [slots.keys]
     made.tear_down(None)
-    assert memory.of(made.model) == []
+    assert memory.tensors_of(made.model) == []
     table = made.holder.table
     table[3] = float("nan")
-    assert memory.of(made.model) == [table]
-    assert CacheMemory(decoder.record).of(made.model) == []
+    assert memory.tensors_of(made.model) == [table]
+    assert CacheMemory(decoder.record).tensors_of(made.model) == []
 
 
 def test_a_tensor_that_wraps_others_counts_as_these() -> None:
@@ -170,7 +170,7 @@ def test_a_tensor_that_wraps_others_counts_as_these() -> None:
     both = torch.rand(2, 3), torch.rand(2, 3)
     made = Growing()
     pair = {"tensors": lambda cache: [TwoTensor(*both)]}
-    found = CacheMemory(ec.Decoder(made.model, make_cache=made.make_cache, step=made.step, **pair)).of(None)
+    found = CacheMemory(ec.Decoder(made.model, make_cache=made.make_cache, step=made.step, **pair)).tensors_of(None)
     assert [tensor.data_ptr() for tensor in found] == [tensor.data_ptr() for tensor in both]
 
 

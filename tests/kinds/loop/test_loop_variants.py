@@ -319,4 +319,4 @@ class TestUnselected:
         assert UnselectedSamples.of(inputs, [(0, (1.0,))] * 19) is None
         case = UnselectedSamples.of(inputs, [(0, (1.0,))] * 20)
         assert case is not None
-        assert case.of_inputs(inputs) == [(0, (1.0,))] * 20
+        assert case.rows_for(inputs) == [(0, (1.0,))] * 20

@@ -1,4 +1,4 @@
-"""What the forwards of a generation read, in ids and below the embedding, and whether their logits are NaN."""
+"""Reads of the forwards of a generation, in ids and below the embedding, and NaN in their logits."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Forward:
     """One forward of a model."""
 
     ids: int
-    """How many ids of a row its first embedding gets."""
+    """Number of ids of a row that its first embedding gets."""
     values: int = 0
-    """How many numbers enter its projections: the modules with a matrix of weights that is no embedding."""
+    """Number of values that enter its projections: the modules with a matrix of weights that is no embedding."""
 
 
 @contextmanager
@@ -51,7 +51,7 @@ def watching_forwards(model: Any) -> Iterator[list[Forward]]:
 
 
 def reads_the_prompt_again(forwards: list[Forward], prompt: int) -> bool | None:
-    """Whether the last forward reads all ids of a prompt; None where its layers cannot be watched."""
+    """Return whether the last forward reads all ids of a prompt; None where its layers cannot be watched."""
     first, last = forwards[0], forwards[-1]
     if len(forwards) == 1 or last.ids < prompt:
         return False

@@ -606,7 +606,7 @@ class Repeated(Stream):
     GIVEN: ClassVar[Given] = lambda _, n: (last_alone(n), 0)
 
     @property
-    def many(self) -> Bulk:
+    def bulk(self) -> Bulk:
         """Stream of many rows."""
         return Bulk(seed=self.seed, rows=96)
 

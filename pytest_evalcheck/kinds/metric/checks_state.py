@@ -116,7 +116,7 @@ def the_same_stream_twice_gives_the_same_bits(metric: MetricSubject, case: Repea
     Fix: add in the order of the samples, and let compute() write nothing.
     """
     bulk = metric.inputs.bulk
-    many = list(bulk(case.many)) if bulk is not None else []
+    many = list(bulk(case.bulk)) if bulk is not None else []
     streams = [case.cut, *([[many[:_ROWS], many[_ROWS:]]] if many else [])]
     for stream in streams:
         expected, about = metric.value(stream), f"the value of the same {sum(map(len, stream))} samples"

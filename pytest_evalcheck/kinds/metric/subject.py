@@ -35,7 +35,7 @@ _ABOUT_CODE = (DeprecationWarning, PendingDeprecationWarning, FutureWarning, Imp
 _ORDINALS = ("first", "second", "third", "fourth", *["last"] * 8)
 
 
-def _like(value: Any, numbers: Sequence[float]) -> Any:
+def _converted_like(value: Any, numbers: Sequence[float]) -> Any:
     """Numbers as a list, an array or a tensor, as ``value`` is one."""
     if hasattr(value, "new_tensor"):
         import torch
@@ -222,7 +222,7 @@ class MetricSubject(Subject):
         at = names.index(record.weights) if record.weights in names else len(plain.args)
         args, kwargs = plain.args[:at], {name: v for name, v in plain.kwargs.items() if name != record.weights}
         if weights is not None:
-            kwargs[record.weights] = _like(next(iter((*args, *kwargs.values())), None), weights)
+            kwargs[record.weights] = _converted_like(next(iter((*args, *kwargs.values())), None), weights)
         return Arguments(args, kwargs)
 
     def require_weights(self) -> None:

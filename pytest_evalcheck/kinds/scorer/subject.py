@@ -203,10 +203,10 @@ class ScorerSubject(Subject):
         score = self.build().score
         yield "exchange the two arguments: `score(responses, documents)`", lambda: self.run(score, documents, responses)
 
-        def one_by_one() -> Any:
+        def scored_singly() -> Any:
             return self.run(lambda all_own, all_rows: list(map(score, all_own, all_rows)), responses, documents)
 
-        yield "it is given all documents at once and returns a list, one score a document", one_by_one
+        yield "it is given all documents at once and returns a list, one score a document", scored_singly
 
     def run(self, score: Score, responses: Any, documents: Any) -> Any:
         """The scores as a list, or the error; from the same random numbers every time."""

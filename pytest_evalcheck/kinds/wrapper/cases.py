@@ -115,7 +115,7 @@ class LargeBatch(SamplesAndPlan):
     }
 
     @property
-    def many(self) -> Rows:
+    def repeated_rows(self) -> Rows:
         """Rows of the batch."""
         return [self.samples[i % len(self.samples)] for i in range(self.rows)]
 
@@ -178,17 +178,17 @@ class TwoBatches(SamplesAndPlan):
     }
 
     @property
-    def before(self) -> Rows:
+    def first_rows(self) -> Rows:
         """Rows of the first batch."""
         return [self.samples[i] for i in self.first]
 
     @property
-    def after(self) -> Rows:
+    def second_rows(self) -> Rows:
         """Rows of the second batch."""
         return [self.samples[i] for i in self.second]
 
     @property
-    def as_many_before(self) -> Rows:
+    def as_many_first_rows(self) -> Rows:
         """Rows of the first batch, repeated or cut to the size of the second one."""
         return [self.samples[self.first[i % len(self.first)]] for i in range(len(self.second))]
 

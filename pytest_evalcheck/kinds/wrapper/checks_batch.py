@@ -108,15 +108,15 @@ def other_batches_do_not_change_the_outputs(wrapper: WrapperSubject, case: TwoBa
     Fix: pytest_evalcheck.fixes.split_labels
     """
     for mode in wrapper.modes:
-        expected = wrapper.fresh().evaluate(wrapper.batch(case.after, mode))
+        expected = wrapper.fresh().evaluate(wrapper.batch(case.second_rows, mode))
         for earlier in wrapper.modes:
             live = wrapper.fresh()
-            live.evaluate(wrapper.batch(case.before, earlier))
+            live.evaluate(wrapper.batch(case.first_rows, earlier))
             about = f"the results of a batch{in_mode(mode)} after another one{in_mode(earlier)}"
-            expect(live.evaluate(wrapper.batch(case.after, mode))).equals(
+            expect(live.evaluate(wrapper.batch(case.second_rows, mode))).equals(
                 expected, about=about, id=f"after-another{mode_id(mode)}{mode_id(earlier, 'after')}"
             )
-        batch, other = wrapper.batch(case.after, mode), wrapper.batch(case.before, mode)
+        batch, other = wrapper.batch(case.second_rows, mode), wrapper.batch(case.first_rows, mode)
         about = f"the results of a batch with another forward before its metrics{in_mode(mode)}"
         expect(wrapper.fresh().evaluate(batch, between=other)).equals(
             expected, about=about, id=f"another-in-between{mode_id(mode)}"
@@ -132,10 +132,10 @@ def outputs_own_their_data(wrapper: WrapperSubject, case: TwoBatches) -> None:
     Fix: return the result of an operation; clone a view of the batch or a buffer.
     """
     for mode in wrapper.modes:
-        live, batch = wrapper.fresh(), wrapper.batch(case.after, mode)
+        live, batch = wrapper.fresh(), wrapper.batch(case.second_rows, mode)
         outputs = live.forward(batch)
         expected, before = plain_copy(outputs), Snapshot(batch)
-        live.forward(wrapper.batch(case.as_many_before, mode))  # a buffer is filled again by a batch of its size
+        live.forward(wrapper.batch(case.as_many_first_rows, mode))  # a buffer is filled again by a batch of its size
         expect(plain_copy(outputs)).equals(
             expected, about=f"outputs after another forward{in_mode(mode)}", id=f"after-another-forward{mode_id(mode)}"
         )
@@ -149,7 +149,7 @@ def outputs_own_their_data(wrapper: WrapperSubject, case: TwoBatches) -> None:
             id=f"batch-after-writing{mode_id(mode)}",
             detail="\n".join(changes[:3]),
         )
-        again = plain_copy(live.forward(wrapper.batch(case.after, mode)))
+        again = plain_copy(live.forward(wrapper.batch(case.second_rows, mode)))
         expect(again).equals(
             expected,
             about=f"outputs of the same rows after the first were overwritten{in_mode(mode)}",

@@ -127,9 +127,9 @@ def rows_are_the_same_in_a_large_batch(wrapper: WrapperSubject, case: LargeBatch
     """
     widths, exact = wrapper.widths(case.samples), wrapper.record.batch_invariant
     for mode in wrapper.modes:
-        many = wrapper.fresh().rows(wrapper.batch(case.many, mode, widths=widths), case.rows)
+        many = wrapper.fresh().rows(wrapper.batch(case.repeated_rows, mode, widths=widths), case.rows)
         for index in dict.fromkeys((0, case.rows - 1)):
-            alone = wrapper.fresh().rows(wrapper.batch([case.many[index]], mode, widths=widths), 1)
+            alone = wrapper.fresh().rows(wrapper.batch([case.repeated_rows[index]], mode, widths=widths), 1)
             if isinstance(many, Raised) or isinstance(alone, Raised):
                 expect(many).equals(
                     alone, about=f"the outputs of {case.rows} rows{in_mode(mode)}", id=f"large-batch{mode_id(mode)}"

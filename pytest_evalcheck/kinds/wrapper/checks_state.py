@@ -110,11 +110,11 @@ def labels_of_an_earlier_batch_are_not_used(wrapper: WrapperSubject, case: TwoBa
     Fix: pytest_evalcheck.fixes.split_labels
     """
     for mode in wrapper.modes:
-        expected = wrapper.fresh().evaluate(wrapper.without_labels(case.after, mode))
+        expected = wrapper.fresh().evaluate(wrapper.without_labels(case.second_rows, mode))
         for earlier in wrapper.modes:
             live = wrapper.fresh()
-            first = live.evaluate(wrapper.batch(case.before, earlier))
-            actual = live.evaluate(wrapper.without_labels(case.after, mode))
+            first = live.evaluate(wrapper.batch(case.first_rows, earlier))
+            actual = live.evaluate(wrapper.without_labels(case.second_rows, mode))
             about = f"the results of a batch without labels{in_mode(mode)} after one that has some{in_mode(earlier)}"
             expect(actual).equals(expected, about=about, id=f"without-labels{mode_id(mode)}{mode_id(earlier, 'after')}")
             # A wrapper may reject a batch without labels, but one that rejects every batch shows nothing.

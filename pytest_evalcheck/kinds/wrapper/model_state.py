@@ -57,7 +57,9 @@ class ModelStateSnapshot:
         drawn: dict[str, str] = {}
         if self._streams is not None:
             states = zip(("Python", "torch", "numpy"), self._streams, random_states(), strict=True)
-            drawn = {name: f"{name}'s random numbers were drawn" for name, old, now in states if not _same(old, now)}
+            drawn = {
+                name: f"{name}'s random numbers were drawn" for name, old, now in states if not _equal_states(old, now)
+            }
         found = (
             modes,
             required,
@@ -97,7 +99,7 @@ def _equal(now: Any, before: Any) -> bool:
     return bool(torch.equal(torch.nan_to_num(now), torch.nan_to_num(before)))
 
 
-def _same(before: Any, after: Any) -> bool:
+def _equal_states(before: Any, after: Any) -> bool:
     if before is None or after is None:  # numpy may have been imported in between
         return True
     return bool(before.equal(after)) if hasattr(before, "equal") else _without_arrays(before) == _without_arrays(after)

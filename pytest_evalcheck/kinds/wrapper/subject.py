@@ -31,7 +31,7 @@ METRIC_INPUTS = "the inputs of a metric"
 """The name of a `RecordingMetric` among the metrics of a wrapper."""
 
 
-def _same(value: Any) -> Any:
+def _identity(value: Any) -> Any:
     return value
 
 
@@ -50,9 +50,9 @@ class Wrapper:
     """New metrics by name, as ``update`` takes them; each has ``compute()``."""
     model: Any = None
     """The ``torch.nn.Module`` that evaluates, whose modes, parameters and buffers must be restored."""
-    modes: Mapping[str, Callable[[Any], Any]] = field(default_factory=lambda: {"": _same})
+    modes: Mapping[str, Callable[[Any], Any]] = field(default_factory=lambda: {"": _identity})
     """Functions from a batch to one of a mode: ``{"generate": lambda batch: {**batch, "mode": "generate"}}``."""
-    rows: Callable[[Any], Any] = _same
+    rows: Callable[[Any], Any] = _identity
     """The part of the outputs that has one entry per row."""
     batch_invariant: bool = False
     """True if a row is claimed to have the same bits in every batch, and not only the same numbers within rounding."""

@@ -100,18 +100,18 @@ def test_two_batches_share_no_row_and_leave_none_out(inputs: SampleStrategy) -> 
     @given(TwoBatches.strategy(inputs))
     def check(case: TwoBatches) -> None:
         assert [*case.first, *case.second] == list(range(len(case.samples)))
-        assert case.before
-        assert case.after
-        assert [*case.before, *case.after] == case.samples
-        assert len(case.as_many_before) == len(case.after)
-        assert all(row in case.before for row in case.as_many_before)
-        assert case.as_many_before[: len(case.before)] == case.before[: len(case.after)]
+        assert case.first_rows
+        assert case.second_rows
+        assert [*case.first_rows, *case.second_rows] == case.samples
+        assert len(case.as_many_first_rows) == len(case.second_rows)
+        assert all(row in case.first_rows for row in case.as_many_first_rows)
+        assert case.as_many_first_rows[: len(case.first_rows)] == case.first_rows[: len(case.second_rows)]
 
     check()
     drawn = TwoBatches.strategy(inputs)
     for condition in ("batches of one size", "batches of unequal sizes"):
         case = minimal(drawn, lambda case, condition=condition: condition in case.conditions)
-        assert (len(case.before) == len(case.after)) == (condition == "batches of one size")
+        assert (len(case.first_rows) == len(case.second_rows)) == (condition == "batches of one size")
 
 
 def test_cases_of_given_samples() -> None:

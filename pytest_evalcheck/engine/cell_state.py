@@ -54,7 +54,7 @@ class CellState:
     """The class of the object of a library that the target describes, or the function; empty for a record that its
     author has written."""
     given: tuple[str, ...] = ()
-    """What the target was given in a plain call, and what it returned."""
+    """What the target was given in an example call, and what it returned."""
     running: Any = None
     """The case that was tried last."""
     limit: float = 0.0

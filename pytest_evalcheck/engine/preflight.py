@@ -97,7 +97,7 @@ def _shared(subject: Subject) -> Snapshot | None:
 def _plain_call(
     target: Target, subject: Subject, device: str, size: int
 ) -> tuple[CheckFailure | None, tuple[str, ...]]:
-    """What is wrong in a plain call, None where nothing is; and what was given and returned."""
+    """What is wrong in an example call, None where nothing is; and what was given and returned."""
     shown, calls = "", []
     try:
         rows = target.inputs.fixed(max(size, target.inputs.min_samples))
@@ -127,12 +127,14 @@ def _plain_call(
 def _problem(target: Target, result: Any) -> CheckFailure | None:
     if isinstance(result, Raised):
         return TargetError(
-            "a plain batch raises an error", actual=str(result), expected=f"what a {target.kind} returns"
+            "an ordinary batch raises an error", actual=str(result), expected=f"what a {target.kind} returns"
         )
     nothing = no_value(result)
     if not nothing:
         return None
-    return TargetError(f"a plain batch gives no value: {nothing}", actual=describe_value(result), expected="numbers")
+    return TargetError(
+        f"an ordinary batch gives no value: {nothing}", actual=describe_value(result), expected="numbers"
+    )
 
 
 def no_value(result: Any) -> str:

@@ -60,7 +60,7 @@ class Cause(Generic[Cell]):
 
     cells: tuple[Cell, ...]
     whys: tuple[str, ...]
-    """Why each of the cells is here: ``likely follows from EC101, which is more basic``; empty for the first."""
+    """Why each of the cells is here: ``probably caused by the EC101 failure``; empty for the first."""
 
     @property
     def first(self) -> Cell:
@@ -100,7 +100,7 @@ def causes_of(cells: Iterable[Cell]) -> tuple[Cause[Cell], ...]:
         basic = _basic(cell, nodes, broken)
         if basic is not None:
             follows.add(index)
-            _link(links, basic, index, f"likely follows from {nodes[basic].code}, which is more basic")
+            _link(links, basic, index, f"probably caused by the {nodes[basic].code} failure")
     causes = [_cause(nodes, links, follows, part) for part in _parts(links)]
     return tuple(sorted(causes, key=lambda cause: -len(cause.cells)))
 

@@ -32,7 +32,7 @@ def format_failure(cell: Cell) -> str:
     if failure.case is not None:
         lines += ["", "smallest input", *(f"    {line}" for line in format_case(failure))]
     if failure.given:
-        lines += ["", "in a plain call", *_indented("\n".join(failure.given))]
+        lines += ["", "in an example call", *_indented("\n".join(failure.given))]
     if failure.transfers:
         lines += ["", "between devices", *_indented("\n".join(shown_transfers(failure)))]
     lines.append("")

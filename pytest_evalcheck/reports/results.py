@@ -38,7 +38,7 @@ class Failure:
     fix: str = ""
     """How to fix it: an import path, or an instruction."""
     given: tuple[str, ...] = ()
-    """What the target was given in a plain call and what it returned, a line each, with types, dtypes and shapes:
+    """What the target was given in an example call and what it returned, a line each, with types, dtypes and shapes:
     ``update(preds=int64[3], target=int64[3])``."""
     transfers: tuple[str, ...] = ()
     """One line for each kind of transfer between devices, and of host synchronisation, in that case."""

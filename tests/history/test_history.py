@@ -151,7 +151,7 @@ def test_the_script_decides_whether_there_is_a_fault(shown: tuple[int, int], out
     assert classify(["EC201"], KEPT, Ran(), shown).outcome == outcome
 
 
-@pytest.mark.parametrize("what", ["a plain batch raises an error", "the factory raised an error"])
+@pytest.mark.parametrize("what", ["an ordinary batch raises an error", "the factory raised an error"])
 def test_an_error_of_a_plain_batch_or_of_the_factory_shows_it_where_the_script_does(what: str) -> None:
     stopped = {"outcome": "failed", "reason": f"a mistake in the target: {what}: IndexError"}
     before = Ran(cells=[{**KEPT.cells[0], **stopped}])
@@ -163,7 +163,7 @@ def test_an_error_of_a_plain_batch_or_of_the_factory_shows_it_where_the_script_d
 
 
 def test_one_cell_tells_the_error_of_a_plain_batch_for_all_cells_of_its_target() -> None:
-    error = {"outcome": "failed", "reason": "a mistake in the target: a plain batch raises an error: KeyError"}
+    error = {"outcome": "failed", "reason": "a mistake in the target: an ordinary batch raises an error: KeyError"}
     for_it = {"outcome": "not run", "reason": "misdescribed: the error is that of the first check of this target"}
     cell = KEPT.cells[0]
     before = Ran(cells=[{**cell, "code": "EC206", **error}, {**cell, **for_it}])

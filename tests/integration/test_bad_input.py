@@ -138,7 +138,7 @@ def test_a_strategy_that_draws_nothing_of_use(project: Project, inputs: str, sai
     def wrong(device): return ec.Metric.of(Mean())
     """
     result = project.write(source, CORRECT).run(ONE, code=1).shows(*said, "1 passed, 1 failed")
-    result.lacks("With one change", "in a plain call", "expected  \n")
+    result.lacks("With one change", "in an example call", "expected  \n")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_a_metric_that_refuses_everything_is_not_green(project: Project) -> None
     def refuses(device): return ec.Metric.of(Refuses())
     """
     project.write(source).run(ONE, code=1).shows(
-        "a plain batch raises an error", "update raised TypeError: tensors only"
+        "an ordinary batch raises an error", "update raised TypeError: tensors only"
     )
 
 

@@ -58,7 +58,7 @@ def surroundings() -> dict[str, Any]:
 @each
 def test_the_cell_reports_what_the_target_did(specimen: Hostile) -> None:
     (cell,) = ec.run(specimen.target, select=specimen.check).cells
-    # What shows in a plain call already is a target that is misdescribed; what hangs is incomplete.
+    # What shows in an example call already is a target that is misdescribed; what hangs is incomplete.
     assert cell.outcome == ("incomplete" if specimen.cause == "timeout" else "failed"), format_failure(cell)
     assert cell.cause in (specimen.cause, TARGET_ERROR), format_failure(cell)
     assert specimen.says in cell.reason

@@ -78,8 +78,8 @@ def test_a_check_follows_from_a_more_basic_one_of_its_target_on_its_device():
     assert [each.code for each in cause.cells] == ["EC210", "EC203", "EC204"]
     assert cause.whys == (
         "",
-        "likely follows from EC210, which is more basic",
-        "likely follows from EC203, which is more basic",
+        "probably caused by the EC210 failure",
+        "probably caused by the EC203 failure",
     )
     assert len(causes_of([broken("EC203", "lm.py::b", **after), basic])) == 2
     assert len(causes_of([broken("EC203", device="sim:mps", **after), basic])) == 2
@@ -128,7 +128,7 @@ def test_the_cause_with_the_most_cells_is_first_and_the_order_of_the_cells_chang
 
 def test_a_cell_repeats_the_most_basic_one_of_its_cause():
     basic, later = broken("EC201"), broken("EC203", after=("EC201",))
-    assert repeats(later, [basic]) == (basic, "likely follows from EC201, which is more basic")
+    assert repeats(later, [basic]) == (basic, "probably caused by the EC201 failure")
     assert repeats(basic, [later]) is None
     assert repeats(later, []) is None
     assert repeats(later, [broken("EC206")]) is None

@@ -164,7 +164,7 @@ def test_the_cells_of_one_cause_stand_below_it_with_the_reason_why():
     assert (
         "**EC201 cutting a stream does not change the value**\n\n"
         "- a mean of means\n  - EC201&#58; evalcheck&#95;lm.py&#58;&#58;accuracy\n"
-        "- likely follows from EC201, which is more basic&#58;:\n"
+        "- probably caused by the EC201 failure&#58;:\n"
     ).replace("&#58;:", ":") + (
         "  - EC203 merging shards gives the value of the whole&#58; 0.5, expected 0.25\n"
     ) in render(Report([basic, other]))

@@ -134,7 +134,7 @@ def test_the_cells_of_one_cause_are_folded_below_its_failure_with_the_reason_why
     died = cell(code="EC210", outcome="failed", device="sim:mps", reason="killed", cause="died")
     html = render(Report([died, basic, other]))
     assert "Failed: 2 causes" in html
-    below = html.index("likely follows from EC201, which is more basic")
+    below = html.index("probably caused by the EC201 failure")
     folded = html.index("<summary>EC203 merging shards gives the value of the whole: 0.5</summary>")
     assert html.index('id="failure-1"') < below < folded < html.index("<b>of shards</b>") < html.index('id="failure-2"')
     assert html.count('href="#failure-1"') == 2

@@ -254,7 +254,7 @@ Failed: 5 checks, 2 causes
     lm.py::model
     the second one: 1.0, expected 2.0
     pytest --evalcheck-replay=AAAA
-    likely follows from EC301, which is more basic:
+    probably caused by the EC301 failure:
       EC302 a promise of somebody else: the first one: KeyError
       EC303 a promise of somebody else: the third one: KeyError
     the same error: KeyError at lm.py:7 (f):

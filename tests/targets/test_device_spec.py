@@ -292,7 +292,7 @@ def test_what_the_cpu_refuses_too_is_no_fault_of_a_device() -> None:
     cells = ec.run(target(RefusesAll), "sim:mps", select="EC601,EC603,EC604,EC606").cells
     # The plain call fails: that is one error of the description, and no fault of a device.
     assert [cell.outcome for cell in cells] == ["failed", "not run", "not run", "not run"]
-    assert "a plain batch raises an error: update raised ValueError" in cells[0].reason
+    assert "an ordinary batch raises an error: update raised ValueError" in cells[0].reason
 
 
 @pytest.mark.parametrize("code", ["EC601", "EC602", "EC603", "EC604", "EC605", "EC606", "EC607"])

@@ -102,7 +102,7 @@ def _failed(ran: Ran) -> dict[Key, Cases]:
 def _stopped(ran: Ran) -> tuple[list[Key], list[Key]]:
     """The cells that say that nothing could be tried, and those that were not run for it.
 
-    That is, since an ordinary batch or the factory raises an error: the first cell of a target tells it for all. An error
+    That is, since an ordinary batch or the factory raises an error, which the first check of a target reports. An error
     of an import is that of a name that a release lacks, and no fault of it.
     """
     reasons = {_key(cell): str(cell["reason"]) for cell in ran.cells if cell["outcome"] == "failed"}

@@ -35,7 +35,7 @@ class SimulatedDevice:
         self.available = False
         """True where the open simulation has it."""
         self.on_mark: Callable[[Tensor], Any] | None = None
-        """Called with each tensor that is put on the device."""
+        """Function that is called with each tensor that is put on the device."""
 
     def __repr__(self) -> str:
         return str(self.torch_device)

@@ -24,7 +24,7 @@ class CannotSimulate(RuntimeError):
 
 
 LISTENERS: list[Callable[[CannotSimulate], Any]] = []
-"""Each is called with every new `CannotSimulate`: code under test may catch it as the `RuntimeError` that it is."""
+"""Functions that are called with every new `CannotSimulate`: code under test may catch it as a `RuntimeError`."""
 
 
 class SimulationError(ValueError):

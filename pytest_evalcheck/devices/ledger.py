@@ -96,9 +96,9 @@ class Ledger:
         self.syncs: list[Sync] = []
         self.races: list[Race] = []
         self.on_sync: Callable[[torch.device], Any] | None = None
-        """Called when the host waits for a device, also while nothing is recorded."""
+        """Function that is called when the host waits for a device, also while nothing is recorded."""
         self.sync_debug: Callable[[torch.device, str, int], Any] | None = None
-        """Called with the user's line where the host waits, copies to a device included."""
+        """Function that is called with the user's line where the host waits, copies to a device included."""
         self.copies_in_flight: Callable[[torch.Tensor], Sequence[Any]] = lambda _: ()
         """The copies in flight to memory that a tensor uses."""
         self.work_in_flight: Callable[[torch.Tensor], Sequence[Any]] = lambda _: ()
@@ -127,7 +127,7 @@ class Ledger:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Nothing is recorded inside, in any thread."""
+        """Record nothing inside of the block, in any thread."""
         self._pauses += 1
         try:
             yield

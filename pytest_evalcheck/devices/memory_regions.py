@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.multiprocessing.reductions import StorageWeakRef
 
 _EXACT = 2**20
-"""Up to how many elements two interleaved tensors are compared exactly."""
+"""Number of elements up to which two interleaved tensors are compared exactly."""
 
 
 @contextmanager

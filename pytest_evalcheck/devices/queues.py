@@ -58,7 +58,7 @@ class HappensBefore:
         self.queues = list(self.defaults.values())
         self.host: VectorClock = {}
         self.on_wait: Callable[[], Any] = lambda: None
-        """Called after the host has waited for something."""
+        """Function that is called after the host has waited for something."""
         self._pools: dict[tuple[torch.device, int], list[Queue]] = {}
         self._taken: dict[tuple[torch.device, int], int] = {}
         self._current = _CurrentQueues()

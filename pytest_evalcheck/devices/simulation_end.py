@@ -12,9 +12,10 @@ _T = TypeVar("_T")
 
 
 class _Ending:
-    """Runs once. An open generator is closed after the modules that its end needs are emptied, so `atexit` comes first.
+    """End of a simulation, which runs once.
 
-    The modes of another thread cannot be left from the main one: a simulation that such a thread has open stays open.
+    An open generator is closed after the modules that its end needs are emptied, so `atexit` comes first. The modes of
+    another thread cannot be left from the main one: a simulation that such a thread has open stays open.
     """
 
     def __init__(self) -> None:

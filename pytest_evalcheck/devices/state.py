@@ -181,7 +181,7 @@ class ThreadState:
         self.autocast: Any = None
         """Object that casts arguments where autocast is enabled: it holds the weights that were cast."""
         self.open_regions: list[Any] = []
-        """Each `with torch.autocast(...)` that is open."""
+        """Regions of `with torch.autocast(...)` that are open."""
         self.last_device: SimulatedDevice | None = None
         """Device of the last operator, which is where autograd makes a tensor from nothing."""
 

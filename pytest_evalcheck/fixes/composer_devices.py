@@ -73,7 +73,7 @@ class OneDevice:
         return _device_class()(self, torch.device(metrics))
 
     def _move_labels(self, labels: Any, outputs: Any, metric: Any) -> Any:
-        """For `CleanEvaluation`: move the labels before they are shifted for each metric."""
+        """Move the labels before they are shifted for each metric, for `CleanEvaluation`."""
         placement = self._placement or self._begin()
         device = placement.place(metric, outputs, labels)
         return placement.transfers.to_device(labels, device, where="batch['labels']")

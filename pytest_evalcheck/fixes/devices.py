@@ -34,7 +34,7 @@ _FOLLOWED = ("metric", "outputs")
 
 @dataclass(frozen=True)
 class DevicePolicy:
-    """On which device metrics are updated, decided in one place (EC601 to EC604, EC607).
+    """Device on which metrics are updated, decided in one place (EC601 to EC604, EC607).
 
     ``where`` is one of
 

@@ -24,7 +24,7 @@ class FastRecord:
 
     @classmethod
     def take(cls, value: Any) -> FastRecord | None:
-        """None for another structure, and where a tensor has no version, storage or memory of its own."""
+        """Record a dict; None for another structure, or a tensor without a version, storage or memory of its own."""
         if type(value) is not dict or "torch" not in sys.modules:
             return None
         plain = sys.modules["torch"].Tensor

@@ -36,7 +36,7 @@ class CopyBudget:
         self.limit = self._left = limit
 
     def copy(self, data: memoryview) -> bytearray | None:
-        """None where too few bytes are left."""
+        """Copy the values; None where too few bytes are left."""
         if data.nbytes > self._left:
             return None
         self._left -= data.nbytes
@@ -190,7 +190,7 @@ class _Values:
         return not self._expanded and _format(other) == self._format
 
     def difference(self, source: Any) -> str | None:
-        """None, or the first index at which the values differ, with both values. Other shapes are not compared."""
+        """Return the first index at which values differ, with both values, or None. Other shapes are not compared."""
         if _format(source) != self._format:
             return None
         data = _read(source, self._expanded)

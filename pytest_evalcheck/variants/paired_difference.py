@@ -16,7 +16,7 @@ CONFIDENCE = 0.95
 Verdict = Literal["within", "beyond", "undecided"]
 
 _FEWEST = 20
-"""With fewer scores other than 0 and 1 a bootstrap gives intervals that are too narrow."""
+"""Number of scores other than 0 and 1 below which a bootstrap gives intervals that are too narrow."""
 _RESAMPLES = 10_000
 _SEED = 0
 

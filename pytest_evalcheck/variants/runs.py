@@ -83,7 +83,7 @@ class Variants:
 
     @cached_property
     def costs(self) -> dict[str, Cost]:
-        """By name the cost of each configuration, measured in turns; those that raised an error are left out."""
+        """Return the cost of each configuration by name, measured in turns, without those that raised an error."""
         working = [run for run in self.all if not isinstance(run.value, Raised)]
         configs = {run.name: {} if run.variant is None else run.variant.config for run in working}
         calls = {name: partial(self.evaluate, self.samples, **config) for name, config in configs.items()}

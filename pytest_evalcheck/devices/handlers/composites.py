@@ -86,7 +86,7 @@ def pad_packed_sequence(state: ThreadState, func: Any, args: Any, kwargs: dict[s
 
 @handles(torch.nn.functional.one_hot)
 def one_hot(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Only the CPU reads the classes to validate them: aten/src/ATen/native/Onehot.cpp."""
+    """Skip the validation of classes, which only the CPU reads for it: aten/src/ATen/native/Onehot.cpp."""
     given: dict[str, Any] = {**dict(zip(("tensor", "num_classes"), args, strict=False)), **kwargs}
     tensor, count = given["tensor"], given.get("num_classes", -1)
     if simulated_device_of(tensor) is None or not tensor.numel() or tensor.dtype != torch.int64:

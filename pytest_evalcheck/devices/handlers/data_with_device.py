@@ -84,7 +84,7 @@ _SPARSE = {
 
 @handles(*(getattr(torch, name) for name in _SPARSE if hasattr(torch, name)))
 def sparse(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """With `device=` the parts are moved there, else they decide: tensor_new.cpp, sparse_coo_tensor_ctor."""
+    """Move the parts to `device=`, else they decide: tensor_new.cpp, sparse_coo_tensor_ctor."""
     wanted = _requested(kwargs)
     if wanted is None:
         return func(*args, **kwargs)

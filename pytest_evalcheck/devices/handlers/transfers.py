@@ -73,7 +73,7 @@ def _copied(state: ThreadState, tensor: Tensor, device: SimulatedDevice | None, 
 
 
 class _ReturnGradients:
-    """Moves a gradient to the device of the tensor: autograd does not know the simulated devices."""
+    """Hook that moves a gradient to the device of the tensor: autograd does not know the simulated devices."""
 
     def __init__(self, device: SimulatedDevice | None) -> None:
         self.device = device

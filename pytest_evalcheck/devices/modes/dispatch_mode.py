@@ -1,4 +1,4 @@
-"""Below autograd, at every operator: raise what the device would raise, and mark the results."""
+"""Mode below autograd: at every operator it raises what the device would raise, and marks the results."""
 # ruff: noqa: ARG001  (the functions for special plans have one signature)
 
 from __future__ import annotations
@@ -214,7 +214,7 @@ _FUNCTION_MODE = __name__.replace("dispatch_mode", "function_mode")
 
 
 def _compose(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
-    """In inference mode a composite operator arrives whole. Decomposed, its parts arrive here."""
+    """Decompose a composite operator, which arrives whole in inference mode. Its parts arrive here."""
     with mode:
         return func.decompose(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""At PyTorch's Python API: handlers answer for the simulated device, and translate every request for one."""
+"""Mode at PyTorch's Python API: handlers answer for the simulated device, and translate every request for one."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ def _public_caller() -> str:
 
 
 def _names() -> frozenset[str]:
-    """Every name of `torch._C` with those prefixes: what there is, and what the Python code of the modules names."""
+    """Return every name of `torch._C` with those prefixes: what there is, and what the Python code of modules names."""
     global _used
     if _used[0] != len(sys.modules):
         names = {name for module in _MODULES for code in _codes(vars(module).values()) for name in _names_in(code)}

@@ -24,7 +24,7 @@ _NO_GRAPHS = "there are no graphs; use get_state and set_state."
 
 
 class Generator(_RealGenerator, metaclass=_Meta):  # type: ignore[misc]
-    """Replaces `torch.Generator` inside a simulation."""
+    """Replacement of `torch.Generator` inside a simulation."""
 
     _simulated: SimulatedDevice
 

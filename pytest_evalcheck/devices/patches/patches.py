@@ -47,7 +47,7 @@ class Patches:
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Everything as it was, for the length of the block."""
+        """Put everything back for the length of the block."""
         replaced = [(owner, name, vars(owner)[name]) for owner, name, _ in self._replaced]
         self._restore()
         try:

@@ -111,7 +111,7 @@ class Stream:
         return Event(self._queue.device)
 
     def query(self) -> bool:
-        """All work is done at once. That it is done is known from here on."""
+        """Return True: all work is done at once. It is known to be done from here on."""
         simulation().order.host_waits(self._queue.everything())
         return True
 
@@ -125,7 +125,7 @@ class Stream:
         return False
 
     def __enter__(self) -> Any:
-        """It is the current stream of its device, and its device is the current one, until the block ends."""
+        """Make it the current stream of its device, and its device the current one, until the block ends."""
         simulated = simulation()
         kind, order = self._queue.device.type, simulated.order
         self._entered.append((simulated.current[kind], order.current(self._queue.device)))  # type: ignore[attr-defined]
@@ -228,7 +228,7 @@ class Event:
             simulation().order.wait(self._queue_for(stream), self._seen)
 
     def query(self) -> bool:
-        """All work is done at once. That it is done is known from here on."""
+        """Return True: all work is done at once. It is known to be done from here on."""
         if self._seen is not None:
             simulation().order.host_waits(self._seen)
         return True
@@ -240,7 +240,7 @@ class Event:
             simulated.ledger.record_wait(self._device, "synchronize")
 
     def elapsed_time(self, end_event: Any) -> float:
-        """Raises PyTorch's errors for events that cannot be compared, else `CannotSimulate`."""
+        """Raise PyTorch's errors for events that cannot be compared, else `CannotSimulate`."""
         if not (self._timed and end_event._timed):
             raise ValueError("Both events must be created with argument 'enable_timing=True'.")
         if self._seen is None or end_event._seen is None:

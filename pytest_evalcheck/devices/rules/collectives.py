@@ -47,7 +47,7 @@ HOST_COPIES = {
     "_reduce_scatter_base_": HostCopies("input_tensor", "input_tensor", result="output_tensor"),
     "reduce_scatter_tensor_coalesced_": HostCopies("inputs", "inputs", result="outputs"),
 }
-"""By operator of the namespace `c10d`."""
+"""Collectives by operator of the namespace `c10d`."""
 
 # torch/csrc/distributed/c10d/Functional.cpp
 FUNCTIONAL = {

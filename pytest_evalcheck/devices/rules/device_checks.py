@@ -1,4 +1,4 @@
-"""On which device a call with tensors on several devices runs, or the error that PyTorch raises for it."""
+"""Device of a call with tensors on several devices, or the error that PyTorch raises for it."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def entry(name: str) -> Entry | None:
 
 
 def operators() -> list[str]:
-    """All operators: those of the file, and those that torchgen adds."""
+    """Return all operators: those of the file, and those that torchgen adds."""
     return [*_blocks(), *_generated()]
 
 

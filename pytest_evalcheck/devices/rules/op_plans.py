@@ -67,7 +67,7 @@ class Plan:
 
 
 PLANS: dict[int, Plan] = {}
-"""By the id of an operator: its hash is computed in Python."""
+"""Plans by the id of an operator: its hash is computed in Python."""
 
 
 def plan_for(func: Any) -> Plan:

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import torch
 
 Gather: TypeAlias = "Callable[[Any], Sequence[Any]]"
-"""Takes the object of this rank, returns those of all ranks, in rank order. All ranks call it equally often."""
+"""Function of the object of this rank that returns those of all ranks, in rank order. Ranks call it equally often."""
 
 
 def gather_function(ranks: Any = None) -> Gather:

@@ -44,7 +44,7 @@ def _score_pair(score: Callable[[Any, Any], Any], pair: tuple[Any, Any]) -> Any:
 
 
 class ParallelFilter(Filter):  # type: ignore[misc, valid-type]
-    """Replaces the responses of every document by ``score(responses, document)``, many documents at a time.
+    """Filter that replaces the responses of every document by ``score(responses, document)``, many documents at a time.
 
     All keywords are those of `score_documents`; ``report`` is called with the `RunReport` of every run. With
     ``errors="raise"`` the evaluation ends with an error that names all documents that failed; with "record" their

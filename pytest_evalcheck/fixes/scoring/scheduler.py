@@ -44,7 +44,7 @@ class Task:
 
 
 class Scheduler:
-    """Reads documents and cuts them into tasks of ``target`` seconds; holds no more than a window of documents."""
+    """Tasks of ``target`` seconds, cut from a stream of which no more than a window of documents is held."""
 
     def __init__(self, documents: Iterable[Any], lookup: Lookup, options: Any, report: RunReport, target: float):
         self._stream, self._lookup, self._options, self._report = iter(documents), lookup, options, report

@@ -35,7 +35,7 @@ from sweep_options import configured, variants
 from torchmetrics.utilities.data import dim_zero_mean
 
 import pytest_evalcheck as ec
-from pytest_evalcheck.engine.preflight import TARGET_ERROR
+from pytest_evalcheck.engine.target_errors import TARGET_ERROR
 from pytest_evalcheck.upstream import faults
 
 BY_CHANCE = "torchmetrics-collection-merges-members-by-chance"

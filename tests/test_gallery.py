@@ -16,7 +16,7 @@ import pytest_evalcheck as ec
 from docs import make_checks
 from fixtures.gallery.table import CHECKS, SPECIMENS, Specimen
 from pytest_evalcheck.engine.effort import EFFORTS
-from pytest_evalcheck.engine.preflight import TARGET_ERROR
+from pytest_evalcheck.engine.target_errors import TARGET_ERROR
 from pytest_evalcheck.reports.failure_text import format_failure
 
 CONSTRAINTS = (Path(__file__).parent.parent / "constraints.txt").read_text(encoding="utf-8")

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.effort import EFFORTS
 from pytest_evalcheck.engine.placing import devices_of, elsewhere, explained
-from pytest_evalcheck.engine.preflight import TARGET_ERROR
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.engine.selection import Selection
+from pytest_evalcheck.engine.target_errors import TargetErrorReporter
 from pytest_evalcheck.errors import UsageError, nearest, safe_text
 from pytest_evalcheck.kinds.common.calling import relative
 from pytest_evalcheck.kinds.common.check import Check
@@ -48,32 +48,32 @@ def run(
         UsageError: when the target, or what it is asked for here, is not written as it should be.
         InvalidBlob: when ``replay`` is no blob.
     """
-    asked = Asked.of(target, device, select=select, ignore=ignore, effort=effort, timeout=timeout)
-    arguments = asked.arguments(fixtures or {})
+    request = RunRequest.of(target, device, select=select, ignore=ignore, effort=effort, timeout=timeout)
+    arguments = request.arguments(fixtures or {})
     if not isinstance(replay, str):
         raise UsageError(f"replay={safe_text(replay)}; expected the text that a failure prints")
     code, fields = decode_case(replay) if replay else ("", None)
     cells: list[Cell] = []
-    for check, one in asked.cells:
+    for check, one in request.cells:
         if code and check.code != code:
             continue
-        first = all(cell.cause != TARGET_ERROR for cell in cells)
-        cells.append(asked.run(check, one, arguments, replay=fields, reports_target=first))
+        cells.append(request.run(check, one, arguments, replay=fields))
     return Report(cells)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class RunRequest:
     """What was asked for outside of a run of ``pytest --evalcheck``: one target, its checks, and the effort."""
 
     target: Target
     devices: tuple[str, ...]
-    chosen: Selection
+    selection: Selection
     effort: str
     limit: float | None
     """Seconds a cell; None for no limit."""
     reproduce: Callable[[Target, str, str], str]
     """From the target, the device and a blob to the command that replays it."""
+    reporter: TargetErrorReporter = field(default_factory=TargetErrorReporter)
 
     @classmethod
     def of(
@@ -86,7 +86,7 @@ class Asked:
         effort: str,
         timeout: float | None,
         reproduce: Callable[[Target, str, str], str] | None = None,
-    ) -> Asked:
+    ) -> RunRequest:
         """What a user gave.
 
         Raises:
@@ -110,7 +110,7 @@ class Asked:
         return cls(
             target=target,
             devices=device_spec.parse(device),
-            chosen=Selection.parse(select, ignore, [*target.checks]),
+            selection=Selection.parse(select, ignore, [*target.checks]),
             effort=effort,
             limit=_limit(timeout),
             reproduce=reproduce or _reproduce,
@@ -119,9 +119,9 @@ class Asked:
     @property
     def cells(self) -> list[tuple[Check, str]]:
         """The check and the device of every cell."""
-        taken = [check for check in self.target.checks if self.chosen.takes(check)]
+        taken = [check for check in self.target.checks if self.selection.takes(check)]
         # Real processes only when they are named.
-        asked = [check for check in taken if not check.marks or check.code in self.chosen.take]
+        asked = [check for check in taken if not check.marks or check.code in self.selection.take]
         return [(check, device) for check in asked for device in devices_of(self.target, check, self.devices)]
 
     def arguments(self, fixtures: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,7 +145,6 @@ class Asked:
         arguments: Mapping[str, Any],
         *,
         replay: Mapping[str, Any] | None = None,
-        reports_target: bool = True,
     ) -> Cell:
         """The cell of one check on one device; ``replay`` has the fields of the one case to try."""
         target = self.target
@@ -161,7 +160,7 @@ class Asked:
         )
         placed = {**arguments, "device": device_spec.torch_name(device)} if "device" in arguments else arguments
         runner = CellRunner(spec)
-        runner.reports_target = reports_target
+        runner.reporter = self.reporter
         away = elsewhere(target, device)
         cell = runner.cell("not run", reason=away) if away else runner.run(placed)
         return explained(cell, spec, self.devices)

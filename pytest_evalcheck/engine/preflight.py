@@ -13,6 +13,7 @@ import pytest
 from hypothesis.errors import HypothesisException
 
 from pytest_evalcheck.engine.cell_state import not_plain
+from pytest_evalcheck.engine.target_errors import TARGET_ERROR
 from pytest_evalcheck.expectations.comparison import Raised, show
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, TargetError
 from pytest_evalcheck.guard import Snapshot
@@ -22,9 +23,6 @@ from pytest_evalcheck.kinds.common.subject import Subject
 from pytest_evalcheck.reports.case_codec import is_plain
 from pytest_evalcheck.targets import device_spec
 from pytest_evalcheck.targets.target import Target
-
-TARGET_ERROR = "target error"
-"""The cause of a target that fails in the plain call."""
 
 _SIZES = (4, 3, 2)
 """Numbers of samples that are tried one after the other: some targets refuse some of them."""

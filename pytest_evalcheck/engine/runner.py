@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,8 @@ from pytest_evalcheck.engine.effort import EFFORTS
 from pytest_evalcheck.engine.factory import TargetFactory
 from pytest_evalcheck.engine.judging import cell, failed, judge
 from pytest_evalcheck.engine.known_failures import Finding, KnownFailures
-from pytest_evalcheck.engine.preflight import TARGET_ERROR, Preflight, preflight
+from pytest_evalcheck.engine.preflight import Preflight, preflight
+from pytest_evalcheck.engine.target_errors import TargetErrorReporter
 from pytest_evalcheck.engine.timeout import time_limit
 from pytest_evalcheck.expectations.failures import (
     CheckFailure,
@@ -49,8 +50,7 @@ class CellRunner:
         self.spec = spec
         self._factory = TargetFactory(spec.target)
         self.state = self._new_state()
-        self.reports_target = True
-        """Whether a mistake in the target is an error of this cell: of the first one of a target, and of no other."""
+        self.reporter = TargetErrorReporter()
         self._searching = False
         """Whether Hypothesis draws the cases."""
         self._changed: tuple[str, ...] = ()
@@ -81,10 +81,7 @@ class CellRunner:
             state.ended_by = error
         state.class_name = self._factory.class_name
         state.seconds = time.monotonic() - started
-        judged = judge(self.spec, state)
-        if judged.cause == TARGET_ERROR and not self.reports_target:
-            return self.cell("not run", reason=f"{TARGET_ERROR}: the error is that of the first check of this target")
-        return judged
+        return self.reporter.reported(judge(self.spec, state), self.spec.key)
 
     def call_once(self, arguments: Mapping[str, Any]) -> Preflight:
         """The plain call of the target, which is made before any case."""
@@ -363,6 +360,18 @@ class CellRunner:
             changed=self._changed,
             **target.options,
         )
+
+
+def choose_reporters(runners: Iterable[CellRunner]) -> None:
+    """Let one cell of each target report a mistake in it: the same one in every order and in every worker."""
+    targets: dict[str, list[CellRunner]] = {}
+    for runner in runners:
+        targets.setdefault(runner.spec.where, []).append(runner)
+    for own in targets.values():
+        first = min(own, key=lambda r: (bool(r.spec.inapplicable), r.spec.check.code, r.spec.device))
+        reporter = TargetErrorReporter(first.spec.key)
+        for runner in own:
+            runner.reporter = reporter
 
 
 _FIRST = 5

@@ -15,7 +15,7 @@ from packaging.utils import canonicalize_name
 
 from pytest_evalcheck import reports
 from pytest_evalcheck.engine.placing import SKIPPED, elsewhere, explained
-from pytest_evalcheck.engine.runner import CellRunner
+from pytest_evalcheck.engine.runner import choose_reporters
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.integration.choosing import (
     changes,
@@ -222,13 +222,7 @@ class EvalcheckSession:
         for item in items:
             ours = item.get_closest_marker("evalcheck") is not None
             (out if self._left_out(item) or not (ours or self.options.with_tests) else kept).append(item)
-        # Of each target one cell says that it is misdescribed: the same in every order and in every worker.
-        reporting: dict[str, CellRunner] = {}
-        for runner in filter(None, map(runner_of, kept)):
-            runner.reports_target = False
-            reporting[runner.spec.where] = min(reporting.get(runner.spec.where, runner), runner, key=_place)
-        for runner in reporting.values():
-            runner.reports_target = True
+        choose_reporters(filter(None, map(runner_of, kept)))
         if out:
             items[:] = kept
             deselected = dict(self.facts.deselected)  # what was taken out here was never asked for
@@ -577,10 +571,6 @@ class EvalcheckSession:
             pytest.fail(f"{cell.code}: incomplete: {cell.reason}", pytrace=False)
         if cell.outcome != "passed":
             pytest.skip(f"{cell.outcome}: {cell.reason}")
-
-
-def _place(runner: CellRunner) -> tuple[bool, str, str]:
-    return bool(runner.spec.inapplicable), runner.spec.check.code, runner.spec.device
 
 
 def _died(report: pytest.TestReport) -> Cell:

@@ -10,7 +10,7 @@ import pytest
 from misdescribed_targets import BUGS, HEADER, MISTAKES
 
 import pytest_evalcheck as ec
-from pytest_evalcheck.engine.preflight import TARGET_ERROR
+from pytest_evalcheck.engine.target_errors import TARGET_ERROR
 
 
 def target(folder, source):

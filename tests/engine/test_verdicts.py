@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.engine import preflight
+from pytest_evalcheck.engine.target_errors import TARGET_ERROR
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.metric.cases import Stream
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
@@ -322,7 +322,7 @@ class TestPlainCall:
         report = ec.run(target(Nothing), effort="quick")
         broken = report.of("failed")
         assert len(broken) == 1
-        assert broken[0].cause == preflight.TARGET_ERROR
+        assert broken[0].cause == TARGET_ERROR
         assert broken[0].failure is not None
         assert any(line.startswith("update(values=") for line in broken[0].failure.given)
         assert {cell.outcome for cell in report.cells} <= {"failed", "not run", "not applicable"}

@@ -23,7 +23,7 @@ from fixtures.gallery.metrics_plain import running_sum
 from fixtures.gallery.scorers_correct import Numbers
 from fixtures.gallery.table import target
 from fixtures.gallery.wrappers_correct import ImageClassifier
-from pytest_evalcheck.engine.preflight import TARGET_ERROR
+from pytest_evalcheck.engine.target_errors import TARGET_ERROR
 from pytest_evalcheck.reports.failure_text import format_failure
 from pytest_evalcheck.testing import Project
 

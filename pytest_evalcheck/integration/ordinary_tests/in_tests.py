@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 import pytest
 
 from pytest_evalcheck import adapters
-from pytest_evalcheck.engine.api import Asked
-from pytest_evalcheck.engine.preflight import TARGET_ERROR
+from pytest_evalcheck.engine.api import RunRequest
+from pytest_evalcheck.engine.target_errors import was_reported_before
 from pytest_evalcheck.errors import UsageError, safe_text
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.kinds.common.check import Check
@@ -80,13 +80,16 @@ def assert_passes(
     Raises:
         VerdictError: where a promise is broken, a cell is incomplete or was not run, or no check was tried; it is an
             AssertionError, and its message has the screen of every failure.
-        UsageError: where the thing, or what it is asked for here, is not written as it should be.
+        UsageError: where the thing, or what is requested here, is not written as it should be.
     """
     __tracebackhide__ = True
     target = _target(thing, "", _Described(kind, inputs, keywords), _caller())
-    asked = Asked.of(target, device, select=select, ignore=ignore, effort=effort, timeout=timeout, reproduce=_in_a_call)
-    suite = _Suite(asked)
-    cells = [suite.cell(*each, fixtures or {}, replay) for each in asked.cells if _is_for(each[0], replay)]
+    suite = _Suite(
+        RunRequest.of(
+            target, device, select=select, ignore=ignore, effort=effort, timeout=timeout, reproduce=_in_a_call
+        )
+    )
+    cells = [suite.cell(*each, fixtures or {}, replay) for each in suite.request.cells if _is_for(each[0], replay)]
     report = Report(cells, optional=_names("optional", optional), narrowed=bool(replay))
     try:
         report.raise_for_failures()
@@ -123,7 +126,7 @@ def parametrize_with_checks(
     that a factory asks for; ``check(replay=...)`` tries one case.
 
     Raises:
-        UsageError: where a thing, or what is asked for here, is not written as it should be.
+        UsageError: where a thing, or what is requested here, is not written as it should be.
     """
     described, place = _Described(kind, inputs, keywords), _caller()
     missing, named = _names("optional", optional), _named(things)
@@ -132,13 +135,13 @@ def parametrize_with_checks(
     parameters: dict[str, _BoundCheck] = {}
     for name, thing in named.items():
         target = _target(thing, name, described, place)
-        asked = Asked.of(
+        request = RunRequest.of(
             target, device, select=select, ignore=ignore, effort=effort, timeout=timeout, reproduce=_in_a_test
         )
-        if not asked.cells:
+        if not request.cells:
             raise UsageError(f"{name}: no check is left of select={select!r}, ignore={ignore!r} on {device}")
-        suite = _Suite(asked)
-        for check, one in asked.cells:
+        suite = _Suite(request)
+        for check, one in request.cells:
             where = "" if one == "cpu" else f"-{one}"
             parameters[f"{name}-{check.code}{where}"] = _BoundCheck(target, check, one, suite, missing)
 
@@ -182,21 +185,18 @@ class _Described:
 class _Suite:
     """The checks of one target, and what the first of them have shown in this process."""
 
-    asked: Asked
-    target_error: str = ""
-    """The key of the check that reported that a mistake in the target; no other one is red for it."""
+    request: RunRequest
     tried: bool = False
 
     def cell(self, check: Check, device: str, fixtures: Mapping[str, Any], replay: str = "") -> Cell:
         """The cell of one check."""
-        key = f"{check.code} on {device}"
-        first = self.target_error in ("", key)
         fields = decode_case(replay)[1] if replay else None
-        cell = self.asked.run(check, device, self.asked.arguments(fixtures), replay=fields, reports_target=first)
-        if cell.cause == TARGET_ERROR:
-            self.target_error = key
+        cell = self.request.run(check, device, self.request.arguments(fixtures), replay=fields)
         self.tried = self.tried or cell.executed or cell.outcome == "incomplete"
         return cell
+
+    def _quick(self) -> _Suite:
+        return _Suite(replace(self.request, effort="quick", reporter=replace(self.request.reporter)))
 
     def require_tried(self, cell: Cell, fixtures: Mapping[str, Any]) -> None:
         """Require that some check of the target applies: skips alone would be a green that means nothing.
@@ -207,13 +207,13 @@ class _Suite:
         __tracebackhide__ = True
         if self.tried:
             return
-        quick = _Suite(replace(self.asked, effort="quick"), self.target_error)
-        for check, device in self.asked.cells:
+        quick = self._quick()
+        for check, device in self.request.cells:
             if (check.code, device) != (cell.code, cell.device) and not quick.tried:
                 quick.cell(check, device, fixtures)
         self.tried = quick.tried
         if not self.tried:
-            name = self.asked.target.name
+            name = self.request.target.name
             raise VerdictError(f"no check was tried of {name}: {cell.code} is {cell.outcome}: {cell.reason}")
 
     def require_varied(self, fixtures: Mapping[str, Any]) -> None:
@@ -223,14 +223,14 @@ class _Suite:
             VerdictError: where all of them see one value.
         """
         __tracebackhide__ = True
-        quick, values = _Suite(replace(self.asked, effort="quick"), self.target_error), set[str]()
-        for check, device in self.asked.cells:
+        quick, values = self._quick(), set[str]()
+        for check, device in self.request.cells:
             cell = quick.cell(check, device, fixtures)
             values |= {cell.value} - {""}
             if cell.varies or len(values) > 1 or cell.outcome in ("failed", "incomplete"):
                 return  # what is broken is an item of its own
         for value in values:
-            name = self.asked.target.name
+            name = self.request.target.name
             raise VerdictError(f"{name} gave {value} in all cases of all checks, which tests nothing (give wrong=)")
 
 
@@ -269,7 +269,7 @@ class _BoundCheck:
         if cell.outcome == "known":
             pytest.xfail(cell.reason)
             raise VerdictError(format_failure(cell))  # under --runxfail
-        if cell.outcome == "not run" and cell.reason.startswith(TARGET_ERROR):
+        if was_reported_before(cell):
             pytest.skip(cell.reason)
         if cell.outcome == "not run" and not Report([cell], optional=self.optional).excuses(cell):
             wants = ", ".join(map(repr, cell.missing))

@@ -15,7 +15,6 @@ import pytest
 
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.integration.known.baseline import require_writable
-from pytest_evalcheck.integration.process.isolation import INSIDE
 from pytest_evalcheck.kinds.common.calling import relative
 from pytest_evalcheck.reports import write_file
 from pytest_evalcheck.reports.causes import causes_of
@@ -23,6 +22,8 @@ from pytest_evalcheck.reports.results import Cell, plural
 from pytest_evalcheck.scripts.issue import issue
 from pytest_evalcheck.scripts.producing import Made, make, name_of_test, of
 
+INSIDE = "PYTEST_EVALCHECK_SCRIPT"
+"""The environment variable of a process in which a script is tried: it writes no script and no baseline."""
 _MARK = "Exit code 1: the fault is there"
 
 

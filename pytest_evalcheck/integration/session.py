@@ -34,7 +34,6 @@ from pytest_evalcheck.integration.known import accepting
 from pytest_evalcheck.integration.known.baseline import summary
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.integration.process.exit_guard import CONCLUDE, ExitGuard, about_code, looks
-from pytest_evalcheck.integration.process.isolation import isolated_cell, should_isolate
 from pytest_evalcheck.integration.screen.folding import folds, write_note, write_verdict
 from pytest_evalcheck.integration.scripts import Places
 from pytest_evalcheck.kinds.common.calling import relative
@@ -328,8 +327,6 @@ class EvalcheckSession:
         away = elsewhere(runner.spec.target, runner.spec.device)
         if away:
             cell = runner.cell("not run", reason=away)
-        elif should_isolate(runner.spec, self.options):
-            cell = isolated_cell(runner, pyfuncitem, self.options)
         else:
             given = {**pyfuncitem.funcargs, "device": device_spec.torch_name(runner.spec.device)}
             arguments = {name: given[name] for name in runner.spec.target.arguments}

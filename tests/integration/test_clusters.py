@@ -18,8 +18,8 @@ import pytest
 from processes import interruptible
 from target_files import BROKEN, CORRECT
 
-from pytest_evalcheck.integration.process import cluster_tasks, clusters, serving
-from pytest_evalcheck.integration.process.cluster_tasks import ClusterError, Lost, Schedule, require_same_versions
+from pytest_evalcheck.integration.process import cluster_client, cluster_worker, clusters, spawned
+from pytest_evalcheck.integration.process.cluster_client import ClusterError, Lost, Schedule, require_same_versions
 from pytest_evalcheck.testing import Project
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -288,7 +288,7 @@ def asked(project: Project, **more: Any) -> dict[str, Any]:
         "path": list(sys.path),
         "environment": {},
         "workerinput": {},
-        "ids": serving.digest_of_ids(ids),
+        "ids": spawned._digest_of_ids(ids),
         "files": {name: serving_digest(project.path / name)},
         "nodeid": ids[0],
         **more,
@@ -315,11 +315,11 @@ def serving_digest(path: Path) -> str:
 def test_a_worker_says_why_it_cannot_run_the_cells(project: Project, more: dict[str, Any], says: str) -> None:
     project.write(CORRECT)
     run = asked(project, **more)
-    answer = serving.run_item(run, run["nodeid"], None)
+    answer = cluster_worker.run_item(run, run["nodeid"], None)
     assert says in answer["refused"]["text"]
     if more.get("ids"):
         assert len(answer["refused"]["ids"]) == 2
-    serving.end_run(run["key"])
+    cluster_worker.end_run(run["key"])
 
 
 def test_one_pytest_serves_item_after_item_and_another_one_follows_where_it_died(project: Project) -> None:
@@ -328,17 +328,18 @@ def test_one_pytest_serves_item_after_item_and_another_one_follows_where_it_died
     try:
         kinds = []
         for _ in range(2):
-            messages = serving.run_item(run, run["nodeid"], None)["messages"]
-            kinds.append([json.loads(message)[0] for message in messages])
+            messages = cluster_worker.run_item(run, run["nodeid"], None)["messages"]
+            kinds.append([message[0] for message in messages])
         assert kinds == [["report"] * 3] * 2
-        (process,) = serving._processes[run["key"]]
-        os.kill(process._process.pid, signal.SIGKILL)
-        process._process.wait()
-        assert serving.run_item(run, run["nodeid"], None)["messages"]
-        assert serving._processes[run["key"]] != [process]
+        (process,) = cluster_worker._waiting[run["key"]]
+        os.kill(process.pid, signal.SIGKILL)
+        while not process.gone:
+            time.sleep(0.01)
+        assert cluster_worker.run_item(run, run["nodeid"], None)["messages"]
+        assert cluster_worker._waiting[run["key"]] != [process]
     finally:
-        serving.end_run(run["key"])
-    assert not serving._processes.get(run["key"])
+        cluster_worker.end_run(run["key"])
+    assert not cluster_worker._waiting.get(run["key"])
 
 
 # The schedule, with tasks that do as they are told.
@@ -398,7 +399,7 @@ def test_only_the_item_at_which_workers_die_is_blamed() -> None:
     sent = results(tasks)
     assert [message[:2] for message in sent if message[0] == "died"] == [("died", 3)]
     assert sorted(message[1] for message in sent) == list(range(10))
-    assert tasks.tries["3"] == cluster_tasks.MOST_DEATHS
+    assert tasks.tries["3"] == cluster_client.MOST_DEATHS
 
 
 def test_a_pytest_that_dies_at_a_worker_counts_as_its_worker() -> None:

@@ -12,7 +12,7 @@ from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.integration.known.baseline import Baseline, Entry
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.integration.process import run_in_child
-from pytest_evalcheck.integration.process.isolation import INSIDE
+from pytest_evalcheck.integration.scripts import INSIDE
 from pytest_evalcheck.reports.results import Cell, plural
 from pytest_evalcheck.reports.text import line as shown
 from pytest_evalcheck.targets import device_spec

@@ -1,29 +1,32 @@
-"""The process that runs the items of a session, one at a time, for the process that supervises it."""
+"""A process that runs items, one at a time, for the process that started it.
+
+It is a fork of that process (`run_forked`), or a pytest of its own that has collected the same items
+(`pytest_evalcheck.integration.process.spawned`). Both send the same messages.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import faulthandler
-import json
 import os
 import signal
-import struct
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 
 import pytest
 
 from pytest_evalcheck.engine import timeout
 from pytest_evalcheck.integration.process import run_in_child
+from pytest_evalcheck.integration.process.messages import Channel
 from pytest_evalcheck.kinds.common.forked_process import leave
 
 CLOSED = 73
-"""The exit code of a process whose connection to its supervisor was closed."""
+"""The exit code of a process whose connection to its parent was closed."""
 
-_write, _read, _getpid, _encode = os.write, os.read, os.getpid, json.JSONEncoder(default=str).encode
-_HEADER = struct.Struct("!Q")
+_getpid = os.getpid
 _OF_REPORTS = (
     *("pytest_runtest_logstart", "pytest_runtest_logreport", "pytest_runtest_logfinish"),
     "pytest_warning_recorded",
@@ -32,50 +35,23 @@ _DIE_WITH_PARENT = 1
 """PR_SET_PDEATHSIG of Linux."""
 
 
-def packed(message: Any) -> bytes:
-    """A message as bytes: its length, and JSON."""
-    data = _encode(message).encode()
-    return _HEADER.pack(len(data)) + data
+class Reporter:
+    """The plugin that sends reports and warnings of this process to its parent."""
 
-
-def unpacked(buffer: bytearray) -> list[Any]:
-    """The complete messages at the begin of a buffer, taken out of it."""
-    messages = []
-    while len(buffer) >= _HEADER.size:
-        (length,) = _HEADER.unpack_from(buffer)
-        if len(buffer) < _HEADER.size + length:
-            break
-        messages.append(json.loads(bytes(buffer[_HEADER.size : _HEADER.size + length])))
-        del buffer[: _HEADER.size + length]
-    return messages
-
-
-class Connection:
-    """Sends messages to the supervisor."""
-
-    def __init__(self, descriptor: int) -> None:
-        self.descriptor, self.process = descriptor, _getpid()
+    def __init__(self, config: pytest.Config, channel: Channel) -> None:
+        self.config, self.channel, self._process = config, channel, _getpid()
 
     def send(self, *message: Any) -> None:
-        """Send a message; a process that code under test forked ends here, and one that lost its connection, too."""
-        if _getpid() != self.process:
+        """Send a message. A process that code under test forked ends here, and one that lost its connection, too."""
+        if _getpid() != self._process:
             leave(0)
-        data = packed(message)
         try:
-            while data:
-                data = data[_write(self.descriptor, data) :]
+            self.channel.send(*message)
         except OSError:
             leave(CLOSED)
 
-
-class Reporter:
-    """The reports and warnings of this process go to the supervisor, and to no plugin here."""
-
-    def __init__(self, config: pytest.Config, connection: Connection) -> None:
-        self.config, self.connection = config, connection
-
-    def silence_others(self) -> None:
-        """Take out who would report here what the supervisor reports."""
+    def replace_others(self) -> None:
+        """Take out the plugins that would report here what the parent reports."""
         manager = self.config.pluginmanager
         # They decide when the session stops, and what its teardown is, so that they must know here, too.
         kept = {id(manager.getplugin(name)) for name in ("session", "logging-plugin", "stepwiseplugin")}
@@ -86,17 +62,42 @@ class Reporter:
                     hook._remove_plugin(implementation.plugin)
         manager.register(self, "pytest_evalcheck_reporter")
 
+    def supervise(self) -> None:
+        """Announce the limits of cells to the parent, which blames a cell for what happens to this process."""
+        run_in_child.supervised = True
+        timeout.watchers[:] = [lambda seconds: self.send("limit", seconds)]
+
+    def run_items(self, session: pytest.Session, items: Mapping[Any, pytest.Item], commands: Iterator[Any]) -> None:
+        """Run the items that commands name, each with the one after it, which decides what is torn down."""
+        try:
+            for name, following in commands:
+                item = items[name]
+                self._tear_down(session, item)
+                try:
+                    item.config.hook.pytest_runtest_protocol(item=item, nextitem=items.get(following))
+                except (KeyboardInterrupt, pytest.exit.Exception) as error:
+                    self.send("left", type(error).__name__, str(error), getattr(error, "returncode", None))
+                self.send("done", run_in_child.tainted)
+            self._tear_down(session, None)
+        except BaseException as error:
+            self.send("internal error", "".join(traceback.format_exception(error)))
+
+    def _tear_down(self, session: pytest.Session, item: pytest.Item | None) -> None:
+        # The reports of the items whose fixtures these are have been sent.
+        try:
+            session._setupstate.teardown_exact(item)
+        except BaseException as error:
+            self.send("teardown error", f"{type(error).__name__}: {error}")
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Send a report."""
         flush(self.config)
-        self.connection.send(
-            "report", self.config.hook.pytest_report_to_serializable(config=self.config, report=report)
-        )
+        self.send("report", self.config.hook.pytest_report_to_serializable(config=self.config, report=report))
 
     def pytest_warning_recorded(self, warning_message: Any, when: str, nodeid: str, location: Any) -> None:
         """Send a warning."""
         message = warning_message.message
-        self.connection.send(
+        self.send(
             "warning",
             {
                 "module": type(message).__module__,
@@ -119,60 +120,35 @@ def flush(config: pytest.Config) -> None:
             stream.flush()  # type: ignore[union-attr]
 
 
-def serve(session: pytest.Session, commands: int, messages: int, faults: Any, one_thread: bool) -> NoReturn:
-    """Run items as they are named, until there are no more; this process ends here.
+def run_forked(session: pytest.Session, channel: Channel, faults: Any, one_thread: bool) -> NoReturn:
+    """Run items of a session in a fork of its process, until there are no more; this process ends here.
 
-    ``commands`` and ``messages`` are descriptors of pipes, ``faults`` is the file in which faulthandler writes, and
-    with ``one_thread`` torch uses one thread.
+    ``faults`` is the file in which faulthandler writes. With ``one_thread`` torch uses one thread.
     """
     try:
         _become_a_group_of_its_own()
-        connection = Connection(messages)
-        try:
-            faulthandler.enable(faults, all_threads=False)
-            run_in_child.supervised = True
-            timeout.watchers[:] = [lambda seconds: connection.send("limit", seconds)]
-            if one_thread:
-                sys.modules["torch"].set_num_threads(1)
-            Reporter(session.config, connection).silence_others()
-            _serve(session, commands, connection)
-        except BaseException as error:
-            import traceback
-
-            connection.send("internal error", "".join(traceback.format_exception(error)))
+        faulthandler.enable(faults, all_threads=False)
+        if one_thread:
+            sys.modules["torch"].set_num_threads(1)
+        reporter = Reporter(session.config, channel)
+        reporter.supervise()
+        reporter.replace_others()
+        reporter.run_items(session, dict(enumerate(session.items)), _commands(channel))
         flush(session.config)
     finally:
         leave(0)
 
 
-def _serve(session: pytest.Session, commands: int, connection: Connection) -> None:
-    buffer = bytearray()
+def _commands(channel: Channel) -> Iterator[Any]:
     while True:
-        for index, following in unpacked(buffer):
-            item = session.items[index]
-            _catch(lambda item=item: session._setupstate.teardown_exact(item), connection)  # type: ignore[misc]
-            nextitem = session.items[following] if following is not None else None
-            try:
-                item.config.hook.pytest_runtest_protocol(item=item, nextitem=nextitem)
-            except (KeyboardInterrupt, pytest.exit.Exception) as error:
-                code = getattr(error, "returncode", None)
-                connection.send("left", type(error).__name__, str(error), code)
-            connection.send("done", run_in_child.tainted)
-        data = b""
+        command = None
         with contextlib.suppress(KeyboardInterrupt):
-            data = _read(commands, 65536)
-        if not data:
-            _catch(lambda: session._setupstate.teardown_exact(None), connection)
-            return
-        buffer += data
-
-
-def _catch(teardown: Callable[[], None], connection: Connection) -> None:
-    # The reports of the items whose fixtures these are have been sent.
-    try:
-        teardown()
-    except BaseException as error:
-        connection.send("teardown error", f"{type(error).__name__}: {error}")
+            try:
+                command = channel.receive()
+            except EOFError:
+                return
+        if command is not None:
+            yield command
 
 
 def _become_a_group_of_its_own() -> None:

@@ -1,4 +1,4 @@
-"""How a run ends: the last line, the exit code and the reports say the same."""
+"""The end of a run: the last line, the exit code and the reports say the same."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ import pytest
 from pytest_evalcheck.reports.results import Verdict
 
 CONCLUDE = pytest.StashKey[Callable[[int], int]]()
-"""Gives the exit code for that of pytest, writes the reports, and prints the last line."""
+"""A function that gives the exit code for that of pytest, writes the reports, and prints the last line."""
 
 _LOOKS = ("collectonly", "showfixtures", "show_fixtures_per_test", "cacheshow", "help", "version", "markers")
 
 
 def looks(config: pytest.Config) -> bool:
-    """Whether pytest was asked to list something, and not to run."""
+    """Return whether pytest was asked to list something, and not to run."""
     return any(getattr(config.option, name, None) for name in _LOOKS)
 
 
 def conclude(config: pytest.Config, code: Any) -> Any:
-    """The exit code of a run under ``--evalcheck``, from that of pytest."""
+    """Return the exit code of a run under ``--evalcheck``, from that of pytest."""
     if looks(config):
         return code
     end = config.stash.get(CONCLUDE, None)
@@ -36,7 +36,7 @@ def conclude(config: pytest.Config, code: Any) -> Any:
 
 
 def about_code(code: int, *, explained: bool) -> list[str]:
-    """What an exit code of pytest is against a run, where nothing else explains it."""
+    """Return the problem that an exit code of pytest shows, where nothing else explains it."""
     if code == pytest.ExitCode.OK or (explained and code == pytest.ExitCode.TESTS_FAILED):
         return []
     known = {
@@ -50,7 +50,7 @@ def about_code(code: int, *, explained: bool) -> list[str]:
 
 
 class ExitGuard:
-    """While it is installed, ``os._exit`` of this process says so and is never green. Children end as they like."""
+    """A replacement of ``os._exit`` that says so and is never green. Children end as they like."""
 
     def __init__(self, before: Callable[[int], int]) -> None:
         self._before, self._real, self._pid = before, os._exit, os.getpid()

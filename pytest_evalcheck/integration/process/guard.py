@@ -1,4 +1,4 @@
-"""What code under test may break in its process for the cells after it: noticed after a cell, and restored."""
+"""Changes that code under test makes to its process: noticed after a cell, and restored for the next one."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class ProcessGuard:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        """Of the target: only what its own code did is reported, and not what libraries do when they are imported."""
+        """The file of the target: its own code is reported, and not what libraries do when they are imported."""
         self.lasting = False
-        """Whether something could not be restored, so that other cells need another process."""
+        """True where something could not be restored, so that other cells need another process."""
         self._builtins = dict(vars(builtins))
         self._loaded = dict(sys.modules)
         self._modules: dict[str, tuple[ModuleType, dict[str, Any]]] = {

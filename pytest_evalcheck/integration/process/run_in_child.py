@@ -1,4 +1,4 @@
-"""Running one cell in this process: whatever its code does to the process is the verdict of this cell alone."""
+"""One cell in this process: whatever its code does to the process is the verdict of this cell alone."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from pytest_evalcheck.kinds.common.forked_process import ForkWatch, leave
 from pytest_evalcheck.reports.results import Cell
 
 supervised = False
-"""Whether this process is one that another supervises: see `pytest_evalcheck.integration.process.supervision`."""
+"""True in a process that another one supervises: see `pytest_evalcheck.integration.process.supervision`."""
 tainted = False
-"""Whether a cell left this process in a state that may change other verdicts."""
+"""True once a cell has left this process in a state that may change other verdicts."""
 
 
 def run_cell(runner: CellRunner, arguments: Mapping[str, Any]) -> Cell:
@@ -64,7 +64,7 @@ def run_cell(runner: CellRunner, arguments: Mapping[str, Any]) -> Cell:
 
 
 class _Returned(BaseException):
-    """A forked process came back into the test."""
+    """Raised where a forked process came back into the test."""
 
 
 def _fault(error: BaseException, file: str) -> TargetError:
@@ -85,7 +85,7 @@ def _fault(error: BaseException, file: str) -> TargetError:
 
 @contextmanager
 def _interrupts() -> Iterator[list[int]]:
-    """The list receives a number when a signal interrupts this block; code under test may raise without one."""
+    """Give a list of the signals that interrupt this block; code under test may raise without one."""
     seen: list[int] = []
     previous = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(previous):

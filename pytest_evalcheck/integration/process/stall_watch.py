@@ -1,4 +1,4 @@
-"""Naming a cell that runs too long in the process of pytest: another process waits for it, and writes.
+"""A process that names a cell which runs too long in the process of pytest.
 
 A thread of pytest would be there in what code under test forks, would be counted among its threads, and would wait for
 the lock of Python that compiled code may hold. This file is also the program of that process, and so it imports the

@@ -13,25 +13,24 @@ import queue
 import re
 import signal
 import socket
-import sys
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from multiprocessing.connection import Connection
 from typing import Any, Protocol
 
-from pytest_evalcheck.integration.process.serving import end_run, run_item
+from pytest_evalcheck.integration.process.cluster_worker import end_run, run_item
+from pytest_evalcheck.integration.process.messages import Channel
 
 MOST_DEATHS = 3
-"""How often the worker of an item may die before the item is taken to be the reason. The last try is alone."""
+"""Deaths of workers after which their item is taken to be the reason. The last try is alone."""
 _PATIENCE = 30.0
 """Seconds without any worker after which a run ends: Dask and Ray replace workers that died."""
 _CONNECT = 10.0
 _START = 120.0
 _BEAT = 0.2
 INSTALL = {"dask": "pip install 'distributed>=2025.1'", "ray": "pip install 'ray>=2.40'"}
-_STARTED_BY = {
+_START_COMMANDS = {
     "dask": "dask scheduler --port 8786 & dask worker tcp://127.0.0.1:8786 --nworkers 2 --nthreads 1",
     "ray": "ray start --head --port 6379",
 }
@@ -45,27 +44,27 @@ _PROBE = (
 
 
 class ClusterError(Exception):
-    """A cluster cannot be used, or is gone."""
+    """Raised where a cluster cannot be used, or is gone."""
 
 
 class Lost(Exception):
-    """The worker of a task died."""
+    """Raised where the worker of a task died."""
 
 
 class Tasks(Protocol):
     """Items as tasks of a cluster."""
 
     def slots(self) -> int:
-        """How many items run at the same time; 0 where there is no worker."""
+        """Return how many items run at the same time; 0 where there is no worker."""
 
     def probe(self, expression: str) -> dict[str, Any]:
-        """The value of an expression on each worker, by the name of the worker."""
+        """Return the value of an expression on each worker, by the name of the worker."""
 
     def submit(self, *arguments: Any) -> Any:
-        """Start a task; the ticket by which `done` names it."""
+        """Start a task, and return the ticket by which `done` names it."""
 
     def done(self, seconds: float) -> tuple[Any, Callable[[], dict[str, Any]]] | None:
-        """The next task that has ended, and its result, which raises `Lost` or `ClusterError`."""
+        """Return the next task that has ended, and its result, which raises `Lost` or `ClusterError`."""
 
     def close(self, key: str) -> None:
         """End what is left, and a cluster that was started for this run."""
@@ -169,7 +168,9 @@ class RayTasks:
         for node in self._ray.nodes():
             if node["Alive"] and node["Resources"].get("CPU"):
                 there = self._ray.remote(num_cpus=0, scheduling_strategy=strategy(node["NodeID"], soft=False))
-                asked[str(node["NodeManagerAddress"])] = there(_evaluated).remote(expression)
+                asked[str(node["NodeManagerAddress"])] = there(lambda text: eval(text)).remote(
+                    expression
+                )  # sent by value
         if not asked:
             raise ClusterError("the cluster of Ray has no node with a CPU")
         return {name: self._ray.get(reference, timeout=_START) for name, reference in asked.items()}
@@ -204,11 +205,6 @@ class RayTasks:
 TASKS: dict[str, Callable[[str, int], Tasks]] = {"dask": DaskTasks, "ray": RayTasks}
 
 
-def _evaluated(expression: str) -> Any:
-    # In a process that is started by the name of this module, it is sent by value.
-    return eval(expression)
-
-
 def _imported(name: str, library: str) -> Any:
     try:
         return importlib.import_module(name)
@@ -226,7 +222,7 @@ def require_listener(library: str, address: str) -> None:
     except (OSError, OverflowError) as error:
         raise ClusterError(
             f"nobody listens at {address} ({error}); start a cluster there, such as with\n"
-            f"    {_STARTED_BY[library]}\nor leave out the address: --evalcheck-run={library} starts one for the run"
+            f"    {_START_COMMANDS[library]}\nor leave out the address: --evalcheck-run={library} starts one"
         ) from error
 
 
@@ -254,7 +250,7 @@ class Schedule:
     """Submits items in order, and again where a worker died."""
 
     def __init__(
-        self, tasks: Tasks, run: Mapping[str, Any], items: Sequence[tuple[str, str | None]], patience: float = _PATIENCE
+        self, tasks: Tasks, run: Mapping[str, Any], items: Sequence[Sequence[Any]], patience: float = _PATIENCE
     ) -> None:
         self.tasks, self.run, self.items, self.patience = tasks, run, items, patience
         self._waiting, self._alone = deque(range(len(items))), deque[int]()
@@ -330,51 +326,36 @@ class Schedule:
             raise ClusterError(f"the cluster has had no worker for {self.patience:g} seconds")
 
 
-def main(connection: Connection) -> None:
+def main(reader: int, writer: int) -> None:
     """Be the client of a cluster for the run at the other end, until that is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    channel = Channel(reader, writer)
     left = threading.Event()
-    commands: queue.SimpleQueue[Any] = queue.SimpleQueue()
-    threading.Thread(target=_receive, args=(connection, commands, left), daemon=True).start()
+    commands = channel.queue(left.set)
     tasks: Tasks | None = None
-    key = ""
+    key, problem = "", ""
     try:
         if (asked := commands.get()) is None:
             return
-        library, address = asked["library"], asked["address"]
+        library, address, workers, versions, folder = asked
         require_listener(library, address)
-        tasks = TASKS[library](address, asked["workers"])
-        expression = _PROBE.format(names=sorted(asked["versions"]), folder=asked["folder"])
-        require_same_versions(library, tasks.probe(expression), asked["versions"])
-        connection.send(("ready", tasks.slots()))
+        tasks = TASKS[library](address, workers)
+        expression = _PROBE.format(names=sorted(versions), folder=folder)
+        require_same_versions(library, tasks.probe(expression), versions)
+        channel.send("ready", tasks.slots())
         if (work := commands.get()) is not None:
-            key = work["run"]["key"]
-            Schedule(tasks, work["run"], work["items"]).results(lambda *m: connection.send(m), left.is_set)
+            run, items = work
+            key = run["key"]
+            Schedule(tasks, run, items).results(channel.send, left.is_set)
     except ClusterError as error:
-        with contextlib.suppress(OSError):
-            connection.send(("problem", str(error)))
+        problem = str(error)
     except Exception as error:  # what the libraries raise where a cluster is gone differs from release to release
-        with contextlib.suppress(OSError):
-            connection.send(("problem", f"the cluster failed: {type(error).__name__}: {error}"))
+        problem = f"the cluster failed: {type(error).__name__}: {error}"
     finally:
         # What a library waits for while it is closed must not keep the run waiting.
         threading.Timer(_CONNECT, lambda: os._exit(1)).start()
+        with contextlib.suppress(OSError):
+            channel.send("problem", problem) if problem else None
         if tasks is not None:
             tasks.close(key)
         os._exit(0)
-
-
-def _receive(connection: Connection, commands: queue.SimpleQueue[Any], left: threading.Event) -> None:
-    while True:
-        try:
-            commands.put(connection.recv())
-        except (EOFError, OSError):
-            left.set()
-            commands.put(None)
-            return
-
-
-if __name__ == "__main__":
-    inherited = int(sys.argv[1])
-    os.set_inheritable(inherited, False)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    main(Connection(inherited))

@@ -144,7 +144,7 @@ class Child:
         self._output.close()
         return self._ending
 
-    def where(self, file: str) -> str:
+    def line_in(self, file: str) -> str:
         """Return the line of ``file`` at which the process crashed or was ended; empty where it is not known."""
         frames = re.findall(r'File "([^"]*)", line (\d+) in (\S+)', self.printed)
         for name, line, function in [*(frame for frame in frames if frame[0] == file), *frames][:1]:

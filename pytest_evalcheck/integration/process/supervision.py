@@ -208,7 +208,7 @@ class Supervision:
     def _blame(self, replay: Replay, child: Child) -> None:
         """Report that the process hangs or is gone: that is the verdict on this item."""
         how, runner = child.end(0.0, dump=child.hangs), replay.runner
-        where = child.where(runner.spec.target.file if runner is not None else str(replay.item.path))
+        where = child.line_in(runner.spec.target.file if runner is not None else str(replay.item.path))
         if child.hangs:
             headline = f"the check did not end within {child.limit:g} seconds and could not be interrupted"
             replay.blame(headline, "its process was ended", "hang", where)

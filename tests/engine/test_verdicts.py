@@ -273,7 +273,7 @@ class TestCases:
         @ec.check("ACME903")
         def divides(metric: MetricSubject, case: Stream) -> None:
             """Raises an error."""
-            ec.expect(metric.value(case.cut)).holds(1 / 0, about="it has a value")
+            ec.expect(metric.value(case.split)).holds(1 / 0, about="it has a value")
 
         cell = only(ec.run(target(Mean, extra_checks=[divides]), select="ACME903", effort="quick"))
         assert cell.failure is not None

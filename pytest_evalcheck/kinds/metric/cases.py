@@ -43,7 +43,7 @@ class Batched(SamplesAndPlan):
     PLAN: ClassVar[Draws] = {"batches": lambda _, rows: partitions(len(rows))}
 
     @property
-    def cut(self) -> list[Rows]:
+    def split(self) -> list[Rows]:
         """Samples of each batch."""
         return pick(self.samples, self.batches)
 
@@ -106,7 +106,7 @@ class EmptyBatches(Batched):
     @property
     def without_empty(self) -> list[Rows]:
         """Batches that are not empty."""
-        return [batch for batch in self.cut if batch]
+        return [batch for batch in self.split if batch]
 
     @classmethod
     def draw_plan(cls, draw: st.DrawFn, inputs: SampleStrategy, rows: Rows) -> dict[str, Any]:
@@ -541,7 +541,7 @@ class MixedDtypes(Batched):
     @property
     def typed(self) -> list[tuple[Rows, str]]:
         """Samples of each batch, with the dtype of their numbers."""
-        return list(zip(self.cut, self.dtypes, strict=True))
+        return list(zip(self.split, self.dtypes, strict=True))
 
     @classmethod
     def _pairs(cls, inputs: SampleStrategy) -> tuple[tuple[str, str], ...]:
@@ -626,7 +626,7 @@ class PartlyIgnored(Stream):
     CONDITIONS = _SEVERAL
 
     @property
-    def cut_beside(self) -> list[Rows]:
+    def split_beside(self) -> list[Rows]:
         """Samples that must count alike, in the same batches."""
         return pick(self.beside, self.batches)
 
@@ -673,7 +673,7 @@ class Weighted(Stream):
     @property
     def batches_with_weights(self) -> list[tuple[Rows, list[int]]]:
         """Samples and weights of each batch."""
-        return [(rows, [self.weights[i] for i in batch]) for rows, batch in zip(self.cut, self.batches, strict=True)]
+        return [(rows, [self.weights[i] for i in batch]) for rows, batch in zip(self.split, self.batches, strict=True)]
 
     @property
     def repeated(self) -> list[Rows]:

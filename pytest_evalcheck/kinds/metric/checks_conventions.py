@@ -22,9 +22,9 @@ def every_way_to_call_gives_the_same_value(metric: MetricSubject, case: Conventi
     Usual cause: one way has code of its own, which forgets a batch, an option or the names of the arguments.
     Fix: let all of them end in one method.
     """
-    expected = metric.value(case.cut)
+    expected = metric.value(case.split)
     for name, sentence, called in metric.by_convention(case.first):
-        expect(called.value(case.cut)).equals(
+        expect(called.value(case.split)).equals(
             expected, about=f"the value by the convention {name!r}", id=f"called-by-{slug(name)}", detail=sentence
         )
 
@@ -69,11 +69,11 @@ def a_loaded_state_replaces_what_was_there(metric: MetricSubject, case: Stream) 
     Usual cause: `compute` keeps its value, or what the checkpoint does not hold stays as it was.
     Fix: drop what is kept when a state is loaded, and save all that `compute` reads.
     """
-    middle = (len(case.cut) + 1) // 2
+    middle = (len(case.split) + 1) // 2
     loaded = "the value after a checkpoint was loaded into a metric that was fed"
     for about, forgets in ((loaded, False), (f"{loaded}, and the cache was dropped", True)):
-        saved, used = metric.fresh().update(*case.cut[:middle]), metric.fresh()
-        used.update(*case.cut[::-1], *case.cut[:1]).compute()
+        saved, used = metric.fresh().update(*case.split[:middle]), metric.fresh()
+        used.update(*case.split[::-1], *case.split[:1]).compute()
         used.load(saved)
         if used.failed:
             new = metric.fresh()

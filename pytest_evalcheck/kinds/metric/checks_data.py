@@ -25,7 +25,7 @@ def ordinary_data_is_scored_or_clearly_refused(metric: MetricSubject, case: FewK
     Usual cause: the largest of no thresholds, a stack of no classes, an index found by a search that found nothing.
     Fix: return NaN for what is undefined, with a warning, or raise a ValueError that says what is missing.
     """
-    live = metric.fresh().update(*case.cut)
+    live = metric.fresh().update(*case.split)
     if live.failed:
         if is_clear_refusal(live.failed.error):
             inconclusive(str(live.failed))
@@ -103,9 +103,9 @@ def a_symmetric_metric_is_symmetric(metric: MetricSubject, case: Stream) -> None
     Usual cause: one side is centred, clamped or counted otherwise than the other.
     Fix: do to both sides the same.
     """
-    exchanged = [_exchanged(metric.arguments(batch)) for batch in case.cut]
+    exchanged = [_exchanged(metric.arguments(batch)) for batch in case.split]
     expect(metric.value(exchanged)).equals(
-        metric.value(case.cut), about="the value with predictions and targets exchanged", id="exchanged"
+        metric.value(case.split), about="the value with predictions and targets exchanged", id="exchanged"
     )
 
 
@@ -131,7 +131,7 @@ def ignored_positions_do_not_change_the_value(metric: MetricSubject, case: Partl
     Usual cause: the positions are counted in a denominator, taken for another class, or cut off by their number.
     Fix: take `labels != ignore_index` once, and use it for predictions, labels and counts.
     """
-    actual, expected = metric.value(case.cut), metric.value(case.cut_beside)
+    actual, expected = metric.value(case.split), metric.value(case.split_beside)
     expect(actual).equals(
         expected, about="the value with ignored positions, beside the same samples without them", id="ignored-positions"
     )
@@ -150,7 +150,7 @@ def samples_without_a_prediction_are_not_left_out(metric: MetricSubject, case: U
     """
     left_out = []
     for rows in case.both:
-        short = metric.cut_short(rows, case.kept)
+        short = metric.shorten(rows, case.kept)
         values = [metric.value([batch]) for batch, _ in short]
         refused = any(isinstance(value, Raised) for value in values)
         pairs = None if refused else metric.value([rows[: case.kept]])

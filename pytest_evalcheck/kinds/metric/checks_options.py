@@ -31,7 +31,7 @@ def every_combination_of_options_computes(metric: MetricSubject, case: Combined)
     """
     values = metric.option_values
     for chosen in _combinations(values)[case.part :: case.PARTS]:
-        value = _value_and_warnings(metric, case.cut, chosen)
+        value = _value_and_warnings(metric, case.split, chosen)
         expect(value).holds(
             not isinstance(value, Raised) or is_clear_refusal(value.error),
             about="a combination of options neither gives a value nor is refused clearly",
@@ -39,7 +39,7 @@ def every_combination_of_options_computes(metric: MetricSubject, case: Combined)
             detail=f"options  {_shown(chosen)}\nactual   {show(value)}",
         )
     for name in [name for name, listed in values.items() if any(isinstance(value, str) for value in listed)]:
-        value = _value_and_warnings(metric, case.cut, {name: _NO_VALUE})
+        value = _value_and_warnings(metric, case.split, {name: _NO_VALUE})
         expect(value).holds(
             isinstance(value, Raised),
             about=f"{name} takes a value that does not exist",
@@ -59,7 +59,7 @@ def an_option_changes_the_value_or_is_refused(metric: MetricSubject, case: Combi
     Usual cause: one branch of the code returns before the option is looked at.
     Fix: raise a ValueError, or warn, where an option means nothing beside another one.
     """
-    values, streams = metric.option_values, [case.cut, *_streams(metric)]
+    values, streams = metric.option_values, [case.split, *_streams(metric)]
     for name in list(values)[case.part :: case.PARTS]:
         contexts = _combinations({other: each for other, each in values.items() if other != name})
         branches: dict[str, list[tuple[bool | None, Mapping[str, Any]]]] = {}

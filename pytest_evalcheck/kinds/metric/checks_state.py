@@ -35,18 +35,18 @@ def reset_restores_the_initial_state(metric: MetricSubject, case: Stream) -> Non
     Usual cause: one state of several is not reset, or a cached value survives.
     Fix: keep all state in one place that reset() creates again.
     """
-    expected, blank = metric.value(case.cut), metric.fresh().compute()
-    used = {"updates": metric.fresh().update(*case.cut), "a compute": metric.fresh().update(*case.cut)}
+    expected, blank = metric.value(case.split), metric.fresh().compute()
+    used = {"updates": metric.fresh().update(*case.split), "a compute": metric.fresh().update(*case.split)}
     used["a compute"].compute()
-    used["a failed update"] = metric.fresh().update(*case.cut)
-    for batch in _rejectable(metric, case.cut[0]).values():
+    used["a failed update"] = metric.fresh().update(*case.split)
+    for batch in _rejectable(metric, case.split[0]).values():
         used["a failed update"].try_update(batch)
     if metric.build().forward is not None:
         used["forward"] = metric.fresh()
-        used["forward"].forward(case.cut[0])
+        used["forward"].forward(case.split[0])
     for history, live in used.items():
         live.reset()
-        expect(live.update(*case.cut).compute()).equals(
+        expect(live.update(*case.split).compute()).equals(
             expected, about=f"the value after {history} and a reset()", id=f"after-{slug(history)}"
         )
         if not isinstance(expected, Raised):
@@ -64,7 +64,7 @@ def _expect_nothing(value: Any, blank: Any, metric: MetricSubject, case: Stream,
     if is_no_score(value):
         compared()
     elif is_no_score(blank):
-        other = metric.fresh().update(case.cut[0])
+        other = metric.fresh().update(case.split[0])
         other.compute()
         other.reset()
         expect(value).equals(
@@ -84,8 +84,8 @@ def compute_is_idempotent(metric: MetricSubject, case: Stream) -> None:
     Usual cause: compute() normalises or concatenates its state in place, and an error comes in between.
     Fix: let compute() read the state and write nothing.
     """
-    expected = metric.value(case.cut)
-    live = metric.fresh().update(*case.cut)
+    expected = metric.value(case.split)
+    live = metric.fresh().update(*case.split)
     live.compute()
     expect(live.compute()).equals(expected, about="the second compute()", id="second-compute")
     live.forget()
@@ -93,7 +93,7 @@ def compute_is_idempotent(metric: MetricSubject, case: Stream) -> None:
         expected, about="the compute() after its cache was dropped", id="compute-without-cache"
     )
     computed_often = metric.fresh()
-    for batch in case.cut:
+    for batch in case.split:
         computed_often.update(batch)
         computed_often.compute()
     expect(computed_often.compute()).equals(
@@ -101,7 +101,7 @@ def compute_is_idempotent(metric: MetricSubject, case: Stream) -> None:
     )
     asked_early = metric.fresh()
     asked_early.compute()
-    expect(asked_early.update(*case.cut).compute()).equals(
+    expect(asked_early.update(*case.split).compute()).equals(
         expected, about="the value when compute() was called before the first update", id="compute-before-update"
     )
 
@@ -117,7 +117,7 @@ def the_same_stream_twice_gives_the_same_bits(metric: MetricSubject, case: Repea
     """
     bulk = metric.inputs.bulk
     many = list(bulk(case.bulk)) if bulk is not None else []
-    streams = [case.cut, *([[many[:_ROWS], many[_ROWS:]]] if many else [])]
+    streams = [case.split, *([[many[:_ROWS], many[_ROWS:]]] if many else [])]
     for stream in streams:
         expected, about = metric.value(stream), f"the value of the same {sum(map(len, stream))} samples"
         live = metric.fresh().update(*stream)
@@ -151,7 +151,7 @@ def update_does_not_change_its_inputs(metric: MetricSubject, case: Stream) -> No
     Fix: work on what the operation returns, not in the caller's tensor.
     """
     live = metric.fresh()
-    for batch in case.cut:
+    for batch in case.split:
         arguments = metric.arguments(batch)
         before = Snapshot({"args": arguments.args, "kwargs": dict(arguments.kwargs)}, "update")
         live.try_update(arguments)
@@ -169,12 +169,12 @@ def state_does_not_alias_inputs(metric: MetricSubject, case: Stream) -> None:
     Usual cause: a tensor, or a view of one, is appended to a list state without a copy.
     Fix: pytest_evalcheck.fixes.SampleStream
     """
-    buffers = [metric.arguments(batch) for batch in case.cut]
+    buffers = [metric.arguments(batch) for batch in case.split]
     live = metric.fresh().update(*buffers)
     for buffer in buffers:
         overwrite(buffer)
     expect(live.compute()).equals(
-        metric.value(case.cut),
+        metric.value(case.split),
         about="the value after the caller overwrote the inputs of update()",
         id="overwritten-inputs",
     )
@@ -189,7 +189,7 @@ def writing_into_a_result_does_not_change_the_next_one(metric: MetricSubject, ca
     Fix: return a copy from compute().
     """
     # Both are computed equally often: whether compute() changes the value is checked by EC205.
-    live, untouched = metric.fresh().update(*case.cut), metric.fresh().update(*case.cut)
+    live, untouched = metric.fresh().update(*case.split), metric.fresh().update(*case.split)
     first, of_another = live.compute(), untouched.compute()
     if isinstance(first, Raised):
         inconclusive(str(first))
@@ -226,20 +226,20 @@ def a_copy_continues_like_its_original(metric: MetricSubject, case: Stream) -> N
     Usual cause: a plain attribute holds state that copying or the state dict does not include.
     Fix: keep all state in one place and serialise all of it.
     """
-    expected = metric.value(case.cut)
-    middle = len(case.cut) // 2
+    expected = metric.value(case.split)
+    middle = len(case.split) // 2
     for method in metric.copies:
-        original = metric.fresh().update(*case.cut[:middle])
+        original = metric.fresh().update(*case.split[:middle])
         copied = original.copy_by(method)
         if copied.failed and (always := metric.fresh().copy_by(method).failed):
             inconclusive(str(always))
             continue
-        copied.update(*case.cut[middle:])
+        copied.update(*case.split[middle:])
         expect(copied.compute()).equals(
             expected, about=f"the value of a copy by {method}", id=f"copy-by-{slug(method)}"
         )
         # The copy was fed the rest of the stream, and the original not yet.
-        expect(original.update(*case.cut[middle:]).compute()).equals(
+        expect(original.update(*case.split[middle:]).compute()).equals(
             expected,
             about=f"the value of the original after a copy by {method} was fed",
             id=f"original-after-copy-by-{slug(method)}",
@@ -267,17 +267,17 @@ def a_rejected_batch_does_not_change_the_state(metric: MetricSubject, case: Reje
     if arguments is None:
         inconclusive(f"no batch of {case.fault} can be made")
         return
-    live = metric.fresh().update(*case.cut[: case.at])
+    live = metric.fresh().update(*case.split[: case.at])
     rejected = live.try_forward(arguments) if case.through == "forward" else live.try_update(arguments)
     if case.fault == NOT_FINITE and case.through == "forward":
         # NaN may be stored and have no value, so that forward fails alone.
-        stored = metric.fresh().update(*case.cut[: case.at]).try_update(arguments)
+        stored = metric.fresh().update(*case.split[: case.at]).try_update(arguments)
         rejected = rejected if isinstance(stored, Raised) else None
     if not isinstance(rejected, Raised):
         inconclusive(f"a batch of {case.fault} is accepted")
         return
-    expect(live.update(*case.cut[case.at :]).compute()).equals(
-        metric.value(case.cut),
+    expect(live.update(*case.split[case.at :]).compute()).equals(
+        metric.value(case.split),
         about=f"the value after a batch of {case.fault} was rejected by {case.through}()",
         id=f"after-rejected-{case.through}",
         topic=f"the value after a batch was rejected by {case.through}()",

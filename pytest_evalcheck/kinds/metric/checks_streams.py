@@ -46,7 +46,7 @@ def splitting_a_stream_does_not_change_the_value(metric: MetricSubject, case: St
     Usual cause: a mean of batch means, or a statistic that is computed per batch and then averaged.
     Fix: pytest_evalcheck.fixes.WeightedMean
     """
-    expect(metric.value(case.cut)).equals(
+    expect(metric.value(case.split)).equals(
         metric.value(case.whole), about="the value of the stream in these batches", id="split"
     )
 
@@ -61,7 +61,7 @@ def an_empty_batch_changes_nothing(metric: MetricSubject, case: EmptyBatches) ->
     """
     metric.require_empty_batch()
     live = metric.fresh()
-    for batch in case.cut:
+    for batch in case.split:
         refused = live.try_update(metric.arguments(batch))
         if refused and batch:
             live.failed = refused
@@ -151,7 +151,7 @@ def order_does_not_change_the_value(metric: MetricSubject, case: Reordered) -> N
     Usual cause: a running average with a fixed step, a window, or state overwritten by the newest batch.
     Fix: accumulate sums and counts, or declare the check not applicable where the value is defined by the order.
     """
-    in_order, reordered = metric.value(case.cut), metric.value(case.reordered)
+    in_order, reordered = metric.value(case.split), metric.value(case.reordered)
     finite = sum(not has_nonfinite(sample) for sample in case.samples)  # a metric may leave out what is NaN
     one, other = (unordered(unordered(value, len(case.samples)), finite) for value in (in_order, reordered))
     expect(other).equals(one, about="the value of the same samples in another order", id="another-order")
@@ -172,7 +172,7 @@ def ignored_samples_do_not_change_the_value(metric: MetricSubject, case: Ignored
     Usual cause: the sum excludes them and the count does not, or a batch with all ignored gives a NaN mean.
     Fix: pytest_evalcheck.fixes.WeightedMean
     """
-    actual, expected = metric.value(case.cut), metric.value(case.counted)
+    actual, expected = metric.value(case.split), metric.value(case.counted)
     if not case.counted and is_no_score(actual) and is_no_score(expected):
         actual = expected
     expect(actual).equals(expected, about="the value with ignored samples among them", id="ignored-samples")
@@ -191,7 +191,7 @@ def a_collection_gives_the_values_of_its_members(metric: MetricSubject, case: Fi
     """
     live = metric.fresh()
     members = metric.members()
-    for batch in case.cut:
+    for batch in case.split:
         arguments = metric.arguments(batch)
         if live.try_update(arguments) and batch:
             inconclusive("the collection refuses the batches")
@@ -245,14 +245,14 @@ def forward_returns_the_batch_value_and_accumulates(metric: MetricSubject, case:
     Fix: call `update` and `compute` yourself, or accumulate in one place only.
     """
     live = metric.fresh()
-    for batch in case.cut:
+    for batch in case.split:
         expect(live.forward(batch)).equals(
             metric.value([batch]), about="what forward() returned for its batch", id="forward"
         )
         if live.failed:
             return
     expect(live.compute()).equals(
-        metric.value(case.cut), about="the value after feeding through forward()", id="after-forward"
+        metric.value(case.split), about="the value after feeding through forward()", id="after-forward"
     )
 
 
@@ -267,7 +267,7 @@ def non_finite_numbers_are_reported(metric: MetricSubject, case: NonFinite) -> N
     Usual cause: comparisons and argmax turn NaN into an ordinary answer; `nan_to_num` and masks remove it.
     Fix: pytest_evalcheck.fixes.WeightedMean, which propagates it
     """
-    value, warned = metric.value_and_warnings(case.cut)
+    value, warned = metric.value_and_warnings(case.split)
     reported = isinstance(value, Raised) or has_nonfinite(value) or warned
     if not reported and _counts_for_nothing(metric, case, value):
         inconclusive("in these samples any number in its place gives the same value, so that none can be seen")
@@ -286,7 +286,7 @@ def _is_a_number_like_others(metric: MetricSubject, case: NonFinite, value: Any)
         return False
     rows = list(case.samples)
     rows[case.corrupted] = metric.inputs.corrupted(rows[case.corrupted], math.copysign(_LARGE, case.number))
-    return difference(value, metric.value(replace(case, samples=rows).cut), metric.tolerance) is None
+    return difference(value, metric.value(replace(case, samples=rows).split), metric.tolerance) is None
 
 
 def _counts_for_nothing(metric: MetricSubject, case: NonFinite, value: Any) -> bool:
@@ -295,7 +295,7 @@ def _counts_for_nothing(metric: MetricSubject, case: NonFinite, value: Any) -> b
         return False
     rows, at = list(case.samples), case.corrupted
     places = [metric.inputs.corrupted(rows[at], number) for number in _FINITE]
-    others = [metric.value(replace(case, samples=[*rows[:at], row, *rows[at + 1 :]]).cut) for row in places]
+    others = [metric.value(replace(case, samples=[*rows[:at], row, *rows[at + 1 :]]).split) for row in places]
     accepted = [other for other in others if not isinstance(other, Raised)]
     return bool(accepted) and all(difference(value, other, metric.tolerance) is None for other in accepted)
 
@@ -315,7 +315,7 @@ def the_value_equals_the_reference(metric: MetricSubject, case: Stream) -> None:
     Fix: see the reference that the target names.
     """
     assert metric.reference is not None
-    expect(metric.value(case.cut)).equals(
+    expect(metric.value(case.split)).equals(
         metric.reference_value(case.samples), about="the value, beside the reference", id="reference"
     )
 

@@ -15,8 +15,7 @@ SPEC = KindSpec(
     subject=MetricSubject,
     accumulates=True,
     checks=tuple(
-        f"{_ROOM}.checks_{name}"
-        for name in ("streams", "state", "precision", "dtypes", "data", "options", "conventions")
+        f"{_ROOM}.checks_{name}" for name in ("streams", "state", "precision", "data", "options", "conventions")
     ),
     example="multiclass(classes=5)",
     expected=(

@@ -171,7 +171,7 @@ class MetricSubject(Subject):
             ) from error
         return place(collated, self.device)
 
-    def cut_short(self, rows: Rows, kept: int) -> list[tuple[Arguments, Arguments]]:
+    def shorten(self, rows: Rows, kept: int) -> list[tuple[Arguments, Arguments]]:
         """The batch with the first ``kept`` rows of its predictions, or of each argument in turn.
 
         Beside each stand the same rows alone with the other arguments of other samples. Predictions are the arguments

@@ -198,7 +198,7 @@ def test_a_target_of_which_nothing_is_tried_is_an_error(project: Project) -> Non
     @ec.metric(inputs=numbers, not_applicable={made.code: "no reason at all" for made in shipped() if "metric" in made.kinds})
     def silent(device): return ec.Metric.of(Mean())
     """
-    project.write(source, CORRECT).run(code=1).shows("ERROR: no promise of evalcheck_example.py::silent was tried")
+    project.write(source, CORRECT).run(code=1).shows("ERROR: no check of evalcheck_example.py::silent was tried")
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,7 @@ class MalformedResponse(SamplesAndPlan):
 
     MOST = 4
     PLAN: ClassVar[Draws] = {
-        "odd": lambda inputs, _: inputs.odd or st.nothing(),
+        "odd": lambda inputs, _: st.nothing() if inputs.odd is None else inputs.odd,
         "index": lambda _, rows: st.integers(0, len(rows)),
     }
     CONDITIONS: ClassVar[Conditions] = {

@@ -23,7 +23,7 @@ class CheckError(TypeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Check:
-    """One promise and the function that tries to break it."""
+    """One property and the function that tries to break it."""
 
     code: str
     name: str
@@ -91,7 +91,7 @@ def check(
 ) -> Callable[[CheckFunction], Check]:
     """Make a check of ``function(subject, case)``: its kinds and its cases follow from the annotations.
 
-    The docstring states the promise, then paragraphs that start with ``Why:``, ``Usual cause:`` and ``Fix:``.
+    The docstring states the property, then paragraphs that start with ``Why:``, ``Usual cause:`` and ``Fix:``.
     ``after`` names the codes of more basic checks: where one of them is broken too, this one fails for that reason.
 
     Raises:
@@ -124,7 +124,7 @@ def check(
             since=since,
         )
         if not made.statement:
-            raise CheckError(f"{function.__name__} has no docstring; its first paragraph states the promise")
+            raise CheckError(f"{function.__name__} has no docstring; its first paragraph states the property")
         return made
 
     return decorate

@@ -53,7 +53,7 @@ class Decoder:
     """``make_cache(rows)`` returns a new, empty cache for up to so many rows, or a handle to one; never None.
 
     ``make_cache=None`` declares that there is no cache at all: every token is generated from the whole text.
-    ``generate`` is then required and gets None for a cache, and the promises about caches do not apply.
+    ``generate`` is then required and gets None for a cache, and the properties of caches do not apply.
     """
     step: Step | None = None
     """Function of one step. Where it is left out, and ``generate`` too, the adapter of a known library fills it in."""

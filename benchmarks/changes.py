@@ -1,4 +1,4 @@
-"""How many cells of the main job `--evalcheck-since` leaves out, for a change of one file and for commits.
+"""Numbers of cells of the main job that `--evalcheck-since` skips, for a change of one file and for commits.
 
     python benchmarks/changes.py [--commits 6] [--until REV] [--smoke]
 
@@ -21,10 +21,6 @@ ROOT = Path(__file__).resolve().parents[1]
 ONE_FILE = {
     "a file of targets": "fixtures/targets/evalcheck_torcheval.py",
     "a module of targets": "fixtures/targets/_keras.py",
-    "an adapter": "pytest_evalcheck/adapters/lightning/wrapper.py",
-    "checks of decoders": "pytest_evalcheck/kinds/decoder/checks_batches.py",
-    "checks of metrics": "pytest_evalcheck/kinds/metric/checks_state.py",
-    "a fix": "pytest_evalcheck/fixes/weighted_mean.py",
     "a test": "tests/reports/test_causes.py",
     "a page": "docs/design.md",
     "the runner": "pytest_evalcheck/engine/runner.py",
@@ -51,7 +47,7 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def collected(folder: Path, since: str, files: list[str]) -> tuple[int, int, str]:
-    """How many cells are to run and left out, and the reason for most; the plugin is that of the folder."""
+    """Return how many cells run and are skipped, and the reason for most; the plugin is that of the folder."""
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "probe_of_changes.py").write_text(PROBE, encoding="utf-8")
         command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
@@ -90,7 +86,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name) / "copy"
         git(ROOT, "clone", "--quiet", "--shared", str(ROOT), str(folder))
-        print(f"{'what changed':52}  {'cells to run':>16}  left out  because of")
+        print(f"{'what changed':52}  {'cells to run':>16}   skipped  because of")
         for what, path in list(ONE_FILE.items())[: 2 if asked.smoke else None]:
             changed = folder / path
             before = changed.read_bytes()

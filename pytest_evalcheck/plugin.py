@@ -23,6 +23,11 @@ _RENAMED = {
     "--evalcheck-in-process": "--evalcheck-run=in-process",
     "--evalcheck-on": "--evalcheck-run=dask or --evalcheck-run=ray, with :ADDRESS for a cluster that runs already",
     "--evalcheck-workers": "--evalcheck-run=dask:workers=N or --evalcheck-run=ray:workers=N",
+    "--evalcheck-fresh": "--evalcheck-since= without a revision",
+    "--evalcheck-durations": "--evalcheck-shard=K/N:PATH",
+    "--evalcheck-accept": "--evalcheck-known=accept",
+    "--evalcheck-prune": "--evalcheck-known=prune",
+    "--evalcheck-write-tests": "--evalcheck-scripts=FILE.py",
 }
 """Options that have a new form."""
 
@@ -30,9 +35,9 @@ _SIMULATED = "simulated: runs on a simulated accelerator"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options, and the ini twins of those that last."""
-    group = parser.getgroup("evalcheck", "conformance of evaluation code")
-    group.addoption("--evalcheck", action="store_true", help="run the suite over evalcheck targets, and nothing else")
+    """Add the options, and the ini twins of those that last."""
+    group = parser.getgroup("evalcheck", "evalcheck")
+    group.addoption("--evalcheck", action="store_true", help="run the evaluation checks instead of ordinary tests")
     group.addoption(
         "--evalcheck-target",
         action="append",
@@ -45,9 +50,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--evalcheck-select",
         default=None,
         metavar="CHECKS",
-        help="only these checks: codes, names or prefixes, with commas",
+        help="run only these checks: codes, names or prefixes, with commas",
     )
-    group.addoption("--evalcheck-ignore", default=None, metavar="CHECKS", help="all checks but these")
+    group.addoption("--evalcheck-ignore", default=None, metavar="CHECKS", help="run all checks but these")
     group.addoption(
         "--evalcheck-effort",
         default=None,
@@ -84,52 +89,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--evalcheck-shard",
         default=None,
-        metavar="K/N",
-        help="run the targets of one part of N; python -m pytest_evalcheck merge joins the reports",
-    )
-    group.addoption(
-        "--evalcheck-durations",
-        default=None,
-        metavar="PATH",
-        help="split shards by the durations in a JSON or jsonl report of an earlier run",
+        metavar="K/N[:PATH]",
+        help="run the targets of one part of N, split by the durations in an earlier report; "
+        "python -m pytest_evalcheck merge joins the reports",
     )
     group.addoption(
         "--evalcheck-since",
         default=None,
         metavar="REV",
-        help="leave out the checks that nothing reaches which changed since a revision of git",
-    )
-    group.addoption("--evalcheck-fresh", action="store_true", help="leave out no check for --evalcheck-since")
-    group.addoption(
-        "--evalcheck-accept",
-        action="store_true",
-        help="write what is red into the baseline, evalcheck-known.toml: from then on it is known",
+        help="run only checks affected by changes since a git revision; all checks where it is empty",
     )
     group.addoption(
-        "--evalcheck-prune",
-        action="store_true",
-        help="take out of the baseline what no longer fails, or is not there any more",
+        "--evalcheck-known",
+        default=None,
+        metavar="accept,prune",
+        help="update the baseline, evalcheck-known.toml: accept adds failures, prune removes fixed or deleted entries",
     )
     group.addoption(
         "--evalcheck-scripts",
-        default=None,
-        metavar="DIR",
-        help="write a script and the text of an issue for every root cause; with --runxfail of known ones too",
+        action="append",
+        default=[],
+        metavar="DIR|FILE.py",
+        help="write a script and the text of an issue for every root cause into a folder, or append a plain test for "
+        "each to a file; with --runxfail of known ones too",
     )
-    group.addoption(
-        "--evalcheck-write-tests",
-        default=None,
-        metavar="FILE",
-        help="append a plain test for every root cause, with its smallest case",
-    )
-    group.addoption("--evalcheck-explain", default=None, metavar="CODE", help="print what a check promises, and exit")
+    group.addoption("--evalcheck-explain", default=None, metavar="CODE", help="print what a check tests, and exit")
     group.addoption(
         "--evalcheck-list",
         nargs="?",
         const="",
         default=None,
         metavar="KINDS,json",
-        help="list the checks with their promises, of all kinds or of some, and exit; --evalcheck-select chooses",
+        help="list the checks, of all kinds or of some, and exit; --evalcheck-select selects some",
     )
     group.addoption(
         "--evalcheck-report",
@@ -144,7 +135,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("evalcheck_effort", "twin of --evalcheck-effort", default="normal")
     parser.addini("evalcheck_device", "twin of --evalcheck-device", default="auto")
     parser.addini("evalcheck_optional", "twin of --evalcheck-optional", default="")
-    parser.addini("evalcheck_durations", "twin of --evalcheck-durations, from the folder of the ini file", default="")
+    parser.addini("evalcheck_durations", "the PATH of --evalcheck-shard, from the folder of the ini file", default="")
     parser.addini("evalcheck_known", "the baseline, from the folder of the ini file", default="evalcheck-known.toml")
     parser.addini("evalcheck_since", "twin of --evalcheck-since", default="")
     parser.addini(
@@ -206,7 +197,7 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_cmdline_main")
 def pytest_evalcheck_main(config: pytest.Config) -> Generator[None, Any, Any]:
-    """No other plugin changes how a run under ``--evalcheck`` ends; targets that nobody wrote are inferred first."""
+    """Infer targets, and end a run under ``--evalcheck`` so that no other plugin changes how it ends."""
     if config.getoption("evalcheck_target"):
         from pytest_evalcheck.integration.choosing.inferring import infer_targets
 
@@ -238,8 +229,6 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_evalcheck.integration.session import EvalcheckSession
 
         session = EvalcheckSession.of(config)
-        if config.pluginmanager.register(session, "pytest_evalcheck_session") is None:
-            raise pytest.UsageError("-p no:pytest_evalcheck_session takes out what --evalcheck asks for")
         config.pluginmanager.register(Supervision(session), "pytest_evalcheck_supervision")
         if not session.works:
             config.pluginmanager.register(Progress(config, session.meanwhile), "pytest_evalcheck_progress")
@@ -255,9 +244,8 @@ def pytest_configure(config: pytest.Config) -> None:
     given = [
         name
         for name in (
-            *("select", "ignore", "replay", "report", "with_tests", "accept", "prune"),
-            *("run", "resume", "optional", "shard", "since", "fresh"),
-            *("scripts", "write_tests"),
+            *("select", "ignore", "replay", "report", "with_tests", "known"),
+            *("run", "resume", "optional", "shard", "since", "scripts"),
         )
         if config.getoption(f"evalcheck_{name}")
     ]
@@ -289,7 +277,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def evalcheck_device(request: pytest.FixtureRequest) -> Iterator[str]:
-    """A device as PyTorch names it. The test runs once on each that ``--evalcheck-device`` names.
+    """Name a device as PyTorch does. The test runs once on each that ``--evalcheck-device`` names.
 
     With ``auto``, the default, these are the CPU, the simulated accelerators and those of the machine. On a simulated
     one, memory that is used while a copy of it is in flight is an error, and an index out of range is one of the next
@@ -338,7 +326,7 @@ def evalcheck_unchanged() -> Iterator[Callable[..., Guard]]:
 
 @pytest.fixture
 def evalcheck_batchings() -> Callable[..., Batchings]:
-    """One data set in several batchings, as loaders: ``evalcheck_batchings(dataset, collate_fn).agree(evaluate)``."""
+    """Make loaders of one data set in batchings: ``evalcheck_batchings(dataset, collate_fn).agree(evaluate)``."""
     from pytest_evalcheck.integration.ordinary_tests.batchings import batchings
 
     return batchings
@@ -346,7 +334,7 @@ def evalcheck_batchings() -> Callable[..., Batchings]:
 
 @pytest.fixture
 def evalcheck_variants() -> Callable[..., Variants]:
-    """One evaluation in several configurations: ``evalcheck_variants(evaluate, samples, {...}).agree(within=1e-2)``."""
+    """Run an evaluation in configurations: ``evalcheck_variants(evaluate, samples, {...}).agree(within=1e-2)``."""
     from pytest_evalcheck.variants.runs import variants
 
     return variants

@@ -8,10 +8,10 @@ from functools import partial
 from typing import Any
 
 from pytest_evalcheck.engine.cell_spec import CellSpec
+from pytest_evalcheck.engine.check_selection import CheckSelection
+from pytest_evalcheck.engine.device_selection import devices_of, other_device, with_missing
 from pytest_evalcheck.engine.effort import EFFORTS
-from pytest_evalcheck.engine.placing import devices_of, elsewhere, explained
 from pytest_evalcheck.engine.runner import CellRunner
-from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.engine.target_errors import TargetErrorReporter
 from pytest_evalcheck.errors import UsageError, nearest, safe_text
 from pytest_evalcheck.kinds.common.calling import relative
@@ -67,7 +67,7 @@ class RunRequest:
 
     target: Target
     devices: tuple[str, ...]
-    selection: Selection
+    selection: CheckSelection
     effort: str
     limit: float | None
     """Seconds a cell; None for no limit."""
@@ -110,7 +110,7 @@ class RunRequest:
         return cls(
             target=target,
             devices=device_spec.parse(device),
-            selection=Selection.parse(select, ignore, [*target.checks]),
+            selection=CheckSelection.parse(select, ignore, [*target.checks]),
             effort=effort,
             limit=_limit(timeout),
             reproduce=reproduce or _reproduce,
@@ -119,9 +119,9 @@ class RunRequest:
     @property
     def cells(self) -> list[tuple[Check, str]]:
         """The check and the device of every cell."""
-        taken = [check for check in self.target.checks if self.selection.takes(check)]
+        taken = [check for check in self.target.checks if self.selection.selects(check)]
         # Real processes only when they are named.
-        asked = [check for check in taken if not check.marks or check.code in self.selection.take]
+        asked = [check for check in taken if not check.marks or check.code in self.selection.select]
         return [(check, device) for check in asked for device in devices_of(self.target, check, self.devices)]
 
     def arguments(self, fixtures: Mapping[str, Any]) -> dict[str, Any]:
@@ -161,9 +161,9 @@ class RunRequest:
         placed = {**arguments, "device": device_spec.torch_name(device)} if "device" in arguments else arguments
         runner = CellRunner(spec)
         runner.reporter = self.reporter
-        away = elsewhere(target, device)
+        away = other_device(target, device)
         cell = runner.cell("not run", reason=away) if away else runner.run(placed)
-        return explained(cell, spec, self.devices)
+        return with_missing(cell, spec, self.devices)
 
 
 def _reproduce(target: Target, device: str, blob: str) -> str:

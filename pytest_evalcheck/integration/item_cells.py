@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pytest_evalcheck.engine.runner import CellRunner
-from pytest_evalcheck.integration.choosing.collection import RUNNERS
+from pytest_evalcheck.integration.choosing.target_nodes import RUNNERS
 from pytest_evalcheck.reports.results import Cell
 
 PROPERTY = "evalcheck"
@@ -15,7 +15,7 @@ PROPERTY = "evalcheck"
 
 
 def runner_of(item: pytest.Item) -> CellRunner | None:
-    """What runs the cell of an item; None for an ordinary test."""
+    """Return the runner of the cell of an item; None for an ordinary test."""
     runners = getattr(getattr(item, "function", None), RUNNERS, None)
     return runners[item.callspec.params["device"]] if runners else None  # type: ignore[attr-defined]
 

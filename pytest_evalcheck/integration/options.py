@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from pytest_evalcheck.engine.check_selection import CheckSelection
 from pytest_evalcheck.engine.effort import EFFORTS, Effort
-from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.errors import UsageError, nearest
 from pytest_evalcheck.integration.choosing import sharding
 from pytest_evalcheck.integration.known.baseline import Baseline, require_writable
@@ -26,13 +26,13 @@ from pytest_evalcheck.targets.keywords import LEAST_SECONDS, MOST_SECONDS, sensi
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What was asked for."""
+    """The validated options of a run."""
 
-    take: str
-    leave: str
+    select: str
+    ignore: str
     effort_name: str
     devices: tuple[str, ...]
-    """As `device_spec.parse` gives them."""
+    """Devices in the form of `device_spec.parse`."""
     timeout: float | None
     run: RunOption
     shard: tuple[int, int] | None
@@ -44,24 +44,24 @@ class Options:
     reports: tuple[tuple[str, Path], ...]
     files: tuple[str, ...]
     accept: bool
-    """Whether what is red becomes known."""
+    """True if failures are added to the baseline."""
     prune: bool
-    """Whether known failures that do not fail any more are taken out of the baseline."""
+    """True if known failures that do not fail any more are removed from the baseline."""
     baseline: Baseline
     optional: tuple[str, ...]
-    """What may be missing here: distributions, kinds of device, ``skipped``."""
+    """Names of what may be missing: distributions, kinds of device, ``skipped``."""
 
     selected_by_ini: str = ""
     """``evalcheck_select = ...`` and ``evalcheck_ignore = ...`` of the ini file, where they are in force."""
 
     @property
     def effort(self) -> Effort:
-        """How hard is tried."""
+        """The effort by its name."""
         return EFFORTS[self.effort_name]
 
     @classmethod
     def read(cls, config: pytest.Config) -> Options:
-        """From the command line, else from the ini file.
+        """Read the command line, else the ini file.
 
         Raises:
             pytest.UsageError: when one of them cannot be meant.
@@ -69,27 +69,29 @@ class Options:
         given = partial(given_text, config)
         try:
             _require_consistent(config)
-            Selection.parse(given("select"), given("ignore"), shipped()) if not _foreign(given) else None
+            CheckSelection.parse(given("select"), given("ignore"), shipped()) if not _foreign(given) else None
             replay = config.getoption("evalcheck_replay")
+            updates = _updates(config.getoption("evalcheck_known") or "")
+            shard, _, path = (config.getoption("evalcheck_shard") or "").partition(":")
             reports = tuple(parse(spec) for spec in config.getoption("evalcheck_report"))
             if not hasattr(config, "workerinput"):
                 check_paths(reports)
             return cls(
-                take=given("select"),
-                leave=given("ignore"),
+                select=given("select"),
+                ignore=given("ignore"),
                 effort_name=_effort(given("effort")),
                 devices=device_spec.parse(given("device")),
                 timeout=_timeout(given("timeout")),
                 run=RunOption.read(config),
-                shard=sharding.parse(config.getoption("evalcheck_shard") or ""),
-                durations=_durations(config, given("durations")),
+                shard=sharding.parse(shard),
+                durations=_durations(config, path) if shard else {},
                 with_tests=config.getoption("evalcheck_with_tests"),
                 replay=_replay(replay) if replay else None,
                 reports=reports,
                 files=_files(config.getini("evalcheck_files")),
-                accept=config.getoption("evalcheck_accept"),
-                prune=config.getoption("evalcheck_prune"),
-                baseline=_baseline(config),
+                accept="accept" in updates,
+                prune="prune" in updates,
+                baseline=_baseline(config, updates),
                 optional=_optional(given("optional")),
                 selected_by_ini=" and ".join(
                     f"evalcheck_{name} = {given(name)}"
@@ -102,7 +104,7 @@ class Options:
 
 
 def given_text(config: pytest.Config, name: str) -> str:
-    """The text of an option by its name without ``evalcheck_``, else that of its twin in the ini file."""
+    """Return the text of an option by its name without ``evalcheck_``, else that of its twin in the ini file."""
     value = config.getoption(f"evalcheck_{name}")
     return str(config.getini(f"evalcheck_{name}") if value is None else value).strip()
 
@@ -125,25 +127,33 @@ def _require_consistent(config: pytest.Config) -> None:
             raise UsageError(
                 f'{config.inipath.name if config.inipath else "-o"}: expected {name} = "{text}", not a list'
             )
-    if config.getoption("evalcheck_durations") and not config.getoption("evalcheck_shard"):
-        raise UsageError("--evalcheck-durations does nothing without --evalcheck-shard=K/N")
 
 
-def _baseline(config: pytest.Config) -> Baseline:
+def _updates(text: str) -> list[str]:
+    words = [word.strip() for word in text.split(",") if word.strip()]
+    for word in words:
+        if word not in _UPDATES:
+            expected = f"expected {' or '.join(_UPDATES)}, or both with a comma"
+            raise UsageError(f"--evalcheck-known={text}; {expected}{nearest(word, _UPDATES)}")
+    return words
+
+
+_UPDATES = ("accept", "prune")
+
+
+def _baseline(config: pytest.Config, updates: list[str]) -> Baseline:
     path = (config.rootpath if config.inipath is None else config.inipath.parent) / config.getini("evalcheck_known")
-    if config.getoption("evalcheck_accept") or config.getoption("evalcheck_prune"):
+    if updates:
         if config.getoption("evalcheck_replay"):
-            raise UsageError("--evalcheck-accept and --evalcheck-prune need all cases; leave --evalcheck-replay out")
+            raise UsageError("--evalcheck-known needs all cases; leave --evalcheck-replay out")
         require_writable(path)
     return Baseline.read(path)
 
 
 def _durations(config: pytest.Config, path: str) -> Mapping[str, float]:
-    if not path or not config.getoption("evalcheck_shard"):
-        return {}
-    given = config.getoption("evalcheck_durations") is not None
-    folder = config.invocation_params.dir if given or config.inipath is None else config.inipath.parent
-    return sharding.durations(folder / Path(path).expanduser())
+    folder = config.invocation_params.dir if path or config.inipath is None else config.inipath.parent
+    path = path or str(config.getini("evalcheck_durations")).strip()
+    return sharding.durations(folder / Path(path).expanduser()) if path else {}
 
 
 def _foreign(given: Any) -> bool:

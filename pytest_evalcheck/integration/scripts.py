@@ -1,4 +1,4 @@
-"""``--evalcheck-scripts`` and ``--evalcheck-write-tests``: what every root cause leaves behind at the end of a run."""
+"""``--evalcheck-scripts``: what every root cause leaves behind at the end of a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _MARK = "Exit code 1: the fault is there"
 
 @dataclass(frozen=True)
 class Places:
-    """Where scripts and tests are written."""
+    """The folder and the file for scripts and tests."""
 
     folder: Path | None = None
     tests: Path | None = None
@@ -42,10 +42,12 @@ class Places:
             pytest.UsageError: where nothing can be written there.
         """
         base = Path(config.invocation_params.dir)
-        folder, tests = (config.getoption(f"evalcheck_{name}") for name in ("scripts", "write_tests"))
-        made = cls(
-            base / Path(folder).expanduser() if folder else None, base / Path(tests).expanduser() if tests else None
-        )
+        paths = [base / Path(text).expanduser() for text in config.getoption("evalcheck_scripts")]
+        files = [path for path in paths if path.is_file() or (path.suffix and not path.is_dir())]
+        folders = [path for path in paths if path not in files]
+        if len(files) > 1 or len(folders) > 1:
+            raise pytest.UsageError("--evalcheck-scripts is given more than once; expected one folder and one FILE.py")
+        made = cls(next(iter(folders), None), next(iter(files), None))
         if hasattr(config, "workerinput"):
             return made
         try:
@@ -146,8 +148,6 @@ def _free(name: str, taken: set[str]) -> str:
 
 def _require_folder(path: Path) -> None:
     problem = f"--evalcheck-scripts: {path} cannot hold scripts"
-    if path.exists() and not path.is_dir():
-        raise UsageError(f"{problem}: it is a file; name a folder")
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -156,7 +156,7 @@ def _require_folder(path: Path) -> None:
 
 
 def _require_tests(path: Path) -> None:
-    problem = f"--evalcheck-write-tests: tests cannot be appended to {path}"
+    problem = f"--evalcheck-scripts: tests cannot be appended to {path}"
     if path.suffix != ".py":
         raise UsageError(f"{problem}: expected a Python file, such as {path.with_name('test_evalcheck.py').name}")
     if path.is_dir():

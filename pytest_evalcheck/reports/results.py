@@ -125,7 +125,7 @@ class Cell:
     ``memory_ratio``, ``numbers`` and ``drift``. A variant with a budget also has the ``number`` of the budget, its
     ``change`` between ``low`` and ``high``, ``budget`` and ``verdict``."""
     accepted: Sequence[Mapping[str, Any]] = ()
-    """The failures that ``--evalcheck-accept`` takes for known from now on: the ``signature`` and the ``case`` of each,
+    """The failures that ``--evalcheck-known=accept`` adds to the baseline: the ``signature`` and the ``case`` of each,
     whose fields are as those of `Failure.case`."""
     outdated: tuple[str, ...] = ()
     """The known failures that do not fail any more, by where they are listed: ``evalcheck-known.toml:12``, or the

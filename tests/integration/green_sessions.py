@@ -180,9 +180,7 @@ SESSIONS: dict[str, Session] = {
         arguments=(),
         environment={"PYTEST_ADDOPTS": "-k reference"},
     ),
-    "a code that no check has": Session(
-        ("'EC999' is the beginning of no check",), arguments=("--evalcheck-select=EC999",), code=4
-    ),
+    "a code that no check has": Session(("no check matches 'EC999'",), arguments=("--evalcheck-select=EC999",), code=4),
     "a code of another kind": Session(("nothing was tried",), arguments=("--evalcheck-select=EC101",), code=5),
     "an effort of no name": Session(("did you mean 'quick'?",), arguments=("--evalcheck-effort=quik",), code=4),
     "an effort of no name in the ini": Session(("did you mean 'thorough'?",), ini="evalcheck_effort = thorogh", code=4),
@@ -322,10 +320,20 @@ SESSIONS: dict[str, Session] = {
         conftest=hook(
             "def pytest_collection(session): session.config.pluginmanager.unregister(name='pytest_evalcheck_session')"
         ),
+        code=1,
+    ),
+    "a hook takes out the collection": Session(
+        ("not ok",),
+        conftest=hook(
+            "def pytest_collection(session): session.config.pluginmanager.unregister(name='pytest_evalcheck_collection')"
+        ),
         code=5,
     ),
     "-p no: of the session": Session(
         ("takes out what --evalcheck asks for",), arguments=(ONE, "-p", "no:pytest_evalcheck_session"), code=4
+    ),
+    "-p no: of the collection": Session(
+        ("takes out what --evalcheck asks for",), arguments=(ONE, "-p", "no:pytest_evalcheck_collection"), code=4
     ),
     "-p no: of the plugin": Session(
         ("unrecognized arguments",), arguments=(ONE, "-p", "no:pytest_evalcheck"), code=4, spawn=True

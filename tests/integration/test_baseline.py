@@ -1,4 +1,4 @@
-"""The baseline: `--evalcheck-accept`, `--evalcheck-prune` and `evalcheck-known.toml`."""
+"""The baseline: `--evalcheck-known=accept`, `--evalcheck-known=prune` and `evalcheck-known.toml`."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def written(project: Project) -> str:
 def test_what_is_red_is_known_from_then_on(project: Project) -> None:
     project.write(CORRECT, BROKEN)
     project.run(*SELECT, code=1)
-    accepting = project.run(*SELECT, "--evalcheck-accept", code=0)
+    accepting = project.run(*SELECT, "--evalcheck-known=accept", code=0)
     accepting.shows("accepted: 1 entry of 1 check in evalcheck-known.toml; give each a reason", "accepted now")
     (entry,) = Baseline.read(project.path / FILE).entries
     assert (entry.target, entry.code, entry.devices) == ("evalcheck_example.py::mean_of_means", "EC201", ("cpu",))
@@ -56,7 +56,7 @@ def test_what_is_red_is_known_from_then_on(project: Project) -> None:
     assert (cell.outcome, cell.examples > 1, cell.accepted) == ("known", True, ())
     again.shows("evalcheck-known.toml: 1 known failure, 1 without a reason")
     before = written(project)
-    project.run(*SELECT, "--evalcheck-accept", code=0)
+    project.run(*SELECT, "--evalcheck-known=accept", code=0)
     assert written(project) == before
 
 
@@ -77,7 +77,7 @@ def test_runxfail_makes_what_is_known_fail_and_says_so(project: Project) -> None
 
 def test_a_second_failure_of_a_cell_is_accepted_too_and_a_new_one_is_red(project: Project) -> None:
     project.write(TWO_BUGS)
-    project.run("--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-accept", code=0)
+    project.run("--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-known=accept", code=0)
     entries = Baseline.read(project.path / FILE).entries
     assert len({entry.signature for entry in entries}) == len(entries) == 2
     project.write(TWO_BUGS.replace('raise RuntimeError("too many")', 'self.total = float("nan")'))
@@ -87,13 +87,13 @@ def test_a_second_failure_of_a_cell_is_accepted_too_and_a_new_one_is_red(project
 
 def test_an_entry_that_does_not_fail_is_an_error_until_it_is_pruned(project: Project) -> None:
     project.write(BROKEN)
-    project.run(*SELECT, "--evalcheck-accept", code=0)
+    project.run(*SELECT, "--evalcheck-known=accept", code=0)
     project.write(CORRECT.replace("def mean(", "def mean_of_means("))
     stale = project.run(*SELECT, code=1).cell("EC201")
     assert (stale.cause, stale.outdated) == ("stale known failure", ("evalcheck-known.toml:4",))
     assert "Take the entry out of evalcheck-known.toml:4." in stale.failure.detail
     project.run(*SELECT, code=1).shows("is a stale known failure of").lacks("could not be tried")
-    project.run(*SELECT, "--evalcheck-prune", code=0).shows(
+    project.run(*SELECT, "--evalcheck-known=prune", code=0).shows(
         "taken out of evalcheck-known.toml: 1 entry no longer failing"
     )
     assert Baseline.read(project.path / FILE).entries == ()
@@ -106,7 +106,7 @@ def test_an_entry_is_pruned_for_the_device_on_which_it_does_not_fail(project: Pr
     (project.path / FILE).write_text(ENTRY, encoding="utf-8")
     options = ("--evalcheck-select=EC201", "--evalcheck-device=cpu,sim:cuda")
     assert project.run(*options, code=1).cell("EC201", device="sim:cuda").cause == "stale known failure"
-    pruned = project.run(*options, "--evalcheck-prune", code=0).lacks("accepted: ")
+    pruned = project.run(*options, "--evalcheck-known=prune", code=0).lacks("accepted: ")
     pruned.shows("taken out of evalcheck-known.toml: devices of 1 entry on which nothing fails any more")
     (entry,) = Baseline.read(project.path / FILE).entries
     assert (entry.devices, entry.reason) == (("cpu",), "it is called a mean of means")
@@ -123,7 +123,7 @@ def test_a_target_that_is_gone_is_an_error_until_it_is_pruned(project: Project) 
         "the file evalcheck_other.py is not there",
         "the file evalcheck_two lines.py is not there",
     )
-    project.run(*SELECT, "--evalcheck-prune", code=0)
+    project.run(*SELECT, "--evalcheck-known=prune", code=0)
     assert written(project).strip() == ENTRY.strip()
 
 
@@ -131,7 +131,7 @@ def test_what_was_written_by_hand_stays(project: Project) -> None:
     project.write(CORRECT, BROKEN.replace("def mean_of_means", "def another"), TWO_BUGS)
     by_hand = "# Ours.\n" + ENTRY.replace("mean_of_means", "another") + "# until the next release\n"
     (project.path / FILE).write_text(by_hand, encoding="utf-8")
-    project.run("--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-accept", code=0)
+    project.run("--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-known=accept", code=0)
     text = written(project)
     assert text.startswith(by_hand)
     targets = [entry.target.partition("::")[2] for entry in Baseline.read(project.path / FILE).entries]
@@ -140,7 +140,7 @@ def test_what_was_written_by_hand_stays(project: Project) -> None:
 
 def test_a_target_that_cannot_be_tried_is_not_accepted(project: Project) -> None:
     project.write(BROKEN.replace("MeanOfMeans()", "missing"))
-    refused = project.run(*SELECT, "--evalcheck-accept", code=1)
+    refused = project.run(*SELECT, "--evalcheck-known=accept", code=1)
     refused.shows("not accepted: 1 check that could not be tried")
     assert not (project.path / FILE).exists()
 
@@ -161,14 +161,14 @@ def test_a_target_outside_of_the_root_directory_is_accepted_and_read_again(
     outside = path.rename(tmp_path_factory.mktemp("outside") / path.name)
     (project.path / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     files = (str(outside), f"--rootdir={project.path}", "-c", "pytest.ini")
-    project.run(*files, *SELECT, "--evalcheck-accept", code=0)
+    project.run(*files, *SELECT, "--evalcheck-known=accept", code=0)
     assert [entry.target for entry in Baseline.read(project.path / FILE).entries] == ["::mean_of_means"]
     assert project.run(*files, *SELECT, code=0).cell("EC201", "mean_of_means").outcome == "known"
 
 
 def test_workers_and_processes_of_one_cell_accept_the_same(project: Project) -> None:
     project.write(CORRECT, BROKEN, TWO_BUGS)
-    options = ("--evalcheck", "--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-accept")
+    options = ("--evalcheck", "--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-known=accept")
     files = []
     for more in ((), ("-n", "2"), ("--evalcheck-run=isolated",)):
         project.spawn(*options, *more, code=0)
@@ -225,9 +225,9 @@ def test_bad_use_ends_the_run_before_it_begins(project: Project) -> None:
     assert "'EC9' is no code of a check" in project.run(*SELECT, code=4).output
     (project.path / FILE).write_text("", encoding="utf-8")
     replay = project.run(*SELECT, code=1).reproduce[0].split("--evalcheck-replay=")[1]
-    output = project.run("--evalcheck-accept", f"--evalcheck-replay={replay}", code=4).output
-    assert "need all cases; leave --evalcheck-replay out" in output
-    assert "does nothing without --evalcheck" in project.run("--evalcheck-prune", evalcheck=False, code=4).output
+    output = project.run("--evalcheck-known=accept", f"--evalcheck-replay={replay}", code=4).output
+    assert "needs all cases; leave --evalcheck-replay out" in output
+    assert "does nothing without --evalcheck" in project.run("--evalcheck-known=prune", evalcheck=False, code=4).output
 
 
 def test_another_check_than_the_target_has(project: Project) -> None:
@@ -241,7 +241,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_before_the_run(project: Pro
     project.write(BROKEN)
     project.path.chmod(0o555)
     try:
-        assert "cannot be written" in project.run(*SELECT, "--evalcheck-accept", code=4).output
+        assert "cannot be written" in project.run(*SELECT, "--evalcheck-known=accept", code=4).output
     finally:
         project.path.chmod(0o755)
 
@@ -249,7 +249,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_before_the_run(project: Pro
 def test_a_file_in_the_way_is_an_error_before_the_run(project: Project) -> None:
     project.write(BROKEN)
     (project.path / FILE).mkdir()
-    assert "expected a file that may be written" in project.run(*SELECT, "--evalcheck-accept", code=4).output
+    assert "expected a file that may be written" in project.run(*SELECT, "--evalcheck-known=accept", code=4).output
 
 
 def test_a_failed_write_leaves_the_file_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,7 +309,7 @@ def test_what_an_editor_of_windows_writes(tmp_path: Path, mark: bytes) -> None:
 def test_a_first_baseline_of_a_whole_project_is_green(project: Project) -> None:
     project.write(CORRECT, BROKEN)
     (project.path / "pytest.ini").write_text("[pytest]\nevalcheck_select = EC201\nevalcheck_device = cpu\n")
-    project.run("--evalcheck-accept", code=0).lacks("ERROR")
+    project.run("--evalcheck-known=accept", code=0).lacks("ERROR")
 
 
 @pytest.mark.parametrize(
@@ -344,7 +344,7 @@ def test_an_entry_that_is_indented_is_read(project: Project) -> None:
 def test_the_reason_of_an_entry_without_a_target_is_said_when_it_goes(project: Project) -> None:
     project.write(BROKEN.replace("def mean_of_means", "def another_name"))
     (project.path / FILE).write_text(ENTRY, encoding="utf-8")
-    shown = project.run(*SELECT, "--evalcheck-prune", code=1)
+    shown = project.run(*SELECT, "--evalcheck-known=prune", code=1)
     shown.shows("taken out of evalcheck-known.toml: 1 entry whose target is gone")
     shown.shows("taken out with its reason: EC201 of evalcheck_example.py::mean_of_means: it is called a mean of means")
 
@@ -365,7 +365,7 @@ def of_two_files(project: Project) -> Project:
 def _keeps_all_entries(project: Project, *options: str, code: int) -> None:
     before = written(project)
     project.run(*options, code=code).lacks("has no target")
-    project.run(*options, "--evalcheck-prune", code=code).lacks("taken out of")
+    project.run(*options, "--evalcheck-known=prune", code=code).lacks("taken out of")
     assert written(project) == before
 
 
@@ -403,14 +403,14 @@ def test_a_file_that_cannot_be_read_loses_no_entry(of_two_files: Project, line: 
 
 def test_an_interrupted_collection_loses_no_entry(of_two_files: Project) -> None:
     of_two_files.write("raise KeyboardInterrupt\n")
-    of_two_files.spawn("--evalcheck", "--evalcheck-prune", code=2).lacks("has no target", "taken out of")
+    of_two_files.spawn("--evalcheck", "--evalcheck-known=prune", code=2).lacks("has no target", "taken out of")
     assert written(of_two_files) == ENTRY + OTHER
 
 
 def test_a_target_that_is_gone_from_a_file_of_tests_is_an_error(of_two_files: Project) -> None:
     of_two_files.write("def test_one(): pass\n", name="sub/evalcheck_other.py")
     result = of_two_files.run("--evalcheck-with-tests", code=1)
-    result.shows("sub/evalcheck_other.py has no target 'mean_of_means'; --evalcheck-prune takes the entry out")
+    result.shows("sub/evalcheck_other.py has no target 'mean_of_means'; --evalcheck-known=prune removes the entry")
 
 
 def test_an_entry_of_what_the_target_declares_not_applicable_is_stale(project: Project) -> None:
@@ -420,7 +420,7 @@ def test_an_entry_of_what_the_target_declares_not_applicable_is_stale(project: P
     cell = project.run(*SELECT, code=1).cell("EC201")
     assert (cell.cause, cell.outdated) == ("stale known failure", ("evalcheck-known.toml:2",))
     assert "the check is not applicable (its batches are its samples)" in cell.reason
-    project.run(*SELECT, "--evalcheck-prune", code=0).shows("1 entry no longer failing")
+    project.run(*SELECT, "--evalcheck-known=prune", code=0).shows("1 entry no longer failing")
 
 
 def test_a_path_that_no_file_can_have_is_one_that_is_not_there(project: Project) -> None:

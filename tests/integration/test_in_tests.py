@@ -149,7 +149,7 @@ class TestAssertKeeps:
             (Mean, {"inputs": None}, "inputs=None; expected samples"),
             (Mean, {"kind": "metrics"}, "there is no kind 'metrics'.*did you mean 'metric'"),
             (Mean, {"known_failure": {}}, "unknown keyword 'known_failure'; did you mean 'known_failures'"),
-            (Mean, {"select": "EC9"}, "is the beginning of no check"),
+            (Mean, {"select": "EC9"}, "no check matches"),
             (Mean, {"effort": "fast"}, "expected one of quick, normal, thorough"),
             (Mean, {"optional": "torch"}, "optional='torch'; expected a list of names"),
             (Mean, {"isolated": True}, "is isolated"),

@@ -46,7 +46,7 @@ def test_a_code_chooses_as_its_name_does(project: Project, arguments: list[str],
         (["-m", "cudaa"], "no marker is called 'cudaa'; did you mean 'cuda'?"),
         (["-m", "sweep"], "-m 'sweep' matches none of the checks here"),
         (["--evalcheck-select=EC401"], "EC401 is about targets of the kind scorer; here are 2 targets of the kind metric"),
-        (["--evalcheck-select=MY201"], "'MY201' is the beginning of no check's code or name"),
+        (["--evalcheck-select=MY201"], "no check matches 'MY201'"),
         (["evalcheck_example.py::meen"], "evalcheck_example.py has no target 'meen'; did you mean 'mean'?"),
         (["evalcheck_example.py::mean[EC201-cpu]"], "an id is evalcheck_example.py::mean::CHECK[DEVICE]"),
         (["evalcheck_example.py::mean::EC999"], "evalcheck_example.py::mean has no check 'EC999'; did you mean 'EC2"),
@@ -76,13 +76,25 @@ def test_a_choice_that_matches_nothing_says_what_is_near(project: Project, argum
         (["--evalcheck-run=isolate"], "--evalcheck-run=isolate; expected supervised, isolated, in-process, "),
         (["--evalcheck-run=isolate"], "dask[:ADDRESS] or ray[:ADDRESS]; did you mean 'isolated'?"),
         (["--evalcheck-run=supervised:2"], "--evalcheck-run=supervised:2: only dask and ray have an address"),
-        (["--evalcheck-durations=x.json"], "--evalcheck-durations does nothing without --evalcheck-shard=K/N"),
+        (["--evalcheck-durations=x.json"], "--evalcheck-durations has a new form: --evalcheck-shard=K/N:PATH"),
+        (["--evalcheck-fresh"], "--evalcheck-fresh has a new form: --evalcheck-since= without a revision"),
+        (["--evalcheck-accept"], "--evalcheck-accept has a new form: --evalcheck-known=accept"),
+        (["--evalcheck-prune"], "--evalcheck-prune has a new form: --evalcheck-known=prune"),
+        (["--evalcheck-write-tests=x.py"], "--evalcheck-write-tests has a new form: --evalcheck-scripts=FILE.py"),
+        (["--evalcheck-known=acept"], "--evalcheck-known=acept; expected accept or prune, or both with a comma; did you"),
+        (["--evalcheck-scripts=a", "--evalcheck-scripts=b"], "more than once; expected one folder and one FILE.py"),
         (["--evalcheck-list=metrics"], "--evalcheck-list=metrics; expected json, or kinds: decoder, loop, metric, "),
-        (["--evalcheck-list", "--evalcheck-select=EC2O1"], "'EC2O1' is the beginning of no check's code or name; did you "),
+        (["--evalcheck-list", "--evalcheck-select=EC2O1"], "no check matches 'EC2O1'; did you "),
     ],
 )  # fmt: skip
 def test_an_option_that_cannot_be_meant_names_the_nearest(project: Project, arguments: list[str], said: str) -> None:
     project.run(*arguments, code=4).shows(said)
+
+
+def test_there_are_at_most_twenty_options(pytestconfig: pytest.Config) -> None:
+    options = pytestconfig._parser.getgroup("evalcheck").options
+    names = [name for option in options for name in option.names() if name.startswith("--evalcheck")]
+    assert 15 < len(names) <= 20
 
 
 def test_of_words_that_are_equally_near_the_one_that_begins_alike_is_named() -> None:

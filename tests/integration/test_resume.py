@@ -110,8 +110,8 @@ def test_cells_that_had_no_time_are_run_again(done: Project) -> None:
 
 def test_what_the_baseline_is_about_is_run_again(done: Project) -> None:
     assert not (done.path / FILE).exists()
-    accepting = resumed(done, "--evalcheck-accept", code=0).assert_outcomes(passed=5, known=1)
-    accepting.shows("resumed: 1 check was run again, because --evalcheck-accept needs what fails")
+    accepting = resumed(done, "--evalcheck-known=accept", code=0).assert_outcomes(passed=5, known=1)
+    accepting.shows("resumed: 1 check was run again, because --evalcheck-known=accept needs what fails")
     again = resumed(done, code=0).assert_outcomes(passed=5, known=1)
     again.shows("resumed: 1 check was run again, because the baseline may have changed")
     (done.path / FILE).unlink()
@@ -119,10 +119,10 @@ def test_what_the_baseline_is_about_is_run_again(done: Project) -> None:
 
 
 def test_an_entry_that_does_not_fail_is_pruned_in_a_resumed_run(done: Project) -> None:
-    resumed(done, "--evalcheck-accept", code=0)
+    resumed(done, "--evalcheck-known=accept", code=0)
     done.write(CORRECT, CORRECT.replace("def mean(", "def mean_of_means("), COUNTS)
     resumed(done).assert_outcomes(passed=5, failed=1)  # it is stale, and the file says so
-    resumed(done, "--evalcheck-prune", code=0).assert_outcomes(passed=6)
+    resumed(done, "--evalcheck-known=prune", code=0).assert_outcomes(passed=6)
     resumed(done, code=0).assert_outcomes(passed=6)
 
 

@@ -77,10 +77,9 @@ def test_the_merged_report_is_that_of_the_whole_run(three: Project) -> None:
     folder = three.path
     options = (SELECT, "--hypothesis-seed=1")
     three.run(*options, "--evalcheck-report=json=whole.json", code=1)
-    durations = "--evalcheck-durations=whole.json"
     for number in (1, 2):
-        shard = f"--evalcheck-shard={number}/2"
-        result = three.run(*options, durations, shard, f"--evalcheck-report=json={number}.json", code=None)
+        shard = f"--evalcheck-shard={number}/2:whole.json"
+        result = three.run(*options, shard, f"--evalcheck-report=json={number}.json", code=None)
         result.shows(f"shard {number}/2: ", "of 9 checks; python -m pytest_evalcheck merge joins the JSON reports")
     views = [f"--report={name}=all.{name}" for name in ("json", "jsonl", "html", "github")]
     done = merge(folder, "1.json", "2.json", *views)
@@ -117,12 +116,12 @@ def test_a_shard_that_cannot_be_meant_is_refused(three: Project, shard: str) -> 
 def test_durations_that_cannot_be_read_are_refused(three: Project) -> None:
     (three.path / "other.json").write_text("{\n}")
     shard = "--evalcheck-shard=1/2"
-    three.run(shard, "--evalcheck-durations=none.json", code=4).shows("none.json' cannot be read: No such file")
-    three.run(shard, "--evalcheck-durations=other.json", code=4).shows("other.json' cannot be read: its schema is None")
+    three.run(f"{shard}:none.json", code=4).shows("none.json' cannot be read: No such file")
+    three.run(f"{shard}:other.json", code=4).shows("other.json' cannot be read: its schema is None")
 
 
 def test_the_ini_can_name_the_durations(three: Project) -> None:
     three.run(SELECT, "--evalcheck-report=jsonl=times.jsonl", code=1)
     three.pytester.makeini("[pytest]\nevalcheck_durations = times.jsonl")
-    named = three.run(SELECT, "--evalcheck-shard=1/2", "--evalcheck-durations=times.jsonl").report
+    named = three.run(SELECT, "--evalcheck-shard=1/2:times.jsonl").report
     assert three.run(SELECT, "--evalcheck-shard=1/2").report.run == named.run

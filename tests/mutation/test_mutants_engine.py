@@ -11,10 +11,10 @@ import pytest_evalcheck as ec
 from fixtures.gallery.table import SPECIMENS
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.engine.cell_spec import CellSpec
+from pytest_evalcheck.engine.check_selection import CheckSelection
+from pytest_evalcheck.engine.device_selection import SKIPPED, with_missing
 from pytest_evalcheck.engine.effort import EFFORTS, Effort
 from pytest_evalcheck.engine.factory import TargetFactory
-from pytest_evalcheck.engine.placing import SKIPPED, explained
-from pytest_evalcheck.engine.selection import Selection
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.kinds.registry import shipped
@@ -24,7 +24,7 @@ CHECKS = {check.code: check for check in shipped()}
 
 class TestSelection:
     @pytest.mark.parametrize(
-        ("take", "leave", "code", "taken"),
+        ("select", "ignore", "code", "selected"),
         [
             ("", "", "EC201", True),
             ("EC201", "", "EC201", True),
@@ -39,19 +39,19 @@ class TestSelection:
             ("EC2", "EC201", "EC202", True),
         ],
     )
-    def test_takes(self, take: str, leave: str, code: str, taken: bool) -> None:
-        assert Selection.parse(take, leave, list(CHECKS.values())).takes(CHECKS[code]) == taken
+    def test_selects(self, select: str, ignore: str, code: str, selected: bool) -> None:
+        assert CheckSelection.parse(select, ignore, list(CHECKS.values())).selects(CHECKS[code]) == selected
 
     def test_a_name_selects_as_a_code_does(self) -> None:
         check = CHECKS["EC201"]
-        assert Selection((check.name,)).takes(check)
-        assert not Selection((check.name,)).takes(CHECKS["EC202"])
-        assert not Selection(leave=(check.name[:8],)).takes(check)
+        assert CheckSelection((check.name,)).selects(check)
+        assert not CheckSelection((check.name,)).selects(CHECKS["EC202"])
+        assert not CheckSelection(ignore=(check.name[:8],)).selects(check)
 
     def test_a_word_that_is_the_beginning_of_nothing_is_an_error(self) -> None:
         for words in (("EC2O1", ""), ("", "EC2O1"), ("EC201,nonsense", "")):
-            with pytest.raises(UsageError, match="is the beginning of no check's code or name"):
-                Selection.parse(*words, list(CHECKS.values()))
+            with pytest.raises(UsageError, match="no check matches"):
+                CheckSelection.parse(*words, list(CHECKS.values()))
 
 
 class TestEffort:
@@ -135,5 +135,5 @@ def test_a_cell_that_did_not_run_for_another_reason_wants_nothing(asked: tuple[s
     (cell,) = ec.run(mean, select="EC201", effort="quick").cells
     not_run = replace(cell, outcome="not run", reason="its fixtures could not be set up")
     spec = CellSpec(target=mean, check=CHECKS["EC201"], device="cpu", where="here::mean", effort=EFFORTS["quick"])
-    assert explained(not_run, spec, asked) == not_run
-    assert explained(not_run, spec, asked, skipped=True).missing == (SKIPPED,)
+    assert with_missing(not_run, spec, asked) == not_run
+    assert with_missing(not_run, spec, asked, skipped=True).missing == (SKIPPED,)

@@ -9,13 +9,13 @@ from pathlib import Path
 
 
 def made_project(folder: Path, library: str, targets: str, *options: str) -> Path:
-    """A project after a run with `--evalcheck-scripts` and `--evalcheck-write-tests`; what it printed is screen.txt."""
+    """A project after a run with `--evalcheck-scripts` of a folder and a file; what it printed is screen.txt."""
     (folder / "library.py").write_text(library, encoding="utf-8")
     (folder / "evalcheck_library.py").write_text(targets, encoding="utf-8")
     (folder / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
     command = [sys.executable, "-m", "pytest", "--evalcheck", "-q", "-p", "no:cacheprovider", "-p", "no:randomly"]
     command += ["--evalcheck-device=cpu", "--evalcheck-effort=quick", *options]
-    command += ["--evalcheck-scripts=scripts", "--evalcheck-write-tests=test_regressions.py"]
+    command += ["--evalcheck-scripts=scripts", "--evalcheck-scripts=test_regressions.py"]
     ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     (folder / "screen.txt").write_text(ended.stdout + ended.stderr, encoding="utf-8")
     return folder

@@ -1,4 +1,4 @@
-"""`--evalcheck-scripts` and `--evalcheck-write-tests` on a library whose faults an environment variable mends.
+"""`--evalcheck-scripts` on a library whose faults an environment variable mends.
 
 A script must exit with 1 while the fault is there and with 0 once the library is mended: one that compares what the
 check itself has written would exit with 1 for ever.
@@ -347,7 +347,7 @@ def test_a_file_that_an_editor_of_windows_wrote_is_appended_to(project: Project,
     path = project.path / "test_it.py"
     before = mark + b"def test_one():\r\n    pass\r\n"
     path.write_bytes(before)
-    options = ("--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-write-tests=test_it.py")
+    options = ("--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-scripts=test_it.py")
     project.run(*options, code=1).shows("tests: 1 of 1 root cause appended to test_it.py")
     after = path.read_bytes()
     assert after.startswith(before)
@@ -359,7 +359,7 @@ def test_tests_of_two_targets_of_one_name_are_both_written(project: Project) -> 
     for folder in ("one", "two"):
         (project.path / folder).mkdir()
         project.write(HEADER, BROKEN, name=f"{folder}/evalcheck_{folder}.py", header="")
-    options = ("--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-write-tests=test_it.py")
+    options = ("--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-scripts=test_it.py")
     project.run(*options, "one", code=1).shows("tests: 1 of 1 root cause appended to test_it.py")
     project.run(*options, "two", code=1).shows("tests: 1 of 1 root cause appended to test_it.py")
     text = (project.path / "test_it.py").read_text(encoding="utf-8")
@@ -370,10 +370,10 @@ def test_tests_of_two_targets_of_one_name_are_both_written(project: Project) -> 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--evalcheck-scripts=evalcheck_example.py"], "it is a file; name a folder"),
-        (["--evalcheck-write-tests=tests.txt"], "expected a Python file, such as test_evalcheck.py"),
-        (["--evalcheck-write-tests=broken.py"], "it is no Python source"),
-        (["--evalcheck-write-tests=nowhere/test_it.py"], "there is no folder"),
+        (["--evalcheck-scripts=evalcheck_example.py/scripts"], "cannot hold scripts: Not a directory"),
+        (["--evalcheck-scripts=tests.txt"], "expected a Python file, such as test_evalcheck.py"),
+        (["--evalcheck-scripts=broken.py"], "it is no Python source"),
+        (["--evalcheck-scripts=nowhere/test_it.py"], "there is no folder"),
     ],
 )
 def test_what_cannot_be_written_is_said_before_anything_runs(project: Project, options: list[str], words: str) -> None:

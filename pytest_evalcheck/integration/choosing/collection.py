@@ -1,233 +1,207 @@
-"""How a target becomes stock pytest items: a generated class with one function a check."""
+"""Collection of targets: which files are read, and what becomes of the targets in them."""
 
 from __future__ import annotations
 
-import ast
-import difflib
-import inspect
-import shlex
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.utils import canonicalize_name
 
-from pytest_evalcheck.engine.cell_spec import CellSpec
-from pytest_evalcheck.engine.placing import devices_of
-from pytest_evalcheck.engine.runner import CellRunner
-from pytest_evalcheck.engine.selection import Selection
+from pytest_evalcheck.engine.runner import choose_reporters
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.integration.choosing.changes import UNCHANGED, ChangedSince
-from pytest_evalcheck.integration.choosing.marker_selection import Asked
+from pytest_evalcheck.integration.choosing import sharding, target_nodes
+from pytest_evalcheck.integration.choosing.not_run import (
+    RunFacts,
+    defines_targets,
+    targets_in_conftests,
+    uncollected_targets,
+)
+from pytest_evalcheck.integration.choosing.selection import Selection
+from pytest_evalcheck.integration.item_cells import runner_of
+from pytest_evalcheck.integration.known import accepting
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.kinds.common.calling import relative
-from pytest_evalcheck.kinds.common.check import Check
-from pytest_evalcheck.targets import device_spec
+from pytest_evalcheck.live_objects import made_to_stay
 from pytest_evalcheck.targets.target import Target
 
-RUNNERS = "evalcheck_runners"
-"""The attribute of a generated function that holds its runners by device."""
 
+@dataclass(eq=False)
+class Collection:
+    """The hooks that collect targets as classes of cells, and note in the facts of the run what is not selected."""
 
-class BadTarget(pytest.Collector):
-    """A target that cannot be run; it says why, and the other targets of its file go on."""
+    config: pytest.Config
+    options: Options
+    selection: Selection
+    facts: RunFacts
+    made: list[tuple[str, Target]]
+    """The targets that were made, each with the file that made it."""
+    _seen: set[int] = field(default_factory=set)
+    _with_targets: set[str] = field(default_factory=set)
+    _files: dict[str, Path] = field(default_factory=dict)
+    """The file of each node id: pytest gives files outside of the root directory ids that need not differ."""
+    _reported_out: set[str] = field(default_factory=set)
 
-    problem = ""
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_ignore_collect(self, collection_path: Path, config: pytest.Config) -> Generator[None, Any, bool | None]:
+        """Ignore ordinary tests, and note the files of targets that others ignore."""
+        ignored: bool | None = yield
+        if collection_path.is_dir() or self._is_target_file(collection_path):
+            if ignored and self._holds_targets(collection_path):
+                self.facts.ignored[relative(str(collection_path))] = None
+            return ignored
+        folder = config.invocation_params.dir
+        named = {(folder / argument.partition("::")[0]).resolve() for argument in config.args}
+        if ignored or self.options.with_tests or collection_path.resolve() in named:
+            return ignored
+        source = collection_path.suffix == ".py" and collection_path.name != "conftest.py"
+        if source and defines_targets(collection_path):
+            self.facts.unmatched[relative(str(collection_path))] = None
+        elif source and any(collection_path.match(pattern) for pattern in config.getini("python_files")):
+            self.facts.tests[relative(str(collection_path))] = None
+        return True
 
-    def collect(self) -> Iterator[Any]:
-        """Raise what is wrong, at the user's line."""
-        raise self.CollectError(self.problem)
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection(self) -> Generator[None, Any, Any]:
+        """Keep the garbage collector from going through the items again and again."""
+        with made_to_stay():
+            return (yield)
 
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+        """Collect files of targets, unless pytest takes them anyway."""
+        patterns = parent.config.getini("python_files")
+        by_pytest = parent.session.isinitpath(file_path) or any(file_path.match(p) for p in patterns)
+        if file_path.suffix != ".py" or by_pytest or not self._is_target_file(file_path):
+            return None
+        module: pytest.Module = pytest.Module.from_parent(parent, path=file_path)
+        return module
 
-def bad_target(collector: Any, name: str, problem: str) -> BadTarget:
-    """A node that fails to collect with this problem."""
-    bad: BadTarget = BadTarget.from_parent(collector, name=name)
-    bad.problem = problem
-    return bad
-
-
-def collected(
-    collector: Any, name: str, target: Target, options: Options, asked: Asked, changed: ChangedSince | None = None
-) -> tuple[pytest.Collector | None, dict[str, int]]:
-    """The node of a target, a class of checks or an error, and how many cells are left out, by marker.
-
-    For what is left out no node is made: in a run of a few targets the others would be most of what it collects.
-    """
-    marks = [getattr(mark, "mark", mark) for mark in (*getattr(target.factory, "pytestmark", []), *target.pytestmark)]
-    try:
-        _require_sound(collector, name, target)
-        checks = list(_chosen(target, options))
-        of_module = [mark.name for mark in collector.iter_markers()]
-        marker = asked.left_out([*of_module, *(mark.name for mark in marks)], collector.path, name)
-        if marker and checks:
-            return None, {marker: sum(len(devices) for _, devices in checks)}
-        left_out: Counter[str] = Counter()
-        place = _Place.of(collector, name, target)
-        body = type(name, (), {"__doc__": target.factory.__doc__, "__module__": place.module, "__test__": True})
-        for check, devices in checks:
-            if marker := asked.left_out(check.marks, collector.path, name, check.name):
-                left_out[marker] += len(devices)
-            elif (
-                changed is not None
-                and not asked.names_node(collector.path, name, check.name)
-                and changed.leaves_out(collector.path, target, check, cells=len(devices))
-            ):
-                left_out[UNCHANGED] += len(devices)
-            else:
-                setattr(body, check.name, _function(place, target, check, devices, options))
-        if not checks and options.selected_by_ini:
-            raise UsageError(f"{options.selected_by_ini} leave none of its checks; take it out, or select one of them")
-    except UsageError as error:
-        return bad_target(collector, name, f"{relative(target.file)}:{target.line}: target {name}: {error}"), {}
-    if UNCHANGED in left_out and sum(left_out.values()) == sum(len(devices) for _, devices in checks):
-        return None, left_out
-    node: pytest.Class = pytest.Class.from_parent(collector, name=name)
-    node.obj = body  # from_parent() has no parameter for it, so the marks are not taken from it either
-    node.own_markers.extend(marks)
-    node.keywords.update({mark.name: mark for mark in marks})
-    return node, left_out
-
-
-def _chosen(target: Target, options: Options) -> Iterator[tuple[Check, list[str]]]:
-    """The checks of a target that have a cell, with its devices."""
-    chosen = Selection.of(options.take, options.leave)
-    for check in target.checks:
-        devices = devices_of(target, check, options.devices)
-        if devices and chosen.takes(check) and (options.replay is None or options.replay[0] == check.code):
-            yield check, devices
-
-
-def _require_sound(collector: Any, name: str, target: Target) -> None:
-    if target.problems:
-        raise UsageError("\n".join(target.problems))
-    if not isinstance(collector, pytest.Module):
-        raise UsageError("it is an attribute of a class; move it to the top level of its file")
-    twins = _lines_of(name, target.file)
-    if len(twins) > 1:
-        lines = ", ".join(map(str, twins))
-        raise UsageError(f"{len(twins)} functions have this name (lines {lines}); only the last one would run")
-    _require_fixtures(collector, target)
-
-
-@dataclass(frozen=True)
-class _Place:
-    """What the functions of one target share."""
-
-    name: str
-    module: str
-    where: str
-    """The node id of the target."""
-    printed: str
-    """The same from where pytest was called, as a command line names it."""
-    signature: inspect.Signature
-
-    @classmethod
-    def of(cls, collector: Any, name: str, target: Target) -> _Place:
-        keyword = inspect.Parameter.KEYWORD_ONLY
-        wanted = ["device", *(a for a in target.arguments if a != "device")]
-        signature = inspect.Signature(
-            [
-                inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD),
-                *(inspect.Parameter(argument, keyword) for argument in wanted),
-            ]
-        )
-        printed = f"{_from_invocation(collector)}::{name}"
-        return cls(name, target.factory.__module__, f"{collector.nodeid}::{name}", printed, signature)
-
-
-def _function(place: _Place, target: Target, check: Check, devices: list[str], options: Options) -> Any:
-    usual = device_spec.chosen([device_spec.AUTO], accelerators_only=bool(check.accelerators))
-
-    def reproduce(device: str) -> Any:
-        command = f"pytest --evalcheck {shlex.quote(f'{place.printed}::{check.name}[{device}]')}"
-        if device not in usual:
-            command += f" --evalcheck-device={device}"
-        marks = " ".join(f"-m {mark}" for mark in check.marks)
-        return lambda blob: " ".join(p for p in (command, marks, f"--evalcheck-replay={blob}" if blob else "") if p)
-
-    runners: dict[str, CellRunner] = {
-        device: CellRunner(
-            CellSpec(
-                target=target,
-                check=check,
-                device=device,
-                where=place.where,
-                effort=options.effort,
-                timeout=options.timeout,
-                replay=options.replay[1] if options.replay else None,
-                listed=options.baseline.of(place.where, check.code),
-                reproduce=reproduce(device),
+    def pytest_pycollect_makeitem(self, collector: Any, name: str, obj: object) -> Any:
+        """Make a class of checks of a target."""
+        if isinstance(collector, pytest.Module):
+            self.facts.files[collector.nodeid] = None
+        if not isinstance(obj, Target):
+            return None
+        if not isinstance(collector, pytest.Module):
+            return []  # its file reports it
+        self._seen.add(id(obj))
+        self._with_targets.add(collector.nodeid)
+        if (first := self._files.setdefault(collector.nodeid, collector.path)) != collector.path:
+            problem = (
+                f"{collector.path} and {first} have one id, since the root directory is {self.config.rootpath}: the "
+                "results of one would replace those of the other; name a folder that holds both, such as --rootdir=."
             )
-        )
-        for device in devices
-    }
+            return target_nodes.bad_target(collector, name, problem)
+        nodeid = f"{collector.nodeid}::{name}"
+        self.facts.found[nodeid] = obj.kind
+        self.facts.own_checks.update({check.code: check.name for check in obj.extra_checks})
+        if self.options.baseline.entries or accepting.writes(self.options):
+            self.facts.targets[nodeid] = [check.code for check in obj.checks]
+        self.facts.requires.update(dict.fromkeys(canonicalize_name(name) for name in obj.required))
+        node, not_selected = target_nodes.collected(collector, name, obj, self.options, self.selection)
+        self.facts.changed.update(self.selection.changed.run if self.selection.changed else {})
+        self.facts.left_out.update({f"{reason} {nodeid}": count for reason, count in not_selected.items()})
+        return [] if node is None else node
 
-    def test(*_: Any, **__: Any) -> None:
-        raise AssertionError("pytest_pyfunc_call judges a check")
+    @pytest.hookimpl(wrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
+        """Report a file that ends the process, has no target or a target without a name, as an error of that file."""
+        if not (isinstance(collector, pytest.Module) and self._is_target_file(collector.path)):
+            return (yield)
+        try:
+            report = yield
+        except (SystemExit, pytest.exit.Exception) as error:
+            text = f"{relative(str(collector.path))}: importing this file tried to end the process: {error!r}"
+            return pytest.CollectReport(collector.nodeid, "failed", longrepr=text, result=[])
+        if report.passed:
+            report.result.extend(self._bad_targets(collector, report.result))
+        return report
 
-    test.__signature__ = place.signature  # type: ignore[attr-defined]
-    test.__name__ = check.name
-    test.__qualname__ = f"{place.name}.{check.name}"
-    test.__doc__ = check.statement
-    test.__module__ = place.module
-    test.__test__ = True  # type: ignore[attr-defined]  # any name may be a test
-    test.place_as = target.factory  # type: ignore[attr-defined]  # pytest reports the user's line
-    setattr(test, RUNNERS, runners)
-    setattr(test, check.code, True)  # pytest's way to give a function a word for -k
-    parameters = [
-        pytest.param(device, marks=[getattr(pytest.mark, mark) for mark in device_spec.marks(device)])
-        for device in devices
-    ]
-    test = pytest.mark.parametrize("device", parameters)(test)
-    test = pytest.mark.evalcheck(target=place.where, check=check.name, code=check.code)(test)
-    for mark in check.marks:
-        test = getattr(pytest.mark, mark)(test)
-    return test
+    def _bad_targets(self, collector: pytest.Module, nodes: list[Any]) -> Iterator[target_nodes.BadTarget]:
+        twice = {node.name for node in nodes if isinstance(node, target_nodes.BadTarget)}
+        found = [*uncollected_targets(self.made, collector.path.resolve(), self._seen, collector.obj)]
+        for name, problem in found:
+            if name.partition(":")[0] not in twice:
+                yield target_nodes.bad_target(collector, name, problem)
+        if not (found or collector.nodeid in self._with_targets or (self.options.with_tests and nodes)):
+            problem = (
+                f"{relative(str(collector.path))} holds no target: decorate a function of it, with @ec.metric(...)"
+            )
+            yield target_nodes.bad_target(collector, "no target", problem)
 
+    @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_collection_modifyitems")
+    def pytest_all_modifyitems(self, items: list[pytest.Item]) -> Generator[None, Any, Any]:
+        """Note the cells that another hook took out without a report."""
+        ours = [item for item in items if item.get_closest_marker("evalcheck")]
+        result = yield
+        left = {id(item) for item in items}
+        gone = [item.nodeid for item in ours if id(item) not in left]
+        self.facts.dropped.update(dict.fromkeys(n for n in gone if n not in self._reported_out))
+        return result
 
-def _from_invocation(collector: Any) -> str:
-    # Built here, since what pytest prints as an id changed between its releases.
-    path = Path(collector.path)
-    try:
-        return path.relative_to(collector.config.invocation_params.dir).as_posix()
-    except ValueError:
-        return str(path)
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Deselect ordinary tests, and the cells that run only on request."""
+        kept: list[pytest.Item] = []
+        out: list[pytest.Item] = []
+        for item in items:
+            ours = item.get_closest_marker("evalcheck") is not None
+            runs = (ours or self.options.with_tests) and not self.selection.marker_against_item(item)
+            (kept if runs else out).append(item)
+        choose_reporters(filter(None, map(runner_of, kept)))
+        if out:
+            items[:] = kept
+            deselected = dict(self.facts.deselected)  # what was taken out here was never asked for
+            config.hook.pytest_deselected(items=out)
+            self.facts.deselected = deselected
+        if self.options.shard:
+            self._select_shard(items, *self.options.shard)
 
+    def _select_shard(self, items: list[pytest.Item], number: int, of: int) -> None:
+        ours = [item.nodeid for item in items if item.get_closest_marker("evalcheck")]
+        self._reported_out.update(ours)
+        try:
+            shard, items[:] = sharding.shard_of(items, number, of, self.options.durations)
+            self.facts.shard = {**vars(shard), "checks": len(ours)}
+        except UsageError as error:  # not raised: xdist would say that its worker broke
+            self.facts.problems[f"--evalcheck-shard={number}/{of}: {error}"] = None
+            items.clear()
 
-def _lines_of(name: str, file: str) -> list[int]:
-    """The lines at which a module defines a function of this name, in one scope."""
-    try:
-        found = Path(file).stat()
-    except OSError:
-        return []
-    return _functions(file, found.st_mtime_ns, found.st_size).get(name, [])
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        """Note which cells were taken out."""
+        ours = [item.nodeid for item in items if item.get_closest_marker("evalcheck")]
+        self.facts.deselected.update(dict.fromkeys(ours))
+        self._reported_out.update(ours)
 
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note what could not be collected, and the files that were skipped as a whole."""
+        if report.failed:
+            self.facts.errors[report.nodeid] = None
+        elif report.skipped:
+            skipped = report.longrepr
+            text = str(skipped[2] if isinstance(skipped, tuple) and len(skipped) == 3 else skipped)
+            self.facts.skipped[report.nodeid] = " ".join(text.removeprefix("Skipped: ").split())[:200]
 
-@lru_cache(maxsize=16)
-def _functions(file: str, *_: int) -> dict[str, list[int]]:
-    """By name; what follows the file is when it was changed, and its size: then it is read again."""
-    try:
-        tree = ast.parse(Path(file).read_text(encoding="utf-8"))
-    except (OSError, SyntaxError, ValueError):
-        return {}
-    found: dict[str, list[int]] = {}
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef):
-            found.setdefault(node.name, []).append(node.lineno)
-    return found
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Note the cells that are to run."""
+        ours = (item.nodeid for item in session.items if item.get_closest_marker("evalcheck"))
+        self.facts.selected.update(dict.fromkeys(ours))
+        pattern = f"a file named {self.options.files[0]}"
+        plugins = self.config.pluginmanager.get_plugins()
+        self.facts.problems.update(dict.fromkeys(targets_in_conftests(plugins, pattern)))
+        self.made.clear()
+        self._seen.clear()
 
+    def _holds_targets(self, path: Path) -> bool:
+        """Return whether a path that is ignored would have been collected, where that is quick to see."""
+        if path.is_file():
+            return True
+        passed_over = [*self.config.getini("norecursedirs"), "__pycache__", "node_modules"]
+        if any(path.match(pattern) for pattern in passed_over) or (path / "pyvenv.cfg").exists():
+            return False
+        return any(True for pattern in self.options.files for _ in path.glob(pattern))
 
-def _require_fixtures(collector: Any, target: Target) -> None:
-    manager = collector.session._fixturemanager
-    node = collector if pytest.version_tuple >= (8, 1) else collector.nodeid
-    for argument in target.arguments:
-        if argument == "device" or manager.getfixturedefs(argument, node):
-            continue
-        # No public list of fixture names; the attribute was renamed in pytest 9.2.
-        known = getattr(manager, "_arg2node2fixturedefs", None) or getattr(manager, "_arg2fixturedefs", {})
-        near = difflib.get_close_matches(argument, ["device", *known], n=1, cutoff=0.6)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise UsageError(f"the factory asks for {argument!r}, which is neither `device` nor a fixture{hint}")
+    def _is_target_file(self, path: Path) -> bool:
+        return any(path.match(pattern) for pattern in self.options.files)

@@ -66,7 +66,7 @@ def tell_worker(node: Any) -> None:
 
 
 def _folder(config: pytest.Config) -> Path:
-    """The folder for the file: that of pytest's cache, so that a failure can be replayed after the run."""
+    """Return the folder for the file: that of pytest's cache, so that a failure can be replayed after the run."""
     try:
         folder = config.rootpath / str(config.getini("cache_dir")) / "d" / "evalcheck"
         folder.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def _slug(texts: list[str]) -> str:
 
 
 def lines(found: Discovery) -> list[str]:
-    """The denominator for the screen: how many metrics were tried, and why each of the others was not."""
+    """Return lines for the screen: how many metrics were tried, and why each of the others was not."""
     out = [f"inferred: {line}" for line in found.summary]
     reasons: dict[str, list[str]] = {}
     for name, why in found.left.items():
@@ -98,7 +98,7 @@ def lines(found: Discovery) -> list[str]:
 
 
 def as_json(found: Discovery) -> Mapping[str, Any]:
-    """The denominator for reports."""
+    """Return the coverage of inferred targets for reports."""
     return {
         "requests": [request.text for request in found.requests],
         "metrics": len(found.candidates),

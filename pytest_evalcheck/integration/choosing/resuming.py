@@ -59,11 +59,11 @@ class Resuming:
         self.session, self.path = session, path
         self.cells: Mapping[str, jsonl.Line] = {}
         self.again: Counter[str] = Counter()
-        """Why cells of the file are run again."""
+        """Numbers of cells of the file that are run again, by reason."""
 
     @classmethod
     def of(cls, config: pytest.Config, session: Any, given: str) -> Resuming:
-        """The cells of the file that the command line names.
+        """Read the cells of the file that the command line names.
 
         Raises:
             pytest.UsageError: when the file cannot be read, or is of another run.
@@ -87,16 +87,16 @@ class Resuming:
     size = 0
 
     def has(self, nodeid: str, cell: Cell) -> bool:
-        """Whether the file has this cell."""
+        """Return whether the file has this cell."""
         return nodeid in self.cells and self.cells[nodeid].cell == cell
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """A worker that starts later reads what the others have read, and not what was added since."""
+        """Let a worker that starts later read what the others have read, and not what was added since."""
         node.workerinput[_SIZE] = self.size
 
     def has_result(self, item: pytest.Item) -> bool:
-        """Whether the cell of an item is taken from the file."""
+        """Return whether the cell of an item is taken from the file."""
         line, runner = self.cells.get(item.nodeid), runner_of(item)
         return line is not None and runner is not None and not self._why_again(line, runner.spec)
 
@@ -132,7 +132,7 @@ class Resuming:
         if spec.listed or (entry_was and not spec.known):
             return "the baseline may have changed"
         if self.session.options.accept and cell.outcome == "failed":
-            return "--evalcheck-accept needs what fails"
+            return "--evalcheck-known=accept needs what fails"
         return (
             "" if line.source and line.source == _digest(cell.file) else f"{cell.target.partition('::')[0]} has changed"
         )
@@ -154,7 +154,7 @@ class Resuming:
 
 
 def report_of_cell(session: Any, item: pytest.Item, cell: Cell, when: Any) -> pytest.TestReport:
-    """What pytest reports of a phase of an item that was not run here; ``session`` is the `EvalcheckSession`."""
+    """Return the report of a phase of an item that was not run here; ``session`` is the `EvalcheckSession`."""
     call = pytest.CallInfo.from_call(lambda: session._conclude(cell) if when == "call" else None, when)
     report = pytest.TestReport.from_item_and_call(item, call)
     if call.excinfo is not None and isinstance(call.excinfo.value, pytest.xfail.Exception):
@@ -167,7 +167,7 @@ _digest = cache(jsonl.digest)
 
 
 def plugins(config: pytest.Config, session: Any) -> list[Any]:
-    """What a run registers for ``--evalcheck-report=jsonl=PATH`` and ``--evalcheck-resume PATH``."""
+    """Return the plugins that a run registers for ``--evalcheck-report=jsonl=PATH`` and ``--evalcheck-resume PATH``."""
     given = config.getoption("evalcheck_resume")
     if given and config.getoption("evalcheck_replay"):
         raise pytest.UsageError("--evalcheck-resume and --evalcheck-replay: one case of one check is not resumed")

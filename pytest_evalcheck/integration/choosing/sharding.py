@@ -1,4 +1,4 @@
-"""A part of a run: ``--evalcheck-shard=K/N`` splits the targets by the time that they took before."""
+"""``--evalcheck-shard=K/N``: parts of a run, split by the time that targets took before."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pytest_evalcheck.reports.runs import Shard
 
 
 def parse(text: str) -> tuple[int, int] | None:
-    """The number of the shard and how many there are; None for the whole run.
+    """Return the number of the shard and how many there are; None for the whole run.
 
     Raises:
         UsageError: when it cannot be meant.
@@ -32,7 +32,7 @@ def parse(text: str) -> tuple[int, int] | None:
 
 
 def durations(path: Path) -> dict[str, float]:
-    """The seconds of each cell of a JSON report or of a file of ``--evalcheck-report=jsonl``, by node id.
+    """Return the seconds of each cell of a JSON report or of a file of ``--evalcheck-report=jsonl``, by node id.
 
     Raises:
         UsageError: when it cannot be read.
@@ -49,7 +49,7 @@ def durations(path: Path) -> dict[str, float]:
 
 
 def split(nodeids: Iterable[str], of: int, seconds: Mapping[str, float]) -> dict[str, int]:
-    """By node id, the number of its shard.
+    """Return the number of the shard of each node id.
 
     A target is in one shard: what is built for it is built once, and what is said about all its cells is true in the
     report of its shard. The targets that take longest are placed first, each in the shard that has least so far. A cell
@@ -78,7 +78,7 @@ def split(nodeids: Iterable[str], of: int, seconds: Mapping[str, float]) -> dict
 def shard_of(
     items: Sequence[pytest.Item], number: int, of: int, seconds: Mapping[str, float]
 ) -> tuple[Shard, list[pytest.Item]]:
-    """The shard of this number, and its items in their order.
+    """Return the shard of this number, and its items in their order.
 
     Raises:
         UsageError: when there are fewer targets than shards.
@@ -90,7 +90,7 @@ def shard_of(
 
 
 def _unit(nodeid: str) -> str:
-    """The target of a cell; of an ordinary test its file, since its fixtures may be shared."""
+    """Return the target of a cell; of an ordinary test its file, since its fixtures may be shared."""
     file, *names = nodeid.split("[")[0].split("::")
     return f"{file}::{names[0]}" if len(names) == 2 and nodeid.endswith("]") else file
 

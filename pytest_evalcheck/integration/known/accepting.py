@@ -1,4 +1,4 @@
-"""``--evalcheck-accept`` and ``--evalcheck-prune``: what is red becomes known, what is known and does not fail goes."""
+"""``--evalcheck-known=accept,prune``: add failures to the baseline, remove what no longer fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pytest_evalcheck.reports.text import line as shown
 from pytest_evalcheck.targets import device_spec
 
 _MOST = 8
-"""How many failures of different signatures one cell may have, before it is left red."""
+"""Most failures of different signatures that one cell may have to be accepted."""
 
 
 def run_cell(runner: CellRunner, arguments: Mapping[str, Any], options: Options) -> Cell:
@@ -53,7 +53,7 @@ def _drop(runner: CellRunner, places: Iterable[str]) -> bool:
 
 
 def _acceptable(cell: Cell) -> dict[str, Any] | None:
-    """The failure of a cell, if it is one of a promise: a target that cannot be tried is not known, it is wrong."""
+    """Return the failure of a cell if it is one of its check: a target that cannot be tried is a mistake."""
     failure = cell.failure
     if cell.outcome != "failed" or failure is None or failure.untestable or failure.case is None or not cell.signature:
         return None
@@ -71,14 +71,14 @@ def _entry(cell: Cell, new: Mapping[str, Any]) -> Entry:
 
 
 def writes(options: Options) -> bool:
-    """Whether this process writes the baseline at the end: no worker does, and no process of one cell."""
+    """Return whether this process writes the baseline at the end: no worker does, and no process of one cell."""
     return (options.accept or options.prune) and INSIDE not in os.environ
 
 
 def updated(
     baseline: Baseline, cells: Iterable[Cell], gone: Iterable[str] = (), *, accept: bool = False
 ) -> tuple[Baseline, list[str]]:
-    """The baseline after a run, and what changed, as lines for the screen; ``gone`` are entries without a target.
+    """Return the baseline after a run, and lines about what changed; ``gone`` are entries without a target.
 
     With ``accept`` what is red nevertheless is said, too.
     """
@@ -93,7 +93,7 @@ def updated(
             outdated.setdefault(_line(place), set()).add(kind)
     for place in gone:
         outdated[_line(place)] = {*device_spec.KINDS}
-    after = baseline.without(outdated, tried).with_new(accepted)
+    after = baseline.remove(outdated, tried).with_new(accepted)
     return after, [*_changes(baseline, after, cells, gone), *(_not_accepted(cells) if accept else ())]
 
 

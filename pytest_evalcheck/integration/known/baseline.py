@@ -1,4 +1,4 @@
-"""The baseline: a TOML file with the failures that a project knows of, written by ``--evalcheck-accept``."""
+"""The baseline: a TOML file with the failures that a project knows of, written by ``--evalcheck-known=accept``."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _HEADER = re.compile(r"^[ \t]*\[\[\s*known\s*\]\]", re.MULTILINE)
 _TEXTS = ("code", "target", "signature", "reason", "see")
 _KEYS = (*_TEXTS, "devices", "case")
 _PREAMBLE = """\
-# Failures that this project knows of. --evalcheck-accept adds what is red, --evalcheck-prune takes
-# out what no longer fails. Write into `reason` why a failure may stay, and into `see` the report of it.
+# Failures that this project knows of. --evalcheck-known=accept adds what fails, --evalcheck-known=prune
+# removes what no longer fails. Write into `reason` why a failure may stay, and into `see` the report of it.
 """
 
 
@@ -48,7 +48,7 @@ class Entry:
     devices: tuple[str, ...] = ()
     """The kinds of device that it was seen on; empty for all."""
     signature: str = ""
-    """What the failure has in common with others of the same kind; empty where any failure of the check is meant."""
+    """The signature that failures of one kind share; empty for any failure of the check."""
     reason: str = ""
     see: str = ""
     case: Mapping[str, Any] | None = None
@@ -58,11 +58,11 @@ class Entry:
 
     @property
     def order(self) -> tuple[str, str, str]:
-        """By what the entries of a file are ordered."""
+        """The sort key of the entries of a file."""
         return self.target, self.code, self.signature
 
     def known_failure(self, name: str) -> KnownFailure:
-        """The entry as one of a target, from the file of this name."""
+        """Return the entry as one of a target, from the file of this name."""
         return KnownFailure(
             self.reason.strip() or f"accepted, without a reason ({name}:{self.line})",
             see=self.see,
@@ -73,7 +73,7 @@ class Entry:
         )
 
     def as_toml(self) -> str:
-        """The entry as it is written into the file."""
+        """Return the entry as it is written into the file."""
         lines = ["[[known]]", f"target = {_string(self.target)}", f"code = {_string(self.code)}"]
         lines += [f"devices = [{', '.join(map(_string, self.devices))}]"] if self.devices else []
         lines += [f"signature = {_string(self.signature)}", f"reason = {_string(self.reason)}"]
@@ -92,13 +92,13 @@ class Baseline:
     entries: tuple[Entry, ...] = ()
     preamble: str = ""
     newline: str = "\n"
-    """How its lines end: an editor of Windows may have written them, and what is not changed must not differ."""
+    """The end of its lines: an editor of Windows may have written them, and what is not changed must not differ."""
     marked: bool = False
-    """Whether it begins with a byte order mark."""
+    """True if it begins with a byte order mark."""
 
     @classmethod
     def read(cls, path: Path) -> Baseline:
-        """The baseline of a file.
+        """Read the baseline of a file.
 
         Raises:
             UsageError: when it cannot be read, or an entry cannot be meant; the message names the line.
@@ -134,31 +134,31 @@ class Baseline:
 
     @property
     def debt(self) -> int:
-        """How many entries have no reason yet."""
+        """The number of entries without a reason."""
         return sum(not entry.reason.strip() for entry in self.entries)
 
     @cached_property
-    def _of(self) -> dict[tuple[str, str], list[KnownFailure]]:
+    def _by_check(self) -> dict[tuple[str, str], list[KnownFailure]]:
         found: dict[tuple[str, str], list[KnownFailure]] = {}
         for entry in self.entries:
             found.setdefault((entry.target, entry.code), []).append(entry.known_failure(self.path.name))
         return found
 
     def of(self, target: str, code: str) -> tuple[KnownFailure, ...]:
-        """The known failures of one check of one target."""
-        return tuple(self._of.get((target, code), ()))
+        """Return the known failures of one check of one target."""
+        return tuple(self._by_check.get((target, code), ()))
 
     def with_new(self, accepted: Iterable[Entry]) -> Baseline:
-        """With new entries, each at its place in the order."""
+        """Add entries, each at its place in the order."""
         kept = list(self.entries)
-        for entry in _of_all_devices(accepted):
+        for entry in _joined_devices(accepted):
             if not any(_overlap(entry, other) and entry.signature == other.signature for other in kept):
                 index = next((i for i, other in enumerate(kept) if other.order > entry.order), len(kept))
                 kept.insert(index, replace(entry, text=entry.as_toml()))
         return replace(self, entries=tuple(kept))
 
-    def without(self, outdated: Mapping[int, set[str]], tried: Mapping[tuple[str, str], set[str]]) -> Baseline:
-        """Without what is outdated: by the line of an entry, the kinds of device on which it does not fail any more.
+    def remove(self, outdated: Mapping[int, set[str]], tried: Mapping[tuple[str, str], set[str]]) -> Baseline:
+        """Remove what is outdated: by the line of an entry, the kinds of device on which it does not fail any more.
 
         ``tried`` are the kinds on which a check of a target ran: an entry for all devices keeps the others of them.
         """
@@ -196,7 +196,7 @@ class Baseline:
             raise
 
     def problems(self, targets: Mapping[str, Sequence[str]], read: Collection[str], root: Path) -> Iterator[str]:
-        """What entries name that is not there; ``targets`` are the codes of those that were collected, by node id.
+        """Yield problems of entries that name what is not there; ``targets`` has codes of collected ones by node id.
 
         ``read`` are the files of targets that this run has read without an error. Of others it does not know what they
         hold: they are not selected, are ignored, skip themselves or cannot be imported.
@@ -207,10 +207,10 @@ class Baseline:
             if codes is not None and entry.code not in codes:
                 yield f"{place} names {entry.code}, which is no check of {entry.target}{nearest(entry.code, codes)}"
             elif codes is None and (why := self._gone(entry, targets, read, root)):
-                yield f"{place}: {why}; --evalcheck-prune takes the entry out"
+                yield f"{place}: {why}; --evalcheck-known=prune removes the entry"
 
     def gone(self, targets: Mapping[str, Sequence[str]], read: Collection[str], root: Path) -> list[str]:
-        """The places of the entries whose target is not there any more."""
+        """Return the places of the entries whose target is not there any more."""
         return [
             f"{self.path.name}:{entry.line}"
             for entry in self.entries
@@ -292,7 +292,7 @@ _TARGET = "evalcheck_lm.py::accuracy"
 
 
 def from_literal(text: str) -> Any:
-    """The plain value of a Python literal, where ``float("nan")`` and ``float("inf")`` are literals too.
+    """Return the plain value of a Python literal, where ``float("nan")`` and ``float("inf")`` are literals too.
 
     Raises:
         ValueError: when it is none.
@@ -327,8 +327,8 @@ def _overlap(entry: Entry, other: Entry) -> bool:
     return same and (not entry.devices or not other.devices or not set(entry.devices).isdisjoint(other.devices))
 
 
-def _of_all_devices(accepted: Iterable[Entry]) -> Iterator[Entry]:
-    """One entry for those that differ in their device alone."""
+def _joined_devices(accepted: Iterable[Entry]) -> Iterator[Entry]:
+    """Join the entries that differ in their device alone."""
     found: dict[tuple[str, ...], list[Entry]] = {}
     for entry in accepted:
         found.setdefault((*entry.order, literal(dict(entry.case or {}))), []).append(entry)
@@ -344,7 +344,7 @@ def _with_devices(text: str, devices: Iterable[str]) -> str:
 
 
 def _string(text: str) -> str:
-    """A text as a TOML string of one line."""
+    """Return a text as a TOML string of one line."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + re.sub(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff]", lambda m: f"\\u{ord(m.group()):04x}", escaped) + '"'
 

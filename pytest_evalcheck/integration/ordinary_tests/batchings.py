@@ -26,7 +26,7 @@ class Batching:
     loader: Any = field(repr=False)
     """A ``torch.utils.data.DataLoader`` over the data set."""
     passes: int = 1
-    """How often `Batchings.agree` evaluates it."""
+    """Number of times that `Batchings.agree` evaluates it."""
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.loader)
@@ -41,7 +41,7 @@ class Batchings:
 
     all: tuple[Batching, ...]
     skipped: Mapping[str, str]
-    """By name, the reason for each batching that was not created."""
+    """The reason for each batching that was not created, by name."""
 
     def __iter__(self) -> Iterator[Batching]:
         return iter(self.all)
@@ -92,7 +92,7 @@ class _Result(NamedTuple):
 def batchings(
     dataset: Any, collate_fn: Callable[[Sequence[Any]], Any] | None = None, *, order_matters: bool = False
 ) -> Batchings:
-    """One data set as loaders with adversarial batches: of one sample, uneven, empty, reordered, cached.
+    """Return one data set as loaders with adversarial batches: of one sample, uneven, empty, reordered, cached.
 
     ``dataset`` is map-style: ``dataset[i]`` for ``i`` below ``len(dataset)``, which may be a list. ``collate_fn`` is
     that of the loader. With ``order_matters`` the samples stay in order: for an evaluation with one result per sample.

@@ -164,7 +164,7 @@ def parametrize_with_checks(
 
 @dataclass(frozen=True)
 class _Described:
-    """What is said of things that are no targets."""
+    """The description of things that are no targets."""
 
     kind: str
     inputs: SampleStrategy | None
@@ -189,7 +189,7 @@ class _Suite:
     tried: bool = False
 
     def cell(self, check: Check, device: str, fixtures: Mapping[str, Any], replay: str = "") -> Cell:
-        """The cell of one check."""
+        """Return the cell of one check."""
         fields = decode_case(replay)[1] if replay else None
         cell = self.request.run(check, device, self.request.arguments(fixtures), replay=fields)
         self.tried = self.tried or cell.executed or cell.outcome == "incomplete"
@@ -291,7 +291,7 @@ def _is_for(check: Check, replay: str) -> bool:
 
 
 def _named(things: Any) -> dict[str, Any]:
-    """The things by names that differ."""
+    """Return the things by names that differ."""
     if isinstance(things, Mapping):
         named = {str(name): thing for name, thing in things.items()}
     elif isinstance(things, (list, tuple)):
@@ -331,7 +331,7 @@ def _target(thing: Any, name: str, described: _Described, place: tuple[str, int]
 
 
 def _factory(thing: Any, name: str, kind: str, place: tuple[str, int]) -> Callable[..., Any]:
-    """A function that returns a new object each time."""
+    """Return a function that makes a new object each time."""
     if inspect.isfunction(thing):
         if problems := factory_problems(thing):
             raise UsageError(f"{name}: " + "; ".join(problems))
@@ -355,7 +355,7 @@ def _factory(thing: Any, name: str, kind: str, place: tuple[str, int]) -> Callab
 
 
 def _copies(thing: Any, name: str, kind: str) -> Callable[[], Any]:
-    """A function that returns a copy of an object as it is now.
+    """Return a function that copies an object as it is now.
 
     Raises:
         UsageError: where it cannot be copied, or cannot be described.
@@ -378,7 +378,7 @@ def _copies(thing: Any, name: str, kind: str) -> Callable[[], Any]:
 
 
 def _usable(kind: str, made: Any) -> Any:
-    """An object as it is where an adapter knows it, or as the record of its ``update`` and ``compute``."""
+    """Return an object as it is where an adapter knows it, or as the record of its ``update`` and ``compute``."""
     spec = kind_of(kind)
     if spec.record is not Metric or not all(callable(getattr(made, name, None)) for name in spec.methods):
         return made
@@ -390,7 +390,7 @@ def _usable(kind: str, made: Any) -> Any:
 
 
 def _caller() -> tuple[str, int]:
-    """The file and the line of the test that calls what is public here."""
+    """Return the file and the line of the test that calls a public function of this module."""
     frame = sys._getframe(2)
     return frame.f_code.co_filename, frame.f_lineno
 

@@ -1,4 +1,4 @@
-"""What is written beside the report, in lines that are no wider than the terminal."""
+"""Notes beside the report, in lines that are no wider than the terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HANG = "    "
 
 
 def folds(writer: Any) -> bool:
-    """Whether there is a width to keep: a log that is no terminal has whole lines, which are searched and copied."""
+    """Return whether lines fit a width: a log that is no terminal has whole lines, which are searched and copied."""
     if writer is None:  # of a reporter that is not pytest's
         return False
     if getattr(writer._file, "isatty", bool)():
@@ -42,7 +42,7 @@ def write_verdict(reporter: Any, verdict: Verdict) -> None:
 
 
 def headline(writer: Any, text: str) -> str:
-    """The name of a failure for a line that is filled up at both sides."""
+    """Return the name of a failure for a line that is filled up at both sides."""
     return clip(text, max(writer.fullwidth - 4, 8), middle=True) if folds(writer) else text
 
 

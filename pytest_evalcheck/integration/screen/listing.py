@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 from _pytest.config import create_terminal_writer
 
-from pytest_evalcheck.engine.selection import Selection
+from pytest_evalcheck.engine.check_selection import CheckSelection
 from pytest_evalcheck.errors import UsageError, nearest
 from pytest_evalcheck.integration.options import given_text
 from pytest_evalcheck.kinds.common.check import Check
@@ -51,8 +51,8 @@ _SEVERAL = "several kinds"
 
 
 def _chosen(config: pytest.Config) -> list[Check]:
-    selection = Selection.parse(given_text(config, "select"), given_text(config, "ignore"), shipped())
-    found = [check for check in shipped() if selection.takes(check)]
+    selection = CheckSelection.parse(given_text(config, "select"), given_text(config, "ignore"), shipped())
+    found = [check for check in shipped() if selection.selects(check)]
     if not found:
         raise UsageError("--evalcheck-select and --evalcheck-ignore leave no check")
     return found
@@ -85,14 +85,14 @@ def _lines(groups: dict[str, list[Check]], width: int) -> Iterator[Line]:
         if checks:
             yield ((title, BOLD), (f": {plural(len(checks), 'check')}", LIGHT))
             for check in checks:
-                yield from _of_check(check, names, width)
+                yield from _lines_of_check(check, names, width)
             yield ()
     count = plural(len({check.code for check in listed}), "check")
     last = f"{count}; --evalcheck-explain CODE prints all about one, --evalcheck-select CODES runs some"
     yield from (((text, PLAIN),) for text in wrap(last, width))
 
 
-def _of_check(check: Check, names: int, width: int) -> Iterator[Line]:
+def _lines_of_check(check: Check, names: int, width: int) -> Iterator[Line]:
     marks = f" (runs with -m {', '.join(check.marks)})" if check.marks else ""
     promise = line(check.statement) + marks
     head: Line = ((f"  {check.code}", BOLD), (f"  {check.name}", PLAIN))

@@ -11,7 +11,6 @@ import re
 import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
@@ -22,7 +21,7 @@ from pytest_evalcheck.integration.process.stall_watch import StallWatch
 from pytest_evalcheck.integration.screen.folding import FoldingWriter, folds, headline
 
 STALLED = (10.0, 30.0, 60.0, 300.0, 1800.0)
-"""After how many seconds a cell that still runs is named."""
+"""Seconds after which a cell that still runs is named."""
 PLAIN_EVERY = 30.0
 """Seconds between two lines about the progress where no line can be rewritten."""
 _REDRAW_EVERY = 0.1
@@ -30,7 +29,7 @@ _LOOK_EVERY = 0.25
 """Seconds between two looks of the thread that a controller of xdist has."""
 
 _OF_PYTESTS_OWN = ("_showfspath", "_show_progress_info")
-"""What the reporter of pytest has for its own progress: names of files, and percentages at the right."""
+"""Switches of pytest's reporter for its own progress: names of files, and percentages at the right."""
 
 _CELL = re.compile(r"::\w+::\w+\[(sim:)?(cpu|cuda|mps)(:\d+)?\](@.*)?")
 """The end of the id of a cell: a controller of xdist has no items."""
@@ -49,7 +48,7 @@ class Progress:
         self._silent = False
         self._drawn, self._last_drawn, self._last_line = "", 0.0, 0.0
         self._running: dict[str, tuple[float, list[float]]] = {}
-        """When each started, and after how many seconds it is named."""
+        """The start of each, and the seconds after which it is named."""
         self._red: set[str] = set()
         self._shown: dict[str, list[Any]] = defaultdict(list)
         """The reports that were shown, by the id of their cell."""
@@ -142,7 +141,7 @@ class Progress:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_report_teststatus(self) -> Generator[None, Any, Any]:
-        """No letter is printed where a line is rewritten."""
+        """Print no letter where a line is rewritten."""
         status = yield
         return (status[0], "", "") if self._silent else status
 
@@ -161,7 +160,7 @@ class Progress:
 
     @pytest.hookimpl(tryfirst=True, specname="pytest_terminal_summary")
     def pytest_after_sections_of_failures(self, terminalreporter: Any) -> None:
-        """The short summary, which is printed after this, has all of them."""
+        """Restore them for the short summary, which is printed after this."""
         terminalreporter.stats.update(self._at_the_end)
 
     def tick(self) -> None:
@@ -181,13 +180,13 @@ class Progress:
 
     @property
     def _shows_failures(self) -> bool:
-        """Whether pytest would show them at its end as whole screens; a debugger shows them in between."""
+        """True if pytest would show them at its end as whole screens; a debugger shows them in between."""
         option = self.config.option
         return self._is_pytests and option.tbstyle not in ("no", "line") and not option.no_summary and not self._debugs
 
     @property
     def _is_pytests(self) -> bool:
-        """Whether the reporter is that of pytest, and not one that has its own ways to show progress and failures."""
+        """True if the reporter is that of pytest, and not one that has its own ways to show progress and failures."""
         return type(self._reporter).__module__ == "_pytest.terminal"
 
     @property
@@ -207,7 +206,7 @@ class Progress:
             vars(self._reporter).update(dict.fromkeys(_OF_PYTESTS_OWN, False))
 
     def _can_rewrite(self) -> bool:
-        """Whether the line of the cursor is ours: nothing else that was asked for writes into it."""
+        """Return whether the line of the cursor is ours: nothing else that was asked for writes into it."""
         option, reporter = self.config.option, self._reporter
         others = ("setupshow", "setuponly", "setupplan", "traceconfig", "log_cli_level", "evalcheck_with_tests")
         return (
@@ -244,7 +243,7 @@ class Progress:
         self._update(monotonic())
 
     def _show(self, report: Any) -> None:
-        """The screen of a failure, and what its teardown printed, as pytest has it at its end."""
+        """Show the screen of a failure, and what its teardown printed, as pytest does at its end."""
         before = self._shown.get(report.nodeid)
         if report.failed:
             self._shown[report.nodeid].append(report)
@@ -327,27 +326,8 @@ class Progress:
         self._reporter.flush()
 
 
-@dataclass
-class _Costs:
-    """What the items of a target, of a file or of a run took."""
-
-    count: int = 0
-    seconds: float = 0.0
-    most: float = 0.0
-
-    def add(self, seconds: float) -> None:
-        self.count, self.seconds, self.most = self.count + 1, self.seconds + seconds, max(self.most, seconds)
-
-    def mean(self, wider: float) -> float:
-        """What one more takes: the mean, near that of the wider group while there are few.
-
-        The longest is left out: the first cell of a target imports its library, and the others do not.
-        """
-        return (self.seconds - self.most + _PRIOR * wider) / (max(0, self.count - 1) + _PRIOR)
-
-
 class Estimate:
-    """The time left, from what the cells took that have run, by target and file, and how many ran at once.
+    """The time left, from what the cells of a target and of the run took, and how many ran at once.
 
     It is shown and nothing else: no verdict depends on it.
     """
@@ -359,59 +339,60 @@ class Estimate:
         self._targets = Counter(map(_target, self._left))
         self._spent = 0.0  # of phases that ran in this run: a cell of a resumed file took its time in another one
         self._seconds: dict[str, float] = defaultdict(float)
-        self._all = _Costs()
-        self._costs: dict[str, _Costs] = defaultdict(_Costs)
+        self._taken = 0.0
+        self._costs: dict[str, list[float]] = defaultdict(list)
 
     @property
     def done(self) -> int:
-        """How many items have ended."""
+        """The number of items that have ended."""
         return self.total - len(self._left)
 
     def begin(self, now: float) -> None:
-        """An item starts."""
+        """Note that an item starts."""
         self.began = self.began or now
 
     def add(self, report: Any) -> None:
-        """One phase of an item ended."""
+        """Note that one phase of an item ended."""
         self._spent += max(0.0, getattr(report, "stop", 0.0) - getattr(report, "start", 0.0))
         if report.nodeid in self._left:
             self._seconds[report.nodeid] += max(0.0, getattr(report, "duration", 0.0))
 
     def end(self, nodeid: str) -> None:
-        """An item ended."""
+        """Note that an item ended."""
         if nodeid not in self._left:
             return
         self._left.remove(nodeid)
-        target, seconds = _target(nodeid), self._seconds.pop(nodeid, 0.0)
-        self._targets[target] -= 1
-        for costs in (self._costs[target], self._costs[_file(nodeid)], self._all):
-            costs.add(seconds)
+        seconds = self._seconds.pop(nodeid, 0.0)
+        self._taken += seconds
+        self._targets[_target(nodeid)] -= 1
+        self._costs[_target(nodeid)].append(seconds)
 
     def seconds(self, now: float) -> float | None:
-        """How long the rest takes; None while too little has run, and at the end."""
+        """Return how long the rest takes; None while too little has run, and at the end.
+
+        An item takes the mean of its target, near that of the run while there are few. The longest is left out of it:
+        the first cell of a target imports its library, and the others do not.
+        """
         elapsed, least = now - self.began, max(_LEAST_DONE, _LEAST_SHARE * self.total)
         if elapsed < _LEAST_ELAPSED or self._spent < _LEAST_SPENT or self.done < least or not self._left:
             return None
-        whole = self._all.seconds / self._all.count
+        usual = _PRIOR * self._taken / self.done
         work = 0.0
         for target, count in self._targets.items():
-            work += count * self._costs[target].mean(self._costs[_file(target)].mean(whole))
+            costs = self._costs.get(target) or [0.0]
+            work += count * (sum(costs) - max(costs) + usual) / (len(costs) - 1 + _PRIOR) if count else 0.0
         # Of the last cells there may be fewer than workers.
         return work / min(self._spent / elapsed, len(self._left))
 
 
 _LEAST_ELAPSED, _LEAST_SPENT, _LEAST_DONE, _LEAST_SHARE = 2.0, 0.5, 5, 0.05
-"""What must have run before a time is named: seconds, seconds in items, items, and their share."""
+"""The least that must have run before a time is named: seconds, seconds in items, items, and their share."""
 _PRIOR = 5
-"""How many items the mean of the wider group counts for."""
+"""The number of items for which the mean of the run counts."""
 
 
 def _target(nodeid: str) -> str:
     return nodeid.rpartition("::")[0]
-
-
-def _file(nodeid: str) -> str:
-    return nodeid.partition("::")[0]
 
 
 def _stalled(nodeid: str, seconds: float) -> str:
@@ -420,16 +401,10 @@ def _stalled(nodeid: str, seconds: float) -> str:
 
 
 def roughly(seconds: float) -> str:
-    """A time left in words, as coarse as an estimate is."""
+    """Return a time left in words, as coarse as an estimate is."""
     if seconds < 10:
         return "a few seconds left"
-    if seconds < 600:
-        minutes, rest = divmod(round(seconds / 10) * 10, 60)
-        parts = [f"{minutes} min" if minutes else "", f"{rest} s" if rest else ""]
-    elif seconds < 3600:
-        hours, rest = divmod(round(seconds / 60), 60)
-        parts = [f"{hours} h" if hours else "", f"{rest} min" if rest else ""]
-    else:
-        hours, rest = divmod(round(seconds / 600) * 10, 60)
-        parts = [f"{hours} h", f"{rest} min" if rest else ""]
-    return f"about {' '.join(filter(None, parts))} left"
+    step = 10 if seconds < 600 else 60 if seconds < 3600 else 600
+    hours, rest = divmod(round(seconds / step) * step, 3600)
+    units = ((hours, "h"), (rest // 60, "min"), (rest % 60, "s"))
+    return f"about {' '.join(f'{number} {unit}' for number, unit in units if number)} left"

@@ -16,7 +16,7 @@ from pytest_evalcheck.reports.results import Cell, Report, plural
 from pytest_evalcheck.reports.text import line
 
 _BY_DEFAULT = "fE"
-"""What pytest lists where nobody gives -r."""
+"""Outcomes that pytest lists without -r."""
 _MOST_LISTED = 10
 """The most failed cells that are all listed by default; of more the first one of each cause is."""
 _MOST_CAUSES = 20
@@ -31,11 +31,11 @@ class ShortSummary:
         self.config = config
         self.cells = cells
         self._left = 0
-        """How many failed cells are not listed."""
+        """The number of failed cells that are not listed."""
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        """A cell is skipped at its target, and not in a line of this package."""
+        """Let a cell be skipped at its target, and not in a line of this package."""
         report = yield
         runner = runner_of(item)
         if runner is not None and report.skipped and isinstance(report.longrepr, tuple) and report.when == "call":
@@ -56,7 +56,7 @@ class ShortSummary:
 
     @pytest.hookimpl(trylast=True, specname="pytest_terminal_summary")
     def pytest_before_short_summary(self, terminalreporter: Any) -> None:
-        """What pytest lists after this hook."""
+        """Shorten the lists that pytest prints after this hook."""
         stats = terminalreporter.stats
         for report in (*stats.get("failed", ()), *stats.get("error", ())):
             cell = self.cells.get(report.nodeid)
@@ -96,7 +96,7 @@ class ShortSummary:
         for reason, alike in groups.items():
             file, number, _ = alike[0].longrepr
             cells = [self.cells[report.nodeid] for report in alike]
-            text = f"{reason} ({_some(ranges({code(cell) for cell in cells}))}: {_targets(cells)})"
+            text = f"{reason} ({_first_few(ranges({code(cell) for cell in cells}))}: {_targets(cells)})"
             for report in alike:
                 folded = copy.copy(report)
                 folded.longrepr = (file, number, text)
@@ -118,5 +118,5 @@ def _targets(cells: Iterable[Cell]) -> str:
     return ", ".join(names[:_MOST_NAMES]) + more
 
 
-def _some(codes: list[str]) -> str:
+def _first_few(codes: list[str]) -> str:
     return " ".join(codes[:_MOST_CODES]) + (" ..." if codes[_MOST_CODES:] else "")

@@ -1,4 +1,4 @@
-"""On which devices the checks of a target are tried, and what a cell that was not run wants."""
+"""Devices on which the checks of a target are tried, and the names of what a cell that was not run needs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pytest_evalcheck.targets import device_spec
 from pytest_evalcheck.targets.target import Target
 
 SKIPPED = "skipped"
-"""What a cell wants that was left out by a mark or by ``pytest.skip``, as ``evalcheck_optional`` calls it."""
+"""The name of what a cell needs that a mark or ``pytest.skip`` skipped, for ``evalcheck_optional``."""
 
 
 def devices_of(target: Target, check: Check, asked: Sequence[str]) -> list[str]:
-    """The devices on which a check of a target has a cell, of those that a run asks for.
+    """Return the devices on which a check of a target has a cell, of those that a run asks for.
 
     A target that is for none of them has its cells nevertheless: they are not run, and say why.
     """
@@ -26,15 +26,15 @@ def devices_of(target: Target, check: Check, asked: Sequence[str]) -> list[str]:
     return [device for device in found if device_spec.kind(device) in target.devices]
 
 
-def elsewhere(target: Target, device: str) -> str:
-    """Why a target is not run on a device: it is only for others. Empty where it is for this one."""
+def other_device(target: Target, device: str) -> str:
+    """Return why a target is not run on a device: it is only for others. Empty where it is for this one."""
     if target.devices is None or device_spec.kind(device) in target.devices:
         return ""
     return f"only for {', '.join(target.devices)}; this run is on {device_spec.kind(device)}"
 
 
-def explained(cell: Cell, spec: CellSpec, asked: Sequence[str], *, skipped: bool = False) -> Cell:
-    """A cell that was not run with the names of what it wants; every other cell as it is.
+def with_missing(cell: Cell, spec: CellSpec, asked: Sequence[str], *, skipped: bool = False) -> Cell:
+    """Add the names of what a cell needs that was not run; return every other cell as it is.
 
     ``auto`` asks for what the machine has: what it seemed to have and has not is not wanted.
     """
@@ -42,7 +42,7 @@ def explained(cell: Cell, spec: CellSpec, asked: Sequence[str], *, skipped: bool
         return cell
     if skipped:
         return replace(cell, missing=(SKIPPED,))
-    if elsewhere(spec.target, spec.device):
+    if other_device(spec.target, spec.device):
         return replace(cell, missing=spec.target.devices or ())
     if spec.target.absent:
         return replace(cell, missing=tuple(name for name, _ in spec.target.absent))

@@ -36,7 +36,7 @@ class CellSpec:
     """The command that replays a blob."""
 
     @property
-    def unmoved(self) -> str:
+    def unused_device_reason(self) -> str:
         """A clause about a factory that is given an accelerator and does not use it; empty for any other."""
         code = getattr(self.target.factory, "__code__", None)
         if device_spec.kind(self.device) == "cpu" or not isinstance(code, CodeType):
@@ -60,7 +60,7 @@ class CellSpec:
     @property
     def known(self) -> tuple[KnownFailure, ...]:
         """The entries that say this promise is known to be broken on this device."""
-        if self.nowhere:
+        if self.cannot_build_reason:
             return ()
         kind = device_spec.kind(self.device)
         found = (entry for entry in self.entries if entry.devices is None or kind in entry.devices)
@@ -80,7 +80,7 @@ class CellSpec:
         return effort.examples(self.check.examples)
 
     @property
-    def nowhere(self) -> str:
+    def cannot_build_reason(self) -> str:
         """Why the target cannot be built on the device; empty when it can."""
         placed = device_spec.kind(self.device) == "cpu" or "device" in self.target.arguments
         return "" if placed else "its factory takes no device"
@@ -89,7 +89,7 @@ class CellSpec:
     def inapplicable(self) -> str:
         """Why the description of the target says that the promise cannot be tried; empty where it can."""
         declared = self.target.entry(self.target.not_applicable, self.check)
-        return str(declared) if declared else self.lacks or self.nowhere
+        return str(declared) if declared else self.lacks or self.cannot_build_reason
 
     @property
     def replayed(self) -> Any:

@@ -38,7 +38,7 @@ class CellState:
     """The failure to report. Of two cases with the same signature the smaller one."""
     others: dict[str, str] = field(default_factory=dict)
     """By signature, what other cases show; the first one each."""
-    elsewhere: str = ""
+    other_versions: str = ""
     """For which other versions of its library the failure to report is recorded as an upstream fault, as a clause."""
     passed_over: NotApplicable | None = None
     """Why a case was not tried that the target does not offer."""

@@ -258,7 +258,7 @@ class CellRunner:
         # What Hypothesis shrinks gets smaller; a canonical case, or one that is not shrunk, may be smaller already.
         if before is None or finding.size <= before.size:
             state.found = finding
-            state.elsewhere = upstream.elsewhere(finding.signature, self._factory.adapted)
+            state.other_versions = upstream.other_versions(finding.signature, self._factory.adapted)
         if self.spec.check.existential:
             return
         state.failed_at = state.failed_at or time.monotonic()
@@ -354,7 +354,7 @@ class CellRunner:
             device=device,
             reference=target.reference,
             tolerance=target.tolerance,
-            elsewhere=subject_on if "device" in arguments else None,
+            on_device=subject_on if "device" in arguments else None,
             ledger=self.state.ledger,
             budget=target.budget,
             changed=self._changed,

@@ -70,14 +70,14 @@ class Cause(Generic[Cell]):
     @property
     def alike(self) -> tuple[Cell, ...]:
         """The cells that fail exactly as the first one does, which is among them: they need no line of their own."""
-        return tuple(cell for cell in self.cells if _face(cell) == _face(self.first))
+        return tuple(cell for cell in self.cells if _identity(cell) == _identity(self.first))
 
     @property
     def others(self) -> Mapping[str, tuple[Cell, ...]]:
         """The other cells, by why they are here."""
         found: dict[str, list[Cell]] = {}
         for cell, why in zip(self.cells, self.whys, strict=True):
-            if _face(cell) != _face(self.first):
+            if _identity(cell) != _identity(self.first):
                 found.setdefault(why, []).append(cell)
         return {why: tuple(cells) for why, cells in found.items()}
 
@@ -114,7 +114,7 @@ def repeats(cell: Cell, earlier: Iterable[Cell]) -> tuple[Cell, str] | None:
     return None if cause.first == cell else (cause.first, cause.whys[cause.cells.index(cell)])
 
 
-def _face(cell: FailedCell) -> tuple[str, str]:
+def _identity(cell: FailedCell) -> tuple[str, str]:
     return cell.cause or cell.code, cell.reason
 
 

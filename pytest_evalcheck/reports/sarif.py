@@ -328,8 +328,8 @@ class _Paths:
         """
         named = groups.split(cell.target)[0]
         file = cell.file if "\\" in named else cell.file.replace("\\", "/")
-        elsewhere = _DRIVE.match(file) or (file.startswith("/") and not _exists(Path(file)))
-        if named and elsewhere and file.endswith(f"/{named}"):
+        foreign = _DRIVE.match(file) or (file.startswith("/") and not _exists(Path(file)))
+        if named and foreign and file.endswith(f"/{named}"):
             file = named
         return self.physical(file or named, cell.line)
 

@@ -39,6 +39,7 @@ _MAX_CAUSES = 10
 _MAX_BRIEF = 40
 """The most causes that are a line each."""
 _MAX_LINES = 3
+_MAX_NAMES = 8
 _MIN_SECONDS = 0.01
 _MIN_NAME = 24
 """The fewest columns to which a name is clipped. Where there are fewer, the matrix becomes a list."""
@@ -50,19 +51,14 @@ _VERDICTS: Mapping[str, Markup] = {"beyond": MARKUP["failed"], "undecided": MARK
 
 
 @dataclass(frozen=True, kw_only=True)
-class Room:
-    """How much of each part is shown; with -v all of it."""
+class Density:
+    """Limits of the parts of a report; with -v nothing is limited."""
 
-    rows: int = 40
-    """The most rows of a matrix that is shown whole; of a larger one those that are red."""
-    red: int = 10_000
-    """The most of these."""
-    not_run: bool = True
-    """Whether rows in which something was not run are shown, too."""
-    files: int = 10_000
-    """The most files in which nothing is red that are a line each; more of them are one line."""
+    rows: int
+    """The most rows of a matrix. Of a larger one only red rows are shown, at most as many."""
+    files: int
+    """The most files without a red row that are a line each; more of them are one line."""
     entries: int = _MAX_ENTRIES
-    names: int = 8
     brief: bool = False
     """Whether an entry of a list is one line."""
     tables: bool = True
@@ -70,14 +66,16 @@ class Room:
     slowest: int = 5
 
 
-ROOMS = (
-    Room(),
-    Room(rows=24, red=24, not_run=False, files=12),
-    Room(rows=16, red=16, not_run=False, files=8, entries=5, brief=True),
-    Room(rows=10, red=10, not_run=False, files=4, entries=4, brief=True, tables=False),
-    Room(rows=5, red=5, not_run=False, files=2, entries=3, brief=True, tables=False, slowest=3),
+_WHOLE = Density(rows=40, files=10_000)
+"""The density of small runs: red rows and those in which something was not run are all shown."""
+DENSITIES = (
+    _WHOLE,
+    Density(rows=24, files=12),
+    Density(rows=16, files=8, entries=5, brief=True),
+    Density(rows=10, files=4, entries=4, brief=True, tables=False),
+    Density(rows=5, files=2, entries=3, brief=True, tables=False, slowest=3),
 )
-"""From the most to the least: the first one is taken in which the parts beside the failures fit."""
+"""The densities from the lowest: the first one is taken in which the parts beside the failures fit."""
 MOST_LINES = 44
 """Of all parts but the failures. What pytest and the session write around them is about 12 lines."""
 
@@ -89,14 +87,14 @@ class Page:
     width: int
     unicode: bool
     verbosity: int
-    room: Room = ROOMS[0]
+    density: Density = _WHOLE
     folds: bool = False
     """Whether the denominator is folded like any other line."""
 
     @property
     def brief(self) -> bool:
         """Whether an entry of a list is one line."""
-        return self.room.brief and self.verbosity < 1
+        return self.density.brief and self.verbosity < 1
 
     def symbol(self, outcome: Outcome) -> str:
         """The one character for an outcome."""
@@ -205,8 +203,8 @@ def _fitting(page: Page, naming: groups.Naming, report: Report, slowest: int) ->
         list(_broken(page, naming, report.causes)),
         list(_list(page, naming, "Incomplete", lists["Incomplete"], advice=groups.MORE_TIME)),
     ]
-    for room in ROOMS:
-        first, *others = map(list, _blocks(replace(page, room=room), naming, report, lists, slowest))
+    for density in DENSITIES:
+        first, *others = map(list, _blocks(replace(page, density=density), naming, report, lists, slowest))
         fits = sum(len(lines) + bool(lines) for lines in (first, *others)) <= MOST_LINES
         if fits or page.verbosity > 0:
             break
@@ -224,7 +222,7 @@ def _blocks(
     if page.verbosity:
         yield _list(page, naming, "Not applicable", lists["Not applicable"])
     yield _variants(page, variants.comparisons(report))
-    yield _slowest(page, naming, report, min(slowest, page.room.slowest) if page.brief else slowest)
+    yield _slowest(page, naming, report, min(slowest, page.density.slowest) if page.brief else slowest)
 
 
 def _brief(
@@ -283,7 +281,7 @@ def _list(
 ) -> Iterator[Line]:
     if entries:
         yield _title(page, title, _count(entries))
-    listed = entries[: page.room.entries if page.verbosity < 1 else None]
+    listed = entries[: page.density.entries if page.verbosity < 1 else None]
     for cells in listed:
         if page.brief:
             targets = plural(len({cell.target for cell in cells}), "target")
@@ -307,7 +305,7 @@ def _known(page: Page, naming: groups.Naming, faults: Sequence[groups.Cells]) ->
         return
     if faults:
         yield _title(page, "Known failures", f"{_count(faults)}, {plural(len(faults), 'cause')}")
-    listed = faults[: page.room.entries]
+    listed = faults[: page.density.entries]
     for cells in listed:
         codes = " ".join(groups.ranges({groups.code(cell) for cell in cells}))
         count, see = plural(len(cells), "check"), page.line(cells[0].see or cells[0].upstream)
@@ -327,7 +325,7 @@ def _rest(entries: Sequence[groups.Cells], how: str = "with -v") -> Iterator[Lin
 
 
 def _unreached(page: Page, naming: groups.Naming, entries: Sequence[groups.Cells]) -> Iterator[Line]:
-    shown = entries[: page.room.entries] if page.brief else entries
+    shown = entries[: page.density.entries] if page.brief else entries
     for cells in shown:
         where = naming.targets(cells, most=_most_names(page))
         if page.brief:
@@ -364,7 +362,7 @@ def _where(page: Page, naming: groups.Naming, cells: Sequence[Cell]) -> Iterator
 
 
 def _most_names(page: Page) -> int | None:
-    return page.room.names if page.verbosity < 1 else None
+    return _MAX_NAMES if page.verbosity < 1 else None
 
 
 def _count(entries: Sequence[groups.Cells]) -> str:
@@ -379,12 +377,12 @@ def matrix(page: Page, report: Report) -> Iterator[Line]:
     parts = groups.sections(report)
     if not parts:
         return
-    whole, room = parts, page.room
-    if page.verbosity < 1 and sum(len(part.rows) for part in parts) > room.rows:
-        parts = tuple(_to_look_at(whole, room))
+    whole, density = parts, page.density
+    if page.verbosity < 1 and sum(len(part.rows) for part in parts) > density.rows:
+        parts = tuple(_to_look_at(whole, density))
     layout = _layout(page, [part for part in parts if part.rows])
     hidden = (len(part.rows) < len(all_of_it.rows) for part, all_of_it in zip(parts, whole, strict=True))
-    one_line = sum(hidden) > room.files
+    one_line = sum(hidden) > density.files
     for part, all_of_it in zip(parts, whole, strict=True):
         if part.rows:
             yield from _table(page, part, *layout) if layout else _rows_as_list(page, part)
@@ -396,13 +394,15 @@ def matrix(page: Page, report: Report) -> Iterator[Line]:
     yield from page.flow((f"{page.symbol(outcome)} {outcome}", MARKUP[outcome]) for outcome in outcomes)
 
 
-def _to_look_at(parts: Iterable[Section], room: Room) -> Iterator[Section]:
+def _to_look_at(parts: Iterable[Section], density: Density) -> Iterator[Section]:
     """The rows in which something is broken or was not tried."""
-    outcomes = {"failed", "incomplete", *(["not run"] if room.not_run else [])}
-    left = room.red
+    outcomes = {"failed", "incomplete", *(["not run"] if density is _WHOLE else [])}
+    left = density.rows
     for part in parts:
-        rows = [row for row in part.rows if any(cell.outcome in outcomes for cell in row.cells.values())][:left]
-        left -= len(rows)
+        rows = [row for row in part.rows if any(cell.outcome in outcomes for cell in row.cells.values())]
+        if density is not _WHOLE:
+            rows = rows[:left]
+            left -= len(rows)
         yield replace(part, rows=tuple(rows))
 
 
@@ -504,7 +504,7 @@ def _variants(page: Page, comparisons: Sequence[variants.Comparison]) -> Iterato
     yield ("Variants: ", BOLD), (note, PLAIN)
     shown = comparisons if page.verbosity > 0 else comparisons[:_MAX_VARIANT_TARGETS]
     for comparison in shown:
-        yield from _variant_table(page, comparison) if page.room.tables else _variant_line(page, comparison)
+        yield from _variant_table(page, comparison) if page.density.tables else _variant_line(page, comparison)
     if len(comparisons) > len(shown):
         yield ((f"  and {plural(len(comparisons) - len(shown), 'target')} more, with -v", PLAIN),)
 

@@ -107,7 +107,7 @@ def match(signature: str, thing: Any, changed: Collection[str] = ()) -> Fault | 
     return next((fault for fault in found if not set(fault.owner_of) & set(changed)), None)
 
 
-def elsewhere(signature: str, thing: Any) -> str:
+def other_versions(signature: str, thing: Any) -> str:
     """Where the fault is recorded for other versions only, as a clause; empty where it is not."""
     return next((fault.outside for fault in _candidates(signature, thing) if fault.outside), "")
 

@@ -30,7 +30,7 @@ class Subject:
     device: str = "cpu"
     reference: Callable[[Rows], Any] | None = None
     tolerance: Tolerance = field(default_factory=Tolerance)
-    elsewhere: Callable[[str], Any] | None = None
+    on_device: Callable[[str], Any] | None = None
     """The same subject on another device, where the target can be built there."""
     ledger: Any = None
     """The transfers between devices, where they are counted."""

@@ -36,7 +36,7 @@ def _of_metric(subject: MetricSubject, rows: Rows) -> Iterator[MeasuredCost]:
     with subject.ledger.span() as span:
         live.try_update(second)
     yield "update()", _counts(span)
-    if subject.elsewhere is not None:
+    if subject.on_device is not None:
         live, batch = subject.fresh(), rebuild_on(subject, "cpu").arguments(rows)
         with subject.ledger.span() as span:
             failed = live.try_update(batch)

@@ -96,9 +96,9 @@ def rebuild_on(subject: Subject, device: str) -> Any:
     Raises:
         NotApplicable: where the factory takes no device.
     """
-    if subject.elsewhere is None:
+    if subject.on_device is None:
         raise NotApplicable("its factory takes no device")
-    return subject.elsewhere(device)
+    return subject.on_device(device)
 
 
 def with_batches_on(subject: WrapperSubject, device: str) -> WrapperSubject:

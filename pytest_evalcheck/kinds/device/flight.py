@@ -29,7 +29,7 @@ def races(subject: Subject, rows: Rows) -> Iterator[Races]:
 
 def _of_metric(subject: Any, rows: Rows) -> Iterator[Races]:
     made = {"on the device": subject.arguments}
-    if subject.elsewhere is not None:
+    if subject.on_device is not None:
         on_cpu = rebuild_on(subject, "cpu")
         made["in pinned memory"] = lambda rows: pinned(on_cpu.arguments(rows))
     for where, arguments in made.items():

@@ -423,9 +423,9 @@ class MetricSubject(Subject):
         """
         if not self.device.startswith("mps"):
             return self
-        if self.elsewhere is None:
+        if self.on_device is None:
             raise NotApplicable("its factory takes no device, and the device has no float64")
-        return self.elsewhere("cpu")  # type: ignore[no-any-return]
+        return self.on_device("cpu")  # type: ignore[no-any-return]
 
     def widened(self) -> LiveMetric:
         """A new metric that accumulates in float64, where it can."""

@@ -13,10 +13,10 @@ _INTERVAL = 5.0
 """Seconds that a thread waits before it asks for its turn: longer than a look takes."""
 
 _frozen = False
-"""Whether it was `new_objects_only` that froze objects."""
+"""`new_objects_only` froze objects."""
 
 _kept = False
-"""Whether it was `made_to_stay` that froze objects."""
+"""`made_to_stay` froze objects."""
 
 _MANY = 100_000
 """Objects: about 600 collected cells are made of them, and a process that has imported torch has twice as many."""

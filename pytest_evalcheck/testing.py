@@ -36,7 +36,7 @@ class Project:
 
     pytester: pytest.Pytester
     header: str = "import pytest_evalcheck as ec\nfrom pytest_evalcheck import strategies as es\n"
-    """What every file of targets begins with."""
+    """The beginning of every file of targets."""
 
     @property
     def path(self) -> Path:
@@ -93,7 +93,7 @@ class Project:
 
 @dataclass
 class Result:
-    """What a run of pytest printed and reported."""
+    """Output and report of a run of pytest."""
 
     code: int
     """The exit code."""

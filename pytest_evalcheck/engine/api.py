@@ -63,7 +63,7 @@ def run(
 
 @dataclass(frozen=True, kw_only=True)
 class RunRequest:
-    """What was asked for outside of a run of ``pytest --evalcheck``: one target, its checks, and the effort."""
+    """One target, its checks and the effort, requested without a run of ``pytest --evalcheck``."""
 
     target: Target
     devices: tuple[str, ...]
@@ -87,7 +87,7 @@ class RunRequest:
         timeout: float | None,
         reproduce: Callable[[Target, str, str], str] | None = None,
     ) -> RunRequest:
-        """What a user gave.
+        """Return the request of a user.
 
         Raises:
             UsageError: when it is not written as it should be.

@@ -54,7 +54,7 @@ class CellSpec:
 
     @property
     def key(self) -> str:
-        """What identifies this cell."""
+        """The identity of this cell."""
         return f"{self.where}::{self.check.name}[{self.device}]"
 
     @property
@@ -74,20 +74,20 @@ class CellSpec:
 
     @property
     def planned(self) -> int:
-        """How many cases are tried: at least as at normal effort for a known failure that names no case."""
+        """The number of cases: at least that of normal effort for a known failure that names no case."""
         looks = any(entry.example is None for entry in self.known)
         effort = EFFORTS["normal"] if looks and self.effort.share < EFFORTS["normal"].share else self.effort
         return effort.examples(self.check.examples)
 
     @property
     def cannot_build_reason(self) -> str:
-        """Why the target cannot be built on the device; empty when it can."""
+        """The reason why the target cannot be built on the device; empty when it can."""
         placed = device_spec.kind(self.device) == "cpu" or "device" in self.target.arguments
         return "" if placed else "its factory takes no device"
 
     @property
     def inapplicable(self) -> str:
-        """Why the description of the target says that the promise cannot be tried; empty where it can."""
+        """The reason why the description of the target rules the check out; empty where it does not."""
         declared = self.target.entry(self.target.not_applicable, self.check)
         return str(declared) if declared else self.lacks or self.cannot_build_reason
 
@@ -117,7 +117,7 @@ class CellSpec:
 
     @property
     def lacks(self) -> str:
-        """What the check needs and the target does not give; empty when nothing is lacking."""
+        """A need of the check that the target does not meet; empty when it meets all."""
         for name in self.check.needs:
             if name == "reference" and self.target.reference is None:
                 return "the target names no reference"

@@ -1,4 +1,4 @@
-"""What one cell has shown so far. The runner writes it; the judge reads it."""
+"""Results of one cell so far. The runner writes them; the judge reads them."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ class SearchOver(BaseException):
 
 @dataclass
 class CellState:
-    """What one cell has shown so far."""
+    """Results of one cell so far."""
 
     stats: ComparisonStats
     known: KnownFailures
     seconds: float = 0.0
     """Wall time of the whole cell, once it has ended."""
     planned: int = 0
-    """How many cases are to be tried at least."""
+    """The least number of cases to try."""
     examples: int = 0
     conditions: Counter[str] = field(default_factory=Counter)
-    """How many cases of each condition compared a value."""
+    """By condition, the cases that compared a value."""
     tried: Counter[str] = field(default_factory=Counter)
-    """How many cases of each condition were tried, those included that the target refused."""
+    """By condition, the cases that were tried, those included that the target refused."""
     passed_once: bool = False
-    """Whether at least one case kept the promise."""
+    """At least one case passed."""
     found: Finding | None = None
     """The failure to report. Of two cases with the same signature the smaller one."""
     others: dict[str, str] = field(default_factory=dict)
@@ -41,34 +41,34 @@ class CellState:
     other_versions: str = ""
     """For which other versions of its library the failure to report is recorded as an upstream fault, as a clause."""
     passed_over: NotApplicable | None = None
-    """Why a case was not tried that the target does not offer."""
+    """The reason why a case was not tried that the target does not offer."""
     absent: frozenset[str] = frozenset()
     """The conditions of such cases."""
     flaky: bool = False
-    """Whether the failing case was kept another time."""
+    """The failing case passed another time."""
     failed_at: float = 0.0
     traceback: str = ""
     ledger: Any = None
-    """Of transfers in the case that was tried last, on a simulated device."""
+    """Transfers in the case that was tried last, on a simulated device."""
     class_name: str = ""
     """The class of the object of a library that the target describes, or the function; empty for a record that its
     author has written."""
     given: tuple[str, ...] = ()
-    """What the target was given in an example call, and what it returned."""
+    """Arguments and result of an example call."""
     running: Any = None
     """The case that was tried last."""
     limit: float = 0.0
     """The time limit in force, in seconds."""
     ended_by: BaseException | None = None
-    """What ended the search; None where it came to its end."""
+    """The error that ended the search; None where it came to its end."""
 
     def offered(self, conditions: tuple[str, ...]) -> tuple[str, ...]:
-        """Those conditions that the target offers, as far as it was seen."""
+        """Return the conditions that the target offers, as far as it was seen."""
         return tuple(name for name in conditions if self.tried[name] or name not in self.absent)
 
 
 def ledger_totals(ledger: Any) -> dict[str, Any]:
-    """How many transfers and host synchronisations there were, and the bytes by direction."""
+    """Return the numbers of transfers and of host synchronisations, and the bytes by direction."""
     directions = sorted({(transfer.source, transfer.target) for transfer in ledger.transfers})
     bytes_of = {f"{source} -> {target}": ledger.bytes(source, target) for source, target in directions}
     return {"transfers": len(ledger.transfers), "syncs": len(ledger.syncs), "bytes": bytes_of}

@@ -1,4 +1,4 @@
-"""How hard is tried."""
+"""Effort: numbers of cases and seconds."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Effort:
     shrink_seconds: float
     """After this time the smallest failing case so far is reported."""
     measuring: float
-    """How many seconds variants may be measured in a cell, all of them together."""
+    """Seconds in which the variants of a cell may be measured, all of them together."""
 
     def examples(self, wanted: int | None = None) -> int:
         """The number of cases: ``wanted`` is what a check asks for at normal effort, of 25 by default."""

@@ -23,7 +23,7 @@ from pytest_evalcheck.targets.target import Target
 
 
 class TargetFactory:
-    """What one cell builds of its target."""
+    """Objects that one cell builds of its target."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -89,7 +89,7 @@ class TargetFactory:
         return adapters.record(self._target.kind, made)
 
     def snapshot(self) -> Snapshot | None:
-        """What the original looks like, where the target is built once a cell and was built already."""
+        """Return a snapshot of the original, where the target is built once a cell and was built already."""
         if not self._pristine:
             return None
         records = {device: adapters.record(self._target.kind, made) for device, made in self._pristine.items()}

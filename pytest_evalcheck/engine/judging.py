@@ -197,7 +197,7 @@ def _not_deterministic(failure: CheckFailure) -> CheckFailure:
 
 
 def _failure_of(spec: CellSpec, state: CellState, error: BaseException) -> tuple[CheckFailure, str]:
-    """What ended the search as a failure, with a traceback where it is nobody's expected error."""
+    """Return the error that ended the search as a failure, with a traceback where nobody expects that error."""
     found = state.found
     if isinstance(error, CheckFailure):
         # The case that was found first may be smaller than the one that Hypothesis ended with.

@@ -27,20 +27,20 @@ from pytest_evalcheck.targets.target import Target
 _SIZES = (4, 3, 2)
 """Numbers of samples that are tried one after the other: some targets refuse some of them."""
 _VARIED = 8
-"""Of so many samples some must differ: with one sample alone no order, no split and no row can be mixed up."""
+"""A number of samples of which some must differ: equal ones show no mistake of order, split or row."""
 
 
 @dataclass(frozen=True)
 class Preflight:
-    """What the plain call has shown."""
+    """Results of the example call."""
 
     given: tuple[str, ...] = ()
-    """What was drawn, what the target was given and what it returned, a line each."""
+    """Samples, arguments and result, a line each."""
     seconds: float = 0.0
     problem: CheckFailure | None = None
     """The mistake in the target; None where there is none."""
     changed: tuple[str, ...] = ()
-    """What the call left changed of what all objects of the target share, a line each: a later call that writes the
+    """Changes that the call left in what all objects of the target share, a line each: a later call that writes the
     same again changes nothing."""
 
 
@@ -84,7 +84,7 @@ def _preflight(target: Target, subject: Subject, device: str) -> Preflight:
 
 
 def _shared(subject: Subject) -> Snapshot | None:
-    """What all objects of the target share, before any of them is called; None where nothing can be seen of it."""
+    """Return a snapshot of what all objects of the target share, before any call; None where nothing can be seen."""
     try:
         shared = subject.shared()
     except Exception:  # what is wrong with the target shows in its plain call
@@ -95,7 +95,7 @@ def _shared(subject: Subject) -> Snapshot | None:
 def _plain_call(
     target: Target, subject: Subject, device: str, size: int
 ) -> tuple[CheckFailure | None, tuple[str, ...]]:
-    """What is wrong in an example call, None where nothing is; and what was given and returned."""
+    """Return the problem of an example call, or None, and its arguments and result."""
     shown, calls = "", []
     try:
         rows = target.inputs.fixed(max(size, target.inputs.min_samples))
@@ -136,7 +136,7 @@ def _problem(target: Target, result: Any) -> CheckFailure | None:
 
 
 def no_value(result: Any) -> str:
-    """Why a result is no value that could be right or wrong; empty where it is one."""
+    """Return a reason if a result is no value that could be right or wrong, else ''."""
     if result is None:
         return "None (does a function end without `return`?)"
     if type(result).__module__.startswith("unittest.mock"):

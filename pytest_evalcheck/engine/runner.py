@@ -52,7 +52,7 @@ class CellRunner:
         self.state = self._new_state()
         self.reporter = TargetErrorReporter()
         self._searching = False
-        """Whether Hypothesis draws the cases."""
+        """Hypothesis draws the cases."""
         self._changed: tuple[str, ...] = ()
 
     def run(self, arguments: Mapping[str, Any]) -> Cell:
@@ -375,8 +375,8 @@ def choose_reporters(runners: Iterable[CellRunner]) -> None:
 
 
 _FIRST = 5
-"""How many limits a target may take until it was built and called once: it may import its library first."""
+"""The limits that a target may take until it was built and called once: it may import its library first."""
 _SCALE = 20
-"""How many times as long as the first case each further one may take, before the cell counts as hanging."""
+"""The factor by which a case may be slower than the first one, before the cell counts as hanging."""
 _FEWEST = 2
-"""How many cases are drawn at least, whatever the canonical ones are."""
+"""The least number of drawn cases, whatever the canonical ones are."""

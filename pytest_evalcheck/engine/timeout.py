@@ -38,7 +38,7 @@ class TimeLimit:
             raise ValueError(f"a time limit of {seconds!r}; expected seconds, or None for no limit")
         self.seconds = seconds
         self.disturbed = ""
-        """What the code in the block did to the alarm; empty when it left it alone."""
+        """The change of the alarm by the code in the block; empty when it left it alone."""
         self._alarms = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
         self._owner: FrameType | None = None
         self._deadline: float | None = None

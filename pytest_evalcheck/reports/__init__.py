@@ -35,11 +35,11 @@ class ReportFormat:
     marks: tuple[bytes, ...] = ()
     """Bytes that the beginning of each such file holds, so that no other file is replaced."""
     appends: bool = False
-    """Whether a report is added to what is in the file."""
+    """Add a report to what is in the file."""
     example: str = ""
     """A path for error messages, as it is written in a shell; the usual name where it is empty."""
     describes_checks: bool = False
-    """Whether `write` is called with the registered checks, too: reports do not know them."""
+    """Call `write` with the registered checks, too: reports do not know them."""
 
 
 def _view(name: str) -> Callable[..., str | None]:

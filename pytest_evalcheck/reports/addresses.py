@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 REPOSITORY = "https://github.com/pytest-evalcheck/pytest-evalcheck"
-"""Where the source is."""
+"""Address of the source."""
 
 SITE = "https://pytest-evalcheck.github.io/pytest-evalcheck/"
-"""Where the pages of ``docs/`` are; it ends in a slash."""
+"""Address of the pages of ``docs/``; it ends in a slash."""
 
 
 def check_page(code: str) -> str:

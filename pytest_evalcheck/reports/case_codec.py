@@ -30,7 +30,7 @@ def literal(value: Any) -> str:
 
 
 def is_plain(value: Any) -> bool:
-    """Whether a value is made of numbers, text, None, tuples, lists and dicts alone."""
+    """Return whether a value is made of numbers, text, None, tuples, lists and dicts alone."""
     if isinstance(value, (tuple, list)):
         return all(map(is_plain, value))
     if isinstance(value, dict):

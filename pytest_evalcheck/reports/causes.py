@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"(?<![\w.])[-+]?[0-9][0-9.e+-]*")
 
 
 class FailedCell(Protocol):
-    """What `results.Cell` has that says what it shares with others; `results` imports this module."""
+    """The fields of `results.Cell` that it may share with others; `results` imports this module."""
 
     @property
     def target(self) -> str: ...
@@ -60,7 +60,7 @@ class Cause(Generic[Cell]):
 
     cells: tuple[Cell, ...]
     whys: tuple[str, ...]
-    """Why each of the cells is here: ``probably caused by the EC101 failure``; empty for the first."""
+    """The relation of each cell to the first: ``probably caused by the EC101 failure``; empty for the first."""
 
     @property
     def first(self) -> Cell:
@@ -156,7 +156,7 @@ _SHARED: Sequence[tuple[Callable[[FailedCell], tuple[str, ...]], Callable[[Faile
     (_upstream, lambda cell: f"the same upstream fault: {cell.upstream}"),
     (_class, lambda cell: f"the same failure of the same class: {cell.class_name}"),
 )
-"""What cells of one cause have in common (empty where it does not apply), and how that is written."""
+"""Keys that cells of one cause share (empty where one does not apply), each with its words."""
 
 
 def _basic(cell: FailedCell, nodes: Sequence[FailedCell], broken: Mapping[tuple[str, str, str], int]) -> int | None:

@@ -51,7 +51,7 @@ def format_repeated(cell: Cell, first: Cell, why: str) -> str:
 
 
 def verdict(cell: Cell) -> str:
-    """What happened to the promise, before the name of the target."""
+    """Return the words for a failure before the name of its target."""
     failure = cell.failure
     if failure is None:
         return "fails for"
@@ -71,7 +71,7 @@ def notes(failure: Failure) -> dict[str, str]:
 
 
 def format_comparison(failure: Failure) -> str:
-    """What was compared, the expected and the actual value, and the detail; a `CheckFailure` has them, too."""
+    """Return the comparison, the expected and the actual value, and the detail; a `CheckFailure` has them, too."""
     values = {"expected": failure.expected, "actual": failure.actual}
     lines = [failure.about, *(f"    {name:8}  {value}" for name, value in values.items() if value)]
     return "\n".join([*lines, *(f"    {line}" for line in failure.detail.splitlines())])

@@ -1,4 +1,4 @@
-"""What the views share: the matrix of targets and checks, and cells with one explanation as a group.
+"""Parts that the views share: the matrix of targets and checks, and cells with one explanation as a group.
 
 Cells of a distributed or shuffled run arrive in any order. All groups are sorted, so that two runs compare.
 """
@@ -41,7 +41,7 @@ class Section:
 
     @property
     def executed(self) -> bool:
-        """Whether a promise was tried of one of its targets."""
+        """Return whether a check of one of its targets was tried."""
         return any(cell.executed for row in self.rows for cell in row.cells.values())
 
     def statement(self, code: str) -> str:
@@ -152,7 +152,7 @@ def unreached(report: Report) -> list[Cells]:
 
 
 def lists(report: Report) -> dict[str, list[Cells]]:
-    """What is neither broken nor fully shown to be kept: groups of cells by the title of their list."""
+    """Return groups of cells that neither failed nor fully passed, by the title of their list."""
     return {
         "Incomplete": grouped(report.of("incomplete"), lambda cell: (explanation(cell),)),
         "Known failures": by_fault(report.of("known")),
@@ -163,7 +163,7 @@ def lists(report: Report) -> dict[str, list[Cells]]:
 
 
 def explanation(cell: Cell) -> str:
-    """What the cells of one group in a list have in common, on one line."""
+    """Return the common explanation of the cells of one group in a list, on one line."""
     if cell.outcome == "passed":
         return f"{statement(cell)} reached {_nothing_of(cell)}"
     if cell.outcome == "incomplete" and not cell.reason:
@@ -180,7 +180,7 @@ MORE_TIME = (
     "Give these checks more time (`timeout=` of the target, --evalcheck-timeout=), or try fewer cases "
     "(--evalcheck-effort=quick)."
 )
-"""What to do about incomplete cells."""
+"""Advice about incomplete cells."""
 
 
 def upstream(cell: Cell) -> str:
@@ -213,7 +213,7 @@ def headline(cause: Cause[Cell]) -> str:
 
 
 class Naming:
-    """How the targets of one report are named in lists: as short as is clear."""
+    """Names of the targets of one report in lists: as short as is clear."""
 
     def __init__(self, report: Report) -> None:
         self.several_devices = len({cell.device for cell in report.cells}) > 1

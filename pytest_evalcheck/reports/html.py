@@ -68,7 +68,7 @@ class _Entry:
 
     @property
     def explanation(self) -> str:
-        """What the cells have in common; that a fault is known upstream is said by the heading above it."""
+        """The common explanation of the cells; the heading above it says that a fault is known upstream."""
         return groups.explanation(self.cells[0]).replace("known upstream: ", "")
 
     @property
@@ -125,7 +125,7 @@ class _Library:
 
 
 class _Page:
-    """What the template shows of a report."""
+    """The parts of a report that the template shows."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
@@ -183,7 +183,7 @@ class _Page:
             yield None, empty
 
     def seconds(self, row: groups.Row) -> float:
-        """How long the cells of a row took."""
+        """Return the seconds of the cells of a row."""
         return round(sum(cell.seconds for cell in row.cells.values()), 2)
 
     def where(self, cells: groups.Cells) -> list[str]:
@@ -221,7 +221,7 @@ def _source(name: str) -> Markup:
 
 
 def digest(text: str) -> str:
-    """How a content security policy names a script or style that may be used."""
+    """Return the name of a script or style in a content security policy."""
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 

@@ -67,7 +67,7 @@ def write(report: Report, path: Path) -> None:
 
 
 def digest(file: str) -> str:
-    """What the content of a file is compared by; empty where it cannot be read."""
+    """Return a digest of the content of a file; empty where it cannot be read."""
     try:
         return hashlib.blake2b(Path(file).read_bytes(), digest_size=16).hexdigest()
     except OSError:

@@ -1,4 +1,4 @@
-"""Which library each cell is about, so that a view can group by it and filter."""
+"""The library of each cell, so that a view can group and filter by it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Libraries:
         self._by_target = {target: _library(own) for target, own in cells.items()}
 
     def of(self, cell: Cell) -> str:
-        """That of its upstream fault, else that of its target; empty where it is not known."""
+        """Return the library of its upstream fault, else that of its target; empty where it is not known."""
         fault = upstream.find(cell.upstream) if cell.upstream else None
         return normalized(fault.library) if fault else self.of_target(cell.target)
 
     def of_target(self, target: str) -> str:
-        """What the target requires first, else where its class is defined, else what it lacks here."""
+        """Return the first requirement of the target, else the library of its class, else what it lacks here."""
         return self._by_target.get(target, "")
 
 
@@ -50,7 +50,7 @@ def normalized(name: str) -> str:
 
 
 def _is_library(cell: Cell) -> bool:
-    """Whether the class is not one of the file of the target, nor of the standard library."""
+    """Return whether the class is neither of the file of the target nor of the standard library."""
     package, dot, _ = cell.class_name.partition(".")
     file = cell.target.partition("::")[0].replace("\\", "/").rpartition("/")[2]
     return bool(dot) and package not in _NONE and package != file.removesuffix(".py")

@@ -25,27 +25,27 @@ class Failure:
     """The result of the smallest failing case of a cell. Data alone: every view renders it in its own way."""
 
     about: str
-    """What was compared, or what went wrong."""
+    """The comparison, or the error."""
     expected: str = ""
     actual: str = ""
     detail: str = ""
     untestable: bool = False
-    """Whether the target could not be built or used, so that the promise was not tried."""
+    """The target could not be built or used, so that the check was not tried."""
     case: Mapping[str, Any] | None = None
     """The fields of the smallest failing case, as plain Python values; None where no case was drawn."""
     statement: str = ""
     usual_cause: str = ""
     fix: str = ""
-    """How to fix it: an import path, or an instruction."""
+    """The fix: an import path, or an instruction."""
     given: tuple[str, ...] = ()
-    """What the target was given in an example call and what it returned, a line each, with types, dtypes and shapes:
+    """Arguments and result of an example call, a line each, with types, dtypes and shapes:
     ``update(preds=int64[3], target=int64[3])``."""
     transfers: tuple[str, ...] = ()
     """One line for each kind of transfer between devices, and of host synchronisation, in that case."""
     traceback: str = ""
-    """Of an error that was raised outside of the code under test, or by the check itself."""
+    """The traceback of an error that was raised outside of the code under test, or by the check itself."""
     origin: str = ""
-    """Where the error was raised that the failure is about: its type, file, line and function; empty for values that
+    """The error that the failure is about: its type, file, line and function; empty for values that
     differ: ``KeyError at composer/models/huggingface.py:413 (HuggingFaceModel.eval_forward)``."""
     after: tuple[str, ...] = ()
     """The codes of more basic checks. Where one of them is broken on the same target and device, this failure is taken
@@ -88,7 +88,7 @@ class Cell:
     reason: str = ""
     """One line: what broke, why it is not applicable, why it did not run. Empty for a kept promise."""
     cause: str = ""
-    """What failures of one root cause share, such as ``leak: default dtype``; empty where nothing is shared."""
+    """Common words of one root cause, such as ``leak: default dtype``; empty where nothing is shared."""
     see: str = ""
     """The upstream report of a known failure, or empty when there is none."""
     upstream: str = ""
@@ -96,7 +96,7 @@ class Cell:
     class_name: str = ""
     """The class of the object that the target describes, or the function, with its module; else empty."""
     signature: str = ""
-    """What a failure has in common with others of the same kind: what differs and how, without numbers."""
+    """The identity of a failure among others of the same kind: what differs and how, without numbers."""
     seconds: float = 0.0
     """The wall time of the whole cell."""
     examples: int = 0
@@ -106,14 +106,14 @@ class Cell:
     value: str = ""
     """The one value that the target gave in all cases; empty where it gave several, or none was looked at."""
     varies: bool = False
-    """Whether the target gave different values."""
+    """The target gave different values."""
     requires: tuple[str, ...] = ()
     """The distributions that the target requires, by name."""
     missing: tuple[str, ...] = ()
-    """Of a cell that was not run, what it wants here, by the names that ``evalcheck_optional`` takes: distributions,
+    """Needs of a cell that was not run, by the names that ``evalcheck_optional`` takes: distributions,
     kinds of device, or ``skipped``. Empty where nothing can be named."""
     conditions: Mapping[str, int] = field(default_factory=dict)
-    """How many of the cases reached each condition that the check names."""
+    """The number of cases that reached each condition of the check."""
     failure: Failure | None = None
     """The failure of a broken or of a known cell; None elsewhere."""
     ledger: Mapping[str, Any] = field(default_factory=dict)
@@ -145,7 +145,7 @@ class Cell:
 
     @property
     def executed(self) -> bool:
-        """Whether the promise was tried."""
+        """Return whether the check was tried."""
         return self.outcome in ("passed", "failed", "known")
 
     def as_json(self) -> dict[str, Any]:
@@ -202,16 +202,16 @@ MOST_REASONS = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Whether a run is ok. The last line of the screen, the exit code and ``summary.ok`` of JSON are views of it."""
+    """The verdict on a run. The last line of the screen, the exit code and ``summary.ok`` of JSON are views of it."""
 
     why: tuple[str, ...]
-    """What is against it, such as ``3 failed`` or ``2 not run (mosaicml is not installed)``. Empty when it is ok."""
+    """Reasons against it, such as ``3 failed`` or ``2 not run (mosaicml is not installed)``. Empty when it is ok."""
     counts: str
     """``214 passed, 5 known``, and what was not run with consent."""
 
     @property
     def ok(self) -> bool:
-        """Whether every selected cell was tried, or it is declared why not, and nothing failed."""
+        """Return whether every selected cell was tried, or it is declared why not, and nothing failed."""
         return not self.why
 
     @property
@@ -233,17 +233,17 @@ class Report:
 
     cells: tuple[Cell, ...]
     problems: tuple[str, ...]
-    """What is wrong with the run beside its cells, a line each: a target that cannot be collected, an option."""
+    """Problems of the run beside its cells, a line each: a target that cannot be collected, an option."""
     optional: tuple[str, ...]
-    """What may be missing here: ``evalcheck_optional``."""
+    """The names that may be missing here: ``evalcheck_optional``."""
     narrowed: bool
-    """Whether the command line chose among the cells, so that a target need not have one that was tried."""
+    """The command line chose among the cells, so that a target need not have one that was tried."""
     inferred: Mapping[str, Any] | None
-    """Of targets that nobody wrote: how many metrics were found and tried, and why each of the others was not."""
+    """Coverage of inferred targets: found, tried, and why skipped."""
     run: Run | None
-    """Of which run it is; None for one that was not made by ``pytest --evalcheck``."""
+    """Run metadata; None for a report that was not made by ``pytest --evalcheck``."""
     unchanged: str
-    """How many cells were left out because nothing that they depend on has changed, as a clause; empty for none."""
+    """The number of checks that were skipped because nothing they depend on has changed, as a clause; or empty."""
 
     def __init__(
         self,
@@ -276,7 +276,7 @@ class Report:
         )
 
     def count(self, outcome: Outcome) -> int:
-        """How many cells have this outcome."""
+        """Return the number of cells with this outcome."""
         return len(self.of(outcome))
 
     def of(self, outcome: Outcome) -> tuple[Cell, ...]:
@@ -295,7 +295,7 @@ class Report:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Why these are not all cells of the project: a shard, what was chosen, what has not changed; empty for all."""
+        """The reasons why these are not all cells of the project: a shard, a selection, a change; empty for all."""
         chosen = self.run.chosen if self.run else ()
         shard = (f"shard {self.run.shard.text}",) if self.run and self.run.shard else ()
         some = ("some were selected",) if self.narrowed and not chosen else ()
@@ -326,12 +326,12 @@ class Report:
 
     @property
     def ok(self) -> bool:
-        """Whether every selected cell was tried, or it is declared why not, and nothing failed."""
+        """Return whether every selected cell was tried, or it is declared why not, and nothing failed."""
         return self.verdict.ok
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the run is ok, and what is against it."""
+        """The verdict on the run, with the reasons against it."""
         lacking = [cell for cell in self.of("not run") if not self.excuses(cell)]
         red: tuple[Outcome, ...] = ("failed", "incomplete")
         why = [self._counts([outcome]) for outcome in red if self.count(outcome)]
@@ -353,7 +353,7 @@ class Report:
         return Verdict(why=(*why, *self.problems), counts=", ".join(counts) or "no check")
 
     def excuses(self, cell: Cell) -> bool:
-        """Whether a cell was not run with consent: all that it wants may be missing."""
+        """Return whether a cell was not run with consent: all that it wants may be missing."""
         return bool(cell.missing) and set(cell.missing) <= set(self.optional)
 
     def raise_for_failures(self) -> None:

@@ -1,4 +1,4 @@
-"""Of which run a report is: what must agree where reports are merged."""
+"""Run metadata, which must match when reports are merged."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Run:
     """By distribution, and ``python``."""
     shard: Shard | None = None
     chosen: tuple[str, ...] = ()
-    """What the command line chose among the cells: files, ``-k 'f1'``, ``--evalcheck-select=EC201``."""
+    """The selection of the command line: files, ``-k 'f1'``, ``--evalcheck-select=EC201``."""
     left_out: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """By what leaves them out, such as the marker ``full``, and by target: how many cells."""
     environments: tuple[Mapping[str, str | None], ...] = ()
@@ -52,7 +52,7 @@ class Run:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any], versions: Mapping[str, str | None]) -> Run:
-        """What `as_json` wrote.
+        """Read what `as_json` wrote.
 
         Raises:
             TypeError, ValueError, AttributeError: when it cannot be read.

@@ -45,7 +45,7 @@ Level = Literal["error", "warning", "note"]
 
 
 class Described(Protocol):
-    """What `kinds.common.check.Check` says of a check."""
+    """The fields of `kinds.common.check.Check` that describe a check."""
 
     @property
     def code(self) -> str: ...
@@ -65,7 +65,7 @@ class Described(Protocol):
 
 @dataclass(frozen=True)
 class _Problem:
-    """What becomes one result: cells of one root cause, that to look at first."""
+    """The cells of one result, which have one root cause; the first is the one to look at."""
 
     cells: Sequence[Cell]
     level: Level
@@ -155,7 +155,7 @@ def _driver(report: Report, rules: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _invocation(report: Report, part: str, left_out: str) -> dict[str, Any]:
-    """Whether the run came to its end, and what is against it beside its results."""
+    """Return whether the run came to its end, and what is against it beside its results."""
     notes: list[tuple[Level, str]] = [("error", text) for text in report.verdict.why]
     notes += [("warning", left_out)] if left_out else []
     notes += [("note", f"This is a part of the checks: {part}.")] if part else []
@@ -296,7 +296,7 @@ def _location(cell: Cell, paths: _Paths) -> dict[str, Any]:
 
 
 def _related(problem: _Problem, paths: _Paths) -> Iterator[dict[str, Any]]:
-    """Where the error was raised, with the id 1, and the other targets of one cause."""
+    """Yield the place of the error, with the id 1, and the other targets of one cause."""
     failure = problem.first.failure
     found = _ORIGIN.fullmatch(failure.origin) if failure else None
     if found and (physical := paths.physical(found["file"], int(found["line"]), installed=True)):
@@ -365,7 +365,7 @@ def _exists(path: Path) -> bool:
 
 
 def _real(path: Path) -> Path:
-    """Where a file is that may be behind a symbolic link: GitHub shows none behind one."""
+    """Return the place of a file that may be behind a symbolic link: GitHub shows none behind one."""
     try:
         return Path(os.path.realpath(path))
     except (OSError, ValueError):

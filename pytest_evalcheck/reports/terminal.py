@@ -60,9 +60,9 @@ class Density:
     """The most files without a red row that are a line each; more of them are one line."""
     entries: int = _MAX_ENTRIES
     brief: bool = False
-    """Whether an entry of a list is one line."""
+    """Show an entry of a list as one line."""
     tables: bool = True
-    """Whether the variants of a target are a table, and not a line."""
+    """Show the variants of a target as a table, and not as a line."""
     slowest: int = 5
 
 
@@ -77,7 +77,7 @@ DENSITIES = (
 )
 """The densities from the lowest: the first one is taken in which the parts beside the failures fit."""
 MOST_LINES = 44
-"""Of all parts but the failures. What pytest and the session write around them is about 12 lines."""
+"""The most lines of all parts but the failures. Pytest and the session write about 12 lines around them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,11 +89,11 @@ class Page:
     verbosity: int
     density: Density = _WHOLE
     folds: bool = False
-    """Whether the denominator is folded like any other line."""
+    """Fold the denominator like any other line."""
 
     @property
     def brief(self) -> bool:
-        """Whether an entry of a list is one line."""
+        """Show an entry of a list as one line."""
         return self.density.brief and self.verbosity < 1
 
     def symbol(self, outcome: Outcome) -> str:
@@ -430,7 +430,7 @@ def _folded(page: Page, part: Section, whole: Section) -> Iterator[Line]:
 
 
 def _layout(page: Page, parts: Sequence[Section]) -> tuple[int, bool] | None:
-    """How wide the names are, and whether the headings are ``EC2 01 02`` in place of ``EC201 EC202``."""
+    """Return the width of the names, and whether the headings are ``EC2 01 02`` in place of ``EC201 EC202``."""
     if not parts:
         return None
     names = 2 + max(columns(page.line(row.name)) for part in parts for row in part.rows)

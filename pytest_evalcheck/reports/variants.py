@@ -21,7 +21,7 @@ class Comparison:
     target: str
     device: str
     samples: str
-    """How many samples were evaluated per round: ``64 samples``."""
+    """The number of samples per round: ``64 samples``."""
     rows: tuple[tuple[str, ...], ...]
     """One text per heading: name, samples per second, speed-up, memory, its ratio, and the change of the numbers."""
     verdicts: tuple[str, ...]
@@ -29,7 +29,7 @@ class Comparison:
 
 
 def comparisons(report: Report) -> list[Comparison]:
-    """What was measured of variants, by target and device."""
+    """Return the measurements of variants, by target and device."""
     by_target: dict[tuple[str, str], dict[str, Mapping[str, Any]]] = {}
     for cell in ordered(report.cells):
         for row in cell.variants:

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class Keywords(TypedDict, total=False):
-    """What every decorator of a target takes, as keywords."""
+    """Keywords of every decorator of a target."""
 
     inputs: SampleStrategy
-    """What draws samples: one of `pytest_evalcheck.strategies`. The only keyword that is needed."""
+    """The strategy of samples: one of `pytest_evalcheck.strategies`. The only keyword that is needed."""
     known_failures: Mapping[str, KnownFailure | Sequence[KnownFailure]]
     """By the code or the name of a check: why its promise is known to be broken; a tuple of several reasons."""
     not_applicable: Mapping[str, str]
@@ -41,28 +41,28 @@ class Keywords(TypedDict, total=False):
     fresh: Literal["example", "check"]
     """With ``"check"`` the factory is called once for a check, and its result is copied for every use."""
     isolated: bool
-    """Whether every cell runs in a process of its own."""
+    """Run every cell in a process of its own."""
     timeout: float
     """Seconds a cell."""
     budget: Mapping[str, int] | None
-    """What scoring one batch on an accelerator may cost: ``{"transfers": 0, "syncs": 1}``. Nothing by default; None is
+    """The cost of one batch on an accelerator: ``{"transfers": 0, "syncs": 1}``. Nothing by default; None is
     no limit."""
 
 
 class MetricKeywords(Keywords, total=False):
-    """What `metric` takes beside them."""
+    """Further keywords of `metric`."""
 
     undefined: Mapping[str, Undefined]
     """By name, streams for which the metric has no value, each with what is documented for it."""
     symmetric: bool
-    """Whether predictions and targets may be exchanged."""
+    """Predictions and targets may be exchanged."""
     options: Mapping[str, Any]
     """By the name of an argument of the factory, the values that are documented for it; ``...`` for those that the
     annotation of the class lists."""
 
 
 class LoopKeywords(Keywords, total=False):
-    """What `loop` takes beside them."""
+    """Further keywords of `loop`."""
 
     variants: Mapping[str, Variant | Mapping[str, Any]]
     """By name, optimised configurations of the same loop: a `Variant`, or keywords of ``evaluate``."""

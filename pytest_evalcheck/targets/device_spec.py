@@ -64,12 +64,12 @@ def kind(device: str) -> str:
 
 
 def torch_name(device: str) -> str:
-    """What PyTorch calls it: ``cuda:1`` for ``sim:cuda:1``."""
+    """Return the name of PyTorch: ``cuda:1`` for ``sim:cuda:1``."""
     return device.removeprefix("sim:")
 
 
 def simulated(device: str) -> bool:
-    """Whether it is one that is not there."""
+    """Return whether a device is simulated."""
     return device.startswith("sim:")
 
 
@@ -101,7 +101,7 @@ def _likely() -> list[str]:
 
 
 def absent(device: str) -> str:
-    """Why a device cannot be used here; empty when it can."""
+    """Return the reason why a device cannot be used here; empty when it can."""
     import torch
 
     name, _, index = torch_name(device).partition(":")

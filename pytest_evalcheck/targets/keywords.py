@@ -41,7 +41,7 @@ LEAST_SECONDS, MOST_SECONDS = 0.01, 1e6
 
 
 def inputs(given: Any, example: str, problems: Problems) -> Any:
-    """What draws samples."""
+    """Read the strategy of samples."""
     if not isinstance(given, SampleStrategy):
         problems.append(
             f"inputs={safe_text(given)}; expected samples, e.g. pytest_evalcheck.strategies.{example}, "
@@ -51,7 +51,7 @@ def inputs(given: Any, example: str, problems: Problems) -> Any:
 
 
 def factory_problems(factory: Any) -> Problems:
-    """What is wrong with what a decorator stands above."""
+    """Return the problems of what a decorator stands above."""
     if not inspect.isfunction(factory):
         return [f"a target is a decorated function, got {_kind_of_thing(factory)}"]
     for test, text in (
@@ -211,7 +211,7 @@ def requires(given: Any, problems: Problems) -> tuple[str, ...]:
 
 
 def tolerance(given: Any, problems: Problems) -> Tolerance | None:
-    """How far two results may lie apart; None for that of the kind."""
+    """Read the tolerance; None for that of the kind."""
     if given is None:
         return None
     expected = "expected a relative tolerance such as 1e-3, or ec.Tolerance(rtol=, atol=)"
@@ -247,7 +247,7 @@ def reference(given: Any, problems: Problems) -> Any:
 
 
 def fresh(given: Any, problems: Problems) -> Any:
-    """How often the factory is called."""
+    """Read how often the factory is called."""
     if isinstance(given, str) and given in ("example", "check"):
         return given
     problems.append(f"fresh={safe_text(given)}; expected 'example' or 'check'")
@@ -255,7 +255,7 @@ def fresh(given: Any, problems: Problems) -> Any:
 
 
 def isolated(given: Any, problems: Problems) -> bool:
-    """Whether every cell runs in a process of its own."""
+    """Run every cell in a process of its own."""
     if isinstance(given, bool):
         return given
     problems.append(f"isolated={safe_text(given)}; expected True or False")
@@ -276,12 +276,12 @@ def timeout(given: Any, problems: Problems) -> float | None:
 
 
 def sensible_seconds(seconds: float) -> bool:
-    """Whether a timer can be set to so many seconds, and something can happen before it ends."""
+    """Return whether a timer can be set to so many seconds, and something can happen before it ends."""
     return math.isfinite(seconds) and LEAST_SECONDS <= seconds <= MOST_SECONDS
 
 
 def budget(given: Any, problems: Problems) -> dict[str, int] | None:
-    """What scoring one batch on an accelerator may cost; None is no limit."""
+    """Read the allowed cost of one batch on an accelerator; None is no limit."""
     if given is None:
         return None
     if not isinstance(given, Mapping):

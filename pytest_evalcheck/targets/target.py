@@ -1,4 +1,4 @@
-"""What a user writes: a decorated factory of the thing under test, and what is known about it."""
+"""Targets: decorated factories of the thing under test, and what is known about it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class KnownFailure:
     signature: str = field(default="", kw_only=True)
     """The signature that it covers, as the JSON report has it; empty for that of the example, or for the first one."""
     listed: str = field(default="", kw_only=True)
-    """Where it is listed, such as ``evalcheck-known.toml:12``; empty for ``known_failures`` of the target."""
+    """The place that lists it, such as ``evalcheck-known.toml:12``; empty for ``known_failures`` of the target."""
 
     def __post_init__(self) -> None:
         fault = self.fault
@@ -58,7 +58,7 @@ class KnownFailure:
         return self.fault.outside if self.fault else ""
 
     def problem(self, code: str) -> str:
-        """What is wrong with an entry about the check of this code; empty where nothing is."""
+        """Return the problem of an entry about the check of this code; empty where there is none."""
         fault = self.fault
         if self.upstream and fault is None:
             return f"names the upstream fault {self.upstream!r}, which is not there{nearest_id(self.upstream)}"
@@ -95,7 +95,7 @@ class Target:
     written: tuple[str, int] = ("<unknown>", 0)
     """The file and the line where its decorator was called."""
     problems: tuple[str, ...] = ()
-    """What is wrong with the target. It is reported when the target is collected, so that the others of a file run."""
+    """Problems of the target. They are reported when it is collected, so that the others of a file run."""
     pytestmark: list[Any] = field(default_factory=list)
 
     __test__ = False
@@ -113,7 +113,7 @@ class Target:
         object.__setattr__(self, name, value)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """What the factory makes. Being callable also lets pytest's marks be put on a target."""
+        """Call the factory. Being callable also lets pytest's marks be put on a target."""
         return self.factory(*arguments, **keywords)
 
     @property
@@ -139,7 +139,7 @@ class Target:
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:
-        """What the factory asks for: ``device`` and fixtures, and not the options that are varied."""
+        """Return the parameters of the factory: ``device`` and fixtures, and not the options that are varied."""
         varied = self.options.get("options") or {}
         return tuple(name for name in inspect.signature(self.factory).parameters if name not in varied)
 
@@ -149,7 +149,7 @@ class Target:
         return (*(made for made in shipped() if self.kind in made.kinds), *self.extra_checks)
 
     def entry(self, table: Mapping[str, Any], made: Check) -> Any:
-        """What a table by code or name says about a check."""
+        """Return the entry of a check in a table by code or name."""
         return table.get(made.code, table.get(made.name))
 
     @property
@@ -162,7 +162,7 @@ class Target:
         return tuple(requirement(text).name for text in self.requires)
 
     def missing(self) -> str:
-        """Why the target cannot run here: a requirement that is not installed; empty when it can."""
+        """Return the reason why the target cannot run here: a requirement that is not installed; empty when it can."""
         return next((why for _, why in self.absent), "")
 
     @property

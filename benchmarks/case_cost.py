@@ -69,7 +69,7 @@ def seconds(function: Callable[[], Any]) -> float:
 
 
 def measured(code: str) -> tuple[int, float, float, float]:
-    """How many cases were tried, and the seconds of the cell, of the function of its check, and of the draws."""
+    """Return how many cases were tried, and the seconds of the cell, of the function of its check, and of the draws."""
     spent: list[float] = []
     check = next(made for made in shipped() if made.code == code)
     original = CellRunner._check

@@ -30,7 +30,7 @@ sys.exit(code)
 
 
 def collect(arguments: list[str]) -> tuple[int, float, str]:
-    """How many cells, CPU seconds, and which heavy libraries were imported."""
+    """Return how many cells, CPU seconds, and which heavy libraries were imported."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-c", PROGRAM, "--collect-only", "-q", "-p", "no:cacheprovider", *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)

@@ -71,7 +71,7 @@ class Setting:
     shape: tuple[int, int]
     metrics: Callable[[], list[Any]]
     cached: bool = False
-    """Whether the outputs are handed in, as after a training step, so that no model runs."""
+    """True if the outputs are handed in, as after a training step, so that no model runs."""
 
 
 def gpt2() -> Any:

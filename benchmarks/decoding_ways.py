@@ -62,7 +62,7 @@ def models(library: str, vocabulary: int) -> Any:
 
 
 def full_batch_bytes(positions: int) -> int:
-    """What one cache for a full batch of so many positions takes, in float32."""
+    """Return what one cache for a full batch of so many positions takes, in float32."""
     head = SIZES["dim"] // SIZES["heads"]
     return 2 * SIZES["layers"] * CAPACITY * SIZES["kv_heads"] * positions * head * 4
 

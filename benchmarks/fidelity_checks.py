@@ -26,7 +26,7 @@ def exact() -> frozenset[str]:
 
 
 def checked(func: Any) -> bool:
-    """Whether an operator has one."""
+    """Return whether an operator has one."""
     return str(func) in exact()
 
 

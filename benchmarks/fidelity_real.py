@@ -27,7 +27,7 @@ class RealDevice:
         self.pool.shutdown()
 
     def answers(self, name: str, placed: int) -> list[Verdict]:
-        """What the device says to all calls of an operator, `placed` placements in all."""
+        """Return what the device says to all calls of an operator, `placed` placements in all."""
         try:
             found = self.pool.submit(answers, name, *self.drawn).result()
         except BrokenProcessPool:

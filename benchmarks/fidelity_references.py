@@ -111,7 +111,7 @@ class Parts(TorchDispatchMode):  # type: ignore[misc]
 
 
 def composite(func: Any) -> bool:
-    """Whether the only kernel of an operator is made of other operators, whatever the device."""
+    """Return whether the only kernel of an operator is made of other operators, whatever the device."""
     has_kernel = torch._C._dispatch_has_kernel_for_dispatch_key
     explicit = has_kernel(func.name(), "CompositeExplicitAutograd") and not has_kernel(func.name(), "CPU")
     return explicit and func._schema.name not in SELECTS_BACKEND

@@ -117,7 +117,7 @@ def family(name: str, kinds: int = KINDS, seed: int = 0) -> list[Call]:
 
 
 def extras(seed: int = 0) -> Iterator[Call]:
-    """What evaluation code does and `op_db` has no samples for."""
+    """Return what evaluation code does and `op_db` has no samples for."""
     seeded(seed)
     rows, table = torch.rand(4, 3), torch.rand(5, 3)
     which, lengths, flag = torch.tensor([0, 2, 1]), torch.tensor([3, 2]), torch.rand(4) > 0.5
@@ -207,7 +207,7 @@ def _arguments(sample: Any) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
 
 
 def _runs(call: Call) -> bool:
-    """Whether a call means something at all: not every sample can be written in place."""
+    """Return whether a call means something at all: not every sample can be written in place."""
     seeded(1)
     first, rest, named = call.with_leaves(lambda _, tensor: tensor.clone(), lambda device: device)
     try:

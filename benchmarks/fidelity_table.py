@@ -29,7 +29,7 @@ class Row:
     reason: str
 
     def about(self, op: str, placement: Placement) -> bool:
-        """Whether it speaks of such a call, whatever comes of it."""
+        """Return whether it speaks of such a call, whatever comes of it."""
         return _any(self.op, op) and _any(self.placement, str(placement))
 
     def holds(self, op: str, placement: Placement, ours: Verdict, fake: Verdict) -> bool:

@@ -159,7 +159,7 @@ def _near(one: Tensor, other: Tensor) -> bool:
 
 
 def _bytes(tensor: Tensor) -> Iterator[Tensor]:
-    """What a tensor holds, so that NaN equals NaN."""
+    """Return what a tensor holds, so that NaN equals NaN."""
     tensor = tensor.detach().resolve_conj().resolve_neg()
     if tensor.layout is torch.sparse_coo:
         tensor = tensor.coalesce()

@@ -32,7 +32,7 @@ class Finding:
 
     @property
     def place(self) -> str:
-        """Where it is, such as ``keras.md#nan-scores-are-ordinary-predictions``."""
+        """Return where it is, such as ``keras.md#nan-scores-are-ordinary-predictions``."""
         return f"{self.page}#{anchor(self.heading)}"
 
     @property
@@ -62,7 +62,7 @@ class Row:
 
     @property
     def place(self) -> str:
-        """What it links to, below ``findings/``."""
+        """Return what it links to, below ``findings/``."""
         return re.sub(r"^\[.*\]\(findings/(.*)\)$", r"\1", self.cells[0])
 
 

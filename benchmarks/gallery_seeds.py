@@ -48,7 +48,7 @@ def readme_bug() -> tuple[str, ec.Target, str]:
 
 
 def found_by_canonical_cases(code: str, bug: ec.Target, tried: str) -> bool:
-    """Whether the canonical cases of a check catch a bug: nothing is drawn, and no seed matters."""
+    """Return whether the canonical cases of a check catch a bug: nothing is drawn, and no seed matters."""
     devices = device_spec.chosen(device_spec.parse(tried), accelerators_only=bool(CHECKS[code].accelerators))
     cells = (canonical_cell(code, bug, device) for device in devices)
     return any(cell.outcome == "failed" and not cell.cause for cell in cells)
@@ -80,7 +80,7 @@ def print_finds(bugs: dict[str, tuple[str, ec.Target, str]], seeds: list[int], e
 
 
 def judged(specimen: Specimen, effort: str) -> Iterator[str]:
-    """What is wrong with the verdicts on one planted bug."""
+    """Return what is wrong with the verdicts on one planted bug."""
     cells = ec.run(specimen.bug, specimen.device, select=specimen.code, effort=effort, timeout=300).cells
     cell = next((one for one in cells if one.outcome == "failed"), cells[0])
     if cell.outcome != "failed" or cell.cause:

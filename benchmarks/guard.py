@@ -109,7 +109,7 @@ def seconds(function: Callable[[Batch], None], batch: Batch) -> float:
 
 
 def added(name: str, rows: int) -> float:
-    """How much the peak of resident memory grows, as a share of the batch."""
+    """Return how much the peak of resident memory grows, as a share of the batch."""
     batch = batch_of(rows)
     ROWS[name](batch_of(1))  # what is imported on first use is no copy
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -50,7 +50,7 @@ def cpu() -> float:
 
 
 def available(found: Discovery) -> int:
-    """How many candidates are not refused by what is not installed, by the network, or for being abstract."""
+    """Return how many candidates are not refused by what is not installed, by the network, or for being abstract."""
     refused = [name for name in found.candidates if any(word in found.left.get(name, "") for word in UNAVAILABLE)]
     return len(found.candidates) - len(refused)
 

@@ -52,20 +52,20 @@ class Trials:
         self.tried = 0
 
     def passes(self, test: str) -> bool:
-        """Whether a test passes with nothing changed."""
+        """Return whether a test passes with nothing changed."""
         if test not in self.sound:
             self.sound[test] = not self.server.run([test], set())["failed"]
         return self.sound[test]
 
     def imports(self, tests: list[str]) -> bool:
-        """Whether these tests can be imported anew with nothing changed."""
+        """Return whether these tests can be imported anew with nothing changed."""
         if f"import {tests[0]}" not in self.sound:
             failed = self.server.run(tests[:1], set(), anew=True)["failed"]
             self.sound[f"import {tests[0]}"] = not failed.startswith("import")
         return self.sound[f"import {tests[0]}"]
 
     def of(self, mutant: Mutant) -> dict[str, Any]:
-        """Which test fails with this mutant; "" for none."""
+        """Return which test fails with this mutant; "" for none."""
         file = self.copy / mutant.module
         source, stat = file.read_text(encoding="utf-8"), file.stat()
         self.tried += 1

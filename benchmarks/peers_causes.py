@@ -22,7 +22,7 @@ class Cause:
     error: str = ""
 
     def explains(self, line: dict[str, Any]) -> bool:
-        """Whether this is the cause of a failure."""
+        """Return whether this is the cause of a failure."""
         text = " | ".join([f"{line.get('type')}: {line.get('text')}", *line.get("caused", ()), *line.get("frames", ())])
         return bool(re.search(self.test, line["test"]) and re.search(self.error, text))
 
@@ -87,7 +87,7 @@ _NOT_RAISED = r"not raised|DID NOT RAISE|UnexpectedSuccess"
 
 
 def judge(line: dict[str, Any], plain: dict[str, Any] | None) -> Judged:
-    """What a record of a simulated run says; `plain` is the record of the same test without a simulation."""
+    """Return what a record of a simulated run says; `plain` is the record of the same test without a simulation."""
     suite, test, outcome = line["suite"], line["test"], line["outcome"]
     if outcome == "passed":
         return Judged(suite, test, DEVICE)

@@ -152,7 +152,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 
 def described(error: BaseException) -> dict[str, Any]:
-    """What is worth keeping of an error: its type, its text, what it came from, and the lines that led to it."""
+    """Return what is worth keeping of an error: its type, its text, what it came from, and the lines that led to it."""
     chain: list[BaseException] = []
     todo: list[BaseException | None] = [error]
     while todo:

@@ -30,7 +30,7 @@ def matches(document: tuple[str, str]) -> float:
 
 
 def rounds_for(seconds: float) -> int:
-    """How many rounds of `burn` take so long when nothing else runs."""
+    """Return how many rounds of `burn` take so long when nothing else runs."""
     best = float("inf")
     for _ in range(20):
         started = time.perf_counter()

@@ -75,7 +75,7 @@ def _fits(value: Any, usual: Any) -> bool:
 
 
 def excuse_of_options(cell: ec.Cell, member: str) -> str:
-    """Why a red cell is by design: `SILENT` names its option."""
+    """Return why a red cell is by design: `SILENT` names its option."""
     about = cell.failure.about if cell.failure else ""
     found = (why for (of, option), why in SILENT.items() if of in member and about.startswith(f"{option} "))
     return next((f"by design: {why}" for why in found), "")
@@ -93,7 +93,7 @@ def _given(member: Member) -> dict[str, Any]:
 
 
 def _is_about_two(made: Any) -> bool:
-    """Whether a metric is about two classes, also for each of several labels or documents."""
+    """Return whether a metric is about two classes, also for each of several labels or documents."""
     return made.__name__.startswith(("Binary", "Multilabel", "Retrieval"))
 
 

@@ -52,7 +52,7 @@ class Wrapping:
 
 
 def _pair(member: Member) -> tuple[Any, ...]:
-    """What it is fed with, where that is two tensors by position."""
+    """Return what it is fed with, where that is two tensors by position."""
     inputs = member.inputs
     batch = inputs.collate(inputs.fixed(max(4, inputs.min_samples)))
     tensors = isinstance(batch, tuple) and len(batch) == 2 and all(isinstance(each, torch.Tensor) for each in batch)
@@ -102,7 +102,7 @@ def _tracked(make: Callable[[], Any]) -> Any:
 
 
 def _is_of_classes(member: Member) -> bool:
-    """Whether it has several values, as many for more samples: one for each class, and not for each sample."""
+    """Return whether it has several values, as many for more samples: one for each class, and not for each sample."""
     value, more = member.value, member.value_of_more
     vectors = isinstance(value, torch.Tensor) and value.ndim == 1 and value.numel() > 1
     return vectors and isinstance(more, torch.Tensor) and more.shape == value.shape
@@ -231,7 +231,7 @@ def _target(
 
 
 def _states(member: Member) -> tuple[Any, ...]:
-    """What decides whether a collection may merge it with another: the names, types and shapes of its states."""
+    """Return what decides whether a collection may merge it with another: the names, types and shapes of its states."""
     made = member.make()
     if not isinstance(made, Metric) or not made._defaults:
         return ()

@@ -62,7 +62,7 @@ class Member:
 
     @property
     def keeps_lists(self) -> bool:
-        """Whether one of its states is a list, to which every batch is appended."""
+        """Return whether one of its states is a list, to which every batch is appended."""
         return any(isinstance(value, list) for value in getattr(self.make(), "_defaults", {}).values())
 
     @property

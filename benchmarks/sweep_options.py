@@ -64,7 +64,7 @@ def _classes(member: Member) -> int:
 
 
 def fails(member: Member) -> bool:
-    """Whether a plain batch ends in an error that is no clear refusal, though the constructor took the option."""
+    """Return whether a plain batch ends in an unclear error, though the constructor took the option."""
     try:
         made = member.make()
     except Exception:

@@ -131,7 +131,7 @@ def run(sweep: Sweep, target: ec.Target, codes: str) -> list[ec.Cell]:
 
 
 def _of_running(member: Member) -> str:
-    """What `Running` does to the states of this metric."""
+    """Return what `Running` does to the states of this metric."""
     averaged = any(each is dim_zero_mean for each in getattr(member.make(), "_reductions", {}).values())
     return LOSES_LISTS if member.keeps_lists else OF_MEANS if averaged else ""
 
@@ -199,7 +199,7 @@ def _beside_variants(
 
 
 def excuse(cell: ec.Cell) -> str:
-    """Why a red cell is no fault of what is swept.
+    """Return why a red cell is no fault of what is swept.
 
     With class 0 ignored a binary score has one class left, and often no value; with class 1 ignored all of a few
     samples may be of it, and what counts has none. Where a metric refuses small batches, `forward` does so.
@@ -255,7 +255,7 @@ def sweep_lm_eval(_: list[Member], chosen: Callable[[str], bool]) -> Sweep:
 
 
 def _in_part(name: str, part: str) -> bool:
-    """Whether a target of this name is in a part such as ``2/8``: the same ones every time.
+    """Return whether a target of this name is in a part such as ``2/8``: the same ones every time.
 
     All wrappers of a metric are in one part, which tries that metric alone once.
     """
@@ -273,7 +273,7 @@ class Chosen:
         self.left_out = 0
 
     def __call__(self, name: str) -> bool:
-        """Whether to try the target of this name."""
+        """Return whether to try the target of this name."""
         if not self.only.search(name) or not _in_part(name, self.part) or self.most == 0:
             return False
         if time.monotonic() > self.end:

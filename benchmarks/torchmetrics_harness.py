@@ -102,7 +102,7 @@ def compare_seconds(bench: Bench, repeats: int) -> None:
 
 
 def their_verdicts(bench: Bench, pairs: int) -> list[records.Verdict]:
-    """What the harness says about each pair; a process that an item ended is followed by one for the rest."""
+    """Return what the harness says about each pair; a process that an item ended is followed by one for the rest."""
     log = bench.folder / "records.jsonl"
     arguments: list[str | Path] = [
         "-p",

@@ -50,7 +50,7 @@ def build(role: str, index: int, arguments: int, dist_sync_on_step: bool = False
 
 
 def value_of_twin(preds: Any, target: Any, index: int, arguments: int, **extra: Any) -> Any:
-    """What the correct metric says about everything at once."""
+    """Return what the correct metric says about everything at once."""
     twin = build("correct", index, arguments)
     for inner in twin.modules():
         # The oracle has seen the data of every rank already, and must make no collective call of its own.

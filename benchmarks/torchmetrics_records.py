@@ -37,7 +37,7 @@ class Verdict:
 
     caught: bool
     runnable: bool
-    """Whether it passes the correct twin on at least one class test; without that a red item means nothing."""
+    """True if it passes the correct twin on at least one class test; without that a red item means nothing."""
     why: str
 
 
@@ -57,7 +57,7 @@ def read(path: Path) -> list[Record]:
 
 
 def verdict(records: Sequence[Record], pair: int) -> Verdict:
-    """Whether an item is red on the planted bug and green on its correct twin."""
+    """Return whether an item is red on the planted bug and green on its correct twin."""
     ours = [record for record in records if record.pair == pair]
     green = {record.item for record in ours if record.role == "correct" and record.outcome == "passed"}
     if not any(item.startswith("test_class") for item in green):

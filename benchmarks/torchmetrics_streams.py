@@ -25,7 +25,7 @@ class Stream(NamedTuple):
     target: Any
     extra: dict[str, torch.Tensor]
     arguments: int
-    """How many positional arguments ``update`` takes; the harness always gives two."""
+    """Number of positional arguments ``update`` takes; the harness always gives two."""
 
 
 def streams(inputs: SampleStrategy, *, ignore_index: int | None = None) -> dict[str, Stream]:

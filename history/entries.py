@@ -61,7 +61,7 @@ class Entry:
 
     @property
     def digest(self) -> str:
-        """What identifies the part of the entry on which an outcome depends."""
+        """Return what identifies the part of the entry on which an outcome depends."""
         told = {each.name: getattr(self, each.name) for each in fields(self) if each.name not in ("what", "missed")}
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
 
@@ -76,7 +76,7 @@ class Library:
     """By a specifier of releases: what else they need beside the README's environment."""
 
     def needs(self, entry: Entry, release: str) -> tuple[str, ...]:
-        """What is installed together with this release."""
+        """Return what is installed together with this release."""
         common = (
             each for key, each in self.requires.items() if Version(release) in SpecifierSet(key, prereleases=True)
         )

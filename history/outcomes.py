@@ -129,7 +129,7 @@ def _tried(ran: Ran) -> dict[Key, Cases]:
 
 
 def _is_mended(failed: Cases, after: Cases | None, outcome: str) -> bool:
-    """Whether a case that failed keeps the promise after, or fails in less."""
+    """Return whether a case that failed keeps the promise after, or fails in less."""
     if after is None:
         return False
     common = [case for case in failed if case in after]

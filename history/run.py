@@ -241,7 +241,7 @@ class Runs:
 
 
 def _is_of(cell: Mapping[str, Any], entry: Entry) -> bool:
-    """Whether a cell is of one of the targets of an entry: by the id of a file, or by what is called."""
+    """Return whether a cell is of one of the targets of an entry: by the id of a file, or by what is called."""
     file, _, name = str(cell["target"]).rpartition("::")
     files = {target.partition("::")[0].rpartition("/")[2] for target in entry.targets if _is_of_a_file(target)}
     if Path(file).name in files:

@@ -65,7 +65,7 @@ def weight_of_what_is_right() -> Any:
 
 
 def intersection_of_class_1(rows: Any) -> float:
-    """What is both by what is either; a prediction of another class is no prediction of this one."""
+    """Return what is both by what is either; a prediction of another class is no prediction of this one."""
     either = [row for row in rows if 1 in row]
     return sum(row == (1, 1) for row in either) / len(either) if either else 0.0
 

@@ -72,7 +72,7 @@ def _hint(spec: KindSpec, made: Any) -> str:
 
 
 def recognised(kind: str, thing: Any) -> bool:
-    """Whether objects of a class, or a function, become records of this kind: by an adapter, or by a protocol.
+    """Return whether objects of a class, or a function, become records of this kind: by an adapter, or by a protocol.
 
     Nothing is called.
     """

@@ -1,4 +1,4 @@
-"""Which names of a module can be checked as metrics, and why the others cannot."""
+"""Names of a module that can be checked as metrics, and why the others cannot."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class Candidate:
     name: str
     is_class: bool
     call: str = ""
-    """How it is made, where the request says so."""
+    """Source that makes it, where the request gives one."""
     origin: str = ""
-    """Where it is defined, which several modules may import; empty where that is not known."""
+    """The module that defines it, from which others may import it; empty where that is not known."""
 
     def load(self) -> Any:
         """The class or the function."""
@@ -38,7 +38,7 @@ class Candidate:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """What is the same of one thing that several requests find."""
+        """Return what is the same of one thing that several requests find."""
         return self.origin or str(self), self.call
 
     def __str__(self) -> str:
@@ -47,7 +47,7 @@ class Candidate:
 
 @dataclass(kw_only=True)
 class Found:
-    """What a request stands for."""
+    """Things that a request stands for."""
 
     candidates: list[Candidate] = field(default_factory=list)
     others: int = 0

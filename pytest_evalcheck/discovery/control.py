@@ -1,4 +1,4 @@
-"""Whether a metric works with a strategy: it is accepted, gives values, and tells right predictions from wrong ones."""
+"""Control of a metric with a strategy: it is accepted, gives values, and tells right predictions from wrong ones."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from pytest_evalcheck.strategies.samples import Arguments, SampleStrategy
 
 OF_ONE_ORDER = "its value depends on the order of rows"
 _LEAST = (1, 2, 3, 4, 6, 8, 24)
-"""So few samples have a value, where one alone has none."""
+"""Minimum sample counts to try, where one sample alone has no value."""
 _OF_PREFLIGHT = 4
-"""How many samples the plain call before the checks has."""
+"""Number of samples the plain call before the checks has."""
 _ORDERS = 8
 """In so many orders in which other rows are neighbours a function must have the same value."""
 _PLAIN = 8
-"""So many samples must have a value, unless it is not a number."""
+"""Number of samples that must have a value, unless it is not a number."""
 
 _MANY = 32
-"""So many samples show whether their order counts."""
+"""Number of samples that show whether their order counts."""
 
 
 @cache
@@ -58,7 +58,7 @@ def strategy_of(source: str) -> SampleStrategy:
 
 
 def control(source: str, make: Callable[[], Any]) -> tuple[str, str]:
-    """Why a strategy is not used, empty where it is; and its source with what was found out."""
+    """Return why a strategy is not used, empty where it is; and its source with what was found out."""
     try:
         inputs = strategy_of(source)
     except Exception as error:
@@ -74,13 +74,13 @@ def control(source: str, make: Callable[[], Any]) -> tuple[str, str]:
 
 
 def is_flat(source: str) -> bool:
-    """Whether the rows of a strategy are single numbers, such as a prediction and a target."""
+    """Return whether the rows of a strategy are single numbers, such as a prediction and a target."""
     rows = strategy_of(source).fixed(1)
     return all(isinstance(part, (int, float)) for row in rows for part in (row if isinstance(row, tuple) else (row,)))
 
 
 def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool]:
-    """Why the control is not passed, empty where it is; and whether more samples may help."""
+    """Return why the control is not passed, empty where it is; and whether more samples may help."""
     subject = _subject(inputs, make)
     try:
         with isolated_process():
@@ -119,7 +119,7 @@ def _subject(inputs: SampleStrategy, make: Callable[[], Any]) -> MetricSubject:
 
 
 def _randomness(subject: MetricSubject, rows: Sequence[Any]) -> str:
-    """That the same samples have another value each time; empty where they do not."""
+    """Return a reason if the same samples have another value each time, else ''."""
     first, second = subject.value([rows]), subject.value([rows])
     if difference(first, second, subject.tolerance) is None:
         return ""
@@ -127,7 +127,7 @@ def _randomness(subject: MetricSubject, rows: Sequence[Any]) -> str:
 
 
 def _of_one_order(subject: MetricSubject, rows: Sequence[Any]) -> str:
-    """That a function has another value for the same rows in another order: it takes the batch for one sample.
+    """Return a reason if the order of rows changes the value: the function takes the batch for one sample.
 
     Rows that share no number are enough to see that. A value that depends on the order of ties is a fault; where there
     are no other rows, they do not say whether it is one or a series. Of few rows too few are left where an option
@@ -161,7 +161,7 @@ def _of_one_order_of(subject: MetricSubject, rows: Sequence[Any], *, of_ties: bo
 
 
 def _moves_with_its_rows(subject: MetricSubject, first: Any, other: Any, order: Sequence[int]) -> bool:
-    """Whether each list with an entry per row has every entry where its row is, or is the same in any order.
+    """Return whether each list with an entry per row has every entry where its row is, or is the same in any order.
 
     A curve is the same. The places of words in a sentence are neither, and all of them together are the same numbers.
     """
@@ -174,7 +174,7 @@ def _moves_with_its_rows(subject: MetricSubject, first: Any, other: Any, order: 
 
 
 def _of_truth_values(subject: MetricSubject, rows: Sequence[Any], many: Sequence[Any]) -> str:
-    """That any other number than 0 is the same to it: it takes masks, and no numbers; empty otherwise.
+    """Return a reason if the metric reads only zero or non-zero, else ''.
 
     A rate of hits among the first few is the same in most orders of a few samples.
     """
@@ -214,7 +214,7 @@ def _without_ties(rows: Sequence[Any]) -> list[Any]:
 
 
 def _indifference(subject: MetricSubject) -> str:
-    """That right and wrong predictions have the same value; empty where they differ."""
+    """Return a reason if correct and wrong predictions score the same, else ''."""
     inputs = subject.inputs
     if inputs.wrong is not None and inputs.contrast:
         values = []
@@ -238,7 +238,7 @@ def _indifference(subject: MetricSubject) -> str:
 
 
 def _of_whole_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
-    """That a batch is no set of samples to it: one sample itself, or refused where it is small; empty otherwise."""
+    """Return a reason if the metric treats a batch as one sample or rejects small batches, else ''."""
     half = len(rows) // 2
     whole, halves = (
         subject.value([rows[i : i + size] for i in range(0, len(rows), size)]) for size in (2 * half, half)
@@ -255,7 +255,7 @@ def _of_whole_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
 
 
 def _returned_arguments(value: Any, arguments: Arguments) -> str:
-    """That each of several results is rows of an argument: samples are selected, and not measured; empty otherwise."""
+    """Return a reason if each result is rows of an argument, so that samples are selected and not measured, else ''."""
     given = [_rows_of(each) for each in (*arguments.args, *arguments.kwargs.values())]
     parts = [_rows_of(part) for part in value] if isinstance(value, (tuple, list)) else []
     if len(parts) > 1 and all(part and any(_in_order(part, each) for each in given) for part in parts):
@@ -274,7 +274,7 @@ def _in_order(some: Sequence[Any], every: Sequence[Any]) -> bool:
 
 
 def gives_numbers(source: str, make: Callable[[], Any]) -> bool:
-    """Whether the value of each sample is one number: a function of one sample that gives more may be no score."""
+    """Return whether the value of each sample is one number: a function that gives more may be no score."""
     inputs = strategy_of(source)
     with isolated_process():
         values = _subject(inputs, make).value([inputs.fixed(max(_PLAIN, inputs.min_samples))])
@@ -284,7 +284,7 @@ def gives_numbers(source: str, make: Callable[[], Any]) -> bool:
 
 
 def ranking_of_rows(source: str, make: Callable[[], Any], given: Mapping[str, Any]) -> str:
-    """That ``top_k`` ranks the rows of a batch, since each has one score: fewer are refused; empty otherwise."""
+    """Return a reason if ``top_k`` ranks the rows of a batch, so that fewer rows are refused, else ''."""
     most = next((given[name] for name in ("top_k", "k") if type(given.get(name)) is int), 1)
     inputs = strategy_of(source)
     rows = inputs.fixed(max(_PLAIN, inputs.min_samples))

@@ -1,4 +1,4 @@
-"""What the examples in a docstring show: how an object is made, and what it is given.
+"""Examples in a docstring: how an object is made, and what it is given.
 
 The examples are run, statement by statement, up to the first that raises. Calls are watched by the profiler of Python,
 so that nothing is replaced in the library.
@@ -37,7 +37,7 @@ class Observed:
     """One way to make an object, and the arguments that it was given in an example."""
 
     construction: str
-    """As source, such as ``Accuracy(task="binary")``; for a function its name, or a `functools.partial` of it."""
+    """The source that makes it, such as ``Accuracy(task="binary")``; for a function its name or a partial of it."""
     imports: tuple[str, ...] = ()
     """The lines that the construction needs."""
     setup: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class Observed:
     calls: list[dict[str, Any]] = field(default_factory=list)
     """By parameter: the arguments of each call that feeds the object."""
     one_sample: bool = False
-    """Whether the example feeds it with one sample a call; ``calls`` has these as one batch of lists."""
+    """True if the example feeds it with one sample a call; ``calls`` has these as one batch of lists."""
 
 
 def source_blocks(docstring: str) -> list[str]:
@@ -79,7 +79,7 @@ def observe(thing: Any, methods: Sequence[str]) -> tuple[list[Observed], str]:
 
 
 def _of_batches(observed: Observed) -> Observed:
-    """What was observed, with calls for one sample each in one batch: several calls with nothing but single values."""
+    """Return what was observed, with calls for one sample each, nothing but single values, in one batch."""
     names = [name for name, value in observed.calls[0].items() if value is not None]
     alike = [call for call in observed.calls if all(_is_one_value(call.get(name)) for name in names)]
     if len(alike) < max(2, len(observed.calls)):
@@ -253,7 +253,7 @@ class Renamed(ast.NodeTransformer):
 
 
 class _Given:
-    """What an example uses without making it, such as a loop of another page: it notes the batches that it is given.
+    """Stand-in for an object that an example uses without making it, such as a loop: it notes the batches it is given.
 
     Any attribute, call or item of it is the object itself.
     """
@@ -396,7 +396,7 @@ class _FunctionExamples(_Examples):
 
 
 def _by_index(call: Mapping[str, Any]) -> bool:
-    """Whether some of the arguments of a call have no name."""
+    """Return whether some of the arguments of a call have no name."""
     return any(name.isdigit() for name in call)
 
 

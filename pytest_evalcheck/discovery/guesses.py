@@ -30,7 +30,7 @@ _OF_TEXTS = re.compile(r"es\.(text_|answers)")
 _NO_SCORES = re.compile(r'of="labels"|es\.(regression|clusters|text|values|segmentation|answers|tokens\(\))')
 """Strategies whose predictions are no scores."""
 _NO_TIES = ".but(distinct=lambda sample: sample[0])"
-"""Of scores of candidates: a tie has no right order."""
+"""Suffix that makes candidate scores unique: a tie has no right order."""
 
 
 def from_example(arguments: Mapping[str, Any], options: Mapping[str, Any], name: str = "") -> Iterator[str]:
@@ -163,7 +163,7 @@ def _topics(name: str) -> list[str]:
 
 
 def _of_signals(name: str, dimensions: int) -> Iterator[str]:
-    """Of one dimension an example is one signal over time, of two the signals of some speakers, or several of one."""
+    """Return readings of an example: one dimension is a signal over time, two are those of speakers, or several of one."""
     several = re.search(r"source|speaker|permut", name.lower())
     yield "es.audio(speakers=2)" if dimensions == 2 and several else "es.audio()"
     yield from _TOPICS["audio"]({})

@@ -1,4 +1,4 @@
-"""What a metric does by its meaning: checks that do not apply to it, with the reason."""
+"""Checks that a metric fails by its meaning: checks that do not apply to it, with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which options of a constructor are tried, and with which values."""
+"""Options of a constructor that are tried, and their values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an object that is made lives: the source that puts it on the device that a target is asked for."""
+"""Placement of a new object: the source that puts it on the device that a target is asked for."""
 
 from __future__ import annotations
 

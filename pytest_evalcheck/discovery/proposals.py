@@ -41,13 +41,13 @@ from pytest_evalcheck.strategies.samples import Arguments
 FEEDING = ("update", "update_state", "__call__", "forward", "add_batch")
 """Methods that feed an object of a class."""
 _MOST_CONFIGURATIONS = 4
-"""Of one way to make an object."""
+"""Result for one way to make an object."""
 _MOST_TARGETS = 8
-"""Of one candidate."""
+"""Result for one candidate."""
 _MOST_BY_WORDS = 24
 """Strategies that are tried by the words of a name alone."""
 _USUAL_NAMES = (("predictions", "labels"), ("logits", "labels"), ("preds", "target"))
-"""What is tried for a metric that takes any argument by name, and shows none."""
+"""Strategies for a metric that takes any argument by name, and shows none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,24 +62,24 @@ class Proposal:
     inputs: str
     """The strategy, as source: ``es.binary()``."""
     origin: str
-    """How construction and inputs were inferred."""
+    """Origin of construction and inputs."""
     placed: str = ""
     """The construction, on ``device`` where something puts it there; empty for a function."""
     setup: tuple[str, ...] = ()
     """Methods that are called before it is fed."""
     one_sample: bool = False
-    """Whether it is fed with one sample a call."""
+    """True if it is fed with one sample a call."""
     not_applicable: Mapping[str, str] = field(default_factory=dict)
     """By code: why a promise does not apply to it."""
 
 
 @dataclass(kw_only=True)
 class Proposed:
-    """What came of one candidate."""
+    """Outcome of one candidate."""
 
     targets: list[Proposal] = field(default_factory=list)
     why: str = ""
-    """Why there is no target."""
+    """Reason why there is no target."""
     left: dict[str, str] = field(default_factory=dict)
     """By options: configurations that are not tried, with the reason."""
 
@@ -233,7 +233,7 @@ def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Ob
 
 
 def _count_of_data(function: Any) -> int:
-    """How many of its first parameters are the data of a function."""
+    """Return how many of its first parameters are the data of a function."""
     return 2 if three_arrays(_parameters(function)) is None else 3
 
 
@@ -244,7 +244,7 @@ def _evaluated(imports: Iterable[str], source: str, names: Mapping[str, Any]) ->
 
 
 def _positional(form: _Form) -> int:
-    """How many arguments its call has by position."""
+    """Return how many arguments its call has by position."""
     node = ast.parse(form.construction, mode="eval").body
     return len(node.args) if isinstance(node, ast.Call) else 0
 
@@ -387,7 +387,7 @@ def _sources(
 
 
 def _knows_tensors(thing: Any) -> bool:
-    """Whether a module of the package of a class or function imports torch or something of it."""
+    """Return whether a module of the package of a class or function imports torch or something of it."""
     package = str(getattr(thing, "__module__", "")).partition(".")[0]
     loaded = [vars(module) for name, module in [*sys.modules.items()] if name.partition(".")[0] == package and module]
     return any(_of_torch(value) for names in loaded for value in [*names.values()])
@@ -401,7 +401,7 @@ def _of_torch(value: Any) -> bool:
 
 
 def _fits(source: str, forms: Sequence[Sequence[Schema]], *, loosely: bool) -> bool:
-    """Whether a strategy collates arguments like those of an example: an option may add a dimension to them."""
+    """Return whether a strategy collates arguments like those of an example: an option may add a dimension to them."""
     if not forms:
         return True
     made = _collated(source)
@@ -416,7 +416,7 @@ def _fits(source: str, forms: Sequence[Sequence[Schema]], *, loosely: bool) -> b
 
 @cache
 def _collated(source: str) -> tuple[Schema, ...]:
-    """What a strategy collates, by argument; empty where this release has no such strategy."""
+    """Return what a strategy collates, by argument; empty where this release has no such strategy."""
     try:
         inputs = strategy_of(source)
         collated = Arguments.of(inputs.collate(inputs.fixed(max(3, inputs.min_samples))))
@@ -426,7 +426,7 @@ def _collated(source: str) -> tuple[Schema, ...]:
 
 
 def _are_single_values(collated: Sequence[Schema], fed: Sequence[inspect.Parameter]) -> bool:
-    """Whether a sample has one value for each argument, and a whole number where the annotation says so."""
+    """Return whether a sample has one value for each argument, and a whole number where the annotation says so."""
     whole = [each.annotation in (int, "int") for each in fed]
     fractions = any(one and each.kind == "float" for one, each in zip(whole, collated, strict=False))
     return not fractions and all(len(each.shape) <= 1 for each in collated)
@@ -450,7 +450,7 @@ def _data(call: Mapping[str, Any], fed: Sequence[inspect.Parameter]) -> dict[str
 
 
 def _naming(data: Mapping[str, Any], parameters: Sequence[inspect.Parameter]) -> str:
-    """How a strategy gets the names of the parts of a batch, for a metric that takes them by name or as one value."""
+    """Return how a strategy names the parts of a batch, for a metric that takes them by name or as one."""
     by_position = [
         each
         for each in parameters

@@ -1,4 +1,4 @@
-"""What ``--evalcheck-target`` and ``python -m pytest_evalcheck write`` are given: a module, a name in it, a call."""
+"""Arguments of ``--evalcheck-target`` and ``python -m pytest_evalcheck write``: a module, a name in it, a call."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Request:
     """One module, and what of it is meant."""
 
     text: str
-    """What was written."""
+    """The text that was given."""
     module: str
     name: str = ""
     """Empty where all of the module is meant."""
     call: str = ""
-    """How the object is made, as source: ``TopK(k=3)``; empty where that is to be found out."""
+    """The source that makes the object: ``TopK(k=3)``; empty where that is to be found out."""
 
     @classmethod
     def parse(cls, text: str) -> Request:

@@ -12,7 +12,7 @@ Container = Literal["tensor", "array", "list", "number", "texts", "text lists", 
 
 @dataclass(frozen=True, kw_only=True)
 class Schema:
-    """What one argument looks like."""
+    """The form of one argument."""
 
     container: Container
     kind: Literal["float", "int", "bool", ""] = ""
@@ -20,36 +20,36 @@ class Schema:
     low: float = 0.0
     high: float = 0.0
     distribution: bool = False
-    """Whether the numbers along the second dimension sum to 1."""
+    """True if the numbers along the second dimension sum to 1."""
     values: Any = None
     """The rows as nested lists."""
     fields: tuple[tuple[str, Schema], ...] = ()
-    """Of a dict of arguments: each by its name."""
+    """The arguments of a dict: each by its name."""
     width: int = 0
-    """Of lists of texts: the texts per row, or 0 where the rows differ."""
+    """The texts per row of lists of texts, or 0 where the rows differ."""
 
     @property
     def rows(self) -> int:
-        """How many rows it has; 0 for a single number."""
+        """Return how many rows it has; 0 for a single number."""
         return self.shape[0] if self.shape else 0
 
     @property
     def count(self) -> int:
-        """How many numbers it has."""
+        """Return how many numbers it has."""
         return math.prod(self.shape)
 
     @property
     def numbers(self) -> bool:
-        """Whether it is an array of numbers."""
+        """Return whether it is an array of numbers."""
         return bool(self.kind) and bool(self.shape)
 
     @property
     def labels(self) -> bool:
-        """Whether it holds only 0 and 1."""
+        """Return whether it holds only 0 and 1."""
         return self.numbers and {0, 1} >= {self.low, self.high} and self.kind != "float"
 
     def like(self, other: Schema, *, loosely: bool = False) -> bool:
-        """Whether it has the form of another one: the container, the dimensions, distributions where those are."""
+        """Return whether it has the form of another one: container, dimensions, and distributions where those are."""
         if self.fields or other.fields:
             mine, others = dict(self.fields), dict(other.fields)
             return mine.keys() == others.keys() and all(mine[n].like(others[n], loosely=loosely) for n in mine)

@@ -27,15 +27,15 @@ SECONDS_TO_IMPORT = 120.0
 SECONDS_PER_CANDIDATE = 300.0
 """A limit against hangs: what is tried must not depend on how busy a machine is."""
 _PER_PROCESS = 100
-"""So many candidates get a process of their own: each process imports the library, which takes as long as 20 do."""
+"""Number of candidates that share one process: each process imports the library, which takes as long as 20 do."""
 _SHOWN = 3
-"""So many functions that are not tried are named."""
+"""Number of functions to name that are not tried."""
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
 
 
 @dataclass(kw_only=True)
 class Discovery:
-    """What was found in the modules of some requests."""
+    """Findings in the modules of some requests."""
 
     requests: list[Request]
     proposals: list[Proposal] = field(default_factory=list)
@@ -50,12 +50,12 @@ class Discovery:
 
     @property
     def tried(self) -> int:
-        """How many candidates have a target."""
+        """Return how many candidates have a target."""
         return len({str(each.candidate) for each in self.proposals})
 
     @property
     def summary(self) -> list[str]:
-        """How many of what has targets, a line each."""
+        """Return how many of what has targets, a line each."""
         names = ", ".join(request.text for request in self.requests)
         lines = [
             f"{names}: {self.tried} of {plural(len(self.candidates), 'metric')} "

@@ -85,7 +85,7 @@ def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) 
 
 
 _INSERTED = 2
-"""How many positions of a row are ignored and must count as if they were not there."""
+"""Number of positions of a row are ignored and must count as if they were not there."""
 
 _WORDS = ("a", "cat", "the", "mat", "sat", "on")
 

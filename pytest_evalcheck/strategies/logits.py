@@ -14,11 +14,11 @@ _NEAR = 6
 """Labels are among so many of the largest logits."""
 _PLACES = 64
 _CENTRES = (-96, 0, 96)
-"""Where the logits of a row lie around. The exponential of 96 does not fit float32, and a softmax does not need it."""
+"""Centre of the logits of a row. The exponential of 96 does not fit float32, and a softmax does not need it."""
 
 
 def are_large(size: Bulk) -> bool:
-    """Whether the logits of a distribution are large: where its numbers are spread, or far from 0."""
+    """Return whether the logits of a distribution are large: where its numbers are spread, or far from 0."""
     return size.scale > 1 or bool(size.offset)
 
 

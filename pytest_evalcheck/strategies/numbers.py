@@ -12,7 +12,7 @@ from pytest_evalcheck.errors import nearest
 from pytest_evalcheck.strategies.samples import Bulk, Sample, SampleStrategy, float_tensor, grid, integer_tensor
 
 Spread = Literal["small", "wide", "offset"]
-"""How far numbers are from zero and from each other."""
+"""Distance by which numbers are from zero and from each other."""
 _NONFINITE = (float("nan"), float("inf"), float("-inf"))
 
 
@@ -156,7 +156,7 @@ def _collate_table(features: int, rows: Any) -> dict[str, Any]:
 
 
 _SPREADS: dict[str, tuple[float, float]] = {"small": (0, 4), "wide": (0, 250), "offset": (10_000, 4)}
-"""Where numbers lie around, and how far they reach from there."""
+"""Centre of numbers, and how far they reach from there."""
 
 
 def _numbers(spread: str, positive: bool, least: float) -> tuple[Any, float]:

@@ -11,7 +11,7 @@ from pytest_evalcheck.strategies.samples import Sample, SampleStrategy
 
 _DTYPES = ("float32", "float64", "int64", "bool")
 _SEEDS = 8
-"""So many different arrays are drawn; few enough that equal ones meet in one batch."""
+"""Number of different arrays that are drawn: few enough that equal ones meet in one batch."""
 
 
 def rows(*columns: Sequence[Any], dtypes: Sequence[str | None], mixed: bool = True) -> SampleStrategy:

@@ -1,4 +1,4 @@
-"""What one sample is, and how samples become a batch: collated, padded and in a container.
+"""Samples and how they become a batch: collated, padded and in a container.
 
 A `SampleStrategy` is all that the author of a target writes about data. The checks derive everything adversarial
 (splits, shards, permutations, empty batches, ignored rows, malformed batches, other dtypes) from it.
@@ -57,7 +57,7 @@ class SampleStrategy:
     min_samples: int = 1
     """The fewest samples for which the value is defined, e.g. 2 for a correlation."""
     distinct: Callable[[Sample], Hashable] | None = None
-    """What may not occur twice in one case, e.g. the score of a candidate: a tie has no right order."""
+    """Key that may not occur twice in one case, e.g. the score of a candidate: a tie has no right order."""
     ignored: st.SearchStrategy[Sample] | None = None
     """Samples that must not count, e.g. with the label ``ignore_index``."""
     partly_ignored: st.SearchStrategy[tuple[Sample, Sample]] | None = None
@@ -80,11 +80,11 @@ class SampleStrategy:
     """The size of numbers that are bounded, such as 1 for probabilities: rounding one of them changes a difference
     of two by that much, however small the difference is. 0 where the data has no such bound."""
     integers: bool = False
-    """Whether the numbers of a sample may also arrive as integer tensors (uint8 images, int32 counts)."""
+    """True if the numbers of a sample may also arrive as integer tensors (uint8 images, int32 counts)."""
     numbered: Callable[[Sample, int], Sample] | None = None
     """The same sample with the number of its group, such as a query, multiplied: which samples share one stays so."""
     padding: Padding | None = None
-    """How samples of unequal length are padded."""
+    """Padding of samples of unequal length."""
     containers: tuple[str, ...] = ("dict",)
     """The containers in which a dict of fields may arrive, names of `CONTAINERS`."""
     labels: str = "labels"
@@ -306,12 +306,12 @@ class Bulk:
     scale: float = 1.0
     offset: float = 0.0
     drift: float = 0.0
-    """How far the mean moves from the first row to the last, in units of ``scale``."""
+    """Distance by which the mean moves from the first row to the last, in units of ``scale``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Padding:
-    """How samples of unequal length are collated, to widths and with padding on a side that the checks choose."""
+    """Collation of samples of unequal length, to widths and with padding on a side that the checks choose."""
 
     widths: Callable[[Sequence[Sample]], tuple[int, ...]]
     """The smallest widths that hold these samples, one for each length that a sample has: (source, target) for a
@@ -321,7 +321,7 @@ class Padding:
     sides: tuple[Side, ...] = ("right",)
     """The sides that the model supports. On the left, absolute positions need ``position_ids``."""
     lengths: Callable[[Sample], tuple[int, ...]] | None = None
-    """How many positions of outputs belong to the sample, one number for each width; None where a sample has one
+    """Number of positions of outputs belong to the sample, one number for each width; None where a sample has one
     output."""
     blank: Sample = None
     """A sample of padding only, whose labels are ignored; None where there is no such sample."""
@@ -363,7 +363,7 @@ CONTAINERS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
 
 
 MAPPINGS = frozenset({"dict", "OrderedDict", "UserDict", "BatchEncoding", "nested"})
-"""Those of `CONTAINERS` whose batches are read by name, so that one may hold another."""
+"""Members of `CONTAINERS` whose batches are read by name, so that one may hold another."""
 
 
 def to_container(batch: Any, container: str) -> Any:
@@ -382,7 +382,7 @@ def _check_containers(containers: tuple[str, ...]) -> None:
 
 
 _FIXED = 12
-"""How many samples are drawn at least where some are asked for that are the same in every run."""
+"""Number of samples are drawn at least where some are asked for that are the same in every run."""
 
 
 _LARGE = 200
@@ -430,7 +430,7 @@ class _TooLarge(unittest.SkipTest):
 
 
 _TRIES = 2
-"""How often a list of values is begun before fewer of them are drawn at once."""
+"""Number of times that a list of values is begun before fewer of them are drawn at once."""
 
 
 @lru_cache(maxsize=128)

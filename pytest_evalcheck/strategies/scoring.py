@@ -72,7 +72,7 @@ _CHOICES: tuple[Callable[[int], str], ...] = (
     lambda i: f"choice {'abcdef'[i % 6]}{i // 6}",
     lambda i: " ".join(["choice", *["more"] * i]),
 )
-"""How choices are worded: of different lengths, of one length, and each as the beginning of the next."""
+"""Wordings of choices: of different lengths, of one length, and each as the beginning of the next."""
 
 
 def choices(*, count: int | None = None) -> SampleStrategy:

@@ -1,4 +1,4 @@
-"""What the adapters of loops share: the order of samples in a loader, records by id, and a short training."""
+"""Shared parts of the adapters of loops: the order of samples in a loader, records by id, and a short training."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class _Run:
     def evaluators(
         self, sets: Mapping[str, Any], order: Sequence[str] = (), microbatch: int | None = None, **loading: Any
     ) -> dict[str, Evaluated]:
-        """Those of several data sets, in one run in this order."""
+        """Return those of several data sets, in one run in this order."""
         from composer.core import Evaluator
 
         names = list(order or sets)

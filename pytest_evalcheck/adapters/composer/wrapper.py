@@ -32,7 +32,7 @@ def record(model: Any) -> Wrapper:
 
 
 def _move(batch: Any, device: str) -> Any:
-    """As its trainer does, with a device object of Composer."""
+    """Move a batch as its trainer does, with a device object of Composer."""
     from composer.devices import DeviceCPU, DeviceGPU, DeviceMPS
 
     kind, _, index = device.partition(":")

@@ -109,7 +109,7 @@ class _Run:
         return list(map(Evaluated, numbers, recorder.records()))
 
     def _within_fit(self, loader: Any) -> Evaluated:
-        """As ``fit`` validates between two steps, with this loader."""
+        """Validate as ``fit`` does between two steps, with this loader."""
         trainer = self._fitting
         recorder, validation = _recorder("validate", [loader]), trainer.fit_loop.epoch_loop.val_loop
         source, before = validation._data_source, validation._data_source.instance
@@ -130,12 +130,12 @@ class _Run:
         return Evaluated(logged, recorder.records()[0])
 
     def takes_several(self) -> bool:
-        """Whether the step takes the index of the loader of a batch."""
+        """Return whether the step takes the index of the loader of a batch."""
         step = getattr(self.module, {"validate": "validation_step", "test": "test_step"}[self.method])
         return "dataloader_idx" in inspect.signature(step).parameters
 
     def trains(self) -> bool:
-        """Whether the module has a training of its own."""
+        """Return whether the module has a training of its own."""
         from lightning_utilities.core.overrides import is_overridden
 
         cls = next(base for base in type(self.module).__mro__ if base.__name__ == "LightningModule")

@@ -44,7 +44,7 @@ def _mover(module: Any) -> Callable[[Any, str], Any]:
 
 
 def _move_outputs(outputs: Any, device: str) -> Any:
-    """As ``Trainer.predict`` does."""
+    """Call it as ``Trainer.predict`` does."""
     import torch
     from lightning.fabric.utilities import move_data_to_device
 

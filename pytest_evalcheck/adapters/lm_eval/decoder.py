@@ -81,7 +81,7 @@ class _Requests:
     worded: Callable[[dict[str, Any]], dict[str, Any]] = dict
     """From the arguments of a generation to others that mean the same."""
     alone: bool = False
-    """Whether every request is a call of its own."""
+    """True if every request is a call of its own."""
 
     def __call__(self, prompts: list[list[int]], lm: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
         from lm_eval.api.instance import Instance

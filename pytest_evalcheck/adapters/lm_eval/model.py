@@ -10,7 +10,7 @@ from typing import Any
 from lm_eval.api.model import LM
 
 _TIMEOUT = 20.0
-"""How many seconds a rank waits for the others."""
+"""Number of seconds a rank waits for the others."""
 
 
 class ScriptedLM(LM):  # type: ignore[misc]

@@ -236,7 +236,7 @@ _FIELDS = {
     *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
     *("doc_hash", "prompt_hash", "target_hash", "schema_version"),
 }
-"""What a logged sample holds beside its numbers."""
+"""Keys of a logged sample beside its numbers."""
 
 
 def over(kind: Any, config: Mapping[str, Any], splits: Any) -> Any:

@@ -17,7 +17,7 @@ _LISTS = (
 
 
 def record(metric: Any) -> Metric:
-    """What its methods tell, with its conventions."""
+    """Return what its methods tell, with its conventions."""
     known = protocols.record(metric)
 
     def lists(*args: Any, **kwargs: Any) -> None:

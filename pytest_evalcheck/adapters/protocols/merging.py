@@ -16,7 +16,7 @@ from pytest_evalcheck.kinds.metric.record import Metric
 Form = Callable[[Any, str, Sequence[Any]], Any]
 
 _WRONG_FORM = (TypeError, AttributeError)
-"""What a method raises that was given one metric where it iterates over several, or the other way round."""
+"""Errors of a method that was given one metric where it iterates over several, or the other way round."""
 
 
 def _list(into: Any, method: str, others: Sequence[Any]) -> Any:

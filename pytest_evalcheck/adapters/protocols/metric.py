@@ -29,7 +29,7 @@ from pytest_evalcheck.kinds.metric.record import Metric
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """How a metric is fed and how it gives its value: the names of its methods."""
+    """Names of the methods that feed a metric and give its value."""
 
     feed: str
     """The method that takes a batch: ``update``, ``update_state``, ``__call__``."""
@@ -38,16 +38,16 @@ class Protocol:
     reset: str = ""
     """The method that starts again; empty where there is none."""
     one_tuple: bool = False
-    """Whether ``feed`` takes all arguments as one tuple, as in ``update((y_pred, y))``."""
+    """True if ``feed`` takes all arguments as one tuple, as in ``update((y_pred, y))``."""
     targets_first: bool | None = None
-    """Whether its first two parameters are named as targets and predictions, as in ``(y_true, y_pred)``; None where
+    """True if its first two parameters are named as targets and predictions, as in ``(y_true, y_pred)``; None where
     the names do not say which is which. A record takes its arguments in the order of the method."""
     one_sample: bool = False
-    """Whether ``feed`` takes one sample a call, by its annotations, as in ``update(y_true: float, y_pred: float)``."""
+    """True if ``feed`` takes one sample a call, by its annotations, as in ``update(y_true: float, y_pred: float)``."""
 
     @property
     def accumulates(self) -> bool:
-        """Whether it is fed batch by batch; otherwise it is called once with all samples."""
+        """Return whether it is fed batch by batch; otherwise it is called once with all samples."""
         return bool(self.value)
 
 
@@ -57,7 +57,7 @@ class _Family:
     value: str
     resets: tuple[str, ...]
     needs_reset: bool = True
-    """Whether the first two names alone may mean something else: a mapping has ``update`` and ``get``. Parameters of
+    """True if the first two names alone may mean something else: a mapping has ``update`` and ``get``. Parameters of
     ``feed`` that are named as predictions and targets say as much as a reset."""
 
 
@@ -117,12 +117,12 @@ def protocol_of_function(function: Callable[..., Any]) -> Protocol | None:
 
 
 def is_function(made: Any) -> bool:
-    """Whether it is a function, a method of something else, or a partial of one: it keeps no state of its own."""
+    """Return whether it is a function, a method of something else, or a partial of one: it keeps no state."""
     return inspect.isroutine(made) or isinstance(made, functools.partial)
 
 
 def recognises(made: Any) -> bool:
-    """Whether `record` describes this object: one of a class with a protocol, or a function that takes arguments."""
+    """Return whether `record` describes it: an object with a protocol, or a function that takes arguments."""
     if isinstance(made, type):
         return False
     if is_function(made):
@@ -216,8 +216,8 @@ def adapted(source: Any, merge: str | None, one_sample: bool, changes: Mapping[s
 
 Metric.describe = adapted
 _VALUES = {"compute", "forward", "reset", "merges", "copies"}
-"""What a known fault of a library may be in; a fault in its ``update`` is known by its owner. A function is called with
-what its ``update`` is given, and has no other."""
+"""Callables in which a known fault of a library may be; a fault in its ``update`` is known by its owner. A function is
+called with what its ``update`` is given, and has no other."""
 _FED = ("update", "forward", "reset", "compute")
 """The callables that a copy needs of its own."""
 
@@ -336,7 +336,7 @@ def by_name(update: Callable[..., Any], parameters: Sequence[Parameter]) -> dict
 
 
 def _feed(made: Any, protocol: Protocol) -> Callable[..., Any]:
-    """What takes the arguments of a batch."""
+    """Return what takes the arguments of a batch."""
     method: Callable[..., Any] = getattr(made, protocol.feed)
     if not protocol.one_tuple:
         return method
@@ -354,7 +354,7 @@ def _feed(made: Any, protocol: Protocol) -> Callable[..., Any]:
 
 
 class _Engine:
-    """As much of an engine as a metric looks at: its state, with the output of one iteration."""
+    """Minimal stand-in for ignite's Engine: its state, with the output of one iteration."""
 
     def __init__(self, output: Any) -> None:
         self.state = SimpleNamespace(output=output, metrics={})
@@ -421,7 +421,7 @@ def _static(thing: Any, name: str) -> Any:
 
 
 def _offers(made: Any, name: str) -> bool:
-    """Whether an object has this method; the ``forward`` that torch.nn.Module has for all modules is none."""
+    """Return whether an object has this method; the ``forward`` that torch.nn.Module has for all modules is none."""
     owner = next((base for base in type(made).__mro__ if name in vars(base)), None)
     unimplemented = owner is not None and (owner.__module__, name) == ("torch.nn.modules.module", "forward")
     return not unimplemented and _parameters(made, name) is not None
@@ -463,12 +463,12 @@ def _targets_first(feed: list[Parameter]) -> bool | None:
 
 
 def _is_compared_with(name: str, target: str) -> bool:
-    """Whether a name says what is tested against a target: ``test``, or ``image_test`` beside ``image_true``."""
+    """Return whether a name says what is tested against a target: ``test``, or ``image_test`` beside ``image_true``."""
     return name == "test" or (name.endswith("_test") and name.rpartition("_")[0] == target.rpartition("_")[0])
 
 
 def is_numbered_pair(name: str, other: str) -> bool:
-    """Whether two names are a pair by their numbers: ``image0`` and ``image1``, ``s1`` and ``s2``."""
+    """Return whether two names are a pair by their numbers: ``image0`` and ``image1``, ``s1`` and ``s2``."""
     stem, number = name[:-1], name[-1:]
     return bool(stem) and other == {"0": f"{stem}1", "1": f"{stem}2"}.get(number)
 

@@ -13,15 +13,16 @@ from pytest_evalcheck.adapters.protocols.collecting import count_rows
 
 _VALUES = frozenset(["bool", "int", "float", "complex", "str", "Number", "Real"])
 _PARTS_OF_A_VALUE = frozenset(["dict", "Dict", "Mapping", "None", "NoneType", "Optional", "Union"])
-"""What an annotation of one sample may name beside a value: a probability for each label, or nothing."""
+"""Types that an annotation of one sample may name beside a value: a probability for each label, or nothing."""
 
 
 DESCRIBED = ("__name__", "__doc__", "__annotations__")
-"""What a function around one of a library has of it; its module is ours, by which it is no code under test."""
+"""Attributes that a function around one of a library copies from it; by its module, which is ours, it is no code
+under test."""
 
 
 def by_sample(feed: Callable[..., Any]) -> Callable[..., None]:
-    """What takes a batch, and calls ``feed`` for each sample of it with Python's own numbers.
+    """Return what takes a batch, and calls ``feed`` for each sample of it with Python's own numbers.
 
     An argument without rows, such as an option, is given to every call.
     """
@@ -41,7 +42,7 @@ def by_sample(feed: Callable[..., Any]) -> Callable[..., None]:
 
 
 def is_by_sample(feed: Callable[..., Any]) -> bool:
-    """Whether `by_sample` has made it."""
+    """Return whether `by_sample` has made it."""
     return getattr(feed, "of_one_sample", False) is True
 
 
@@ -62,7 +63,7 @@ class Listed:
 
 
 def takes_one_sample(parameters: Sequence[Parameter]) -> bool:
-    """Whether the annotations of the parameters that must be given say that each is one value.
+    """Return whether the annotations of the parameters that must be given say that each is one value.
 
     >>> import inspect
     >>> def update(y_true: bool, y_pred: "bool | float | dict[bool, float]", w=1.0): ...

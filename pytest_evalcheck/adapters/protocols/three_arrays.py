@@ -18,17 +18,17 @@ _WORDS: tuple[tuple[str, str], ...] = (
     ("risk", r"risks?|estimates?|scores?|hazards?|hz"),
     ("target", r"y|true|truth|targets?|labels?|gt|golds?|references?|observations?|obs|actuals?"),
 )
-"""What an argument is, with the words in the name of its parameter, in the order in which they are asked."""
+"""Roles of an argument, with the words in the name of its parameter, in the order in which they are tried."""
 _ORDERS: dict[Kind, tuple[str, str, str]] = {
     "forecasts": ("mean", "deviation", "target"),
     "survival": ("risk", "time", "event"),
 }
-"""What a sample of each strategy holds, in order."""
+"""Parts of a sample of each strategy, in order."""
 
 
 @dataclass(frozen=True)
 class ThreeArrays:
-    """What a function of three arrays takes."""
+    """Roles of the arguments of a function of three arrays."""
 
     kind: Kind
     """The strategy of such samples."""
@@ -37,7 +37,7 @@ class ThreeArrays:
 
 
 def three_arrays(parameters: Sequence[Parameter]) -> ThreeArrays | None:
-    """What the first three parameters take; None where their names do not say it, or where others are as likely.
+    """Return what the first three parameters take; None where their names do not say it, or where others are as likely.
 
     >>> import inspect
     >>> def crps(y_pred, y_std, y_true, scaled=True): ...

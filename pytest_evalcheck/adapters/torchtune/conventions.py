@@ -98,7 +98,7 @@ def disabled(known: Any, rows: int) -> Iterator[None]:
 
 @contextmanager
 def without_caches(model: Any) -> Iterator[None]:
-    """As if no caches were ever set up; afterwards they are there as before."""
+    """Hide the caches; afterwards they are there as before."""
     from torchtune.modules.common_utils import delete_kv_caches
 
     kept: Sequence[Any] = [

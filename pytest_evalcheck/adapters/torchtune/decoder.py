@@ -12,7 +12,7 @@ from pytest_evalcheck.kinds.decoder.record import Decoder, truncate_at_stop
 CLASSES = ("torchtune.modules.transformer.TransformerDecoder",)
 
 DISABLED = ("masked", "unmasked")
-"""How `decoder` may decode without a cache: with a mask of its own, or with none, as training does."""
+"""Ways in which `decoder` may decode without a cache: with a mask of its own, or with none, as training does."""
 
 
 def record(made: Any) -> Decoder:
@@ -121,7 +121,7 @@ class _Model:
             return self.model(ids, mask=self.visible(mask, ids.shape[1], width), input_pos=positions)
 
     def generate(self, prompts: list[list[int]], _cache: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
-        """What ``torchtune.generation.generate`` returns for prompts that are padded on the left.
+        """Return what ``torchtune.generation.generate`` returns for prompts that are padded on the left.
 
         Rows of stop tokens are added up to the number that the caches are made for, as its evaluation recipe does.
         """
@@ -142,7 +142,7 @@ class _Model:
     def filled(
         self, prompts: list[list[int]], rows: int, max_new_tokens: int, stop: tuple[int, ...], *, flat: bool = False
     ) -> Any:
-        """What ``generate`` returns for prompts and rows of stop tokens; ``flat`` gives one prompt in one dimension."""
+        """Call ``generate`` for prompts and rows of stop tokens; ``flat`` gives one prompt in one dimension."""
         import torch
         from torchtune.data import left_pad_sequence
         from torchtune.generation import generate
@@ -171,7 +171,7 @@ class _Model:
 
     @staticmethod
     def visible(mask: Any, new: int, width: int) -> Any:
-        """Which of ``width`` tokens the last ``new`` ones attend to, ``[rows, new, width]``: at least to themselves."""
+        """Return which tokens of ``width`` the last ``new`` attend to, ``[rows, new, width]``: at least themselves."""
         import torch
 
         count = mask.shape[1]

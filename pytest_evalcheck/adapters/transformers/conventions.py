@@ -128,12 +128,12 @@ def _without(*names: str) -> Callable[[Inputs], Inputs]:
 
 
 def _counts_its_own_way(model: Any) -> bool:
-    """Whether positions that are not given begin elsewhere than at 0, and skip padding."""
+    """Return whether positions that are not given begin elsewhere than at 0, and skip padding."""
     return any(hasattr(module, "create_position_ids_from_input_ids") for module in model.modules())
 
 
 def _prepares_masks(model: Any) -> bool:
-    """Whether masks are made by ``create_causal_mask``, and every layer attends to all earlier tokens.
+    """Return whether masks are made by ``create_causal_mask``, and every layer attends to all earlier tokens.
 
     For a window the author of a mask has to prepare another one.
     """
@@ -144,7 +144,7 @@ def _prepares_masks(model: Any) -> bool:
 
 
 def _adds_distances(model: Any) -> bool:
-    """Whether distances are added to the scores of attention, which are computed from the mask."""
+    """Return whether distances are added to the scores of attention, which are computed from the mask."""
     has_table = hasattr(sys.modules[type(model).__module__], "build_alibi_tensor")
     return has_table and bool(getattr(model.config, "alibi", True))
 

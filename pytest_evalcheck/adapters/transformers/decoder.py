@@ -145,15 +145,15 @@ class _Model:
         return outputs["logits"]
 
     def generate(self, prompts: list[list[int]], cache: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
-        """What its own ``generate`` returns, greedily, for prompts that are padded on the left."""
+        """Return what its own ``generate`` returns, greedily, for prompts that are padded on the left."""
         return self.generated(prompts, max_new_tokens, stop, **self.given(cache))
 
     def generated(self, prompts: list[list[int]], count: int, stop: tuple[int, ...], **options: Any) -> Any:
-        """What its own ``generate`` returns with these options."""
+        """Return what its own ``generate`` returns with these options."""
         return generated(self.model, prompts, "left", count, stop, **options)
 
     def room(self, cache: Any) -> int:
-        """How many tokens of a row a cache has memory for; -1 where it grows, or where there is none."""
+        """Return how many tokens of a row a cache has memory for; -1 where it grows, or where there is none."""
         return capacity(cache) or -1
 
     def given(self, cache: Any) -> dict[str, Any]:
@@ -261,7 +261,7 @@ def _constructed(cls: Any, **keywords: Any) -> Any:
 
 
 def capacity(cache: Any) -> int | None:
-    """How many tokens of a row this cache holds; None where it grows, or where all its layers have a window."""
+    """Return how many tokens of a row this cache holds; None where it grows, or where all its layers have a window."""
     if not _layers(cache):  # before 4.54 a cache had no layers, and one of a fixed size said it itself
         length = getattr(cache, "max_cache_len", None)
         return length if isinstance(length, int) else None
@@ -326,7 +326,7 @@ _METHODS = {
 
 
 def offered_operations(cache: Any) -> dict[str, Callable[..., Any]]:
-    """Those of `OPERATIONS` that this cache has in the release that is installed.
+    """Return those of `OPERATIONS` that this cache has in the release that is installed.
 
     A cache that its model makes shows what it has only then: all of them are offered.
     """

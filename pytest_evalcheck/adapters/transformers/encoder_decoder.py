@@ -17,7 +17,7 @@ from pytest_evalcheck.adapters.transformers.decoder import (
 from pytest_evalcheck.kinds.decoder.record import Decoder
 
 _SOURCE = 8
-"""How many ids the encoder reads of a row that is decoded by step: more than a window of a tiny model holds."""
+"""Number of ids the encoder reads of a row that is decoded by step: more than a window of a tiny model holds."""
 
 
 def by_step(model: Any, *, sides: Sequence[Any] = (), **fields: Any) -> Decoder:
@@ -101,11 +101,11 @@ class _Model:
         return torch.stack(rows)
 
     def generate(self, prompts: list[list[int]], cache: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
-        """What its own ``generate`` returns, greedily, for sources that are padded on the right."""
+        """Return what its own ``generate`` returns, greedily, for sources that are padded on the right."""
         return self.generated(prompts, max_new_tokens, stop, past_key_values=cache)
 
     def generated(self, prompts: list[list[int]], count: int, stop: tuple[int, ...], **options: Any) -> Any:
-        """What its own ``generate`` returns with these options."""
+        """Return what its own ``generate`` returns with these options."""
         return generated(self.model, prompts, "right", count, stop, decoder_start_token_id=self._start, **options)
 
     @property

@@ -105,7 +105,7 @@ class _Run:
         return self.evaluate(data, batch_size)
 
     def evaluators(self, sets: Mapping[str, Any], order: Sequence[str] = (), **settings: Any) -> dict[str, Evaluated]:
-        """Those of several data sets, by name, as one call evaluates them in this order."""
+        """Return those of several data sets, by name, as one call evaluates them in this order."""
         names = list(order or sets)
         with self._settings(sets[names[0]], **settings), _calling(self.trainer), self._outputs() as outputs:
             metrics = self.trainer.evaluate({name: sets[name] for name in names})

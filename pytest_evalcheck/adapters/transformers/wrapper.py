@@ -65,7 +65,7 @@ def _conventions(model: Any) -> dict[str, Convention]:
 
 
 def _move(batch: Any, device: str) -> Any:
-    """As its trainer does with batches, and hooks of models on several devices with outputs: with accelerate."""
+    """Move as its trainer does with batches, and hooks of models on several devices with outputs: with accelerate."""
     from accelerate.utils import send_to_device
 
     return send_to_device(batch, device)

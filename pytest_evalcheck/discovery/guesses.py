@@ -163,7 +163,7 @@ def _topics(name: str) -> list[str]:
 
 
 def _of_signals(name: str, dimensions: int) -> Iterator[str]:
-    """Return readings of an example: one dimension is a signal over time, two are those of speakers, or several of one."""
+    """Return readings of an example: one dimension is a signal, two are the signals of speakers, or several of one."""
     several = re.search(r"source|speaker|permut", name.lower())
     yield "es.audio(speakers=2)" if dimensions == 2 and several else "es.audio()"
     yield from _TOPICS["audio"]({})

@@ -220,4 +220,4 @@ def test_what_moves_goes_to_a_second_accelerator_where_there_may_be_one(
     device: str, devices: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relocation, "_model", lambda _, found: found)
-    assert relocation.movable(SimpleNamespace(subject=SimpleNamespace(device=device))) == devices  # type: ignore[arg-type]
+    assert relocation.movable(SimpleNamespace(subject=SimpleNamespace(device=device, feeds_metrics=True))) == devices  # type: ignore[arg-type]

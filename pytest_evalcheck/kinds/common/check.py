@@ -153,14 +153,14 @@ def _signature(function: CheckFunction) -> tuple[tuple[str, ...], type[Case]]:
         raise CheckError(f"{name}{inspect.signature(function)}: expected two annotated parameters, (subject, case)")
     subject, case = (hints[p] for p in parameters)
     subjects = typing.get_args(subject) or (subject,)
-    if not all(isinstance(item, type) and issubclass(item, Subject) and item.kind for item in subjects):
+    if not all(isinstance(item, type) and issubclass(item, Subject) and item.names() for item in subjects):
         raise CheckError(
             f"{name}: the first parameter is annotated {subject!r}; "
             "expected the subject of a kind, such as MetricSubject"
         )
     if not (isinstance(case, type) and hasattr(case, "strategy") and hasattr(case, "conditions")):
         raise CheckError(f"{name}: the second parameter is annotated {case!r}; expected a case, such as Stream")
-    return tuple(item.kind for item in subjects), case
+    return tuple(kind for item in subjects for kind in item.names()), case
 
 
 def _section(function: CheckFunction, wanted: str) -> str:

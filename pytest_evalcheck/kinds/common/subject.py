@@ -24,6 +24,9 @@ class Subject:
     kind: ClassVar[str] = ""
     """The name of its kind. A check is about the kinds of the subjects that its first parameter is annotated with."""
 
+    kinds: ClassVar[tuple[str, ...]] = ()
+    """The names of the kinds whose subjects derive from a class that has no kind of its own."""
+
     build: Callable[..., Any]
     """A new record; of a target with options, with those that are given by keyword."""
     inputs: SampleStrategy
@@ -38,6 +41,11 @@ class Subject:
     """Transfers that scoring one batch may cost on that device, by name; None is no limit."""
     changed: tuple[str, ...] = ()
     """Changes of what is `shared` by the example call before the checks, a line each."""
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the names of the kinds that a check of this subject is about."""
+        return (cls.kind,) if cls.kind else cls.kinds
 
     def plain_result(self, rows: Rows) -> Any:
         """Return the result for these samples of one example call, or the error.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from pytest_evalcheck.expectations.comparison import Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable, compared, expect, inconclusive, refused
 from pytest_evalcheck.expectations.ids import slug
@@ -16,19 +14,17 @@ from pytest_evalcheck.kinds.device.cpu_reference import (
     lacking,
     mentions_device,
 )
-from pytest_evalcheck.kinds.device.flight import races
+from pytest_evalcheck.kinds.device.in_flight import races
 from pytest_evalcheck.kinds.device.placement import placements
-from pytest_evalcheck.kinds.device.relocation import movable, move_error, with_index
-from pytest_evalcheck.kinds.metric.subject import MetricSubject
+from pytest_evalcheck.kinds.device.relocation import movable, with_index
+from pytest_evalcheck.kinds.device.subject import DeviceSubject
 from pytest_evalcheck.kinds.wrapper.cases import Batch
-from pytest_evalcheck.kinds.wrapper.subject import WrapperSubject, in_mode, mode_id
-from pytest_evalcheck.strategies.samples import MAPPINGS
 
 _FEW = 3
 
 
 @check("EC601", conditions=("several rows",), examples=_FEW, accelerators=1, after=("EC603",))
-def mixed_device_inputs_are_handled(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
+def mixed_device_inputs_are_handled(subject: DeviceSubject, case: Batch) -> None:
     """Batch, outputs, labels and state on different devices are moved to one, or refused with a clear message.
 
     Every placement of them on the device and on the CPU is tried; a refusal is clear when it mentions devices.
@@ -55,31 +51,8 @@ def mixed_device_inputs_are_handled(subject: MetricSubject | WrapperSubject, cas
             return
 
 
-@check("EC602", conditions=("several rows",), examples=_FEW, accelerators=1)
-def a_container_is_moved_as_a_whole(wrapper: WrapperSubject, case: Batch) -> None:
-    """A container is moved as a whole and keeps its type: dicts, lists, tuples, model outputs, dataclasses, nested.
-
-    Why: a tensor that is left on the CPU fails much later, and a container of another type loses its names.
-    Usual cause: only dicts of tensors are handled; other containers come back as a list, or are not moved at all.
-    Fix: pytest_evalcheck.fixes.devices
-    """
-    move = wrapper.record.move
-    if move is None:
-        raise NotApplicable("the wrapper names no function that moves its batches")
-    declared = (case.container, *wrapper.inputs.containers)
-    containers = dict.fromkeys((*declared, *(("nested",) if MAPPINGS & set(declared) else ())))
-    for mode in wrapper.modes:
-        for container in containers:
-            about = f"a batch in a {container}"
-            batch, original = (wrapper.batch(case.samples, mode, container=container, onto="cpu") for _ in range(2))
-            error = move_error(partial(move, batch, wrapper.device), original, wrapper.device)
-            expect(about).holds(
-                not error, about=f"{about} is not moved as a whole", id=f"batch-in-{slug(container)}", detail=error
-            )
-
-
 @check("EC603", conditions=("several rows",), examples=_FEW, accelerators=1)
-def no_device_is_hard_coded(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
+def no_device_is_hard_coded(subject: DeviceSubject, case: Batch) -> None:
     """Code that runs on the CPU also runs where everything is on the only accelerator of the machine.
 
     Why: code that was written on one kind of accelerator is run on another.
@@ -99,7 +72,7 @@ def no_device_is_hard_coded(subject: MetricSubject | WrapperSubject, case: Batch
 
 
 @check("EC604", conditions=("several rows",), examples=_FEW, accelerators=1)
-def only_what_the_device_has_is_requested(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
+def only_what_the_device_has_is_requested(subject: DeviceSubject, case: Batch) -> None:
     """No dtype and no operator is requested that the device does not have, such as float64 or `mode` on MPS.
 
     Why: everything that accumulates in double precision on the CPU fails on Apple silicon, and so does an operator
@@ -119,7 +92,7 @@ def only_what_the_device_has_is_requested(subject: MetricSubject | WrapperSubjec
 
 
 @check("EC605", conditions=("several rows",), examples=_FEW, accelerators=2, after=("EC603",))
-def to_moves_everything(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
+def to_moves_everything(subject: DeviceSubject, case: Batch) -> None:
     """`.to()` moves everything, and `.device` is correct: on the device, on a second one, and back on the CPU.
 
     A metric that was moved after a batch takes further ones there. Initial values in a table may stay where they are,
@@ -159,7 +132,7 @@ def to_moves_everything(subject: MetricSubject | WrapperSubject, case: Batch) ->
 
 
 @check("EC606", conditions=("several rows",), examples=_FEW, accelerators=1, after=("EC603", "EC604", "EC605"))
-def the_value_matches_the_cpu(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
+def the_value_matches_the_cpu(subject: DeviceSubject, case: Batch) -> None:
     """The value on the device is the value on the CPU: within rounding on a simulated one, the tolerance on a real one.
 
     Why: a score must not depend on where it was computed.
@@ -178,7 +151,7 @@ def the_value_matches_the_cpu(subject: MetricSubject | WrapperSubject, case: Bat
 
 
 @check("EC607", conditions=("several rows",), examples=_FEW, accelerators=1, after=("EC603", "EC605"))
-def scoring_makes_no_transfers_or_syncs(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
+def scoring_makes_no_transfers_or_syncs(subject: DeviceSubject, case: Batch) -> None:
     """Where everything is on the device, scoring makes no transfers and no host synchronisations.
 
     A target may declare what one batch is allowed, as ``budget={"syncs": 1}``; with ``budget=None`` there is no limit.
@@ -204,7 +177,7 @@ def scoring_makes_no_transfers_or_syncs(subject: MetricSubject | WrapperSubject,
 
 
 @check("EC608", conditions=("several rows",), examples=_FEW, accelerators=1, streams=True, after=("EC603",))
-def copies_are_complete_before_they_are_read(subject: MetricSubject | WrapperSubject, case: Batch) -> None:
+def copies_are_complete_before_they_are_read(subject: DeviceSubject, case: Batch) -> None:
     """An evaluation never reads what is still in flight: it waits for a non-blocking copy before it uses the memory.
 
     Batches are on the device, and in pinned memory of the host. Values are in flight as long as the host has not waited
@@ -231,27 +204,3 @@ def copies_are_complete_before_they_are_read(subject: MetricSubject | WrapperSub
             id=f"in-flight-in-{slug(part)}",
             detail=detail,
         )
-
-
-@check("EC609", conditions=("several rows",), examples=_FEW, accelerators=1, after=("EC603",))
-def outputs_are_moved_as_a_whole(wrapper: WrapperSubject, case: Batch) -> None:
-    """The outputs of a model are moved as a whole, and keep their types, names and values, nested tuples included.
-
-    Tensors are looked for in mappings, lists, tuples and dataclasses. Other objects, such as a cache, stay as they are.
-
-    Why: loops move outputs to the CPU to save memory; a tensor that is left behind keeps the memory of the device.
-    Usual cause: a model output comes back as a dict, a named tuple as a tuple, or tuples inside stay behind.
-    Fix: pytest_evalcheck.fixes.devices
-    """
-    move = wrapper.record.move_outputs
-    if move is None:
-        raise NotApplicable("the wrapper names no function that moves its outputs")
-    for mode in wrapper.modes:
-        outputs = wrapper.fresh().forward(wrapper.batch(case.samples, mode))
-        if isinstance(outputs, Raised):
-            inconclusive("it cannot be scored there; see EC603 and EC604")
-            continue
-        for device in ("cpu", wrapper.device):
-            error = move_error(partial(move, outputs, device), outputs, device, "outputs")
-            about = f"outputs are not moved as a whole to {device}{in_mode(mode)}"
-            expect(about).holds(not error, about=about, id=f"outputs-to-{slug(device)}{mode_id(mode)}", detail=error)

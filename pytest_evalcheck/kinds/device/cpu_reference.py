@@ -11,10 +11,7 @@ from pytest_evalcheck.expectations.comparison import Raised, Tolerance, differen
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
 from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.common.tensors import count_tensors
-from pytest_evalcheck.kinds.metric.subject import MetricSubject
-from pytest_evalcheck.kinds.wrapper.subject import LiveWrapper, WrapperSubject
-
-Subject = MetricSubject | WrapperSubject
+from pytest_evalcheck.kinds.device.subject import DeviceSubject
 
 ROUNDING = Tolerance(rtol=1e-5, atol=1e-6)
 """Allows another order of the same float32 operations: code may take another path, and memory is laid out otherwise."""
@@ -36,32 +33,33 @@ class CpuReference:
     With ``state=True`` the samples may be texts, as long as the state of the metric holds tensors.
     """
 
-    def __init__(self, subject: Subject, rows: Rows, *, state: bool = False) -> None:
+    def __init__(self, subject: DeviceSubject, rows: Rows, *, state: bool = False) -> None:
         self.subject = subject
-        if isinstance(subject, MetricSubject) and not count_tensors(subject.arguments(rows)):
+        inputs = subject.tensor_inputs(rows)
+        if inputs is not None and not count_tensors(inputs):
             _require_tensors(subject, rows, state=state)
         self.rows = with_perfect_predictions(subject, rows)
 
     @cached_property
     def on_cpu(self) -> Any:
-        """The same subject on the CPU."""
-        return rebuild_on(self.subject, "cpu")
+        """Return the same subject on the CPU."""
+        return self.subject.rebuilt_on("cpu")
 
     @cached_property
     def expected(self) -> Any:
-        """The score on the CPU; or the error."""
+        """Return the score on the CPU; or the error."""
         return score(self.on_cpu, self.rows)
 
     @cached_property
     def actual(self) -> Any:
-        """The score where everything is on the device; or the error."""
+        """Return the score where everything is on the device; or the error."""
         return score(self.subject, self.rows)
 
     @cached_property
     def cannot_be_built(self) -> bool:
-        """Whether the factory asks for a dtype or an operator which the device lacks."""
+        """Return whether the factory asks for a dtype or an operator which the device lacks."""
         try:
-            _ = self.subject.fresh() if isinstance(self.subject, MetricSubject) else self.subject.record
+            self.subject.built()
         except TargetError as error:
             if _asks_for_what_is_lacking(error) is None:
                 raise
@@ -70,15 +68,15 @@ class CpuReference:
 
     @cached_property
     def same_when_rebuilt(self) -> bool:
-        """Whether new subjects score the same with everything on the device and with everything on the CPU."""
+        """Return whether new subjects score the same with everything on the device and with everything on the CPU."""
         devices = "cpu", self.subject.device
-        expected, actual = (score(rebuild_on(self.subject, device), self.rows) for device in devices)
+        expected, actual = (score(self.subject.rebuilt_on(device), self.rows) for device in devices)
         equal = difference(actual, expected, device_tolerance(self.subject)) is None
         return equal and not isinstance(expected, Raised)
 
 
 def lacking(result: Any) -> str:
-    """What the device does not have, as this error says: `dtype` or `operator`. Empty for anything else."""
+    """Return what the device lacks, as this error says: `dtype` or `operator`. Empty for anything else."""
     if not isinstance(result, Raised):
         return ""
     text = str(result.error)
@@ -86,50 +84,39 @@ def lacking(result: Any) -> str:
 
 
 def mentions_device(result: Any) -> bool:
-    """Whether this is an error that mentions devices."""
+    """Return whether this is an error that mentions devices."""
     return isinstance(result, Raised) and bool(_DEVICE.search(str(result.error)))
 
 
-def rebuild_on(subject: Subject, device: str) -> Any:
-    """A new subject of the same target on a device.
-
-    Raises:
-        NotApplicable: where the factory takes no device.
-    """
-    if subject.on_device is None:
-        raise NotApplicable("its factory takes no device")
-    return subject.on_device(device)
-
-
-def with_batches_on(subject: WrapperSubject, device: str) -> WrapperSubject:
-    """The same wrapper, not built again, with batches on another device."""
+def with_batches_on(subject: Any, device: str) -> Any:
+    """Return the same wrapper, not built again, with batches on another device."""
     other = dataclasses.replace(subject, device=device)
     vars(other)["record"] = subject.record
     return other
 
 
-def with_perfect_predictions(subject: Subject, rows: Rows) -> Rows:
-    """The samples, with some perfect predictions: the score of wrong ones alone may be that of an empty metric."""
+def with_perfect_predictions(subject: DeviceSubject, rows: Rows) -> Rows:
+    """Return the samples and some perfect predictions: the score of wrong ones alone may be that of an empty metric."""
     right, distinct = subject.inputs.right, subject.inputs.distinct
     return [*rows, *map(right, rows[:2])] if right is not None and distinct is None else rows
 
 
-def _require_tensors(subject: MetricSubject, rows: Rows, *, state: bool) -> None:
+def _require_tensors(subject: DeviceSubject, rows: Rows, *, state: bool) -> None:
     """Raise `NotApplicable` for inputs without tensors, unless the check is about the state, and that has some."""
     if not state:
         raise NotApplicable("its inputs hold no tensors")
-    live = rebuild_on(subject, "cpu").fresh().update(rows)
+    live = subject.rebuilt_on("cpu").fresh().update(rows)
     if not any(map(count_tensors, live.record.contents().values())):
         raise NotApplicable("neither its inputs nor its state hold tensors")
 
 
-def score(subject: Subject, rows: Rows) -> Any:
-    """The scores of one batch with everything on the device of the subject; or the first error.
+def score(subject: DeviceSubject, rows: Rows) -> Any:
+    """Return the scores of one batch with everything on the device of the subject; or the first error.
 
     The error of a factory that asks for a dtype or an operator which the device lacks is one of them.
     """
     try:
-        return _score(subject, rows)
+        return subject.scored(rows)
     except TargetError as error:
         refused = _asks_for_what_is_lacking(error)
         if refused is None:
@@ -138,22 +125,11 @@ def score(subject: Subject, rows: Rows) -> Any:
 
 
 def _asks_for_what_is_lacking(error: TargetError) -> Raised | None:
-    """What a factory raised, where that is about a dtype or an operator which the device lacks."""
+    """Return what a factory raised, where that is about a dtype or an operator which the device lacks."""
     raised = Raised(error.__cause__, "the factory") if isinstance(error.__cause__, Exception) else None
     return raised if lacking(raised) else None
 
 
-def _score(subject: Subject, rows: Rows) -> Any:
-    if isinstance(subject, MetricSubject):
-        return subject.value([rows])
-    live = LiveWrapper(subject.record, subject.device)
-    results = {mode: live.evaluate(subject.batch(rows, mode)) for mode in subject.modes}
-    errors = [result for result in results.values() if isinstance(result, Raised)]
-    for result in results.values():
-        errors += [] if isinstance(result, Raised) else [v for v in result.values() if isinstance(v, Raised)]
-    return errors[0] if errors else results
-
-
-def device_tolerance(subject: Subject) -> Tolerance:
-    """The tolerance between devices: rounding on a simulated device, the target's tolerance on a real one."""
+def device_tolerance(subject: DeviceSubject) -> Tolerance:
+    """Return the tolerance between devices: rounding on a simulated device, the target's tolerance on a real one."""
     return ROUNDING if subject.ledger is not None else subject.tolerance

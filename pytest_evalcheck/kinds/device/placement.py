@@ -14,22 +14,20 @@ from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.common.tensors import count_tensors, each_tensor, named_tuple_like
 from pytest_evalcheck.kinds.device.cpu_reference import ROUNDING, CpuReference, mentions_device
-from pytest_evalcheck.kinds.metric.subject import MetricSubject
-from pytest_evalcheck.kinds.wrapper.subject import LiveWrapper, WrapperSubject
 from pytest_evalcheck.strategies.samples import Arguments
 
 Placement = tuple[str, Any, Callable[[], Any]]
 """A description, the score with everything on the CPU, and a function that computes the score in this placement."""
 OnDevice = tuple[bool, ...]
-"""Whether outputs, batch and metric, or each tensor of the arguments, are on the device."""
+"""True for each of outputs, batch and metric, or each tensor of the arguments, that is on the device."""
 
 
 def placements(reference: CpuReference) -> Iterator[Placement]:
-    """Every placement on the device and on the CPU other than everything on one, after the CPU has scored it."""
-    yield from (_of_metric if isinstance(reference.subject, MetricSubject) else _of_wrapper)(reference)
+    """Return every placement on the device and on the CPU other than everything on one, after the CPU has scored it."""
+    yield from (_placed_parts if reference.subject.feeds_metrics else _placed_arguments)(reference)
 
 
-def _of_metric(reference: CpuReference) -> Iterator[Placement]:
+def _placed_arguments(reference: CpuReference) -> Iterator[Placement]:
     subject: Any = reference.subject
     names = _tensor_names(reference.on_cpu.arguments(reference.rows))
     for state, owner in (("the device", subject), ("the CPU", reference.on_cpu)):
@@ -40,7 +38,7 @@ def _of_metric(reference: CpuReference) -> Iterator[Placement]:
             yield where, reference.expected, partial(_score_metric, reference, owner, on_device)
 
 
-def _score_metric(reference: CpuReference, owner: MetricSubject, on_device: OnDevice) -> Any:
+def _score_metric(reference: CpuReference, owner: Any, on_device: OnDevice) -> Any:
     moves, device = iter(on_device), reference.subject.device
     arguments: Arguments = each_tensor(
         reference.on_cpu.arguments(reference.rows), lambda tensor: tensor.to(device) if next(moves) else tensor
@@ -51,7 +49,7 @@ def _score_metric(reference: CpuReference, owner: MetricSubject, on_device: OnDe
 
 
 def _tensor_names(arguments: Arguments) -> list[str]:
-    """The name of the argument of every tensor, in the order of `each_tensor`."""
+    """Return the name of the argument of every tensor, in the order of `each_tensor`."""
     names: list[str] = []
     named = [*((f"argument {i}", argument) for i, argument in enumerate(arguments.args)), *arguments.kwargs.items()]
     for name, argument in named:
@@ -63,7 +61,7 @@ def _names_on_cpu(names: list[str], on_device: OnDevice) -> str:
     return ", ".join(name for name, moved in zip(names, on_device, strict=True) if not moved)
 
 
-def _of_wrapper(reference: CpuReference) -> Iterator[Placement]:
+def _placed_parts(reference: CpuReference) -> Iterator[Placement]:
     subject: Any = reference.subject
     if subject.record.update is None:
         raise NotApplicable("the wrapper feeds no metric")
@@ -81,40 +79,38 @@ def _of_wrapper(reference: CpuReference) -> Iterator[Placement]:
 class _SharedForward:
     """One forward on the device; copies of its outputs are scored in several placements."""
 
-    def __init__(self, subject: WrapperSubject, rows: Rows, mode: str) -> None:
+    def __init__(self, subject: Any, rows: Rows, mode: str) -> None:
         self.subject, self.rows, self.mode = subject, rows, mode
-        self.live = LiveWrapper(subject.record, subject.device)
+        self.live = subject.live_on(subject.device)
         batch = subject.batch(rows, mode)
         self.batch_and_outputs = batch, self.live.forward(batch)
 
     def score(self, on_device: OnDevice, expected: Any) -> Any:
-        """The values of the metrics. Where they are not as expected, those after a forward of a new wrapper."""
+        """Return the values of the metrics. Where they are not as expected, those after a forward of a new wrapper."""
         batch, outputs = self.batch_and_outputs
         if not isinstance(outputs, Raised):
             try:
                 batch, outputs = copy.deepcopy(self.batch_and_outputs)
             except Exception:  # an object that cannot be copied is no fault of the wrapper
                 return _score(self.subject, self.rows, self.mode, on_device=on_device)
-            values = _feed(self.live, self.subject.device, batch, outputs, on_device)
+            values = _feed(self.subject, self.live, batch, outputs, on_device)
             if mentions_device(values) or difference(values, expected, ROUNDING) is None:
                 return values
         return _score(self.subject, self.rows, self.mode, on_device=on_device)
 
 
-def _score(
-    subject: WrapperSubject, rows: Rows, mode: str, *, onto: str = "", on_device: OnDevice = (True, True, True)
-) -> Any:
-    """The values of metrics of a new wrapper whose batch is on the device ``onto``, or the error."""
+def _score(subject: Any, rows: Rows, mode: str, *, onto: str = "", on_device: OnDevice = (True, True, True)) -> Any:
+    """Return the values of metrics of a new wrapper whose batch is on the device ``onto``, or the error."""
     live, batch = subject.fresh(), subject.batch(rows, mode, onto=onto)
     outputs = live.forward(batch)
-    return outputs if isinstance(outputs, Raised) else _feed(live, subject.device, batch, outputs, on_device)
+    return outputs if isinstance(outputs, Raised) else _feed(subject, live, batch, outputs, on_device)
 
 
-def _feed(live: LiveWrapper, device: str, batch: Any, outputs: Any, on_device: OnDevice) -> Any:
-    """The values of metrics where outputs, batch and metric stay on the device or go to the CPU; or the error."""
+def _feed(subject: Any, live: Any, batch: Any, outputs: Any, on_device: OnDevice) -> Any:
+    """Return the values of metrics with outputs, batch and metric on the device or on the CPU; or the error."""
     outputs = outputs if on_device[0] else move_to(outputs, "cpu")
     batch = batch if on_device[1] else move_to(batch, "cpu")
-    values = LiveWrapper(live.record, device if on_device[2] else "cpu").metric_values(batch, outputs)
+    values = live.with_metrics_on(subject.device if on_device[2] else "cpu").metric_values(batch, outputs)
     return next((value for value in values.values() if isinstance(value, Raised)), _without_outputs(values))
 
 
@@ -123,7 +119,7 @@ def _without_outputs(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def move_to(value: Any, device: str) -> Any:
-    """A nested value on another device, in containers of the same types as far as new ones can be created."""
+    """Return a nested value on another device, in containers of the same types as far as new ones can be created."""
     if hasattr(value, "to") and callable(value.to):
         return value.to(device)
     if isinstance(value, Mapping):

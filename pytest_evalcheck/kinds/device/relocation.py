@@ -12,9 +12,7 @@ from pytest_evalcheck.expectations.comparison import EXACT, Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.tensor_search import tensors_not_on
-from pytest_evalcheck.kinds.device.cpu_reference import CpuReference, rebuild_on, with_batches_on
-from pytest_evalcheck.kinds.metric.subject import MetricSubject
-from pytest_evalcheck.kinds.wrapper.subject import LiveWrapper, WrapperSubject
+from pytest_evalcheck.kinds.device.cpu_reference import CpuReference, with_batches_on
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,7 @@ class Movable:
         return str(result) if isinstance(result, Raised) else ""
 
     def left_behind(self, device: str) -> list[str]:
-        """The tensors that are not on the device, except initial values in a table, which a reset copies to it."""
+        """Return the tensors that are not on the device, but for initial values in a table, which a reset copies."""
         left = tensors_not_on(self.source, device)
         states = self.states(device) if left else ()
         moved = [{name for name, each in state.items() if not tensors_not_on(each, device)} for state in states]
@@ -52,19 +50,19 @@ _IN_A_TABLE = re.compile(r".*\['([^']+)'\](\[\d+\])* is on ")
 
 
 def movable(reference: CpuReference) -> Movable:
-    """The metric after a batch, or the model of the wrapper after a forward, on the CPU.
+    """Return the metric after a batch, or the model of the wrapper after a forward, on the CPU.
 
     Raises:
         NotApplicable: where it offers no ``to``.
     """
     device = reference.subject.device
     second = ["cuda:1"] if device.partition(":")[0] == "cuda" and device != "cuda:1" else []
-    create = _metric if isinstance(reference.subject, MetricSubject) else _model
+    create = _model if reference.subject.feeds_metrics else _metric
     return create(reference, (device, *second, "cpu"))
 
 
 def _metric(reference: CpuReference, devices: tuple[str, ...]) -> Movable:
-    on_cpu: MetricSubject = reference.on_cpu
+    on_cpu = reference.on_cpu
     live = on_cpu.fresh().update(reference.rows)
     record = live.record
     if record.to is None:
@@ -72,7 +70,7 @@ def _metric(reference: CpuReference, devices: tuple[str, ...]) -> Movable:
 
     def score(device: str) -> Any:
         live.forget()
-        there = rebuild_on(reference.subject, device).arguments(reference.rows)
+        there = reference.subject.rebuilt_on(device).arguments(reference.rows)
         moved = [on_cpu.fresh(), on_cpu.fresh().update(reference.rows)]  # one that is new, and one with a batch
         for other in moved:
             if other.record.to is not None:
@@ -92,27 +90,27 @@ def _metric(reference: CpuReference, devices: tuple[str, ...]) -> Movable:
 
 
 def _model(reference: CpuReference, devices: tuple[str, ...]) -> Movable:
-    on_cpu: WrapperSubject = reference.on_cpu
-    record, model = on_cpu.record, on_cpu.record.model
+    on_cpu = reference.on_cpu
+    model = on_cpu.record.model
     if model is None:
         raise NotApplicable("the wrapper names no model")
 
     def score(device: str) -> Any:
-        live, subject = LiveWrapper(record, device), with_batches_on(on_cpu, device)
+        live, subject = on_cpu.live_on(device), with_batches_on(on_cpu, device)
         return {mode: live.evaluate(subject.batch(reference.rows, mode)) for mode in subject.modes}
 
     return Movable(model, model.to, lambda: getattr(model, "device", None), score, devices)
 
 
 def with_index(device: str) -> str:
-    """A device with its index, as a tensor on it reports it: ``mps`` and ``mps:0`` are one device."""
+    """Return a device with its index, as a tensor on it reports it: ``mps`` and ``mps:0`` are one device."""
     import torch
 
     return str(torch.empty(0, device=device).device)
 
 
 def move_error(move: Callable[[], Any], original: Any, device: str, name: str = "batch") -> str:
-    """What is wrong with a batch or outputs that ``move`` moved, compared with equal ones; empty where nothing is."""
+    """Return the fault of a batch or outputs that ``move`` moved, compared with equal ones; empty for none."""
     result = attempt("move", move)
     return str(result) if isinstance(result, Raised) else _difference(result, original, with_index(device), name)
 

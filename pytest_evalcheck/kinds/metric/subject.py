@@ -16,8 +16,9 @@ from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, n
 from pytest_evalcheck.kinds.common.calling import attempt, is_clear_refusal
 from pytest_evalcheck.kinds.common.combinations import annotations_of, listed_values
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
-from pytest_evalcheck.kinds.common.subject import Rows, Subject
+from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.common.tensors import count_rows, detached, place
+from pytest_evalcheck.kinds.device.subject import DeviceRun, DeviceSubject, Ending
 from pytest_evalcheck.kinds.metric.cases import Long
 from pytest_evalcheck.kinds.metric.declared import Undefined
 from pytest_evalcheck.kinds.metric.record import Metric
@@ -66,6 +67,15 @@ class LiveMetric:
         """Feed collated arguments; returns the error if they are refused, and does not record it."""
         result = attempt("update", self.record.update, *batch.args, **batch.kwargs)
         return result if isinstance(result, Raised) else None
+
+    def take(self, batch: Arguments) -> Raised | None:
+        """Feed collated arguments; the error if they are refused."""
+        return self.try_update(batch)
+
+    def endings(self, batch: Any, outputs: Any) -> Iterator[Ending]:
+        """Return the one step after the batches: the value."""
+        del batch, outputs
+        yield Ending("compute()", self.record.compute)
 
     def forward(self, batch: Rows) -> Any:
         """Feed one batch and return its own value, or the first error."""
@@ -137,7 +147,7 @@ class LiveMetric:
 
 
 @dataclass(frozen=True)
-class MetricSubject(Subject):
+class MetricSubject(DeviceSubject):
     """The metric under test: creates new ones and feeds them with samples."""
 
     kind: ClassVar[str] = "metric"
@@ -413,6 +423,37 @@ class MetricSubject(Subject):
         if members is None:
             raise NotApplicable("the metric is not a collection")
         return {name: LiveMetric(record, self) for name, record in members().items()}
+
+    def built(self) -> LiveMetric:
+        """Return a new metric."""
+        return self.fresh()
+
+    def scored(self, rows: Rows) -> Any:
+        """Return the value of a new metric after one batch, or the error."""
+        return self.value([rows])
+
+    def tensor_inputs(self, rows: Rows) -> Arguments:
+        """Return the arguments of a batch: a metric of texts has no devices."""
+        return self.arguments(rows)
+
+    def device_runs(self, rows: Rows) -> Iterator[DeviceRun]:
+        """Return the one way to feed it: by ``update``."""
+        on_cpu = self.on_device("cpu") if self.on_device is not None else None
+
+        def batch(cpu: bool) -> Arguments | None:
+            if not cpu:
+                return self.arguments(rows)
+            return None if on_cpu is None else on_cpu.arguments(rows)
+
+        yield DeviceRun(
+            name="update()",
+            single="update() with",
+            several="update() with batches",
+            refused="the metric cannot be updated there",
+            start=self.fresh,
+            batch=batch,
+            batches=2,
+        )
 
     @property
     def with_float64(self) -> MetricSubject:

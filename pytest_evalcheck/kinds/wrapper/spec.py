@@ -11,7 +11,7 @@ SPEC = KindSpec(
     name="wrapper",
     record=Wrapper,
     subject=WrapperSubject,
-    checks=tuple(f"{_ROOM}.checks_{name}" for name in ("batch", "rows", "state", "conventions")),
+    checks=tuple(f"{_ROOM}.checks_{name}" for name in ("batch", "rows", "state", "conventions", "device")),
     example="causal_lm(vocab=40)",
     expected="an ec.Wrapper, or a model of Composer, transformers or Lightning",
     methods=("forward",),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from operator import methodcaller
 from typing import Any, ClassVar
 
@@ -14,8 +14,9 @@ from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.convention import Convention, require_conventions
 from pytest_evalcheck.kinds.common.process_state import restored_settings
-from pytest_evalcheck.kinds.common.subject import Rows, Subject
+from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.common.tensors import each_tensor
+from pytest_evalcheck.kinds.device.subject import DeviceRun, DeviceSubject, Ending
 from pytest_evalcheck.kinds.wrapper.malformed import MalformedBatch, malformed_batches, without_field
 from pytest_evalcheck.kinds.wrapper.outputs import (
     PaddedOutputs,
@@ -113,6 +114,20 @@ class LiveWrapper:
         """The outputs, or the error."""
         return _without_gradients("forward", self.record.forward, batch)
 
+    def take(self, batch: Any) -> Any:
+        """Return the outputs, or the error."""
+        return self.forward(batch)
+
+    def endings(self, batch: Any, outputs: Any) -> Iterator[Ending]:
+        """Return the steps after a forward: each new metric is fed."""
+        for name, metric in self.metrics().items() if self.record.update is not None else ():
+            feed = partial(self.feed, batch, outputs, metric)
+            yield Ending(f"feeding {name}", partial(methodcaller("compute"), metric), feed)
+
+    def with_metrics_on(self, device: str) -> LiveWrapper:
+        """Return the same wrapper with metrics on another device."""
+        return LiveWrapper(self.record, device)
+
     def rows(self, batch: Any, count: int) -> Any:
         """Return the outputs that have one entry for each of ``count`` rows, by path, or the error."""
         outputs = self.forward(batch)
@@ -190,10 +205,11 @@ class LiveWrapper:
 
 
 @dataclass(frozen=True)
-class WrapperSubject(Subject):
+class WrapperSubject(DeviceSubject):
     """The wrapper under test: creates new ones, and batches for them."""
 
     kind: ClassVar[str] = "wrapper"
+    feeds_metrics: ClassVar[bool] = True
 
     build: Callable[[], Wrapper]
 
@@ -221,6 +237,41 @@ class WrapperSubject(Subject):
     def plain_result(self, rows: Rows) -> Any:
         """All results of a new wrapper for one batch, or the error."""
         return self.fresh().evaluate(self.batch(rows, self.modes[0]))
+
+    def live_on(self, device: str) -> LiveWrapper:
+        """Return the wrapper that `record` describes, which is not built again, with metrics on a device."""
+        return LiveWrapper(self.record, device)
+
+    def built(self) -> Wrapper:
+        """Return the record, which is made once: other checks find what a forward leaves behind."""
+        return self.record
+
+    def scored(self, rows: Rows) -> Any:
+        """Return the results of one batch by mode, or the first error."""
+        live = self.live_on(self.device)
+        results = {mode: live.evaluate(self.batch(rows, mode)) for mode in self.modes}
+        errors = [result for result in results.values() if isinstance(result, Raised)]
+        for result in results.values():
+            errors += [] if isinstance(result, Raised) else [v for v in result.values() if isinstance(v, Raised)]
+        return errors[0] if errors else results
+
+    def device_runs(self, rows: Rows) -> Iterator[DeviceRun]:
+        """Return the ways to call it: one forward for every mode."""
+        live = self.live_on(self.device)
+
+        def batch(mode: str, on_cpu: bool) -> Any:
+            return self.batch(rows, mode, onto="cpu" if on_cpu else "")
+
+        for mode in self.modes:
+            yield DeviceRun(
+                name="a forward",
+                single="a forward of",
+                several="a forward of a batch",
+                refused="the forward is not possible there",
+                start=lambda: live,
+                batch=partial(batch, mode),
+                plain=plain_copy,
+            )
 
     def without_labels(self, rows: Rows, mode: str = "") -> Any:
         """A new batch without the field of its labels.

@@ -34,6 +34,7 @@ from pytest_evalcheck.expectations.failures import (
     TargetError,
     counting,
 )
+from pytest_evalcheck.expectations.ids import id_of_error
 from pytest_evalcheck.kinds.common.calling import format_exception_location
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.kinds.registry import kind_of
@@ -320,12 +321,16 @@ class CellRunner:
         before = self._factory.snapshot()
         try:
             self.spec.check.function(subject, case)
-        except (CheckFailure, NotApplicable, HypothesisException):
+        except CheckFailure as failure:
+            failure.id = failure.id or failure.cause or id_of_error(failure)
+            raise
+        except (NotApplicable, HypothesisException):
             raise
         except AssertionError as error:  # an extra check may use plain asserts
-            raise CheckFailure(
-                str(error) or "an assert of the check does not hold", detail=format_exception_location(error, "")
-            ) from error
+            about = str(error) or "an assert of the check does not hold"
+            broken = CheckFailure(about, detail=format_exception_location(error, ""))
+            broken.id = id_of_error(error)
+            raise broken from error
         except Exception as error:
             self.state.traceback = traceback.format_exc()
             raise TargetError(

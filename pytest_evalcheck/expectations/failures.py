@@ -7,6 +7,7 @@ What `expect` compares is also counted, so that a check which compared nothing i
 from __future__ import annotations
 
 import contextvars
+import sys
 import unittest
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +24,7 @@ from pytest_evalcheck.expectations.comparison import (
     origin_of,
     show,
 )
-from pytest_evalcheck.expectations.ids import require_id
+from pytest_evalcheck.expectations.ids import calling_frame, id_from_order, place_of, require_id
 from pytest_evalcheck.reports.failure_text import format_comparison
 
 
@@ -42,15 +43,12 @@ class CheckFailure(AssertionError):
         actual: str = "",
         detail: str = "",
         cause: str = "",
-        topic: str = "",
         contrast: str = "",
         origin: str = "",
     ) -> None:
         self.about, self.expected, self.actual, self.detail, self.cause = about, expected, actual, detail, cause
         self.id = require_id(id)
         """What was compared, in a few words that stay when the texts change: ``after-write``."""
-        self.topic = topic or about
-        """``about`` without the words that differ from case to case; numbers may stay, see `signature_of`."""
         self.contrast = contrast
         """What kinds of values differ, such as ``another number`` or ``NaN``."""
         self.origin = origin
@@ -110,6 +108,8 @@ class ComparisonStats:
     """Return whether a failure is known, so that the check continues after it; None where every failure ends it."""
     known_seen: int = 0
     """How many failures of this case were known."""
+    places: dict[str, str] = field(default_factory=dict)
+    """Where the comparisons of a check of another distribution stand, by their ids."""
 
     def see(self, value: Any) -> None:
         """Note a value of the target, so that one which never changes is noticed. NaN and None are no values."""
@@ -181,6 +181,26 @@ def not_offered(why: str) -> None:
         stats.inconclusive = stats.inconclusive or why
 
 
+def _id_here(given: str) -> str:
+    """Return the id of the comparison that calls this, made from its order where none is given.
+
+    Raises:
+        TargetError: where another comparison of the check has it.
+    """
+    stats, frame = _stats.get(), calling_frame(sys._getframe(2))
+    if stats is None or frame is None:
+        return require_id(given)
+    id, place = require_id(given) or id_from_order(frame), place_of(frame)
+    if stats.places.setdefault(id, place) != place:
+        raise TargetError(
+            f"two comparisons of the check have the id {id!r}",
+            actual=f"{stats.places[id]} and {place}",
+            expected="an id for each",
+            cause="check",
+        )
+    return id
+
+
 _LONGEST_RESULT = 120
 """Results that take more characters are not shown whole."""
 
@@ -208,13 +228,13 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
         id: str = "",
         tolerance: Tolerance | None = None,
         detail: str = "",
-        topic: str = "",
     ) -> None:
         """Compare within the tolerance of the cell; two errors of one type are equal but prove nothing.
 
-        ``topic`` is ``about`` without the words that differ from case to case, where it has any beside numbers.
+        ``id`` says in a few words what is compared, such as ``after-write``. It is a part of the signature, by which a
+        failure is known again: no other comparison of the check has it, and it stays when ``about`` changes.
         """
-        stats = _stats.get()
+        stats, id = _stats.get(), _id_here(id)
         if stats is not None:
             if isinstance(self.actual, Raised) and isinstance(expected, Raised):
                 refused(self.actual)
@@ -223,7 +243,7 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
         tolerance = tolerance or (stats.tolerance if stats else Tolerance())
         for found in differences(self.actual, expected, tolerance):
             failure = self._failure(found, expected, about, detail)
-            failure.id, failure.topic = require_id(id), topic or about
+            failure.id = id
             failure.contrast = f"{found.contrast} for {found.name!r}" if found.name else found.contrast
             _report(failure)
 
@@ -243,23 +263,17 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
         """Require another value."""
         self.holds(difference(self.actual, other, Tolerance()) is not None, about=about, id=id)
 
-    def holds(self, condition: bool, *, about: str, id: str = "", detail: str = "", topic: str = "") -> None:
+    def holds(self, condition: bool, *, about: str, id: str = "", detail: str = "") -> None:
         """Require a condition that was computed from the value."""
-        stats = _stats.get()
+        stats, id = _stats.get(), _id_here(id)
         if stats is not None:
             stats.compared += 1
         if not condition:
             error = kind_of_value(self.actual) if isinstance(self.actual, Raised) else ""
-            _report(
-                CheckFailure(
-                    about,
-                    id=id,
-                    detail=detail or f"seen: {show(self.actual)}",
-                    topic=topic,
-                    contrast=error,
-                    origin=origin_of(self.actual),
-                )
-            )
+            seen = detail or f"seen: {show(self.actual)}"
+            failure = CheckFailure(about, detail=seen, contrast=error, origin=origin_of(self.actual))
+            failure.id = id
+            _report(failure)
 
 
 def _report(failure: CheckFailure) -> None:

@@ -1,9 +1,15 @@
-"""Ids of comparisons: a few words that stay when the prose of a check changes."""
+"""Ids of comparisons: a few words that stay when the prose of a check changes.
+
+A check of another distribution may give none. Its comparisons are counted, in the order in which they stand in their
+function: ``values_agree#2``. Such an id is another one as soon as a comparison is added before it.
+"""
 
 from __future__ import annotations
 
+import dis
 import re
 from functools import cache
+from types import CodeType, FrameType
 
 _ID = re.compile(r"[^\W_]+(-[^\W_]+)*")
 
@@ -18,6 +24,60 @@ def slug(text: str) -> str:
     """
     words = re.findall(r"[^\W_]+", text.lower())
     return "-".join(word for word in words if not word.isdecimal()) or "number"
+
+
+def is_stable(signature: str) -> bool:
+    """Return whether the id in a signature was given by the author of the check, and not made from an order."""
+    return "#" not in signature.split(": ")[1] if ": " in signature else True
+
+
+def calling_frame(frame: FrameType | None) -> FrameType | None:
+    """Return the frame of a check of another distribution that a comparison comes from; None for a shipped check."""
+    while frame is not None and _module(frame).startswith("pytest_evalcheck.kinds."):
+        frame = frame.f_back
+    return None if frame is None or _module(frame).startswith("pytest_evalcheck.") else frame
+
+
+def place_of(frame: FrameType) -> str:
+    """Return the file and the line of a comparison."""
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def id_from_order(frame: FrameType) -> str:
+    """Return the id of a comparison from its place among those of its function."""
+    return _numbered(frame.f_code, frame.f_lasti)
+
+
+def id_of_error(error: BaseException) -> str:
+    """Return the id of a failure that a check raised itself, from the place of its ``raise`` or ``assert``."""
+    frames = [(frame.f_code, last) for frame, last in _last_instructions(error)]
+    return _numbered(*frames[-1]) if frames else ""
+
+
+def _last_instructions(error: BaseException) -> list[tuple[FrameType, int]]:
+    found, step = [], error.__traceback__
+    while step is not None:
+        found.append((step.tb_frame, step.tb_lasti))
+        step = step.tb_next
+    return found
+
+
+def _numbered(code: CodeType, last: int) -> str:
+    count = sum(offset <= last for offset in _comparisons(code))
+    return f"{code.co_name.strip('<>')}#{count}"
+
+
+@cache
+def _comparisons(code: CodeType) -> tuple[int, ...]:
+    """Return where in its bytecode a function compares or raises, in order."""
+    return tuple(step.offset for step in dis.get_instructions(code) if _COMPARES.search(step.argrepr))
+
+
+_COMPARES = re.compile(r"\b(equals|holds|differs_from|assert_same|CheckFailure|AssertionError)\b")
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
 
 
 @cache

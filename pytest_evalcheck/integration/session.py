@@ -241,8 +241,9 @@ class EvalcheckSession:
         after, lines = accepting.updated(baseline, self.cells.values(), gone, accept=self.options.accept)
         self.changes += lines
         try:
-            if after != baseline:
+            if after != baseline or (self.options.accept and baseline.migrated):
                 after.write()
+                after = after.as_written()
         except OSError as error:
             self.unwritten.append(f"{baseline.path} could not be written: {error}")
             return
@@ -270,7 +271,8 @@ class EvalcheckSession:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Write the matrix, or why there is none."""
         if not (self.works or looks(self.config)):
-            changes = (*filter(None, self.cut.values()), *self.changes)
+            unstable = accepting.unstable(self.cells.values())
+            changes = (*filter(None, self.cut.values()), *self.changes, *unstable)
             write_summary(terminalreporter, self.report, self.facts, self.selection, self.options, changes=changes)
 
     @property

@@ -13,6 +13,7 @@ from typing import Any
 
 from pytest_evalcheck.errors import nearest, safe_text
 from pytest_evalcheck.expectations.comparison import Tolerance
+from pytest_evalcheck.expectations.old_signatures import problem as signature_problem
 from pytest_evalcheck.kinds.common.check import Check
 from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.strategies.samples import SampleStrategy
@@ -165,6 +166,8 @@ def _entry(where: str, entry: Any, code: Any) -> Problems:
         problems.append(f"{where} is about {safe_text(entry.devices)}; expected some of {KINDS}")
     if entry.example is not None and not isinstance(entry.example, Mapping):
         problems.append(f"{where} has example={safe_text(entry.example)}; expected dict(samples=..., ...)")
+    if isinstance(entry.signature, str) and (wrong := signature_problem(entry.signature)):
+        problems.append(f"{where}: {wrong}")
     if not isinstance(entry.see, str):
         problems.append(f"{where} has see={safe_text(entry.see)}; expected text such as 'owner/repository#1'")
     return problems

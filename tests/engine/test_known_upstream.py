@@ -100,7 +100,7 @@ def test_a_project_of_a_user_with_a_stock_metric_succeeds(evalcheck_project: Pro
 def test_a_subclass_with_a_mistake_of_its_own_is_broken() -> None:
     cells = outcomes(target(CountsFirst), "EC210,EC219", effort="normal")
     assert cells["EC210"].outcome == "failed"
-    assert cells["EC210"].signature.startswith("EC210: the value after a batch was rejected by update()")
+    assert cells["EC210"].signature.startswith("EC210: after-rejected-update")
     assert (cells["EC219"].outcome, cells["EC219"].upstream) == ("known", UNIVERSAL["EC219"])
 
 

@@ -33,7 +33,7 @@ ENTRY = """
 [[known]]
 target = "evalcheck_example.py::mean_of_means"
 code = "EC201"
-signature = "EC201: the value of the stream in these batches: another number"
+signature = "EC201: split: another number"
 reason = "it is called a mean of means"
 """
 
@@ -329,10 +329,34 @@ def test_a_case_by_hand_that_cannot_be_tried_is_named_with_its_line(project: Pro
 def test_a_failure_of_another_signature_than_its_entry_says_so(project: Project) -> None:
     project.write(BROKEN)
     case = "[known.case]\nsamples = '[0, 0, 1]'\nbatches = '[[0, 1], [2]]'\n"
-    text = ENTRY.replace("value of the stream", "value of the strem") + case
-    assert "strem" in text
-    (project.path / FILE).write_text(text, encoding="utf-8")
-    project.run(*SELECT, code=1).shows("evalcheck-known.toml:2 has another signature: EC201: the value of the strem")
+    (project.path / FILE).write_text(ENTRY.replace("another number", "NaN") + case, encoding="utf-8")
+    project.run(*SELECT, code=1).shows("evalcheck-known.toml:2 has another signature: EC201: split: NaN")
+
+
+OLD = "EC201: the value of the stream in these batches: another number"
+
+
+@pytest.mark.parametrize("quote", ['"', "'"])
+def test_an_old_signature_is_read_and_written_anew(project: Project, quote: str) -> None:
+    project.write(BROKEN)
+    old = ENTRY.replace('"EC201: split: another number"', f"{quote}{OLD}{quote}  # of last year")
+    assert OLD in old
+    (project.path / FILE).write_text(old, encoding="utf-8")
+    said = "1 known failure, 1 signature in an old form (--evalcheck-accept writes the new one)"
+    project.run(*SELECT, code=0).shows(f"evalcheck-known.toml: {said}")
+    assert OLD in written(project)
+    project.run(*SELECT, "--evalcheck-accept", code=0).lacks("in an old form")
+    assert 'signature = "EC201: split: another number"  # of last year\n' in written(project)
+    project.run(*SELECT, code=0).lacks("in an old form")
+
+
+def test_an_unknown_id_is_named_with_the_nearest_one(project: Project) -> None:
+    project.write(BROKEN)
+    (project.path / FILE).write_text(ENTRY.replace("split", "spilt"), encoding="utf-8")
+    project.run(*SELECT, code=4).shows(
+        "evalcheck-known.toml:2: 'EC201: spilt: another number' names 'spilt', which is no id of EC201; "
+        "did you mean 'split'?"
+    )
 
 
 def test_an_entry_that_is_indented_is_read(project: Project) -> None:

@@ -157,7 +157,7 @@ def test_ranks_of_lm_eval_are_processes_in_a_script(tmp_path: Path) -> None:
         code="EC403",
         device="cpu",
         outcome="failed",
-        signature="EC403: the scores by ranks: another number",
+        signature="EC403: by-ranks: another number",
         failure=failure,
     )
     options = ["-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:randomly", "--evalcheck-run=in-process"]

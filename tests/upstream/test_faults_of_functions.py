@@ -105,9 +105,7 @@ def test_an_object_that_takes_one_sample_a_call_is_the_librarys(
     registered: Any, changes: dict[str, Any], outcome: str
 ) -> None:
     name = f"{Streamed.__module__}.{Streamed.__qualname__}"
-    registered(
-        fault(name, owner_of=("update", "get"), signatures=("EC210: the value after a batch was rejected by *",))
-    )
+    registered(fault(name, owner_of=("update", "get"), signatures=("EC210: after-rejected-*",)))
 
     @ec.metric(inputs=es.regression().swapped())
     def streamed(device: str) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_evalcheck.engine.known_failures import STALE
 from pytest_evalcheck.engine.runner import CellRunner
+from pytest_evalcheck.expectations.ids import is_stable
 from pytest_evalcheck.integration.known.baseline import Baseline, Entry
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.integration.process import run_in_child
@@ -124,6 +125,16 @@ def _changes(before: Baseline, after: Baseline, cells: Iterable[Cell], gone: Ite
     if fewer:
         count = plural(len(fewer), "entry", "entries")
         yield f"taken out of {name}: devices of {count} on which nothing fails any more"
+
+
+def unstable(cells: Iterable[Cell]) -> Iterator[str]:
+    """Yield a line about known failures whose ids nobody has given."""
+    codes = sorted({cell.code for cell in cells if cell.outcome == "known" and not is_stable(cell.signature)})
+    if codes:
+        yield (
+            f"{', '.join(codes)}: a known failure is known by the order of the comparisons in its check, which is not "
+            "stable; give each an id, as in expect(value).equals(other, about=..., id='after-write')"
+        )
 
 
 def _line(place: str) -> int:

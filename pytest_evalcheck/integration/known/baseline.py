@@ -16,6 +16,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from pytest_evalcheck.errors import UsageError, nearest
+from pytest_evalcheck.expectations import old_signatures
 from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.reports.case_codec import literal
 from pytest_evalcheck.reports.results import plural
@@ -30,6 +31,7 @@ else:  # pragma: no cover
 
 FILE = "evalcheck-known.toml"
 _HEADER = re.compile(r"^[ \t]*\[\[\s*known\s*\]\]", re.MULTILINE)
+_SIGNATURE = re.compile(r"""^([ \t]*signature[ \t]*=[ \t]*)("(?:[^"\\\n]|\\.)*"|'[^'\n]*')""", re.MULTILINE)
 _TEXTS = ("code", "target", "signature", "reason", "see")
 _KEYS = (*_TEXTS, "devices", "case")
 _PREAMBLE = """\
@@ -54,6 +56,8 @@ class Entry:
     case: Mapping[str, Any] | None = None
     text: str = field(default="", compare=False)
     """The entry as it stands in the file, with what is beside it."""
+    migrated: bool = field(default=False, compare=False)
+    """Whether its signature has an old form in the file."""
     line: int = field(default=0, compare=False)
 
     @property
@@ -137,6 +141,11 @@ class Baseline:
         """The number of entries without a reason."""
         return sum(not entry.reason.strip() for entry in self.entries)
 
+    @property
+    def migrated(self) -> int:
+        """The number of entries whose signature has an old form in the file."""
+        return sum(entry.migrated for entry in self.entries)
+
     @cached_property
     def _by_check(self) -> dict[tuple[str, str], list[KnownFailure]]:
         found: dict[tuple[str, str], list[KnownFailure]] = {}
@@ -194,6 +203,10 @@ class Baseline:
             with contextlib.suppress(OSError):
                 os.unlink(name)
             raise
+
+    def as_written(self) -> Baseline:
+        """Return the baseline after it was written, in which no signature has an old form."""
+        return replace(self, entries=tuple(replace(entry, migrated=False) for entry in self.entries))
 
     def problems(self, targets: Mapping[str, Sequence[str]], read: Collection[str], root: Path) -> Iterator[str]:
         """Yield problems of entries that name what is not there; ``targets`` has codes of collected ones by node id.
@@ -283,8 +296,18 @@ def _entry(name: str, table: Mapping[str, Any], text: str, line: int) -> Entry:
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
             raise wrong(f"case.{key} is no Python literal: {value[:60]!r}") from error
     texts = {key: str(table.get(key, "")) for key in _TEXTS}
+    if new := old_signatures.migrated(texts["signature"]):
+        texts["signature"] = new
+        text = _SIGNATURE.sub(lambda found: f"{found[1]}{_string(new)}", text, count=1)
+    elif mistake := old_signatures.problem(texts["signature"]):
+        raise wrong(mistake)
     return Entry(
-        **texts, devices=tuple(devices), case=None if case is None else fields, text=text.rstrip("\n"), line=line
+        **texts,
+        devices=tuple(devices),
+        case=None if case is None else fields,
+        text=text.rstrip("\n"),
+        migrated=bool(new),
+        line=line,
     )
 
 
@@ -362,4 +385,6 @@ def _umask() -> int:
 def summary(baseline: Baseline) -> str:
     """``14 known failures, 12 of them without a reason``, for the screen."""
     text = f"{baseline.path.name}: {plural(len(baseline.entries), 'known failure')}"
-    return f"{text}, {baseline.debt} without a reason" if baseline.debt else text
+    text = f"{text}, {baseline.debt} without a reason" if baseline.debt else text
+    old = f"{plural(baseline.migrated, 'signature')} in an old form" if baseline.migrated else ""
+    return f"{text}, {old} (--evalcheck-accept writes the new one)" if old else text

@@ -60,7 +60,6 @@ def _expect_smaller(decoder: DecoderUnderTest, method: str, rows: Ids, after: Id
         expected,
         about=f"what {plural(len(after), 'row')} get by {method} from a cache for {len(rows)}",
         id=f"smaller-by-{method}",
-        topic=f"what a smaller batch gets by {method} from a cache for a larger one",
         refusable="smaller batches",
     )
 
@@ -132,15 +131,12 @@ def filler_rows_do_not_affect_other_rows(subject: DecoderSubject, case: PaddedBa
         rows = decoder.truncate(subject.prompts(case.samples), NEW_TOKENS)
         added = min(case.fillers, (decoder.record.max_rows or len(rows) + case.fillers) - len(rows))
         about = f"what {plural(len(rows), 'row')} get by {{}} with {added} more to fill the batch"
-        topic = "what rows get by {} with more to fill the batch"
         if "step" in decoder.methods:
             fillers = [[decoder.record.pad_token] * len(rows[0])] * added
             actual = decoder.decode_with_new_cache("step", [*rows, *fillers])
             actual = actual if isinstance(actual, Raised) else actual[: len(rows)]
             expected = decoder.decode_with_new_cache("step", rows)
-            decoder.assert_same(
-                actual, expected, about=about.format("step"), id="filled-batch-by-step", topic=topic.format("step")
-            )
+            decoder.assert_same(actual, expected, about=about.format("step"), id="filled-batch-by-step")
         if "generate" in decoder.methods:
             actual = decoder.decode("generate", decoder.start(len(rows) + added), rows)
             if not isinstance(actual, Raised):
@@ -152,5 +148,4 @@ def filler_rows_do_not_affect_other_rows(subject: DecoderSubject, case: PaddedBa
                 expected,
                 about=about.format("generate"),
                 id="filled-batch-by-generate",
-                topic=topic.format("generate"),
             )

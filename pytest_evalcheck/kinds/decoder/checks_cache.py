@@ -83,8 +83,7 @@ def cache_operations_equal_operations_on_rows(subject: DecoderSubject, case: Cac
             about, actual = f"the logits after {', '.join(execution.done)}", execution.last
             expected = replay_on_new_cache(decoder, execution)
             last = "" if decoder.agrees(actual, expected) else culprit(decoder, subject, case)
-            id, topic = f"after-{slug(last)}", f"the logits after {last}"
-            decoder.assert_same(actual, expected, about=about, id=id, topic=topic)
+            decoder.assert_same(actual, expected, about=about, id=f"after-{slug(last)}")
 
 
 @check("EC308", conditions=("a token when it is full", "a prompt that is too long"), examples=_FEW, after=("EC301",))
@@ -115,14 +114,13 @@ def tokens_beyond_the_capacity_are_refused_or_decoded(subject: DecoderSubject, c
             count = len(rows[0]) - len(prompts[0]) + 1
             actual, expected = decoder.decode_both(method, prompts, chunks=chunks, count=count)
             about = f"what is decoded by {method} of {plural(case.extra, 'token')} more than the capacity"
-            topic = f"what is decoded by {method} of more than the capacity"
             if isinstance(actual, Raised):
-                about, topic = (f"an error that is no refusal for {text}" for text in (about, topic))
-                expect(actual).holds(actual.on_purpose, about=about, id=f"unclear-refusal-by-{method}", topic=topic)
+                about = f"an error that is no refusal for {about}"
+                expect(actual).holds(actual.on_purpose, about=about, id=f"unclear-refusal-by-{method}")
             elif isinstance(expected, Raised):
-                expect(actual).equals(expected, about=about, id=f"beyond-capacity-by-{method}", topic=topic)
+                expect(actual).equals(expected, about=about, id=f"beyond-capacity-by-{method}")
             else:
-                decoder.assert_same(actual, expected, about=about, id=f"beyond-capacity-by-{method}", topic=topic)
+                decoder.assert_same(actual, expected, about=about, id=f"beyond-capacity-by-{method}")
 
 
 @check("EC311", existential=True, examples=_FEW)

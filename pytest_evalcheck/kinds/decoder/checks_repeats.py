@@ -69,7 +69,7 @@ def a_row_is_decoded_alike_in_a_large_batch(subject: DecoderSubject, case: Large
             if failed:
                 inconclusive(f"a row alone gets no answer: {failed[0]}")
                 continue
-            about, topic = f"what {count} rows get by {method}", f"what many rows get by {method}"
+            about = f"what {count} rows get by {method}"
             actual = decoder.decode(method, decoder.start(count), many)
             if not isinstance(actual, Raised) and len(actual) != count:
                 about = f"the number of rows that {method}() gives for {count}"
@@ -77,11 +77,11 @@ def a_row_is_decoded_alike_in_a_large_batch(subject: DecoderSubject, case: Large
                 continue
             expected = [alone[i % len(rows)][0] for i in range(count)]
             if decoder.record.batch_invariant and method == "step":
-                expect(actual).equals(expected, about=about, id=f"rows-by-{method}", tolerance=EXACT, topic=topic)
+                expect(actual).equals(expected, about=about, id=f"rows-by-{method}", tolerance=EXACT)
             elif method == "step":
-                decoder.assert_same(actual, expected, about=about, id=f"rows-by-{method}", topic=topic)
+                decoder.assert_same(actual, expected, about=about, id=f"rows-by-{method}")
             elif decoder.agrees([row[0] for row in alone], decoder.greedy(rows, [row[0] for row in alone])):
                 wanted = decoder.greedy(many, actual)
-                decoder.assert_same(actual, wanted, about=about, id=f"rows-by-{method}", topic=topic)
+                decoder.assert_same(actual, wanted, about=about, id=f"rows-by-{method}")
             else:
                 inconclusive("a row alone is decoded otherwise than without a cache; see EC301")

@@ -181,7 +181,7 @@ class DecoderUnderTest:
             self.record, self._logits_by_ids = record, logits
 
     def assert_same(
-        self, actual: Any, expected: Any, *, about: str, id: str, topic: str = "", refusable: str = "", detail: str = ""
+        self, actual: Any, expected: Any, *, about: str, id: str, refusable: str = "", detail: str = ""
     ) -> None:
         """Compare what a list of rows gets with what is expected.
 
@@ -211,7 +211,7 @@ class DecoderUnderTest:
             detail = _NAN_TOKENS if tokens_of_nan else detail
             if refusable and isinstance(actual, Raised):
                 detail = _UNDECLARED.format(refusable, f"({refusable!r},)")
-            expect(actual).equals(expected, about=about, id=id, tolerance=self.tolerance, topic=topic, detail=detail)
+            expect(actual).equals(expected, about=about, id=id, tolerance=self.tolerance, detail=detail)
 
     def agrees(self, actual: Any, expected: Any) -> bool:
         """Return whether two results are equal within the tolerance."""

@@ -116,7 +116,7 @@ def non_finite_samples_are_reported(loop: LoopSubject, case: NonFinite) -> None:
     expect(actual).holds(
         not hidden,
         about=f"{case.number} in sample {case.corrupted} does not show in {', '.join(map(repr, hidden))}",
-        id="hidden",
+        id=f"hidden-in-{slug(' '.join(hidden))}",
         detail=f"alone  {show(alone)}\nof all  {show(actual)}",
     )
 

@@ -32,8 +32,8 @@ def an_error_of_a_metric_function_ends_the_evaluation_as_itself(loop: LoopSubjec
         if not function.called:
             inconclusive("the function was not called")
             return
-        problem, topic = function.problem(result), f"where the metric function raises {error}"
-        expect(result).holds(not problem, about=f"{topic}, {problem}", id=f"metric-raises-{slug(error)}", topic=topic)
+        problem, where = function.problem(result), f"where the metric function raises {error}"
+        expect(result).holds(not problem, about=f"{where}, {problem}", id=f"metric-raises-{slug(error)}")
 
 
 @check("EC514", examples=4, after=("EC504", "EC501"))

@@ -154,22 +154,18 @@ def _expect_recovery_on_device(loop: LoopSubject, case: OutOfMemory, expected: A
 
 
 def _expect_all_counted(result: Any, expected: Any, count: int, when: str) -> None:
-    topic = "after a forward pass ran out of memory"
     if isinstance(result, Evaluated) and result.records is not None:
         about = f"{count} samples {when}"
-        _expect_each_once(ids_of(result.records), count, about, "samples-after-out-of-memory", f"samples {topic}")
-    expect(comparable(result)).equals(
-        comparable(expected), about=f"the result {when}", id="result-after-out-of-memory", topic=f"the result {topic}"
-    )
+        _expect_each_once(ids_of(result.records), count, about, "samples-after-out-of-memory")
+    expect(comparable(result)).equals(comparable(expected), about=f"the result {when}", id="result-after-out-of-memory")
 
 
-def _expect_each_once(ids: list[int], count: int, about: str, id: str, topic: str = "") -> None:
+def _expect_each_once(ids: list[int], count: int, about: str, id: str) -> None:
     problems = miscounted(ids, count)
     expect(ids).holds(
         not problems,
         about=f"{about}: {_texts(problems)}",
         id="-".join([id, *problems]),
-        topic=f"{topic or about}: {_kinds(problems)}",
     )
 
 
@@ -177,18 +173,11 @@ def _texts(problems: Mapping[str, str]) -> str:
     return "; ".join(problems.values())
 
 
-def _kinds(problems: Mapping[str, str]) -> str:
-    """Return what is wrong with samples, without their ids."""
-    return ", ".join(problem.split(":")[0] for problem in problems.values())
-
-
 def _expect_each_once_over_ranks(loop: LoopSubject, case: Ranks, ranks: int, results: Any) -> None:
-    about, topic = f"{len(case.samples)} sample{'s' * (len(case.samples) > 1)} over {ranks} ranks", "samples over ranks"
+    about = f"{len(case.samples)} sample{'s' * (len(case.samples) > 1)} over {ranks} ranks"
     single = loop.numbers(case.samples, batch_size=case.batch_size)
     if isinstance(results, Raised) or isinstance(single, Raised):
-        expect(results).equals(
-            single, about=f"the numbers of {about}", id="numbers-over-ranks", topic=f"the numbers of {topic}"
-        )
+        expect(results).equals(single, about=f"the numbers of {about}", id="numbers-over-ranks")
         return
     for who, problems in miscounted_by_rank(results, len(case.samples)).items():
         ids = {rank: ids_of(result.records or ()) for rank, result in results.items()}
@@ -196,7 +185,6 @@ def _expect_each_once_over_ranks(loop: LoopSubject, case: Ranks, ranks: int, res
             not problems,
             about=f"{about}, as counted by {who}: {_texts(problems)}",
             id="-".join(["samples-over-ranks" if who == _TOGETHER else "samples-of-one-rank", *problems]),
-            topic=f"{topic}, as counted by {who}: {_kinds(problems)}",
         )
     for other in (1, ranks * case.batch_size):
         if difference(single, loop.numbers(case.samples, batch_size=other), loop.tolerance) is not None:
@@ -208,7 +196,6 @@ def _expect_each_once_over_ranks(loop: LoopSubject, case: Ranks, ranks: int, res
                 single,
                 about=f"the numbers of {about}: rank {rank}",
                 id="numbers-over-ranks",
-                topic=f"the numbers of {topic}",
             )
 
 

@@ -152,7 +152,7 @@ def expect_within_budget(name: str, variant: Variant, rows: Rows, actual: Any, e
         expect(lost).holds(
             verdict != "beyond",
             about=about,
-            id=f"budget-of-{slug(name)}-for-{slug(number)}{slug(where) and '-' + slug(where)}",
+            id=f"budget-of-{slug(name)}-for-{slug(number)}{where and '-' + slug(where)}",
             detail=detail,
         )
         if verdict == "undecided":

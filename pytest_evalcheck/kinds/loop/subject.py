@@ -317,11 +317,11 @@ def miscounted(ids: Sequence[int], count: int) -> dict[str, str]:
     """Return the ways in which samples are not counted exactly once: by an id, a line with the samples."""
     times = Counter(ids)
     problems = {
-        ("lost", "never counted"): [str(sample) for sample in range(count) if not times[sample]],
-        ("repeated", "counted more than once"): [
+        ("never-counted", "never counted"): [str(sample) for sample in range(count) if not times[sample]],
+        ("counted-more-than-once", "counted more than once"): [
             f"{sample} ({times[sample]} times)" for sample in times if times[sample] > 1
         ],
-        ("unknown", "no id of the data"): [str(sample) for sample in times if not 0 <= sample < count],
+        ("no-id-of-the-data", "no id of the data"): [str(sample) for sample in times if not 0 <= sample < count],
     }
     return {way: f"{problem}: {first_eight(samples)}" for (way, problem), samples in problems.items() if samples}
 

@@ -81,8 +81,7 @@ def an_undefined_value_is_said_to_be_undefined(metric: MetricSubject, case: Decl
     value, warned = metric.value_and_all_warnings([rows])
     if stream.value is not None:
         about = f"the value of {name}, beside the one that is documented"
-        topic = "the value of an undefined stream, beside the one that is documented"
-        expect(value).equals(stream.value, about=about, id="documented-value", topic=topic, detail=stream.documented)
+        expect(value).equals(stream.value, about=about, id="documented-value", detail=stream.documented)
         return
     told = bool(warned) or has_nonfinite(value) or (isinstance(value, Raised) and is_clear_refusal(value.error))
     what = "an obscure error" if isinstance(value, Raised) else "an ordinary value"
@@ -90,7 +89,6 @@ def an_undefined_value_is_said_to_be_undefined(metric: MetricSubject, case: Decl
         told,
         about=f"{what} for {name}",
         id="obscure-error" if isinstance(value, Raised) else "ordinary-value",
-        topic=f"{what} for an undefined stream",
         detail=f"expected  NaN, an error or a warning\nactual    {show(value)}\nsamples   {show(rows)}",
     )
 
@@ -166,12 +164,10 @@ def samples_without_a_prediction_are_not_left_out(metric: MetricSubject, case: U
     if difference(pairs, others, metric.tolerance) is None:
         inconclusive("the pairs of both batches have one value")
         return
-    topic = "samples without a prediction are left out"
     expect([pairs, value]).holds(
         False,
-        about=f"{topic}: {len(case.samples) - case.kept} of {len(case.samples)}",
+        about=f"samples without a prediction are left out: {len(case.samples) - case.kept} of {len(case.samples)}",
         id="left-out",
-        topic=topic,
         detail=f"the value  {show(value)}\nof the pairs alone  {show(pairs)}\nof all samples  {show(whole)}",
     )
 

@@ -280,7 +280,6 @@ def a_rejected_batch_does_not_change_the_state(metric: MetricSubject, case: Reje
         metric.value(case.split),
         about=f"the value after a batch of {case.fault} was rejected by {case.through}()",
         id=f"after-rejected-{case.through}",
-        topic=f"the value after a batch was rejected by {case.through}()",
         detail=f"the batch was rejected with: {rejected}",
     )
 

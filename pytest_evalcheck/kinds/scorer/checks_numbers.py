@@ -47,7 +47,7 @@ def several_numbers_come_from_one_computation(scorer: ScorerSubject, case: Docum
         means = [aggregated(score_one_by_one(function, responses, documents))["mean"] for function in (first, second)]
         lost = not isinstance(actual, Raised) and not all(any(v == mean for v in actual.values()) for mean in means)
         about = f"of two numbers with one name, {means}, one is lost"
-        expect(actual).holds(not lost, about=about, id="same-name", topic="of two numbers with one name one is lost")
+        expect(actual).holds(not lost, about=about, id="same-name")
 
 
 @check("EC408", conditions=("batches of one size", "batches of unequal sizes"), examples=8, after=("EC401",))

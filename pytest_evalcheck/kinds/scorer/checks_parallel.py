@@ -41,9 +41,7 @@ def parallel_scores_equal_serial_scores(scorer: ScorerSubject, case: ManyDocumen
         actual = scorer.run(partial(runner.run, slow), responses, documents)
         about = f"the scores by {name}, of a function that takes longer for the first document"
         scores = score_one_by_one(stable_score, responses, documents)
-        expect(actual).equals(
-            scores, about=about, id=f"by-{slug(name)}", tolerance=EXACT, topic=f"the scores by {name}"
-        )
+        expect(actual).equals(scores, about=about, id=f"by-{slug(name)}", tolerance=EXACT)
         if runner.seeded:
             actual = scorer.run(partial(runner.run, RandomScorer()), responses, documents)
             random_scores = actual if random_scores is None else random_scores

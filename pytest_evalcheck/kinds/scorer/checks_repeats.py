@@ -30,8 +30,8 @@ def an_error_of_a_metric_function_comes_out_as_itself(scorer: ScorerSubject, cas
         if not function.called:
             inconclusive("the function was not called")
             return
-        problem, topic = function.problem(result), f"where the metric function raises {error}"
-        expect(result).holds(not problem, about=f"{topic}, {problem}", id=f"metric-raises-{slug(error)}", topic=topic)
+        problem, where = function.problem(result), f"where the metric function raises {error}"
+        expect(result).holds(not problem, about=f"{where}, {problem}", id=f"metric-raises-{slug(error)}")
 
 
 @check(

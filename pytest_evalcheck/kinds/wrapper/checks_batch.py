@@ -114,7 +114,7 @@ def other_batches_do_not_change_the_outputs(wrapper: WrapperSubject, case: TwoBa
             live.evaluate(wrapper.batch(case.first_rows, earlier))
             about = f"the results of a batch{in_mode(mode)} after another one{in_mode(earlier)}"
             expect(live.evaluate(wrapper.batch(case.second_rows, mode))).equals(
-                expected, about=about, id=f"after-another{mode_id(mode)}{mode_id(earlier, 'after')}"
+                expected, about=about, id=f"batch{mode_id(mode)}-after-another{mode_id(earlier)}"
             )
         batch, other = wrapper.batch(case.second_rows, mode), wrapper.batch(case.first_rows, mode)
         about = f"the results of a batch with another forward before its metrics{in_mode(mode)}"

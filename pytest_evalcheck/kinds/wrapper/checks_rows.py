@@ -73,9 +73,8 @@ def padding_changes_nothing(wrapper: WrapperSubject, case: Padded) -> None:
         row_of_padding = " and a row of padding" if case.blank else ""
         about = f"the results with padding of {case.extra} on the {case.side}{row_of_padding}{in_mode(mode)}"
         expected = wrapper.unpadded(case.samples, least, more)
-        topic = f"the results with padding on the {case.side}{in_mode(mode)}"
         expect(wrapper.unpadded(case.samples, more, least)).equals(
-            expected, about=about, id=f"padding-on-the-{case.side}{mode_id(mode)}", topic=topic
+            expected, about=about, id=f"padding-on-the-{case.side}{mode_id(mode)}"
         )
 
 
@@ -141,7 +140,6 @@ def rows_are_the_same_in_a_large_batch(wrapper: WrapperSubject, case: LargeBatch
                 continue
             tolerance = EXACT if exact else rounding_of(expected, wrapper.tolerance)
             about = f"the outputs of row {index} of {case.rows}{in_mode(mode)}"
-            topic = f"the outputs of a row in a large batch{in_mode(mode)}"
             expect(row(many, index, of=expected)).equals(
-                expected, about=about, id=f"row-in-a-large-batch{mode_id(mode)}", tolerance=tolerance, topic=topic
+                expected, about=about, id=f"row-in-a-large-batch{mode_id(mode)}", tolerance=tolerance
             )

@@ -81,12 +81,10 @@ def a_malformed_batch_is_rejected_and_the_next_one_scored(wrapper: WrapperSubjec
             live = wrapper.fresh()
             problem = bad.problem(live.scores(bad.batch), good, wrapper.tolerance)
             about = f"{bad.field!r} is {bad.fault}{in_mode(mode)}"
-            topic = f"where {about}, {problem.split(':')[0]}"
             expect(bad.fault).holds(
                 not problem,
                 about=f"where {about}, {problem}",
                 id=f"{slug(bad.field)}-{slug(bad.fault)}{mode_id(mode)}",
-                topic=topic,
             )
             again = live.scores(wrapper.batch(case.samples, mode))
             expect(again).equals(
@@ -116,7 +114,9 @@ def labels_of_an_earlier_batch_are_not_used(wrapper: WrapperSubject, case: TwoBa
             first = live.evaluate(wrapper.batch(case.first_rows, earlier))
             actual = live.evaluate(wrapper.without_labels(case.second_rows, mode))
             about = f"the results of a batch without labels{in_mode(mode)} after one that has some{in_mode(earlier)}"
-            expect(actual).equals(expected, about=about, id=f"without-labels{mode_id(mode)}{mode_id(earlier, 'after')}")
+            expect(actual).equals(
+                expected, about=about, id=f"without-labels{mode_id(mode)}-after-labels{mode_id(earlier)}"
+            )
             # A wrapper may reject a batch without labels, but one that rejects every batch shows nothing.
             if isinstance(actual, Raised) and not isinstance(first, Raised):
                 compared()

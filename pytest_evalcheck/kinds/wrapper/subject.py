@@ -374,6 +374,6 @@ def in_mode(mode: str) -> str:
     return f" (mode {mode!r})" if mode else ""
 
 
-def mode_id(mode: str, preposition: str = "in") -> str:
+def mode_id(mode: str) -> str:
     """Return the part of an id that names a mode; nothing for the usual one."""
-    return f"-{preposition}-mode-{slug(mode)}" if mode else ""
+    return f"-mode-{slug(mode)}" if mode else ""

@@ -131,7 +131,7 @@ def test_a_state_that_cannot_be_created_on_a_device_is_one_fault() -> None:
     codes = ["EC601", "EC603", "EC604", "EC606", "EC607"]
     cells = {cell.code: cell for cell in ec.run(target, "sim:mps", select=",".join(codes), effort="quick").cells}
     assert [code for code in codes if cells[code].outcome == "failed"] == ["EC604"]
-    assert cells["EC604"].signature == "EC604: mps has no such dtype: TypeError in test_device_placement:__init__"
+    assert cells["EC604"].signature == "EC604: missing-dtype-on-mps: TypeError in test_device_placement:__init__"
     assert all(
         cell.outcome != "failed"
         for cell in ec.run(target, "sim:cuda", select=",".join(codes[:4]), effort="quick").cells

@@ -130,11 +130,11 @@ def test_an_invalid_result_is_reported(made: Any, message: str) -> None:
 def test_samples_that_are_miscounted_are_named() -> None:
     assert miscounted([0, 1, 2], 3) == {}
     assert miscounted([0, 0, 0, 4], 3) == {
-        "lost": "never counted: 1, 2",
-        "repeated": "counted more than once: 0 (3 times)",
-        "unknown": "no id of the data: 4",
+        "never-counted": "never counted: 1, 2",
+        "counted-more-than-once": "counted more than once: 0 (3 times)",
+        "no-id-of-the-data": "no id of the data: 4",
     }
-    assert miscounted([], 12) == {"lost": "never counted: 0, 1, 2, 3, 4, 5, 6, 7 and 4 more"}
+    assert miscounted([], 12) == {"never-counted": "never counted: 0, 1, 2, 3, 4, 5, 6, 7 and 4 more"}
 
 
 def test_numbers_that_are_all_nan_or_count_what_was_left_out() -> None:
@@ -250,11 +250,11 @@ def test_miscounts_by_rank() -> None:
     assert miscounted_by_rank({0: report(0, 1, 2), 1: report(0, 1, 2)}, 3) == {}
     assert miscounted_by_rank({0: report(0, 2), 1: report(1)}, 3) == {}
     assert miscounted_by_rank({0: report(0, 1), 1: ec.Evaluated({"n": 2})}, 3) == {
-        "the ranks together": {"lost": "never counted: 2"}
+        "the ranks together": {"never-counted": "never counted: 2"}
     }
     assert miscounted_by_rank({0: report(0, 1, 2, 0), 1: report(0, 1, 2, 0)}, 3) == {
-        "rank 0": {"repeated": "counted more than once: 0 (2 times)"},
-        "rank 1": {"repeated": "counted more than once: 0 (2 times)"},
+        "rank 0": {"counted-more-than-once": "counted more than once: 0 (2 times)"},
+        "rank 1": {"counted-more-than-once": "counted more than once: 0 (2 times)"},
     }
 
 

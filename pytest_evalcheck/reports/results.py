@@ -96,7 +96,7 @@ class Cell:
     class_name: str = ""
     """The class of the object that the target describes, or the function, with its module; else empty."""
     signature: str = ""
-    """The identity of a failure among others of the same kind: what differs and how, without numbers."""
+    """The identity of a failure among others: code, id of the comparison and kind of difference."""
     seconds: float = 0.0
     """The wall time of the whole cell."""
     examples: int = 0

@@ -70,10 +70,16 @@ def _numbered(code: CodeType, last: int) -> str:
 @cache
 def _comparisons(code: CodeType) -> tuple[int, ...]:
     """Return where in its bytecode a function compares or raises, in order."""
-    return tuple(step.offset for step in dis.get_instructions(code) if _COMPARES.search(step.argrepr))
+    return tuple(step.offset for step in dis.get_instructions(code) if _compares(step))
 
 
-_COMPARES = re.compile(r"\b(equals|holds|differs_from|assert_same|CheckFailure|AssertionError)\b")
+def _compares(step: dis.Instruction) -> bool:
+    if step.opname in ("LOAD_CONST", "LOAD_ASSERTION_ERROR"):
+        return step.opname != "LOAD_CONST"
+    return step.argval in _NAMES or step.argrepr == "AssertionError"
+
+
+_NAMES = ("equals", "holds", "differs_from", "assert_same", "CheckFailure", "AssertionError")
 
 
 def _module(frame: FrameType) -> str:

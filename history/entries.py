@@ -28,7 +28,7 @@ ROOT = FOLDER.parent
 
 
 class EntryError(ValueError):
-    """What is wrong with a file of entries, a line each."""
+    """Return the problems of a file of entries, a line each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,15 +49,15 @@ class Entry:
     promise: tuple[str, ...]
     """The codes of the checks that are predicted to find it; empty where no promise covers it."""
     why: str = ""
-    """Where no promise covers it: why."""
+    """The reason where no property covers it."""
     targets: tuple[str, ...] = ()
-    """What is run: ``package.module:Name(...)`` for ``--evalcheck-target``, or ``fixtures/targets/file.py::target``."""
+    """Targets: ``package.module:Name(...)`` for ``--evalcheck-target``, or ``fixtures/targets/file.py::target``."""
     script: str = ""
     """Below ``history/``: a stand-alone script, which exits with 1 where the fault is, and with 0 elsewhere."""
     requires: tuple[str, ...] = ()
-    """What is installed beside both releases."""
+    """Requirements installed beside both releases."""
     missed: str = ""
-    """Where a run does not find it: the reason, by hand."""
+    """The reason why a run does not find it, written by hand."""
 
     @property
     def digest(self) -> str:

@@ -1,4 +1,4 @@
-"""What two reports of one entry show: a pure function of both, and of what the stand-alone script shows."""
+"""Comparison of two reports of one entry: a pure function of both, and of what the stand-alone script shows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class Ran:
     """One run of the suite over one release."""
 
     cells: Sequence[Mapping[str, Any]] = ()
-    """Those of the JSON report."""
+    """The checks of the JSON report."""
     cases: Sequence[Mapping[str, Any]] = ()
     """Each case that was tried, with the signatures of what failed in it (see ``any_release``)."""
     trouble: str = ""
-    """Why there is no report."""
+    """The reason why there is no report."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +36,7 @@ class Verdict:
     codes: tuple[str, ...] = ()
     """The checks that are broken before and not after."""
     cells: tuple[str, ...] = ()
-    """What they reported, a line each."""
+    """The lines that they reported."""
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data."""

@@ -1,4 +1,4 @@
-"""Whether two results are equal, and where they differ.
+"""Comparison of two results: their equality, or the first difference.
 
 Numbers, tensors, arrays, texts, and tuples, lists, dicts and dataclasses of them are compared by value; NaN equals NaN;
 a 0-dimensional tensor equals the number it holds. Shapes must agree, dtypes need not.
@@ -20,7 +20,7 @@ from pytest_evalcheck.expectations.origin import place_of, raised_on_purpose
 
 @dataclass(frozen=True)
 class Tolerance:
-    """How far two results may lie apart: ``|actual - expected| <= atol + rtol * |expected|``.
+    """The distance that two results may have: ``|actual - expected| <= atol + rtol * |expected|``.
 
     The defaults gave no false alarm on well-conditioned float32 results; results near zero need ``atol``.
     """
@@ -52,7 +52,7 @@ class Raised:
 
     @property
     def on_purpose(self) -> bool:
-        """Whether it is a refusal: code under test raised it by a statement of its own, with a text."""
+        """Return whether it is a refusal: code under test raised it by a statement of its own, with a text."""
         return raised_on_purpose(self.error)
 
     def __str__(self) -> str:
@@ -71,17 +71,17 @@ class Difference:
     actual: str
     expected: str
     more: int = 0
-    """How many further numbers of the same array differ."""
+    """The number of further differences in the same array."""
     contrast: str = ""
-    """What kinds of values differ, such as ``another number`` or ``NaN``."""
+    """The kinds of values that differ, such as ``another number`` or ``NaN``."""
     name: str = ""
-    """Of results by name, the one that differs."""
+    """Name of the differing result."""
     origin: str = ""
-    """Where the error was raised that one of the results is; empty where both are values."""
+    """The origin of the error that one of the results is; empty where both are values."""
 
     def __str__(self) -> str:
         more = f" (and {self.more} more)" if self.more else ""
-        return f"{_at(self.path)}{self.actual} is not {self.expected}{more}"
+        return f"{_at_path(self.path)}{self.actual} is not {self.expected}{more}"
 
 
 def differences(actual: Any, expected: Any, tolerance: Tolerance) -> Iterator[Difference]:
@@ -121,9 +121,9 @@ def difference(actual: Any, expected: Any, tolerance: Tolerance, path: str = "")
 
 
 def contrast(actual: Any, expected: Any) -> str:
-    """What kinds of values differ, without the values: ``NaN``, ``another number``, ``a list, not an error``.
+    """Return the kinds of values that differ: ``NaN``, ``another number``, ``a list, not an error``.
 
-    Of an error where a value is expected, its type and where it was raised. Whether the expected value is NaN depends
+    An error where a value is expected has its type and its place. Whether the expected value is NaN depends
     on the samples, not on what is wrong, and makes no difference.
     """
     kind = kind_of_value(actual)
@@ -141,7 +141,7 @@ _NUMBER, _NOT_FINITE = "a number", ("NaN", "an infinity")
 
 
 def kind_of_value(value: Any) -> str:
-    """What a result is, without the value: ``a number``, ``NaN``, ``ValueError in json.decoder:decode``."""
+    """Return the kind of a result, without the value: ``a number``, ``NaN``, ``ValueError in json.decoder:decode``."""
     value = plain(value)
     if isinstance(value, Raised):
         return f"{type(value.error).__name__}{raised_in(value.error)}"
@@ -155,7 +155,7 @@ def kind_of_value(value: Any) -> str:
 
 
 def raised_in(error: BaseException) -> str:
-    """Where an error was raised: `` in package.module:function``; empty where this package raised it.
+    """Return where an error was raised: `` in package.module:function``; empty where this package raised it.
 
     A simulated device stands in for torch: its errors come from where torch was called. A comprehension, which is a
     function of its own up to Python 3.11, does not count.
@@ -179,7 +179,7 @@ def _differing(path: str, actual: Any, expected: Any) -> Difference:
 
 
 def close(actual: complex, expected: complex, tolerance: Tolerance) -> bool:
-    """Whether two numbers agree; NaN agrees with NaN, infinities with themselves."""
+    """Return whether two numbers agree; NaN agrees with NaN, infinities with themselves."""
     if actual == expected:
         return True
     try:
@@ -207,13 +207,13 @@ def plain(value: Any) -> Any:
     if hasattr(value, "toarray") and hasattr(value, "nnz"):
         return value.toarray()
     if hasattr(type(value), "__array__"):
-        return _of_numpy(value)
+        return _as_numpy(value)
     if is_dataclass(value) and not isinstance(value, (type, Raised)):
         return {each.name: getattr(value, each.name, None) for each in fields(value)}
     return value
 
 
-def _of_numpy(value: Any) -> Any:
+def _as_numpy(value: Any) -> Any:
     import numpy
 
     try:
@@ -224,7 +224,7 @@ def _of_numpy(value: Any) -> Any:
 
 
 def origin_of(value: Any) -> str:
-    """Where the first error was raised that is anywhere in a result; empty where there is none."""
+    """Return the origin of the first error that is anywhere in a result; empty where there is none."""
     if isinstance(value, Raised):
         return value.origin
     inner = value.values() if isinstance(value, Mapping) else value if _is_sequence(value) else ()
@@ -232,7 +232,7 @@ def origin_of(value: Any) -> str:
 
 
 def has_nonfinite(value: Any) -> bool:
-    """Whether a NaN or an infinity is anywhere in a result."""
+    """Return whether a NaN or an infinity is anywhere in a result."""
     value = plain(value)
     if isinstance(value, Mapping):
         return any(has_nonfinite(v) for v in value.values())
@@ -244,7 +244,7 @@ def has_nonfinite(value: Any) -> bool:
 
 
 def is_no_score(value: Any) -> bool:
-    """Whether a result says that there is no score: an error, or NaN and no other number."""
+    """Return whether a result says that there is no score: an error, or NaN and no other number."""
     value = plain(value)
     if isinstance(value, Raised):
         return True
@@ -310,7 +310,7 @@ def _first(found: Any) -> Difference | None:
     return next((one for one in found if one is not None), None)
 
 
-def _at(path: str) -> str:
+def _at_path(path: str) -> str:
     return f"at {path}: " if path else ""
 
 

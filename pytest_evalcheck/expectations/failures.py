@@ -1,4 +1,4 @@
-"""How a check states what it expects, and the failure that it raises.
+"""Statements of what a check expects, and the failure that it raises.
 
 A `CheckFailure` needs no rewriting of asserts: it carries what was compared, the expected and the actual value.
 What `expect` compares is also counted, so that a check which compared nothing is never green.
@@ -24,7 +24,7 @@ from pytest_evalcheck.expectations.comparison import (
     origin_of,
     show,
 )
-from pytest_evalcheck.expectations.ids import calling_frame, id_from_order, place_of, require_id
+from pytest_evalcheck.expectations.ids import calling_frame, id_from_order, line_of, require_id
 from pytest_evalcheck.reports.failure_text import format_comparison
 
 
@@ -32,7 +32,7 @@ class CheckFailure(AssertionError):
     """A promise that is not kept."""
 
     untestable = False
-    """Whether the promise could not be tried; a known failure never covers that."""
+    """True where the property could not be tried; a known failure never covers that."""
 
     def __init__(
         self,
@@ -48,11 +48,11 @@ class CheckFailure(AssertionError):
     ) -> None:
         self.about, self.expected, self.actual, self.detail, self.cause = about, expected, actual, detail, cause
         self.id = require_id(id)
-        """What was compared, in a few words that stay when the texts change: ``after-write``."""
+        """The id of the comparison, a few words that stay when the texts change: ``after-write``."""
         self.contrast = contrast
-        """What kinds of values differ, such as ``another number`` or ``NaN``."""
+        """The kinds of values that differ, such as ``another number`` or ``NaN``."""
         self.origin = origin
-        """Where the error was raised that the failure is about; empty for values that differ."""
+        """The origin of the error that the failure is about; empty for values that differ."""
         super().__init__(about)
 
     def __str__(self) -> str:
@@ -82,7 +82,7 @@ class NotCheckable(NotApplicable):
 
 @dataclass
 class ComparisonStats:
-    """What the cases of one cell have compared so far."""
+    """Counts of what the cases of one cell have compared so far."""
 
     tolerance: Tolerance
     compared: int = 0
@@ -91,25 +91,25 @@ class ComparisonStats:
     """Comparisons of an error with an error, which alone prove nothing."""
     last_refusal: str = ""
     last_origin: str = ""
-    """Where the error of the last refusal was raised."""
+    """The origin of the error of the last refusal."""
     inconclusive: str = ""
-    """Why a case showed nothing about the promise."""
+    """The reason why a case showed nothing about the promise."""
     value: str = ""
     """The one value that the target gave in all cases; empty where there was none, or several."""
     varies: bool = False
-    """Whether the target gave different values."""
+    """True where the target gave different values."""
     not_offered: int = 0
     """Cases that need what the target does not offer; they do not count as tried."""
     seconds: float = 0.0
-    """How long variants may be measured in this cell; 0 for not at all."""
+    """Time for measuring variants in this cell; 0 for none."""
     variants: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """What variants cost, by name, once it was measured."""
+    """The measured cost of variants, by name."""
     should_pass_over: Callable[[CheckFailure], bool] | None = None
     """Return whether a failure is known, so that the check continues after it; None where every failure ends it."""
     known_seen: int = 0
-    """How many failures of this case were known."""
+    """The number of known failures in this case."""
     places: dict[str, str] = field(default_factory=dict)
-    """Where the comparisons of a check of another distribution stand, by their ids."""
+    """The file and line of each comparison of a check of another distribution, by its id."""
 
     def see(self, value: Any) -> None:
         """Note a value of the target, so that one which never changes is noticed. NaN and None are no values."""
@@ -190,7 +190,7 @@ def _id_here(given: str) -> str:
     stats, frame = _stats.get(), calling_frame(sys._getframe(2))
     if stats is None or frame is None:
         return require_id(given)
-    id, place = require_id(given) or id_from_order(frame), place_of(frame)
+    id, place = require_id(given) or id_from_order(frame), line_of(frame)
     if stats.places.setdefault(id, place) != place:
         raise TargetError(
             f"two comparisons of the check have the id {id!r}",

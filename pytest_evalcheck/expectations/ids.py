@@ -38,7 +38,7 @@ def calling_frame(frame: FrameType | None) -> FrameType | None:
     return None if frame is None or _module(frame).startswith("pytest_evalcheck.") else frame
 
 
-def place_of(frame: FrameType) -> str:
+def line_of(frame: FrameType) -> str:
     """Return the file and the line of a comparison."""
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 

@@ -58,7 +58,7 @@ def problem(signature: str) -> str:
         return f"{signature!r} is an old signature; write {new!r}"
     id = found[2].partition(": ")[0]
     known = ids()[found[1]]
-    if any(_of_id(template).fullmatch(text) for template in known for text in (id, id.rstrip("*"))):
+    if any(_id_pattern(template).fullmatch(text) for template in known for text in (id, id.rstrip("*"))):
         return ""
     meant = nearest(id, known) or f"; expected one of {', '.join(known)}"
     return f"{signature!r} names {id!r}, which is no id of {found[1]}{meant}"
@@ -88,7 +88,7 @@ def _patterns(code: str) -> list[tuple[re.Pattern[str], str]]:
 
 
 @cache
-def _of_id(template: str) -> re.Pattern[str]:
+def _id_pattern(template: str) -> re.Pattern[str]:
     text = re.sub(r"(^|-)\{\w+\}", r"\1@+", template)
     return re.compile(_HOLE.sub("@*", text).replace("@", r"[^\s:]"))
 

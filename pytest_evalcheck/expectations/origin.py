@@ -1,4 +1,4 @@
-"""Where an error was raised, as one line of text: what two errors with one cause have in common."""
+"""The origin of an error, as one line of text that two errors with one cause have in common."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def place_of(error: BaseException) -> str:
 
 
 def raised_on_purpose(error: BaseException) -> bool:
-    """Whether code under test raised an error by a ``raise`` or an ``assert`` of its own, with a text.
+    """Return whether code under test raised an error by a ``raise`` or an ``assert`` of its own, with a text.
 
     An error of an operator, such as of two shapes that do not fit, comes out of a call that its innermost frame makes,
     or out of torch or numpy.
@@ -65,7 +65,7 @@ def raising_code(error: BaseException) -> CodeType | None:
 
 @cache
 def is_under_test(file: str) -> bool:
-    """Whether a file is neither of the standard library, of a library of tensors, nor of this one."""
+    """Return whether a file is neither of the standard library, of a library of tensors, nor of this one."""
     path = Path(file)
     if file.startswith("<"):
         return False

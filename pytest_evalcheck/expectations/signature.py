@@ -1,4 +1,4 @@
-"""What failures of one root cause have in common."""
+"""Signatures: the parts that failures of one root cause have in common."""
 
 from __future__ import annotations
 

@@ -36,9 +36,9 @@ class Fault:
     signatures: tuple[str, ...]
     """Patterns of the signatures of its failures, in which ``*`` stands for any text."""
     reason: str
-    """What is wrong, in one line."""
+    """The mistake, in one line."""
     finding: str
-    """Where it is described: a file of docs/findings and a heading in it, such as ``numeric.md#unsigned-integers``."""
+    """Its page: a file of docs/findings and a heading in it, such as ``numeric.md#unsigned-integers``."""
     see: str = ""
     """The upstream report, such as ``mosaicml/composer#3196``; empty when none was found."""
     classes: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ class Fault:
 
     @property
     def outside(self) -> str:
-        """Why nothing is said of the version that is installed, as a clause; empty where it is."""
+        """Return why nothing is said of the version that is installed, as a clause; empty where it is."""
         from packaging.specifiers import SpecifierSet  # comes with pytest
 
         installed = self.installed
@@ -73,11 +73,11 @@ class Fault:
         return f"the upstream fault {self.id} is recorded for {self.library} {self.versions}, and {found}"
 
     def shows(self, signature: str) -> bool:
-        """Whether a failure of this signature is one of the fault."""
+        """Return whether a failure of this signature is one of the fault."""
         return any(_pattern(pattern).fullmatch(signature) for pattern in self.signatures)
 
     def is_in(self, thing: Any) -> bool:
-        """Whether the code at fault is what this object runs.
+        """Return whether the code at fault is what this object runs.
 
         The object is of one of the classes, or holds a module that is; the methods at fault come from the package of
         that class, and so do all modules that it holds: a user's own metric in a collection of the library may have a
@@ -108,7 +108,7 @@ def match(signature: str, thing: Any, changed: Collection[str] = ()) -> Fault | 
 
 
 def other_versions(signature: str, thing: Any) -> str:
-    """Where the fault is recorded for other versions only, as a clause; empty where it is not."""
+    """Return where the fault is recorded for other versions only, as a clause; empty where it is not."""
     return next((fault.outside for fault in _candidates(signature, thing) if fault.outside), "")
 
 
@@ -188,7 +188,7 @@ def _function(thing: Any) -> Any:
 
 
 def _stands_under_its_name(function: Any) -> bool:
-    """Whether its module has this function under its name: what a user has wrapped around it bears the name, too."""
+    """Return whether its module has this function under its name: a wrapper of a user has the same name."""
     found: Any = sys.modules.get(function.__module__ or "")
     for part in function.__qualname__.split("."):
         found = getattr(found, part, None)

@@ -232,7 +232,8 @@ def test_bad_use_ends_the_run_before_it_begins(project: Project) -> None:
 
 def test_another_check_than_the_target_has(project: Project) -> None:
     project.write(CORRECT)
-    (project.path / FILE).write_text(ENTRY.replace("mean_of_means", "mean").replace("EC201", "EC301"), encoding="utf-8")
+    other = ENTRY.replace("mean_of_means", "mean").replace("EC201: split", "EC301: logits").replace("EC201", "EC301")
+    (project.path / FILE).write_text(other, encoding="utf-8")
     project.run(*SELECT, code=1).shows("names EC301, which is no check of evalcheck_example.py::mean")
 
 

@@ -98,7 +98,7 @@ def test_every_id_is_listed_with_those_that_stay(made: Check) -> None:
     for place, id in comparisons(made):
         written = template(id)
         pattern = ".*".join(map(re.escape, written.split("{}")))
-        found = any(re.fullmatch(pattern, each) for each in listed)
+        found = not written or any(re.fullmatch(pattern, each) for each in listed)
         assert found or not old_signatures.problem(f"{made.code}: {written.replace('{}', 'x')}"), f"{place}: {written}"
 
 

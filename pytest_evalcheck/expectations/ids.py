@@ -33,9 +33,10 @@ def is_stable(signature: str) -> bool:
 
 def calling_frame(frame: FrameType | None) -> FrameType | None:
     """Return the frame of a check of another distribution that a comparison comes from; None for a shipped check."""
-    while frame is not None and _module(frame).startswith("pytest_evalcheck.kinds."):
+    inside = _package(frame)
+    while frame is not None and inside and _package(frame) == inside:
         frame = frame.f_back
-    return None if frame is None or _module(frame).startswith("pytest_evalcheck.") else frame
+    return None if _package(frame) else frame
 
 
 def line_of(frame: FrameType) -> str:
@@ -82,8 +83,13 @@ def _compares(step: dis.Instruction) -> bool:
 _NAMES = ("equals", "holds", "differs_from", "assert_same", "CheckFailure", "AssertionError")
 
 
-def _module(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", ""))
+def _package(frame: FrameType | None) -> str:
+    """Return the package of this distribution that a frame is in; nothing for other code."""
+    parts = str(frame.f_globals.get("__name__", "")).split(".") if frame is not None else []
+    return ".".join(parts[:2]) if parts[:1] == [_OURS] else ""
+
+
+_OURS = __name__.partition(".")[0]
 
 
 @cache

@@ -174,7 +174,7 @@ class Supervision:
             "pytest_evalcheck",
             "--evalcheck",
             f"{config.rootpath / path}::{rest}",
-            "--evalcheck-fresh",
+            "--evalcheck-since=",
         ]
         arguments += ["--rootdir", config.rootpath, *([] if config.inipath is None else ["-c", config.inipath])]
         arguments += ["-m", config.option.markexpr] if config.option.markexpr else []

@@ -1,4 +1,4 @@
-"""The entries of ``history/<library>.toml``: a released fix of an evaluation number, and the promise it is about."""
+"""The entries of ``history/<library>.toml``: a released fix of an evaluation number, and the checks about it."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ class Entry:
     """The address of the changelog or of the pull request."""
     what: str
     """The number that was wrong, in one line."""
-    promise: tuple[str, ...]
-    """The codes of the checks that are predicted to find it; empty where no promise covers it."""
+    checks: tuple[str, ...]
+    """The codes of the checks that are predicted to find it; empty where none covers it."""
     why: str = ""
     """The reason where no property covers it."""
     targets: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ def read_library(path: Path) -> Library:
 
 
 _OF_A_FILE = ("library", "requires", "entry")
-_NEEDED = ("id", "before", "after", "source", "what", "statement", "targets")
+_NEEDED = ("id", "before", "after", "source", "what", "checks", "targets")
 _TEXTS = ("id", "before", "after", "source", "what", "why", "script", "missed")
 _LISTS = ("targets", "requires")
 _TARGET = re.compile(r"[\w.]+:\w+(\(.*\))?|(fixtures|history)/targets/evalcheck_\w+\.py::\w+", re.DOTALL)
@@ -134,8 +134,8 @@ _TARGET = re.compile(r"[\w.]+:\w+(\(.*\))?|(fixtures|history)/targets/evalcheck_
 
 def _entry(library: str, raw: Mapping[str, Any]) -> Entry:
     values = {name: tuple(value) if name in _LISTS else value for name, value in raw.items()}
-    promise = raw["statement"]
-    values["statement"] = () if promise == "none" else (promise,) if isinstance(promise, str) else tuple(promise)
+    checks = raw["checks"]
+    values["checks"] = () if checks == "none" else (checks,) if isinstance(checks, str) else tuple(checks)
     return Entry(library=library, **values)
 
 
@@ -158,10 +158,10 @@ def _of_values(raw: Mapping[str, Any], folder: Path) -> list[str]:
             found.append(f"`before` is {raw['before']}, which is not before {raw['after']}")
     except InvalidVersion as error:
         found.append(str(error))
-    found += _of_promise(raw)
+    found += _problems_of_checks(raw)
     forms = "neither package.module:Name(...) nor (fixtures|history)/targets/file.py::name"
     found += [f"the target {each!r} is {forms}" for each in raw["targets"] if not _TARGET.fullmatch(each)]
-    if not raw["targets"] and raw["statement"] != "none":
+    if not raw["targets"] and raw["checks"] != "none":
         found.append("`targets` is empty: name what must show it")
     if raw.get("script") and not (folder / raw["script"]).is_file():
         found.append(f"the script {raw['script']} is not there")
@@ -172,14 +172,14 @@ def _of_values(raw: Mapping[str, Any], folder: Path) -> list[str]:
     return found + _of_requires(raw.get("requires", []))
 
 
-def _of_promise(raw: Mapping[str, Any]) -> list[str]:
-    promise = raw["statement"]
-    if promise == "none":
-        return [] if raw.get("why") else ['`promise = "none"` needs `why`: the reason that no promise covers it']
+def _problems_of_checks(raw: Mapping[str, Any]) -> list[str]:
+    checks = raw["checks"]
+    if checks == "none":
+        return [] if raw.get("why") else ['`checks = "none"` needs `why`: the reason that no check covers it']
     codes = sorted({made.code for made in shipped()})
-    given = [promise] if isinstance(promise, str) else promise
+    given = [checks] if isinstance(checks, str) else checks
     if not (isinstance(given, list) and given and all(isinstance(each, str) for each in given)):
-        return [f'`promise` is {promise!r}; expected a code, a list of codes, or "none"']
+        return [f'`checks` is {checks!r}; expected a code, a list of codes, or "none"']
     return [f"no check has the code {each!r}{nearest(each, codes)}" for each in given if each not in codes]
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-Outcome = Literal["caught", "caught, not kept", "missed", "cannot run", "not reproduced"]
-OUTCOMES: tuple[Outcome, ...] = ("caught", "caught, not kept", "missed", "cannot run", "not reproduced")
+Outcome = Literal["caught", "caught, still failing", "missed", "cannot run", "not reproduced"]
+OUTCOMES: tuple[Outcome, ...] = ("caught", "caught, still failing", "missed", "cannot run", "not reproduced")
 REFERENCES = frozenset({"EC217", "EC410"})
 """The checks that compare with a number from elsewhere; all others compare the code with itself."""
 
@@ -43,11 +43,11 @@ class Verdict:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
-def classify(promise: Sequence[str], before: Ran, after: Ran, shown: tuple[int, int] | None) -> Verdict:
+def classify(checks: Sequence[str], before: Ran, after: Ran, shown: tuple[int, int] | None) -> Verdict:
     """The outcome of an entry.
 
     ``shown`` has the exit codes of the stand-alone script on both releases, or None where the entry has none. A cell
-    shows the fault where one of its cases fails before, and after keeps the promise, or fails in less.
+    shows the fault where one of its cases fails before, and passes after, or fails in less.
     """
     if shown is not None and shown != (1, 0):
         if 2 in shown:
@@ -67,14 +67,14 @@ def classify(promise: Sequence[str], before: Ran, after: Ran, shown: tuple[int, 
     if shown == (1, 0) and (stopped := [key for key in (*told, *untried) if key in kept]):
         cells = _lines(before, told)
         return Verdict(outcome="caught", why=cells[0], codes=_codes(stopped), cells=tuple(cells[:_MOST]))
-    still = [key for key in failed if key[1] in promise]
+    still = [key for key in failed if key[1] in checks]
     if still:
         cells = _lines(before, still)
         lost = after.trouble or "the same cases fail after, too"
         if not any(key in tried for key in still) and not after.trouble:
             lost = "it is not tried after"
         why = f"{cells[0]}: {lost}"
-        return Verdict(outcome="caught, not kept", why=why, codes=_codes(still), cells=tuple(cells[:_MOST]))
+        return Verdict(outcome="caught, still failing", why=why, codes=_codes(still), cells=tuple(cells[:_MOST]))
     if not any(cell["outcome"] in ("passed", "known", "not applicable") for cell in before.cells):
         why = before.trouble or _first_reason(before.cells)
         return Verdict(outcome="cannot run" if shown is None else "missed", why=f"nothing is tried before: {why}")
@@ -129,7 +129,7 @@ def _tried(ran: Ran) -> dict[Key, Cases]:
 
 
 def _is_mended(failed: Cases, after: Cases | None, outcome: str) -> bool:
-    """Return whether a case that failed keeps the promise after, or fails in less."""
+    """Return whether a case that failed passes after, or fails in less."""
     if after is None:
         return False
     common = [case for case in failed if case in after]

@@ -17,13 +17,13 @@ before. The list (`history/*.toml`) is written before the suite runs; each entry
 `nox -s history` installs both releases, runs the suite on both at quick effort on the CPU, and writes this page;
 [history/README.md](../history/README.md) says how an entry is added and counted.
 
-* **caught**: a case fails on the release before, and keeps the promise on the release after;
-* **caught, not kept**: a cell that was predicted is red, and the same cases fail on both;
-* **missed**: no cell shows it, and a stand-alone script does;
+* **caught**: a case fails on the release before, and passes on the release after;
+* **caught, still failing**: a predicted check is red, and the same cases fail on both;
+* **missed**: no check shows it, and a stand-alone script does;
 * **cannot run**: a release does not install or does not import beside the README's environment;
 * **not reproduced**: the stand-alone script does not show what the changelog says. Such entries are not counted.
 
-The share is that of *caught* among what runs: caught, caught and not kept, and missed.
+The share is that of *caught* among what runs: caught, caught and still failing, and missed.
 """
 
 
@@ -55,22 +55,22 @@ def _splits(known: Mapping[str, Library], results: Mapping[str, Any]) -> str:
     caught = [entry for entry in _all(known) if _outcome(entry, results) == "caught"]
     codes = {entry.id: set(results[entry.id]["codes"]) for entry in caught}
     alone = sum(codes[entry.id] <= REFERENCES for entry in caught)
-    predicted = sum(bool(codes[entry.id] & set(entry.statement)) for entry in caught)
-    missed = [entry for entry in _all(known) if _outcome(entry, results) in ("missed", "caught, not kept")]
-    uncovered = sum(not entry.statement for entry in missed)
+    predicted = sum(bool(codes[entry.id] & set(entry.checks)) for entry in caught)
+    missed = [entry for entry in _all(known) if _outcome(entry, results) in ("missed", "caught, still failing")]
+    uncovered = sum(not entry.checks for entry in missed)
     return "\n".join(
         [
             f"Of {len(caught)} that are caught, {len(caught) - alone} are found by comparing the code with itself, "
             f"and {alone} by a reference alone ({', '.join(sorted(REFERENCES))}). In {predicted} a check that was "
             f"predicted finds it, in {len(caught) - predicted} another one.",
-            f"Of {len(missed)} others that run, {uncovered} are covered by no promise.",
+            f"Of {len(missed)} others that run, {uncovered} are covered by no check.",
             "",
         ]
     )
 
 
 def _of_library(library: Library, results: Mapping[str, Any]) -> str:
-    lines = [f"## {library.name}", "", _row(["fixed in", "what was wrong", "statement", "outcome", "shown by"])]
+    lines = [f"## {library.name}", "", _row(["fixed in", "what was wrong", "checks", "outcome", "shown by"])]
     lines.append(_row(["---"] * 5))
     for entry in library.entries:
         result = results.get(entry.id, {})
@@ -84,9 +84,9 @@ def _of_library(library: Library, results: Mapping[str, Any]) -> str:
             if outcome.startswith("caught")
             else entry.missed or result.get("why", "")
         )
-        promise = ", ".join(entry.statement) or f"none: {entry.why}"
+        checks = ", ".join(entry.checks) or f"none: {entry.why}"
         fixed = f"[{entry.after}]({entry.source})"
-        lines.append(_row([fixed, entry.what, promise, outcome, why]))
+        lines.append(_row([fixed, entry.what, checks, outcome, why]))
     return "\n".join([*lines, ""])
 
 
@@ -100,7 +100,7 @@ def _outcome(entry: Entry, results: Mapping[str, Any], key: str = "outcome") -> 
 
 def _share(entries: Sequence[Entry], results: Mapping[str, Any], key: str) -> str:
     # An entry that is found not to be reproduced, or not to run, was never one of those that count.
-    runs = [entry for entry in entries if _outcome(entry, results) in ("caught", "caught, not kept", "missed")]
+    runs = [entry for entry in entries if _outcome(entry, results) in ("caught", "caught, still failing", "missed")]
     caught = sum(_outcome(entry, results, key) == "caught" for entry in runs)
     return f"{caught} of {len(runs)} ({caught / len(runs):.0%})" if runs else "-"
 

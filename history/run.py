@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--new", action="store_true", help="entries whose outcome is not known, or that have changed")
     parser.add_argument("--predicted", action="store_true", help="no other checks than those that were predicted")
     parser.add_argument("--scripts", action="store_true", help="the stand-alone scripts alone; nothing is written")
-    parser.add_argument("--smoke", action="store_true", help="one entry, its promise alone; nothing is written")
+    parser.add_argument("--smoke", action="store_true", help="one entry, its check alone; nothing is written")
     parser.add_argument("--folder", type=Path, help="where releases are installed; they are kept")
     asked = parser.parse_args(arguments)
     try:
@@ -146,15 +146,15 @@ class Runs:
         try:
             shown = self.shown(library, entry)
             if shown not in (None, (1, 0)) or not entry.targets:
-                return classify(entry.statement, Ran(), Ran(), shown), shown
+                return classify(entry.checks, Ran(), Ran(), shown), shown
             # The checks that were predicted first: where they show it, no other one is needed.
             verdict = None
-            if entry.statement:
+            if entry.checks:
                 before, after = (self._of(library, entry, each, wanted) for each in (entry.before, entry.after))
-                verdict = classify(entry.statement, before, after, shown)
+                verdict = classify(entry.checks, before, after, shown)
             if not predicted and (verdict is None or verdict.outcome != "caught"):
                 verdict = self._by_all_checks(library, entry, shown)
-            return verdict or classify(entry.statement, Ran(), Ran(), shown), shown
+            return verdict or classify(entry.checks, Ran(), Ran(), shown), shown
         except subprocess.CalledProcessError as error:
             why = (error.stderr or error.stdout or "").strip().splitlines()
             return Verdict(outcome="cannot run", why=f"not installed: {why[-1] if why else error}"), None
@@ -180,7 +180,7 @@ class Runs:
         red = {cell["code"] for cell in before.cells if cell["outcome"] in ("failed", "known")}
         # What is kept before says nothing about the fault, so that it is not run again.
         after = self._suite(library, [entry], entry.after, sorted(red)) if red else Ran()
-        return classify(entry.statement, before, after, shown)
+        return classify(entry.checks, before, after, shown)
 
     def _of(self, library: Library, entry: Entry, release: str, wanted: Sequence[Entry]) -> Ran:
         """The cells of an entry in the run of all that are about this release, with the checks that they predict."""
@@ -192,7 +192,7 @@ class Runs:
         ]
         key = f"{place} {','.join(other.id for other in together)}"
         if key not in self._cells:
-            codes = sorted({code for other in together for code in other.statement})
+            codes = sorted({code for other in together for code in other.checks})
             self._cells[key] = self._suite(library, together, release, codes)
         ran = self._cells[key]
         if ran.trouble and len(together) > 1:  # one target that cannot be inferred ends the run of all

@@ -75,7 +75,7 @@ def _process() -> tuple[Any, ...]:
 
 @pytest.fixture(autouse=True)
 def one_seed_for_all(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What --hypothesis-seed sets, for the cells that a test runs: what it says of drawn cases must not flicker.
+    """Seed as --hypothesis-seed does for the cells that a test runs: its assertions about drawn cases must not flicker.
 
     Tests that are drawn themselves go on looking. Other seeds are tried when a check or a specimen changes.
     """

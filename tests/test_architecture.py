@@ -139,7 +139,7 @@ def test_no_module_hides_a_public_name() -> None:
 
 
 def test_modules_that_are_imported_by_their_bare_name_have_names_of_their_own() -> None:
-    """Which of two namesakes is imported depends on what else ran before, in workers of a cluster too."""
+    """Modules of one name: the one that is imported depends on what else ran before, in workers of a cluster too."""
     root = PACKAGE.parent
     places = [root / "benchmarks", root / "docs", *sorted({path.parent for path in root.glob("tests/**/*.py")})]
     found: dict[str, list[str]] = {}

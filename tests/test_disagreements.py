@@ -30,7 +30,7 @@ SOURCES = {
     "ignite": ("ignite/metrics",),
     "MONAI": ("monai/metrics",),
 }
-"""Where the documentation of each library stands in its package."""
+"""Place of each library's documentation in its package."""
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_every_metric_has_two_libraries_and_edge_cases(results: list[Result]) ->
 
 @cache
 def documentation(library: str) -> str:
-    """What the sources of a library say, without spaces and quotation marks."""
+    """Return the sources of a library without spaces and quotation marks."""
     texts = []
     for folder in SOURCES[library]:
         package, _, rest = folder.partition("/")

@@ -25,7 +25,7 @@ TWINS = {specimen.twin.name: specimen.twin for specimen in SPECIMENS}
 
 
 ALONE = [specimen for specimen in SPECIMENS if not specimen.apart]
-"""Of these, one in eight is tried with every other check. EVALCHECK_ALL_TESTS tries all, as `.ci/run full` does."""
+"""One in eight is tried with every other check. EVALCHECK_ALL_TESTS tries all, as `.ci/run full` does."""
 
 
 @pytest.fixture(autouse=True)

@@ -30,7 +30,7 @@ def cells() -> list[tuple[str, str, str]]:
 
 @pytest.fixture(scope="module")
 def short() -> set[tuple[str, str]]:
-    """What its list names."""
+    """Return the entries of its list."""
     spec = importlib.util.spec_from_file_location("conftest_of_targets", ROOT / "fixtures/targets/conftest.py")
     assert spec is not None
     assert spec.loader is not None

@@ -14,7 +14,7 @@ from pytest_evalcheck import strategies as es
 pytest.importorskip("torchmetrics")
 
 FAULTS = "EC210,EC211,EC216,EC219,EC220"
-"""What releases break, see docs/findings; the others are promises that each of them keeps for these metrics."""
+"""Properties that every release keeps for these metrics; docs/findings has those that some releases fail."""
 
 
 def _f1() -> Any:

@@ -31,7 +31,7 @@ class Recording:
 
 
 def asked(generate: Any, stop: tuple[int, ...] = STOP) -> tuple[list[int], list[dict[str, Any]]]:
-    """How many requests each call has, and the arguments of all."""
+    """Return the number of requests of each call, and the arguments of all requests."""
     model = Recording()
     assert generate(PROMPTS, model, 7, stop) == [[2], [3]]
     return [len(call) for call in model.calls], [arguments for call in model.calls for _, arguments in call]

@@ -168,7 +168,7 @@ OF_CUDA = (
 
 
 def modules() -> list[str]:
-    """Those packages, and their public modules, as far as this release has them."""
+    """Return those packages with their public modules, where this release has them."""
     found = []
     for name in PACKAGES:
         if not hasattr(torch, name.partition(".")[2]):
@@ -179,7 +179,7 @@ def modules() -> list[str]:
 
 
 def names_of(module: str) -> list[str]:
-    """What a module offers: `__all__`, or else what is defined in it."""
+    """Return the public names of a module: `__all__`, or else what is defined in it."""
     owner = importlib.import_module(module)
     owner = getattr(owner, "m", owner)  # torch.backends replaces modules by objects with properties
     listed = getattr(owner, "__all__", None)

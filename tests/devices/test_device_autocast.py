@@ -169,7 +169,7 @@ def test_a_weight_is_cast_once(kind: str) -> None:
 
 
 def changed_between(device: str, first: bool, second: bool) -> tuple[bool, bool]:
-    """Whether a weight that changes between two calls is stale in the second one, and whether that one has a gradient."""
+    """Return whether a weight changed between two calls is stale in the second one, and whether that has a gradient."""
     model, inputs = layer(device), torch.ones(1, 4, device=device)
     with torch.autocast(device, dtype=torch.bfloat16):
         with torch.set_grad_enabled(first):

@@ -1,4 +1,4 @@
-"""What is read of an argument decides where it may be: devices of single arguments, of lists, and of what C++ compares."""
+"""Devices that an argument may be on, by how it is read: single arguments, lists, and those that C++ compares."""
 
 from __future__ import annotations
 

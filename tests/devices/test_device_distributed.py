@@ -27,7 +27,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 @pytest.fixture(autouse=True, scope="module")
 def loaded_once() -> None:
-    """What `DistributedDataParallel` imports when it is first made, in each process otherwise."""
+    """Import in advance what `DistributedDataParallel` imports when it is first made, in each process otherwise."""
     importlib.import_module("torch._dynamo")
 
 

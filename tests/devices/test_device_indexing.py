@@ -1,4 +1,4 @@
-"""What indices cost: transfers of those on the CPU, and waits for masks."""
+"""Costs of indices: transfers of those on the CPU, and waits for masks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where results are, beside the modes and transforms of others: forward derivatives, vmap, autocast, saved tensors."""
+"""Devices of results under the modes and transforms of others: forward derivatives, vmap, autocast, saved tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What simulate() takes and refuses, and that it leaves nothing behind."""
+"""Arguments that simulate() takes and refuses; it leaves nothing behind."""
 
 from __future__ import annotations
 

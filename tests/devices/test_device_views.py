@@ -49,7 +49,7 @@ CALLS: dict[str, Callable[[Tensor], Any]] = {
 
 
 class Seen(TorchDispatchMode):  # type: ignore[misc]
-    """What another mode sees that is on inside of a simulation."""
+    """Record the operators that another mode sees inside a simulation."""
 
     def __init__(self) -> None:
         super().__init__()

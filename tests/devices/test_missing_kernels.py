@@ -28,7 +28,7 @@ def without_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def installed() -> dict[str, Any]:
-    """What torchgen, with its own parser, makes of the installed file: functions by name, and kernels by key."""
+    """Parse the installed file with torchgen's own parser: functions by name, and kernels by key."""
     gen = pytest.importorskip("torchgen.gen")
     path = native_functions.file()
     assert path is not None
@@ -121,7 +121,7 @@ def _arguments(func: Any, device: str, attempt: int) -> tuple[list[Any], dict[st
 
 
 def _outcome(func: Any, device: str) -> str:
-    """What comes of a call with arguments of the right types: a missing kernel is noticed before any value."""
+    """Return the outcome of a call with arguments of the right types: a missing kernel is noticed before any value."""
     text = ""
     for attempt in range(3):
         args, kwargs = _arguments(func, device, attempt)

@@ -1,4 +1,4 @@
-"""What `benchmarks/peers.py` concludes from the result of another project's test."""
+"""Conclusions of `benchmarks/peers.py` from the result of another project's test."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 class Outcome(NamedTuple):
-    """What the use of a name ended in: a value, or an error."""
+    """Result of using a name: a value, or an error."""
 
     error: str
     text: str

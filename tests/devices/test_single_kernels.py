@@ -96,7 +96,7 @@ def test_a_call_is_the_same_without_the_mode(kind: str, calls: Calls, monkeypatc
 
 
 def outcome(kind: str, function: Callable[..., Any], arguments: Any) -> Any:
-    """What can be seen of a call on a device: results, gradients, counts and memory, or the error."""
+    """Observations of a call on a device: results, gradients, counts and memory, or the error."""
     gc.disable()  # what an error of an earlier call has left would be freed here
     try:
         return _outcome(kind, function, arguments)

@@ -1,4 +1,4 @@
-"""What the examples of a docstring show."""
+"""Calls that are read from the examples of a docstring."""
 
 import sys
 import types

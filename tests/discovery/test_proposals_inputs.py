@@ -1,4 +1,4 @@
-"""How a metric is fed that was found: one sample a call, texts, images, arguments by name, three arrays."""
+"""Inputs of inferred metrics: one sample a call, texts, images, arguments by name, three arrays."""
 
 import pytest
 from proposed_targets import MEAN, proposed, proposed_thing

@@ -1,4 +1,4 @@
-"""Which names of a module are metrics: the request, the denominator, and what cannot be tried."""
+"""Candidates in a module: the request, the denominator, and objects that cannot be tried."""
 
 import importlib
 import sys

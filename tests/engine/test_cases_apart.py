@@ -37,10 +37,10 @@ class Watched:
     case = 0
     found: list[str] = []
     sets = False
-    """Whether it changes settings of the process; that is reported at once, and then there are few cases."""
+    """True if the metric changes settings of the process; that is reported at once, so there are few cases."""
 
     kept: Watched | None = None
-    """What the factory gives every time, in place of a new object."""
+    """Object that the factory returns every time, in place of a new one."""
 
     def __init__(self) -> None:
         self.made_in = Watched.case

@@ -1,4 +1,4 @@
-"""What a cell draws depends on its target, and not on what was imported before."""
+"""Draws of a cell: they depend on its target, and not on what was imported before."""
 
 from __future__ import annotations
 

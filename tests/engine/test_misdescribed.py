@@ -1,4 +1,4 @@
-"""What is wrong in a description is one error with the facts; a right description of a bug is none."""
+"""Mistakes in a target are one error with the facts; a right description of a bug is no mistake."""
 
 from __future__ import annotations
 

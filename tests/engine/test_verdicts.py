@@ -1,4 +1,4 @@
-"""What a verdict depends on: the code under test, and neither the clock, nor the seed, nor what is known already."""
+"""Verdicts depend on the code under test, and not on the clock, the seed, or what is known already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What failures of one root cause share."""
+"""Signatures: what failures of one root cause share."""
 
 from __future__ import annotations
 

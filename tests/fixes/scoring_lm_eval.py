@@ -11,7 +11,7 @@ KS = (1, 3)
 
 
 def environment(folder):
-    """What lm-eval reads when it is imported, so that it stays off the network and out of its own package."""
+    """Settings that lm-eval reads when it is imported: it stays off the network and out of its own package."""
     return {
         "DISABLE_MULTIPROC": "1",
         "LM_HARNESS_CACHE_PATH": str(folder),
@@ -22,7 +22,7 @@ def environment(folder):
 
 
 def responses(prompt):
-    """What the model says to a prompt, in turn: right about as often as not, and never the same way twice."""
+    """Return the model's next answer to a prompt: right about half of the time, and never the same way twice."""
     number = int(prompt.split("+")[0].split()[-1])
     draw = random.Random(number)
     return [str(number + 1) if draw.random() < 0.4 else f"wrong {turn}" for turn in range(REPEATS)]

@@ -1,4 +1,4 @@
-"""What holds of documents scored on Ray; ``test_fixes_scoring_clusters.py`` runs it."""
+"""Scores of documents on Ray; ``test_fixes_scoring_clusters.py`` runs this file."""
 
 from __future__ import annotations
 

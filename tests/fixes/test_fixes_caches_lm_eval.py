@@ -223,7 +223,7 @@ def test_the_recipes_wrapper_is_mended_by_the_mixin(tmp_path, monkeypatch):
 
 
 def test_the_recipe_alone_runs_past_its_cache_whatever_the_request_says(tmp_path, monkeypatch):
-    """What the mixin is for: 256 tokens whatever is asked, in a cache for 96 positions."""
+    """Purpose of the mixin: 256 tokens whatever is asked, in a cache for 96 positions."""
     wrapper = recipes_wrapper(tmp_path, monkeypatch)
     model = bytes_model()
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What of `fixes.composer_devices` can be seen without Composer."""
+"""Behaviour of `fixes.composer_devices` that can be seen without Composer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the fixed ``HuggingFaceModel`` says of batches and outputs that cannot be scored."""
+"""Errors of the fixed ``HuggingFaceModel`` for batches and outputs that cannot be scored."""
 
 from __future__ import annotations
 

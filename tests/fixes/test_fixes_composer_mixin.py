@@ -1,4 +1,4 @@
-"""What of `fixes.composer` can be seen without Composer."""
+"""Behaviour of `fixes.composer` that can be seen without Composer."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pytest_evalcheck.fixes.loops import LossMean, PredictionsById, retry_in_par
 
 
 class Plain:
-    """What people write: a tensor changed in place, a list, a dict, an array."""
+    """Accumulators as people write them: a tensor changed in place, a list, a dict, an array."""
 
     def __init__(self) -> None:
         import numpy

@@ -1,4 +1,4 @@
-"""What every accumulator of `fixes` promises, on streams of any cut; codes are those of the checks."""
+"""Properties of every accumulator of `fixes`, on streams of any cut; codes are those of the checks."""
 
 from __future__ import annotations
 

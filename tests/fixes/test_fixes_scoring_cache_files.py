@@ -41,7 +41,7 @@ def filled(tmp_path):
 
 
 def outcome(path):
-    """Whether the right scores were given or the file was refused; another error is raised."""
+    """Return 'scored' for the right scores, 'refused' if the file was refused; raise any other error."""
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".*scores are not kept from here on")

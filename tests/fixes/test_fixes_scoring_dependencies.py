@@ -26,7 +26,7 @@ COUNTER = itertools.count()
 
 @pytest.fixture(autouse=True)
 def modules():
-    """What a project imports is forgotten."""
+    """Forget the modules that a project has imported."""
     before, path = set(sys.modules), list(sys.path)
     yield
     sys.path[:] = path
@@ -312,7 +312,7 @@ def test_the_version_of_its_own_package_is_in_the_fingerprint(score, monkeypatch
 
 @pytest.mark.parametrize("name", ["numpy", "sklearn", "torch", "pytest", "typing_extensions"])
 def test_the_distribution_of_a_package_is_known_by_its_files(name):
-    """As on Python 3.10, whose own table has no distribution that does not declare its packages, such as NumPy."""
+    """Hide distributions that declare no packages, such as NumPy: the table of Python 3.10 does not have them."""
     found = dependencies._distributions_by_files()
     assert sorted(found[name]) == sorted(dependencies.distributions()[name])
     assert {"sklearn": "scikit-learn"}.get(name, name) in found[name]

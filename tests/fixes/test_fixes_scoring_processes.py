@@ -219,7 +219,7 @@ def test_idle_workers_that_are_killed_between_two_runs_are_replaced():
 
 
 def test_a_pool_that_ended_without_an_answer_is_replaced(monkeypatch):
-    """As where the last process was gone already, and pebble had not noticed it when the documents were sent."""
+    """Simulate a last process that is gone already, unnoticed by pebble when the documents were sent."""
     real, opened = backends._processes, []
 
     def processes(jobs):

@@ -1,4 +1,4 @@
-"""What a guard says of a batch that was changed."""
+"""Reports of a guard about a batch that was changed."""
 
 from __future__ import annotations
 

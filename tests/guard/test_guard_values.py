@@ -319,7 +319,7 @@ def test_any_rectangles_of_a_large_tensor_are_counted(seed: int, rectangles: lis
 
 
 class TestCopyLimit:
-    """Which values are copied, and what is reported where they are not."""
+    """Values that a guard copies, and reports of those that it does not."""
 
     SIZE = 8 * 2**15
 

@@ -91,7 +91,7 @@ def test_what_is_no_toml_is_an_error_of_its_file(tmp_path: Path) -> None:
 
 
 def ran(*told: tuple[str, str, set[str]], outcome: str = "") -> Ran:
-    """What a run showed: the code of a check, a case, and what failed in it."""
+    """Result of a run: the code of a check, a case, and what failed in it."""
     cases = [
         {"target": "f.py::mean", "code": code, "device": "cpu", "case": case, "failed": sorted(failed)}
         for code, case, failed in told

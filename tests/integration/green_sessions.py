@@ -30,7 +30,7 @@ class Session:
     later: Mapping[str, str] | None = None
     """Files that are written after all else was committed to a new repository, as ``v1``; None for no repository."""
     spawn: bool = False
-    """Whether the run needs a process of its own."""
+    """True if the run needs a process of its own."""
 
 
 def metric(keywords: str = "inputs=numbers", body: str = "return ec.Metric.of(Mean())", marks: str = "") -> str:

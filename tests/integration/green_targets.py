@@ -198,4 +198,4 @@ VALUES: dict[str, str] = {
     "an_object_equal_to_all": "Agrees()",
     "a_nan_that_is_equal": "EqualNan('nan')",
 }
-"""What a forgotten return, or a stub, gives as the value of every stream."""
+"""Value of every stream for a stub, or for code that forgets to return."""

@@ -1,4 +1,4 @@
-"""How targets become items: what is collected, from where, and what stays out."""
+"""Collection of targets as items: what is collected, from where, and what stays out."""
 
 from __future__ import annotations
 

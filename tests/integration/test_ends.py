@@ -1,4 +1,4 @@
-"""What a run ends in: few lines, the short test summary points at targets, and -v shows the rest."""
+"""Ends of runs: few lines, the short test summary points at targets, and -v shows the rest."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_short_summary_points_at_targets_and_folds_reasons(
 
 @pytest.mark.parametrize(("given", "listed"), [("fE", 2), ("f", 13)])
 def test_of_many_failed_cells_the_first_of_each_cause_is_listed(given: str, listed: int) -> None:
-    """Where nobody gives -r; the counts of pytest's last line are those of all."""
+    """Runs without -r: the counts of pytest's last line include all checks."""
     common = {"kind": "metric", "device": "cpu", "outcome": "failed"}
     cells = {
         f"a.py::m::{n}": Cell(target="a.py::m", check=f"c{n}", code=f"EC2{n:02}", cause="leak", **common)

@@ -35,7 +35,7 @@ def once(name: str, run: Callable[[], Result]) -> Result:
 
 
 def ok_of(result: Result) -> bool | None:
-    """What the JSON report says; None where none was written."""
+    """Return `ok` of the JSON report; None if no report was written."""
     if not result.report_path.exists():
         return None
     return bool(json.loads(result.report_path.read_text(encoding="utf-8"))["summary"]["ok"])

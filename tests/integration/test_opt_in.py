@@ -42,7 +42,7 @@ def test_a_module_can_be_marked(project: Project) -> None:
 
 
 def test_a_sweep_runs_in_a_file_that_is_not_in_the_short_run(project: Project) -> None:
-    """What -m names needs no second name for its file; what it does not name stays out."""
+    """Files that -m names need not be named again; other files stay out."""
     of_module = "import pytest\npytestmark = pytest.mark.full\n"
     project.write(of_module, CORRECT, "pytest.mark.sweep(mean)\n", name="evalcheck_swept.py")
     project.write(of_module, CORRECT, name="evalcheck_marked.py")

@@ -1,4 +1,4 @@
-"""How a run goes on is shown in its terminal: a line that is updated, failures as they happen, stalled cells by name."""
+"""Progress in the terminal: a line that is updated, failures as they happen, stalled cells by name."""
 
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ pty = pytest.importorskip("pty")
 
 
 def screen_of(project: Project, *arguments: str, variables: dict[str, str] | None = None) -> str:
-    """What a run of pytest writes to a terminal of 100 columns."""
+    """Return what a run of pytest writes to a terminal of 100 columns."""
     import fcntl
     import struct
     import termios
@@ -343,7 +343,7 @@ def screen_of(project: Project, *arguments: str, variables: dict[str, str] | Non
 
 
 def shown(text: str) -> str:
-    """What is left in the terminal: a carriage return writes over its line."""
+    """Return what is left in the terminal: a carriage return writes over its line."""
 
     def lines() -> Iterator[str]:
         for line in text.split("\n"):

@@ -163,7 +163,7 @@ DYNAMIC = {
     *("a literal", "a literal from the package", "a table of names from the package", "a name that is known in part"),
     *("a loop over names", "a module that may be missing", "a folder that the target puts on the path"),
 }
-"""What is not followed, so that it runs whatever changed."""
+"""Dependencies that are not followed; the cell runs whatever changed."""
 
 
 @pytest.mark.parametrize("name", REACHED)

@@ -52,7 +52,7 @@ def test_sixty_hostile_targets_cost_one_cell_each(project: Project) -> None:
 
 
 def test_an_error_of_pytest_in_the_process_of_a_cell_costs_this_cell(project: Project) -> None:
-    """As where a target has limited the memory of its process."""
+    """Simulate a target that has limited the memory of its process."""
     project.write(
         """
         import pytest

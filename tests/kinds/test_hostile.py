@@ -132,7 +132,7 @@ def test_hostile_targets_leave_the_others_alone(project: Project, monkeypatch: p
 
 
 class PanicException(BaseException):
-    """What PyO3 raises where an extension that is written in Rust panics."""
+    """Stand-in for the exception that PyO3 raises when an extension written in Rust panics."""
 
     __module__ = "pyo3_runtime"
 

@@ -19,7 +19,7 @@ class Sampler:
 
 
 class SamplerSubject(ec.Subject):
-    """What a check is called with."""
+    """Arguments of a check."""
 
     kind: ClassVar[str] = "sampler"
 

@@ -96,7 +96,7 @@ class TestErrors:
 
 
 class TestDifference:
-    """What is found wrong with a batch that was moved."""
+    """Differences between a moved batch and the original."""
 
     @pytest.mark.parametrize(
         ("moved", "original", "found"),

@@ -1,4 +1,4 @@
-"""Which checks are selected, how many cases are planned, and what a factory builds."""
+"""Selected checks, numbers of planned cases, and objects that a factory builds."""
 
 from __future__ import annotations
 

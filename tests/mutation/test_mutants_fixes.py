@@ -10,7 +10,7 @@ from pytest_evalcheck.fixes.eval_mode import evaluating
 
 
 class TestNamedGenerators:
-    """Those of data loaders, which `evaluating` gives back too."""
+    """Random states of data loaders, which `evaluating` restores too."""
 
     def test_they_go_on_as_if_nothing_was_evaluated(self) -> None:
         mine, model = torch.Generator().manual_seed(3), nn.Linear(1, 1)

@@ -1,4 +1,4 @@
-"""What the checks of scorers observe and read, one by one."""
+"""Observations of the checks of scorers, one by one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the shipped strategies draw: the values, the labels, right and wrong predictions, and distributions."""
+"""Draws of the shipped strategies: the values, the labels, right and wrong predictions, and distributions."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ _LOADS = {"src", "srcset", "data", "action", "poster", "ping", "background"}
 
 
 class Reader(HTMLParser):
-    """What a page holds; it refuses elements that are not closed in order."""
+    """Parser of a page; it refuses elements that are not closed in order."""
 
     def __init__(self, page):
         super().__init__(convert_charrefs=True)

@@ -30,7 +30,7 @@ def run_of(report: Report, folder: Path | None = None) -> dict:
 
 
 def assert_github_takes(log: dict) -> None:
-    """What GitHub's page "SARIF support for code scanning" demands beyond the schema."""
+    """Require the rules of GitHub's page "SARIF support for code scanning" beyond the schema."""
     (run,) = log["runs"]
     assert log["$schema"]
     rules = run["tool"]["driver"]["rules"]

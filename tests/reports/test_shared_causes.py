@@ -1,4 +1,4 @@
-"""What real targets break: one mistake is one cause, two independent mistakes are two."""
+"""Causes of failures in real targets: one mistake is one cause, two independent mistakes are two."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def require_script(made: Path, name: str, expected: str) -> tuple[str, str]:
 
 
 def require_tests(made: Path, count: int) -> None:
-    """As many tests fail while the faults are there, and pass without them."""
+    """Require that `count` tests fail while the faults are there, and pass without them."""
     command = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:pytest_evalcheck", "test_regressions.py")
     broken, mended = run(made, *command, mended=False), run(made, *command, mended=True)
     assert f"{count} failed" in broken.stdout, broken.stdout

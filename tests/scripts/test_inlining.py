@@ -1,4 +1,4 @@
-"""Which steps of a script stand in the text of another one, and that each is evaluated where nothing has changed."""
+"""Steps of a script that move into the text of another one; each is evaluated where nothing has changed."""
 
 from __future__ import annotations
 

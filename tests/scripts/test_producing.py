@@ -1,4 +1,4 @@
-"""Which of several scripts of a failure is taken."""
+"""Choice between several scripts of a failure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SEEDED = "print('expected', 1)\nraise SystemExit(1)\n"
 
 
 def recorded(*scripts: tuple[str, bool]) -> Callable[..., Any]:
-    """What runs commands, with a recorder that has written these scripts."""
+    """Return a runner of commands, with a recorder that has written these scripts."""
     run = producing._run
 
     def replaced(command: Sequence[str], folder: Path, environment: dict[str, str]) -> Any:

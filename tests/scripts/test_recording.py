@@ -103,7 +103,7 @@ def test_rewritten_code_does_what_it_did(name: str) -> None:
 
 
 def traced(source: str, **names: Any) -> tuple[Tape, dict[str, Any]]:
-    """What rewritten code leaves on a tape."""
+    """Return the tape and the variables of rewritten code."""
     tape = Tape()
     tape.rewritten.add("suite")
     variables: dict[str, Any] = {"__name__": "suite", "__evalcheck_tape__": tape, "torch": torch, **names}
@@ -199,7 +199,7 @@ def test_what_a_kept_part_is_changed_by_is_needed() -> None:
 
 
 def test_a_mask_is_computed() -> None:
-    """What is counted of a result depends on it, where it is compared, too."""
+    """Numbers counted from a result depend on it, also in comparisons."""
     tape, names = traced(
         """
         kept = Library().result()

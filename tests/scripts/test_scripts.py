@@ -286,7 +286,7 @@ EVERY = {
 }
 """By script: what stands in it."""
 RARE = ("gives_a_summary", "scaled", "counts", "keeps_references", "resets_half", "has_no_labels")
-"""Of these each costs two processes more: EVALCHECK_ALL_TESTS tries them, as `.ci/run full` does."""
+"""Each costs two processes more: only EVALCHECK_ALL_TESTS tries them, as `.ci/run full` does."""
 LEFT_OUT = () if os.environ.get("EVALCHECK_ALL_TESTS") else RARE
 EXPECTED = {name: words for name, words in EVERY.items() if not name.endswith(LEFT_OUT)}
 

@@ -1,4 +1,4 @@
-"""What the text of a script holds in place of what belongs to the run that found the failure."""
+"""Replacements in the text of a script for what belongs to the run that found the failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is drawn: samples that collate, and cases that reach their conditions."""
+"""Draws of strategies: samples that collate, and cases that reach their conditions."""
 
 from __future__ import annotations
 

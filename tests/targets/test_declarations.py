@@ -1,4 +1,4 @@
-"""What our targets declare not applicable is said by the library, in words that are in the installed release."""
+"""Declarations "not applicable" of our targets are quotations from the installed release of the library."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FOLDER = ROOT / "fixtures" / "targets"
 FILES = sorted(path for path in FOLDER.glob("evalcheck_*.py") if "not_applicable" in path.read_text(encoding="utf-8"))
 LIBRARIES = ("torchmetrics", "transformers", "sklearn", "ignite", "torcheval")
 ELSEWHERE = ("huggingface/transformers#45938", "Lightning-AI/torchmetrics#3389", "documentation of FNet")
-"""What is no file of a library: a comment of a maintainer, a page of the documentation."""
+"""Sources that are no file of a library: a comment of a maintainer, a page of the documentation."""
 
 
 def plain(text: str) -> str:
@@ -47,7 +47,7 @@ def loaded(path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def is_said(quote: str) -> bool:
-    """Whether a quotation, of which `[...]` is left out, is in a library."""
+    """Return whether a quotation is in a library; `[...]` stands for omitted text."""
     parts = [plain(part) for part in quote.split("[...]")]
     return any(all(part in texts(library) for part in parts) for library in LIBRARIES)
 

@@ -19,7 +19,7 @@ DEVIANCE = sklearn_metrics.d2_tweedie_score
 
 
 class Streamed:
-    """Of one sample a call, with a mistake: what was rejected is counted."""
+    """Metric of one sample a call, with a mistake: it counts rejected samples."""
 
     def __init__(self) -> None:
         self.hits, self.rows = 0.0, 0

@@ -1,4 +1,4 @@
-"""How checks of decoders treat refusals, NaN, and decoders that only generate."""
+"""Treatment of refusals, NaN, and decoders that only generate, by the checks of decoders."""
 
 from __future__ import annotations
 
@@ -265,7 +265,7 @@ class Halved(Growing):
     """A decoder in bfloat16 that computes in float64 with a cache, and as it is without one: they are rounded apart."""
 
     in_single = True
-    """Whether it can be had in float32."""
+    """True if the decoder can be built in float32."""
 
     def __init__(self, dtype: torch.dtype = torch.bfloat16) -> None:
         super().__init__()
@@ -329,7 +329,7 @@ def test_more_than_rounding_in_half_precision_is_a_fault(kind: type[Halved]) -> 
 
 
 def test_half_precision_differs_by_rounding_here() -> None:
-    """What the two tests above are about is there."""
+    """Guard of the two tests above: the calls that they compare differ by rounding."""
     made, ids = Halved(), torch.tensor([[3, 5, 7, 9]])
     mask, positions = torch.ones_like(ids), torch.arange(4)[None]
     with torch.no_grad():

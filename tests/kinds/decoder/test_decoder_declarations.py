@@ -1,4 +1,4 @@
-"""What a record declares about a decoder: no cache at all, a first call that is limited, and one stop token at a time."""
+"""Declarations of a decoder: no cache at all, a first call that is limited, and one stop token at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How outputs and batches are moved for the placements of EC601, and which errors a score is."""
+"""Moves of outputs and batches for the placements of EC601, and the errors that count as scores."""
 
 from __future__ import annotations
 

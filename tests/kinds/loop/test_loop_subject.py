@@ -1,4 +1,4 @@
-"""What checks of loops use: data sets, numbers, records, results of ranks, and the watches on memory."""
+"""Parts that checks of loops use: data sets, numbers, records, results of ranks, and the watches on memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which score of a sample is corrupted: the one of its own class, which no metric leaves out."""
+"""Choice of the corrupted score of a sample: the one of its own class, which no metric ignores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What checks of metrics conclude where a target offers less, has no score, or names no wrong prediction."""
+"""Conclusions about metrics whose targets offer less, that have no score, or that name no wrong prediction."""
 
 from __future__ import annotations
 
@@ -280,7 +280,7 @@ def attempted(member: Any) -> Any:
 
 
 class NeedsPairs(MeanAbsoluteError):
-    """As a score of two clusters, it is not defined for all samples."""
+    """Score of two clusters, say, that is not defined for all samples."""
 
     def compute(self) -> Any:
         if self.count % 2:

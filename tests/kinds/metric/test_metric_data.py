@@ -1,4 +1,4 @@
-"""What the checks about data, weights and options need: refusals, sizes of states, declarations."""
+"""Parts of the checks about data, weights and options: refusals, sizes of states, declarations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def raises_a_mistake() -> None:
 
 
 class InvalidParameterError(ValueError, TypeError):
-    """As scikit-learn has it."""
+    """Error of scikit-learn's validation of parameters."""
 
 
 def refuses_a_parameter() -> None:

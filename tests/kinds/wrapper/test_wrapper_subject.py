@@ -1,4 +1,4 @@
-"""What checks call of a wrapper: forwards, metrics that are fed, and batches."""
+"""Calls of a wrapper by its checks: forwards, metrics that are fed, and batches."""
 
 from __future__ import annotations
 

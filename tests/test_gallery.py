@@ -35,7 +35,7 @@ def shrinking_does_not_end_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setitem(EFFORTS, name, replace(effort, shrink_seconds=240))
 
 
-def each(specimens: list[Specimen]) -> Any:
+def for_specimens(specimens: list[Specimen]) -> Any:
     return pytest.mark.parametrize("specimen", [pytest.param(s, id=f"{s.code}-{s.bug.name}") for s in specimens])
 
 
@@ -70,7 +70,7 @@ def rounded(text: str) -> str:
     return re.sub(r"\d+\.\d{6,}", lambda number: f"{float(number[0]):.4g}", text)
 
 
-@each(ALONE)
+@for_specimens(ALONE)
 def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
     # What is about accelerators is tried on simulated ones, and may be wrong with one kind of them alone.
     cells = tried(specimen)
@@ -81,7 +81,7 @@ def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
     assert len(samples_of(cell)) <= 4, cell.failure
 
 
-@each(ALONE if os.environ.get("EVALCHECK_ALL_TESTS") else ALONE[::8])
+@for_specimens(ALONE if os.environ.get("EVALCHECK_ALL_TESTS") else ALONE[::8])
 def test_a_bug_is_caught_by_no_other_check(specimen: Specimen) -> None:
     others = ",".join([specimen.code, *specimen.breaks_too])
     report = ec.run(specimen.bug, specimen.devices, ignore=others, effort="quick")
@@ -101,7 +101,7 @@ def test_a_correct_twin_keeps_every_promise(twin: ec.Target) -> None:
     assert {s.code for s in SPECIMENS if s.twin is twin and not s.apart} <= kept
 
 
-@each([s for s in SPECIMENS if s.apart])
+@for_specimens([s for s in SPECIMENS if s.apart])
 def test_processes_tell_a_bug_from_its_twin(specimen: Specimen) -> None:
     (bug,), (twin,) = tried(specimen), ec.run(specimen.twin, select=specimen.code).cells
     assert (bug.outcome, bug.cause, twin.outcome) == ("failed", "", "passed"), format_failure(bug) + format_failure(

@@ -55,7 +55,7 @@ def test_the_page_names_no_check_that_does_not_exist() -> None:
     assert set(re.findall(r"EC\d+", PAGE)) <= CHECKS.keys()
 
 
-def without(made: Any, names: list[str]) -> Any:
+def without_fields(made: Any, names: list[str]) -> Any:
     """A record, or what ``evaluate`` of a loop returns, without these fields."""
     fields = {field.name: field for field in dataclasses.fields(made)}
     defaults = {
@@ -77,8 +77,8 @@ def test_a_check_is_not_applicable_without_the_field(record: str, names: list[st
             thing = twin.factory(device) if "device" in twin.arguments else twin.factory()
             if record == "Evaluated":
                 numbers = thing.evaluate
-                return dataclasses.replace(thing, evaluate=lambda *a, **k: without(numbers(*a, **k), names))
-            return without(ec.Metric.of(thing) if twin.kind == "metric" else thing, names)
+                return dataclasses.replace(thing, evaluate=lambda *a, **k: without_fields(numbers(*a, **k), names))
+            return without_fields(ec.Metric.of(thing) if twin.kind == "metric" else thing, names)
 
         keywords = {"reference": twin.reference} if twin.reference else {}
         return getattr(ec, twin.kind)(inputs=twin.inputs, **keywords)(factory)

@@ -75,11 +75,11 @@ def test_an_evaluation_within_fit_is_that_of_its_own_trainer_and_leaves_its_load
     loop, calls = lightning_loop.loop(made), []
     other = LoopData(list(data(3)), collate)
 
-    def between():
+    def evaluate_in_between():
         calls.append((loop.evaluate(other, batch_size=2), mean_loss(made.network, list(other))))
         assert made.trainer.training
 
-    found = loop.train(data(), between)
+    found = loop.train(data(), evaluate_in_between)
     ((inside, expected),) = calls
     assert inside.numbers == {"loss": pytest.approx(expected, rel=1e-5)}
     assert [place for place, _ in inside.records] == [0, 1, 2]
@@ -91,10 +91,10 @@ def test_an_evaluation_falls_between_batches_whose_gradients_are_accumulated():
     made = module()
     loop, gradients = lightning_loop.loop(made), []
 
-    def between():
+    def evaluate_in_between():
         gradients.append(made.network[0].weight.grad.abs().sum().item())
 
-    loop.train(data(), between)
+    loop.train(data(), evaluate_in_between)
     assert len(gradients) == 1
     assert gradients[0] > 0
 

@@ -25,7 +25,7 @@ def collate(rows):
     }
 
 
-def of_tokens(rows):
+def collate_tokens(rows):
     batch = collate(rows)
     labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100) % 3
     return {**batch, "labels": labels.masked_fill(batch["attention_mask"] == 0, -100)}
@@ -111,7 +111,7 @@ def test_without_metrics_evaluate_shows_no_predictions_and_predict_does(tmp_path
 def test_records_of_tokens_have_no_padding(concatenated, tmp_path):
     made = trainer(tmp_path, bert("Token"))
     loop = transformers_loop.loop(made, "predict")
-    found = loop.evaluate(LoopData(ROWS, of_tokens), batch_size=2, concatenated=concatenated)
+    found = loop.evaluate(LoopData(ROWS, collate_tokens), batch_size=2, concatenated=concatenated)
     assert [len(fields["prediction"]) for _, fields in found.records] == [3, 1, 2, 4, 2]
     assert [len(fields["label"]) for _, fields in found.records] == [3, 1, 2, 4, 2]
 

@@ -307,7 +307,7 @@ class TestMerging:
         class Merges(Accuracy):
             merge_state = None  # type: ignore[assignment]
 
-        setattr(Merges, method, cls.__dict__["by"])
+        setattr(Merges, method, cls.__dict__["merge"])
         ranks = [adapters.record("metric", Merges()) for _ in BATCHES]
         for rank, batch in zip(ranks, BATCHES, strict=True):
             rank.update(*batch)
@@ -318,7 +318,7 @@ class TestMerging:
 
     def test_a_list(self) -> None:
         class Way:
-            def by(self, metrics: Any) -> None:
+            def merge(self, metrics: Any) -> None:
                 for i in range(len(metrics)):
                     self.right, self.count = self.right + metrics[i].right, self.count + metrics[i].count
 
@@ -326,7 +326,7 @@ class TestMerging:
 
     def test_a_generator(self) -> None:
         class Way:
-            def by(self, metrics: Any) -> None:
+            def merge(self, metrics: Any) -> None:
                 while (other := next(metrics, None)) is not None:
                     self.right, self.count = self.right + other.right, self.count + other.count
 
@@ -334,14 +334,14 @@ class TestMerging:
 
     def test_another_metric(self) -> None:
         class Way:
-            def by(self, other: Any) -> None:
+            def merge(self, other: Any) -> None:
                 self.right, self.count = self.right + other.right, self.count + other.count
 
         assert self.merged(Way, "merge") == 0.75
 
     def test_a_new_metric_is_returned(self) -> None:
         class Way:
-            def by(self, other: Any) -> Any:
+            def merge(self, other: Any) -> Any:
                 new = type(self)()
                 new.right, new.count = self.right + other.right, self.count + other.count
                 return new
@@ -350,7 +350,7 @@ class TestMerging:
 
     def test_what_takes_none_of_them_does_not_apply(self) -> None:
         class Way:
-            def by(self, state: Any) -> None:
+            def merge(self, state: Any) -> None:
                 self.right = self.right + state["right"]
 
         with pytest.raises(NotApplicable, match=r"Merges.merge takes neither a list, nor a generator, .*TypeError"):
@@ -358,7 +358,7 @@ class TestMerging:
 
     def test_an_error_of_a_fitting_form_is_one_of_the_metric(self) -> None:
         class Way:
-            def by(self, other: Any) -> None:
+            def merge(self, other: Any) -> None:
                 if int(other.count) == 1:
                     raise TypeError("a shard of one sample")
                 self.right = self.right + other.right
@@ -368,12 +368,12 @@ class TestMerging:
 
     def test_a_metric_that_cannot_be_copied_is_not_merged(self) -> None:
         class Way:
-            def by(self, other: Any) -> None: ...
+            def merge(self, other: Any) -> None: ...
             def __deepcopy__(self, memo: Any) -> Any:
                 raise RuntimeError("there is one of me")
 
         class Merges(Accuracy):
-            merge = Way.by
+            merge = Way.merge
             __deepcopy__ = Way.__deepcopy__
 
         ranks = [adapters.record("metric", Merges())] * 2
@@ -399,20 +399,20 @@ class TestChanged:
         from torchmetrics.classification import BinaryF1Score
 
         @ec.metric(inputs=es.binary(of="logits"), not_applicable={"EC216": "logits that are NaN"})
-        def of_logits() -> ec.Metric:
+        def metric_of_logits() -> ec.Metric:
             return ec.Metric.of(
                 BinaryF1Score(),
                 update=lambda metric, logits, target: metric.update(logits.sigmoid(), target),
                 compute=lambda metric: {"f1": metric.compute()},
             )
 
-        record = of_logits()
+        record = metric_of_logits()
         assert list(record.copies) == ["deepcopy", "pickle"]
         record.update(torch.tensor([3.0, -3.0]), torch.tensor([1, 0]))
         copied = record.copies["deepcopy"]()
         copied.update(torch.tensor([3.0, -3.0]), torch.tensor([0, 0]))
         assert (record.compute(), copied.compute()) == ({"f1": 1.0}, {"f1": pytest.approx(2 / 3)})
-        report = ec.run(of_logits, select="EC201,EC203,EC204,EC205,EC209", effort="quick", device="cpu")
+        report = ec.run(metric_of_logits, select="EC201,EC203,EC204,EC205,EC209", effort="quick", device="cpu")
         assert [cell.outcome for cell in report.cells] == ["passed"] * 5, report
 
     def test_a_merge_uses_the_changed_value(self) -> None:

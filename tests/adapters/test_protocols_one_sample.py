@@ -106,19 +106,19 @@ class CountsRows(OneByOne):
 @pytest.mark.parametrize(("cls", "outcome"), [(OneByOne, "passed"), (CountsRows, "failed")])
 def test_a_metric_of_one_sample_a_call_is_checked_like_others(cls: type, outcome: str) -> None:
     @ec.metric(inputs=es.regression().swapped())
-    def one_by_one() -> ec.Metric:
+    def metric_of_samples() -> ec.Metric:
         return ec.Metric.of(cls(), one_sample=True)
 
-    cells = {cell.code: cell.outcome for cell in ec.run(one_by_one, effort="quick").cells}
+    cells = {cell.code: cell.outcome for cell in ec.run(metric_of_samples, effort="quick").cells}
     assert {code for code, found in cells.items() if found == "failed"} == ({"EC224"} if outcome == "failed" else set())
     assert cells["EC224"] == outcome
 
 
 def test_a_metric_that_refuses_batches_is_misdescribed_and_the_remedy_is_told() -> None:
     @ec.metric(inputs=es.regression().swapped())
-    def one_by_one() -> OneByOne:
+    def metric_of_samples() -> OneByOne:
         return OneByOne()
 
-    cell = ec.run(one_by_one, select="EC201", effort="quick").cells[0]
+    cell = ec.run(metric_of_samples, select="EC201", effort="quick").cells[0]
     assert cell.failure is not None
     assert "`ec.Metric.of(metric, one_sample=True)`" in cell.failure.detail

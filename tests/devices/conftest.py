@@ -15,7 +15,7 @@ BENCHMARKS = Path(__file__).parent.parent.parent / "benchmarks"
 
 
 @pytest.fixture(scope="module")
-def of_pytorchs_samples() -> Iterator[Callable[[str], ModuleType]]:
+def module_with_samples() -> Iterator[Callable[[str], ModuleType]]:
     """Import a module that stands on PyTorch's own samples of operators, or one of the benchmarks."""
 
     def imported(name: str) -> ModuleType:

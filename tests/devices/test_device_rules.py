@@ -22,7 +22,7 @@ def use(device: str, function: Callable[[], Any]) -> Any:
         return function()
 
 
-def of_double(function: Callable[[], Any]) -> Any:
+def with_double_default(function: Callable[[], Any]) -> Any:
     torch.set_default_dtype(torch.float64)
     try:
         return function()
@@ -56,7 +56,7 @@ def outcome(rule: Rule, device: str) -> Any:
         "h": torch.arange(4.0),
         "x": torch.arange(4.0).to(device),
         "i": torch.tensor([0, 1], device=device),
-        **{each.__name__: each for each in (use, of_double, grad, put, reload)},
+        **{each.__name__: each for each in (use, with_double_default, grad, put, reload)},
     }
     return eval(rule.example, names)
 

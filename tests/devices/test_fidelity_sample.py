@@ -20,8 +20,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of PyTorch's own samples
 
 
 @pytest.fixture(scope="module")
-def fidelity(of_pytorchs_samples: Callable[[str], ModuleType]) -> ModuleType:
-    return of_pytorchs_samples("fidelity")
+def fidelity(module_with_samples: Callable[[str], ModuleType]) -> ModuleType:
+    return module_with_samples("fidelity")
 
 
 @pytest.fixture(scope="module")

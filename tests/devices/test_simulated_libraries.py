@@ -68,18 +68,18 @@ def priced(kind: str, run: Callable[[str, int], Any], *, few: int = 3, many: int
     for count in (few, many):
         expected = run("cpu", count)
         with simulate(kind) as ledger:
-            assert same(run(kind, count), expected)
+            assert equal_results(run(kind, count), expected)
         totals.append(spent(ledger))
     return Price(*((after - before) / (many - few) for before, after in zip(*totals, strict=True)))
 
 
-def same(left: Any, right: Any) -> bool:
+def equal_results(left: Any, right: Any) -> bool:
     if isinstance(left, torch.Tensor):
         return left.device.type == "cpu" and left.dtype == right.dtype and torch.equal(left, right)
     if isinstance(left, dict):
-        return list(left) == list(right) and all(same(left[key], right[key]) for key in left)
+        return list(left) == list(right) and all(equal_results(left[key], right[key]) for key in left)
     if isinstance(left, list | tuple):
-        return len(left) == len(right) and all(map(same, left, right))
+        return len(left) == len(right) and all(map(equal_results, left, right))
     return type(left) is type(right) and bool(left == right)
 
 
@@ -203,7 +203,7 @@ def test_generate_of_an_encoder_decoder_that_returns_its_cache_fails_on_mps_alon
         return out.sequences.cpu()
 
     with simulate("cuda"):
-        assert same(run("cuda"), run("cpu"))
+        assert equal_results(run("cuda"), run("cpu"))
     with simulate("mps"), pytest.raises(AttributeError, match="'EncoderDecoderCache' object has no attribute 'layers'"):
         run("mps")
 

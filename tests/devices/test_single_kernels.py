@@ -57,9 +57,9 @@ class Around(TorchFunctionMode):
 
 
 @pytest.fixture(scope="module")
-def calls(of_pytorchs_samples: Callable[[str], ModuleType]) -> Calls:
+def calls(module_with_samples: Callable[[str], ModuleType]) -> Calls:
     """Calls of PyTorch's own tests of the functions that are handled here, right and wrong ones."""
-    database = of_pytorchs_samples("torch.testing._internal.common_methods_invocations").op_db
+    database = module_with_samples("torch.testing._internal.common_methods_invocations").op_db
 
     def made() -> Iterator[tuple[str, Callable[..., Any], Any]]:
         for op in database:
@@ -264,11 +264,11 @@ def test_functions_that_do_more_than_compute_keep_the_mode() -> None:
 
 
 def test_a_function_of_the_user_is_not_kept() -> None:
-    def own(x: Tensor) -> Tensor:
+    def overridable(x: Tensor) -> Tensor:
         if torch.overrides.has_torch_function_unary(x):
-            return torch.overrides.handle_torch_function(own, (x,), x)  # type: ignore[no-any-return]
+            return torch.overrides.handle_torch_function(overridable, (x,), x)  # type: ignore[no-any-return]
         return x + 1
 
     with simulate("cuda"):
-        assert str(own(torch.ones(2, device="cuda")).device) == "cuda:0"
-    assert own not in HANDLERS
+        assert str(overridable(torch.ones(2, device="cuda")).device) == "cuda:0"
+    assert overridable not in HANDLERS

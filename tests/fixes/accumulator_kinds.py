@@ -113,7 +113,7 @@ def value(accumulator: Any) -> dict[str, torch.Tensor] | str:
     return result if isinstance(result, dict) else {"value": result}
 
 
-def same(a: dict[str, torch.Tensor] | str, b: dict[str, torch.Tensor] | str) -> bool:
+def is_same(a: dict[str, torch.Tensor] | str, b: dict[str, torch.Tensor] | str) -> bool:
     if isinstance(a, str) or isinstance(b, str):
         return a == b
     return list(a) == list(b) and all(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from accumulator_kinds import KINDS, Kind, Sample, fed, joined, same, value
+from accumulator_kinds import KINDS, Kind, Sample, fed, is_same, joined, value
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,9 +25,9 @@ relaxed = settings(deadline=None, max_examples=30)
 @relaxed
 def test_the_cut_into_batches_and_empty_batches_do_not_show_bit_by_bit(kind: Kind, batches: list[list[Sample]]):
     whole = value(fed(kind, [joined(batches)]))
-    assert same(value(fed(kind, batches)), whole)  # EC201, EC202
-    assert same(value(fed(kind, [[sample] for sample in joined(batches)])), whole)
-    assert same(value(fed(kind, [[], *batches, []])), whole)
+    assert is_same(value(fed(kind, batches)), whole)  # EC201, EC202
+    assert is_same(value(fed(kind, [[sample] for sample in joined(batches)])), whole)
+    assert is_same(value(fed(kind, [[], *batches, []])), whole)
 
 
 @each_kind
@@ -38,9 +38,9 @@ def test_merged_shards_give_the_value_of_the_whole_and_stay_as_they_are(kind: Ki
     before = [value(rank) for rank in ranks]
     merged = kind.make()
     merged.merge(*ranks)
-    assert same(value(merged), value(fed(kind, [joined(shards)])))  # EC203
+    assert is_same(value(merged), value(fed(kind, [joined(shards)])))  # EC203
     merged.update(*kind.collate([(1.0, 1)]))
-    assert all(same(value(rank), was) for rank, was in zip(ranks, before, strict=True))
+    assert all(is_same(value(rank), was) for rank, was in zip(ranks, before, strict=True))
 
 
 @each_kind
@@ -48,7 +48,7 @@ def test_merging_an_accumulator_with_itself_counts_its_samples_twice(kind: Kind)
     samples = [(1.0, 1), (3.5, 2)]
     twice = fed(kind, [samples])
     twice.merge(twice)
-    assert same(value(twice), value(fed(kind, [samples, samples])))
+    assert is_same(value(twice), value(fed(kind, [samples, samples])))
 
 
 @each_kind
@@ -62,7 +62,7 @@ def test_the_order_of_samples_does_not_show(kind: Kind, batches: list[list[Sampl
         got = value(fed(kind, [shuffled]))
         assert isinstance(got, str) or got["score"].tolist() == expected  # kept, in rank order
     else:
-        assert same(value(fed(kind, [shuffled])), value(fed(kind, [samples])))  # EC208
+        assert is_same(value(fed(kind, [shuffled])), value(fed(kind, [samples])))  # EC208
 
 
 @each_kind
@@ -74,10 +74,10 @@ def test_forward_gives_the_value_of_the_batch_and_accumulates_like_update(kind: 
         result = accumulator.forward(*kind.collate(batch))
         result = result if isinstance(result, dict) else {"value": result}
         if batch:
-            assert same(result, value(fed(kind, [batch])))  # EC215
+            assert is_same(result, value(fed(kind, [batch])))  # EC215
         called(*kind.collate(batch))
-    assert same(value(accumulator), value(fed(kind, batches)))
-    assert same(value(called), value(accumulator))
+    assert is_same(value(accumulator), value(fed(kind, batches)))
+    assert is_same(value(called), value(accumulator))
 
 
 @each_kind
@@ -92,9 +92,9 @@ def test_reset_gives_back_a_new_one(kind: Kind):
         if spoil is not SampleStream.compute or isinstance(used, SampleStream):
             spoil(used)
         used.reset()
-        assert same(value(used), value(kind.make()))  # EC204
+        assert is_same(value(used), value(kind.make()))  # EC204
         used.update(*kind.collate([(0.5, 1), (1.5, 2)]))
-        assert same(value(used), value(fed(kind, [[(0.5, 1), (1.5, 2)]])))
+        assert is_same(value(used), value(fed(kind, [[(0.5, 1), (1.5, 2)]])))
 
 
 @each_kind
@@ -104,8 +104,8 @@ def test_asking_in_the_middle_or_twice_changes_nothing(kind: Kind, batches: list
     asked = kind.make()
     for batch in batches:
         asked.update(*kind.collate(batch))
-        assert same(value(asked), value(asked))  # EC205
-    assert same(value(asked), value(fed(kind, batches)))
+        assert is_same(value(asked), value(asked))  # EC205
+    assert is_same(value(asked), value(fed(kind, batches)))
 
 
 @each_kind
@@ -119,7 +119,7 @@ def test_inputs_stay_as_they_were_and_may_be_refilled(kind: Kind, method: str):
     assert all(tensor._version == 0 for tensor in inputs)
     for tensor in inputs:
         tensor.fill_(99)
-    assert same(value(accumulator), value(fed(kind, [samples])))  # EC207
+    assert is_same(value(accumulator), value(fed(kind, [samples])))  # EC207
 
 
 @each_kind
@@ -133,8 +133,8 @@ def test_writing_into_results_and_states_does_not_reach_the_state(kind: Kind):
     for result in (*results, state):
         for tensor in result.values() if isinstance(result, dict) else [result]:
             tensor.fill_(1)
-    assert same(value(accumulator), expected)  # EC207
-    assert same(value(loaded), expected)
+    assert is_same(value(accumulator), expected)  # EC207
+    assert is_same(value(loaded), expected)
 
 
 def through_state(accumulator: Any, kind: Kind) -> Any:
@@ -161,17 +161,17 @@ def test_a_copy_continues_as_if_nothing_had_happened(kind: Kind, copied: Any, be
     original = fed(kind, before)
     twin = copied(original, kind)
     twin.update(*kind.collate([(3.0, 1)]))
-    assert same(value(original), value(fed(kind, before)))  # EC209
-    assert same(value(twin), value(fed(kind, [*before, [(3.0, 1)]])))
+    assert is_same(value(original), value(fed(kind, before)))  # EC209
+    assert is_same(value(twin), value(fed(kind, [*before, [(3.0, 1)]])))
     original.update(*kind.collate([(5.0, 2)]))
-    assert same(value(twin), value(fed(kind, [*before, [(3.0, 1)]])))
+    assert is_same(value(twin), value(fed(kind, [*before, [(3.0, 1)]])))
 
 
 @each_kind
 def test_a_pickled_one_continues_as_if_nothing_had_happened(kind: Kind):
     twin = pickle.loads(pickle.dumps(fed(kind, [[(0.1, 1), (0.2, 3)]])))
     twin.update(*kind.collate([(3.0, 1)]))
-    assert same(value(twin), value(fed(kind, [[(0.1, 1), (0.2, 3)], [(3.0, 1)]])))
+    assert is_same(value(twin), value(fed(kind, [[(0.1, 1), (0.2, 3)], [(3.0, 1)]])))
 
 
 @pytest.mark.parametrize("method", ["update", "forward"])
@@ -191,9 +191,9 @@ def test_a_rejected_batch_says_why_and_leaves_the_state_as_it_was(
     accumulator = fed(kind, before)
     with pytest.raises(error, match=message):
         getattr(accumulator, method)(*args)
-    assert same(value(accumulator), value(fed(kind, before)))  # EC210
+    assert is_same(value(accumulator), value(fed(kind, before)))  # EC210
     accumulator.update(*kind.collate([(3.0, 1)]))
-    assert same(value(accumulator), value(fed(kind, [*before, [(3.0, 1)]])))
+    assert is_same(value(accumulator), value(fed(kind, [*before, [(3.0, 1)]])))
 
 
 @each_kind
@@ -213,7 +213,7 @@ def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(kind: Kind):
     ):
         with pytest.raises(error, match=r"state|count|expected"):
             accumulator.load_state_dict(bad)
-        assert same(value(accumulator), expected)
+        assert is_same(value(accumulator), expected)
 
 
 @each_kind
@@ -221,7 +221,7 @@ def test_only_a_peer_can_be_merged(kind: Kind):
     accumulator, good = fed(kind, [[(2.0, 1)]]), fed(kind, [[(4.0, 1)]])
     with pytest.raises(TypeError, match=f"merge: expected a {type(accumulator).__name__}, got dict"):
         accumulator.merge(good, {})
-    assert same(value(accumulator), value(fed(kind, [[(2.0, 1)]])))
+    assert is_same(value(accumulator), value(fed(kind, [[(2.0, 1)]])))
 
 
 @each_kind
@@ -254,7 +254,7 @@ def test_gradients_inference_mode_and_defaults_do_not_matter(kind: Kind):
         result = value(accumulator)
     finally:
         torch.set_default_dtype(before)
-    assert same(result, expected)
+    assert is_same(result, expected)
     assert isinstance(result, dict)
     assert not any(tensor.requires_grad for tensor in result.values())
 
@@ -264,4 +264,4 @@ def test_moving_to_the_device_it_is_on_changes_nothing(kind: Kind):
     accumulator = fed(kind, [[(2.0, 1)]])
     assert accumulator.to("cpu") is accumulator
     assert accumulator.device == torch.device("cpu")
-    assert same(value(accumulator), value(fed(kind, [[(2.0, 1)]])))
+    assert is_same(value(accumulator), value(fed(kind, [[(2.0, 1)]])))

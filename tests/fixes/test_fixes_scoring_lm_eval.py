@@ -64,7 +64,7 @@ def one_filter_per_metric(counted, tmp_path):
     def only(name, responses, document):
         return counted(responses, document)[name]
 
-    def each(scored_by):
+    def each_score(scored_by):
         # One pipeline a number: every one of them computes all.
         return [functools.partial(scored_by, name) for name in NAMES]
 
@@ -74,7 +74,7 @@ def one_filter_per_metric(counted, tmp_path):
     task = lm.task(
         filter_list=[
             {"name": name, "filter": [{"function": "custom", "filter_fn": functools.partial(applied, score)}]}
-            for name, score in zip(NAMES, each(only), strict=True)
+            for name, score in zip(NAMES, each_score(only), strict=True)
         ],
         process_results=lambda doc, results: {"score": results[0]},
         metric_list=[{"metric": "score", "aggregation": "mean", "higher_is_better": True}],

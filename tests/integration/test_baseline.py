@@ -378,7 +378,7 @@ OTHER = ENTRY.replace("evalcheck_example", "sub/evalcheck_other")
 
 
 @pytest.fixture
-def of_two_files(project: Project) -> Project:
+def two_files(project: Project) -> Project:
     """Two files with the same failure, and a baseline of both."""
     (project.path / "sub").mkdir()
     project.write(BROKEN).write(BROKEN, name="sub/evalcheck_other.py")
@@ -395,22 +395,22 @@ def _keeps_all_entries(project: Project, *options: str, code: int) -> None:
 
 
 @pytest.mark.parametrize("option", ["--ignore=sub", "--ignore-glob=*other*", "--deselect=sub", "-k not other"])
-def test_a_file_that_the_command_line_leaves_out_loses_no_entry(of_two_files: Project, option: str) -> None:
-    _keeps_all_entries(of_two_files, option, code=0)
+def test_a_file_that_the_command_line_leaves_out_loses_no_entry(two_files: Project, option: str) -> None:
+    _keeps_all_entries(two_files, option, code=0)
 
 
 def test_a_file_that_the_configuration_leaves_out_loses_no_entry(
-    of_two_files: Project, monkeypatch: pytest.MonkeyPatch
+    two_files: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYTEST_ADDOPTS", "--ignore=sub")
-    _keeps_all_entries(of_two_files, code=0)
+    _keeps_all_entries(two_files, code=0)
 
 
 def test_a_run_in_a_folder_of_the_project_says_nothing_of_the_others(
-    of_two_files: Project, monkeypatch: pytest.MonkeyPatch
+    two_files: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(of_two_files.path / "sub")
-    _keeps_all_entries(of_two_files, code=0)
+    monkeypatch.chdir(two_files.path / "sub")
+    _keeps_all_entries(two_files, code=0)
 
 
 @pytest.mark.parametrize(
@@ -421,20 +421,20 @@ def test_a_run_in_a_folder_of_the_project_says_nothing_of_the_others(
         ("broken = ec.metric(inputs=numbers, unknown=1)(lambda device: None)", 1),
     ],
 )
-def test_a_file_that_cannot_be_read_loses_no_entry(of_two_files: Project, line: str, code: int) -> None:
-    of_two_files.write(f"{line}\n", BROKEN.replace("mean_of_means", "renamed"), name="sub/evalcheck_other.py")
-    _keeps_all_entries(of_two_files, "--evalcheck-optional=skipped", code=code)
+def test_a_file_that_cannot_be_read_loses_no_entry(two_files: Project, line: str, code: int) -> None:
+    two_files.write(f"{line}\n", BROKEN.replace("mean_of_means", "renamed"), name="sub/evalcheck_other.py")
+    _keeps_all_entries(two_files, "--evalcheck-optional=skipped", code=code)
 
 
-def test_an_interrupted_collection_loses_no_entry(of_two_files: Project) -> None:
-    of_two_files.write("raise KeyboardInterrupt\n")
-    of_two_files.spawn("--evalcheck", "--evalcheck-known=prune", code=2).lacks("has no target", "taken out of")
-    assert written(of_two_files) == ENTRY + OTHER
+def test_an_interrupted_collection_loses_no_entry(two_files: Project) -> None:
+    two_files.write("raise KeyboardInterrupt\n")
+    two_files.spawn("--evalcheck", "--evalcheck-known=prune", code=2).lacks("has no target", "taken out of")
+    assert written(two_files) == ENTRY + OTHER
 
 
-def test_a_target_that_is_gone_from_a_file_of_tests_is_an_error(of_two_files: Project) -> None:
-    of_two_files.write("def test_one(): pass\n", name="sub/evalcheck_other.py")
-    result = of_two_files.run("--evalcheck-with-tests", code=1)
+def test_a_target_that_is_gone_from_a_file_of_tests_is_an_error(two_files: Project) -> None:
+    two_files.write("def test_one(): pass\n", name="sub/evalcheck_other.py")
+    result = two_files.run("--evalcheck-with-tests", code=1)
     result.shows("sub/evalcheck_other.py has no target 'mean_of_means'; --evalcheck-known=prune removes the entry")
 
 

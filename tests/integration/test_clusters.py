@@ -87,12 +87,12 @@ def scheduler() -> Iterator[str]:
         yield cluster.scheduler_address
 
 
-def on(library: str, *more: str) -> list[str]:
+def options(library: str, *more: str) -> list[str]:
     pytest.importorskip("distributed" if library == "dask" else library)
     return ["--evalcheck", SELECT, f"--evalcheck-run={library}:workers=2", *more]
 
 
-def same(project: Project) -> dict[str, Any]:
+def comparable(project: Project) -> dict[str, Any]:
     """The cells without durations, and the order of what pytest reports; where a hang was found is up to the clock."""
     report = json.loads((project.path / ".evalcheck" / "report.json").read_text(encoding="utf-8"))
     for cell in report["checks"]:
@@ -129,9 +129,9 @@ def none_left(mark: str) -> None:
 def test_a_cluster_gives_what_one_process_gives(library: str, project: Project, environment: str) -> None:
     project.write(CORRECT, BROKEN, BROKEN.replace("mean_of_means", "another"), HOSTILE)
     project.spawn("--evalcheck", SELECT, "--junitxml=junit.xml", code=1).assert_outcomes(passed=4, failed=8)
-    expected = same(project)
-    result = project.spawn(*on(library, "--junitxml=junit.xml"), code=1).assert_outcomes(passed=4, failed=8)
-    assert same(project) == expected
+    expected = comparable(project)
+    result = project.spawn(*options(library, "--junitxml=junit.xml"), code=1).assert_outcomes(passed=4, failed=8)
+    assert comparable(project) == expected
     assert not result.errors
     none_left(environment)
 
@@ -139,7 +139,7 @@ def test_a_cluster_gives_what_one_process_gives(library: str, project: Project, 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_worker_that_is_killed_costs_no_cell(library: str, project: Project) -> None:
     project.write(CORRECT, KILLS, BROKEN)
-    project.spawn(*on(library), code=1).assert_outcomes(passed=5, failed=1)
+    project.spawn(*options(library), code=1).assert_outcomes(passed=5, failed=1)
     assert (project.path / "killed").exists()
 
 
@@ -256,7 +256,7 @@ def test_an_interrupt_leaves_no_process(project: Project, environment: str) -> N
         BROKEN.replace("return", "pathlib.Path('on').touch(); time.sleep(50); return"),
     )
     reports = ["--evalcheck-report=json=report.json", "--evalcheck-report=jsonl=cells.jsonl"]
-    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", *on("dask"), *reports]
+    command = [sys.executable, "-m", "pytest", "-p", "no:randomly", *options("dask"), *reports]
     with interruptible(command, project.path) as run:
         until, written = time.monotonic() + 120, project.path / "cells.jsonl"
         while time.monotonic() < until and not (

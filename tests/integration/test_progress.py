@@ -407,7 +407,7 @@ def report(nodeid: str, seconds: float, *, resumed: bool = False) -> Any:
     return SimpleNamespace(nodeid=nodeid, duration=seconds, start=0.0, stop=0.0 if resumed else seconds)
 
 
-def after(estimate: Estimate, ids: list[str], seconds: float, **more: Any) -> Estimate:
+def advanced(estimate: Estimate, ids: list[str], seconds: float, **more: Any) -> Estimate:
     estimate.begin(100.0)
     for nodeid in ids:
         estimate.add(report(nodeid, seconds, **more))
@@ -420,26 +420,26 @@ CELLS = [f"evalcheck_x.py::target_{i // 10}::check_{i % 10}[cpu]" for i in range
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_the_time_left_follows_what_runs_at_once(workers: int) -> None:
-    half = after(Estimate(CELLS), CELLS[:50], 1.0)
+    half = advanced(Estimate(CELLS), CELLS[:50], 1.0)
     assert half.done == 50
     assert half.seconds(100.0 + 50.0 / workers) == pytest.approx(50.0 / workers)
 
 
 def test_the_last_cell_needs_its_time_with_any_number_of_workers() -> None:
-    estimate = after(Estimate(CELLS), CELLS[:99], 1.0)
+    estimate = advanced(Estimate(CELLS), CELLS[:99], 1.0)
     assert estimate.seconds(100.0 + 99 / 8) == pytest.approx(1.0)
 
 
 def test_cells_of_a_resumed_file_took_no_time_in_this_run() -> None:
-    estimate = after(Estimate(CELLS), CELLS[:80], 3.0, resumed=True)
+    estimate = advanced(Estimate(CELLS), CELLS[:80], 3.0, resumed=True)
     assert estimate.seconds(103.0) is None
-    after(estimate, CELLS[80:90], 3.0)
+    advanced(estimate, CELLS[80:90], 3.0)
     assert estimate.seconds(130.0) == pytest.approx(30.0)
 
 
 def test_the_first_cell_of_a_target_that_imports_its_library_says_little_about_the_others() -> None:
-    estimate = after(Estimate(CELLS), CELLS[:50], 0.1)
-    after(estimate, CELLS[50:51], 20.0)
+    estimate = advanced(Estimate(CELLS), CELLS[:50], 0.1)
+    advanced(estimate, CELLS[50:51], 20.0)
     left = estimate.seconds(125.0)
     assert left is not None
     assert left < 30.0
@@ -447,19 +447,19 @@ def test_the_first_cell_of_a_target_that_imports_its_library_says_little_about_t
 
 def test_cells_like_those_that_ran_count_like_them() -> None:
     quick, heavy = [f"a.py::a::check_{i}[cpu]" for i in range(50)], [f"b.py::b::check_{i}[cpu]" for i in range(50)]
-    estimate = after(after(Estimate(quick + heavy), quick[:25], 0.1), heavy[:25], 10.0)
+    estimate = advanced(advanced(Estimate(quick + heavy), quick[:25], 0.1), heavy[:25], 10.0)
     left = estimate.seconds(100.0 + 252.5)
     assert left is not None
     assert 200 < left < 320
 
 
 def test_no_time_is_named_before_something_is_known() -> None:
-    assert after(Estimate(CELLS), CELLS[:4], 10.0).seconds(140.0) is None
-    assert after(Estimate(CELLS), CELLS[:5], 10.0).seconds(150.0) is not None
+    assert advanced(Estimate(CELLS), CELLS[:4], 10.0).seconds(140.0) is None
+    assert advanced(Estimate(CELLS), CELLS[:5], 10.0).seconds(150.0) is not None
     many = [f"evalcheck_x.py::target_{i}::check[cpu]" for i in range(1000)]
-    assert after(Estimate(many), many[:49], 10.0).seconds(590.0) is None
-    assert after(Estimate(CELLS), CELLS[:10], 0.001).seconds(110.0) is None
-    assert after(Estimate(CELLS), CELLS, 1.0).seconds(200.0) is None
+    assert advanced(Estimate(many), many[:49], 10.0).seconds(590.0) is None
+    assert advanced(Estimate(CELLS), CELLS[:10], 0.001).seconds(110.0) is None
+    assert advanced(Estimate(CELLS), CELLS, 1.0).seconds(200.0) is None
 
 
 @pytest.mark.parametrize(

@@ -62,24 +62,24 @@ def test_a_function_that_is_no_check_is_refused(code: str, function: Any, said: 
 
 
 def test_annotations_say_the_kind_and_the_case() -> None:
-    def of_a_stream(metric: MetricSubject, case: Stream) -> None:
+    def takes_a_stream(metric: MetricSubject, case: Stream) -> None:
         """Something."""
 
-    made = check("XY101")(of_a_stream)
+    made = check("XY101")(takes_a_stream)
     assert (made.kinds, made.case) == (("metric",), Stream)
 
-    def of_a_number(metric: int, case: Stream) -> None:
+    def takes_a_number(metric: int, case: Stream) -> None:
         """Something."""
 
-    def of_no_case(metric: MetricSubject, case: int) -> None:
+    def takes_no_case(metric: MetricSubject, case: int) -> None:
         """Something."""
 
     def undocumented(metric: MetricSubject, case: Stream) -> None:
         pass
 
     for function, said in (
-        (of_a_number, "the first parameter"),
-        (of_no_case, "the second"),
+        (takes_a_number, "the first parameter"),
+        (takes_no_case, "the second"),
         (undocumented, "no docstring"),
     ):
         function.__annotations__ = {**function.__annotations__}

@@ -113,7 +113,7 @@ def test_a_small_report_looks_like_this(width, expected):
     assert text(small(), width=width) == expected
 
 
-def _many(names: list[str], devices: tuple[str, ...] = ("cpu",)) -> Report:
+def _report_of(names: list[str], devices: tuple[str, ...] = ("cpu",)) -> Report:
     """Eighteen promises; the first target breaks the third, the second one is known for two."""
     cells = []
     for index, name in enumerate(names):
@@ -133,11 +133,11 @@ def _matrix(report: Report, width: int, **more) -> str:
 
 def test_eighteen_promises_fit_200_columns_with_whole_codes():
     heads = " ".join(f"EC2{number:02}" for number in range(1, 19))
-    assert _matrix(_many(["accuracy", "f1"]), 200).splitlines()[0] == f"evalcheck_lm.py   {heads}"
+    assert _matrix(_report_of(["accuracy", "f1"]), 200).splitlines()[0] == f"evalcheck_lm.py   {heads}"
 
 
 def test_eighteen_promises_fit_80_columns_with_short_codes():
-    assert _matrix(_many(["accuracy", "multiclass_f1_macro_top3"]), 80) == (
+    assert _matrix(_report_of(["accuracy", "multiclass_f1_macro_top3"]), 80) == (
         "evalcheck_lm.py        EC2 01 02 03 04 05 06 07 08 09 10 11 12 13 14 15 16 17 18\n"
         "  accuracy                 ·  ·  ✗  ·  ·  ·  ·  ·  ·  ·  ·  ·  ·  -  ·  ·  ·  ·\n"
         "  multiclass_f1_macro_top3 ·  ·  ·  !  !  !  ·  ·  !  ·  ·  ·  ·  -  ·  ·  ·  ·\n"
@@ -147,12 +147,12 @@ def test_eighteen_promises_fit_80_columns_with_short_codes():
 
 def test_a_long_name_gives_way_in_the_middle():
     names = ["multiclass_accuracy_macro_top3", "multiclass_accuracy_macro_top2"]
-    rows = _matrix(_many(names), 80).splitlines()[1:3]
+    rows = _matrix(_report_of(names), 80).splitlines()[1:3]
     assert [row.split()[0] for row in rows] == ["multiclass_a…_macro_top2", "multiclass_a…_macro_top3"]
 
 
 def test_eighteen_promises_become_a_list_of_what_is_not_kept_at_40_columns():
-    assert _matrix(_many(["accuracy", "multiclass_f1_macro_top3", "recall"]), 40) == (
+    assert _matrix(_report_of(["accuracy", "multiclass_f1_macro_top3", "recall"]), 40) == (
         "evalcheck_lm.py\n"
         "  accuracy  ✗ EC203\n"
         "  multiclass_f1_macro_top3\n"
@@ -353,7 +353,7 @@ def test_lines_go_to_the_terminal_of_pytest_with_their_colours():
 
 def test_a_large_run_stays_compact():
     names = [f"metric_{number:02}" for number in range(80)]
-    report = _many(names)
+    report = _report_of(names)
     known = sum(c.outcome == "known" for c in report.cells)
     assert (known, len(report.cells)) == (4, 80 * 18)
     shown = text(report, width=80)

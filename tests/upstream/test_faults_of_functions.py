@@ -67,7 +67,7 @@ def test_what_a_user_has_wrapped_around_a_function_is_the_users() -> None:
     assert not known.is_in(functools.partial(rounded, normalize=True))
 
 
-def of_the_next_call(y_true: Any, y_pred: Any) -> float:
+def deviance_by_a_call(y_true: Any, y_pred: Any) -> float:
     return float(DEVIANCE(y_true, y_pred))
 
 
@@ -76,7 +76,7 @@ def of_the_next_call(y_true: Any, y_pred: Any) -> float:
     [
         (lambda: DEVIANCE, "known"),
         (lambda: functools.partial(DEVIANCE, power=0), "known"),
-        (lambda: of_the_next_call, "failed"),
+        (lambda: deviance_by_a_call, "failed"),
         (lambda: ec.Metric.of(DEVIANCE), "known"),
         (lambda: ec.Metric.of(DEVIANCE, update=lambda metric, *rows: metric(*rows)), "failed"),
     ],

@@ -33,7 +33,7 @@ def minimal(strategy: Any, condition: Any = lambda _: True) -> Any:
     )
 
 
-def of_one_length(rows: list[list[int]]) -> bool:
+def have_one_length(rows: list[list[int]]) -> bool:
     return len(set(map(len, rows))) == 1
 
 
@@ -64,7 +64,7 @@ def test_prompts_that_cannot_be_drawn_are_refused(wrong: dict[str, int]) -> None
 @given(ChunkedPrompts.strategy(PROMPTS))
 @light
 def test_chunks_add_up_to_the_rows(case: ChunkedPrompts) -> None:
-    assert of_one_length(case.samples)
+    assert have_one_length(case.samples)
     assert sum(case.chunks) == len(case.samples[0])
     assert min(case.chunks) >= 1
     assert case.sizes(len(case.samples[0])) == case.chunks
@@ -75,14 +75,14 @@ def test_chunks_add_up_to_the_rows(case: ChunkedPrompts) -> None:
 def test_a_later_batch_has_fewer_or_as_many_rows(fewer: SmallerBatch, same: SameBatchSize) -> None:
     assert 1 <= len(fewer.after) < len(fewer.samples) <= 4
     assert len(same.after) == len(same.samples)
-    assert all(map(of_one_length, (fewer.samples, fewer.after, same.samples, same.after)))
+    assert all(map(have_one_length, (fewer.samples, fewer.after, same.samples, same.after)))
 
 
 @given(OversizedBatch.strategy(PROMPTS))
 @light
 def test_a_batch_is_larger_than_its_cache(case: OversizedBatch) -> None:
     assert 1 <= case.cache_rows < len(case.samples)
-    assert of_one_length(case.samples)
+    assert have_one_length(case.samples)
 
 
 @given(CacheProgram.strategy(PROMPTS))
@@ -121,7 +121,7 @@ def test_stops_are_steps_of_rows(case: StopTokens) -> None:
 @light
 def test_uneven_prompts_are_mostly_of_unequal_length(case: UnevenPrompts) -> None:
     assert len(case.samples) in (2, 3)
-    assert ("rows of unequal length" in case.conditions) is not of_one_length(case.samples)
+    assert ("rows of unequal length" in case.conditions) is not have_one_length(case.samples)
 
 
 @pytest.mark.parametrize("kind", [Prompts, UnevenPrompts, ChunkedPrompts, PaddedBatch])

@@ -131,7 +131,7 @@ class OneStop(Generating):
 class OneStopOfAll(OneStop):
     """The same, and all rows end with the last one that stops."""
 
-    def after(self, done: list[bool]) -> list[bool]:
+    def next_done(self, done: list[bool]) -> list[bool]:
         return [any(done)] * len(done)
 
 

@@ -91,7 +91,7 @@ def test_an_evaluation_that_raises_is_not_judged_by_what_it_leaves(trains: bool)
     assert "no evaluation" in stats.last_refusal
 
 
-def of_modes(end: str, **more: Any) -> ec.Cell:
+def mode_check(end: str, **more: Any) -> ec.Cell:
     """EC505 of a loop that begins with `model.eval()`, and ends with ``train`` or ``eval`` of its model."""
 
     class Ends(OrdinaryLoader):
@@ -109,11 +109,11 @@ def of_modes(end: str, **more: Any) -> ec.Cell:
 
 
 def test_what_a_loop_leaves_depends_on_how_training_goes_on() -> None:
-    assert of_modes("eval").outcome == "passed"
-    assert of_modes("eval", resume=lambda loop: loop.model.train).outcome == "passed"
-    assert of_modes("train", resume=lambda loop: loop.model.train).outcome == "passed"
+    assert mode_check("eval").outcome == "passed"
+    assert mode_check("eval", resume=lambda loop: loop.model.train).outcome == "passed"
+    assert mode_check("train", resume=lambda loop: loop.model.train).outcome == "passed"
     for end, more in (("eval", {"resume": lambda loop: loop.model.modules}), ("train", {})):
-        found = of_modes(end, **more)
+        found = mode_check(end, **more)
         assert found.outcome == "failed"
         assert "resume=model.train" in format_failure(found)
 

@@ -62,8 +62,8 @@ class PercentageError:
 @pytest.mark.parametrize(("honest", "outcome"), [(True, "passed"), (False, "failed")])
 def test_a_number_that_counts_for_nothing_leaves_no_trace(honest: bool, outcome: str) -> None:
     @ec.metric(inputs=es.regression())
-    def of_percent() -> PercentageError:
+    def percentage_error() -> PercentageError:
         return PercentageError(honest)
 
-    (cell,) = ec.run(of_percent, select="EC216", effort="normal").cells
+    (cell,) = ec.run(percentage_error, select="EC216", effort="normal").cells
     assert cell.outcome == outcome, cell.reason

@@ -45,7 +45,7 @@ def _lettered(answers: tuple[str, ...], template: str) -> es.SampleStrategy:
         responses, documents = plain.collate(rows)
         return responses, [{**document, "choices": ["A cat", "A cat.s", "a dog"]} for document in documents]
 
-    return plain.but(collate=collate)
+    return plain.replace(collate=collate)
 
 
 _LETTERS = {"regex_pattern": r"(\([A-Z]\))"}
@@ -276,11 +276,11 @@ def _unconditional() -> es.SampleStrategy:
         responses, documents = plain.collate(rows)
         return [[*own, *[(-3.0, False)] * 3] for own in responses], documents
 
-    return plain.but(collate=collate)
+    return plain.replace(collate=collate)
 
 
 def _rolling() -> es.SampleStrategy:
-    return es.loglikelihoods().but(
+    return es.loglikelihoods().replace(
         collate=lambda rows: ([[given[0][0]] for _, given in rows], [dict(document) for document, _ in rows])
     )
 

@@ -78,7 +78,9 @@ def test_a_running_metric_of_averaged_states_is_told_by_them() -> None:
 
 def test_what_a_metric_refuses_its_wrapper_refuses_too(monkeypatch: pytest.MonkeyPatch) -> None:
     home = ("from torchmetrics.clustering import DunnIndex",)
-    points = "es.rows([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]], [0, 0, 1], dtypes=('float32', 'int64')).but(min_samples=3)"
+    points = (
+        "es.rows([[0.0, 0.0], [0.5, 0.0], [1.0, 0.0]], [0, 0, 1], dtypes=('float32', 'int64')).replace(min_samples=3)"
+    )
     monkeypatch.setattr(sweeps, "CODES", "EC217")
     sweep = sweeps.sweep_wrappers([Member("DunnIndex(p=2)", home, points)], lambda name: name.startswith("MinMax"))
     assert not sweep.red
@@ -165,7 +167,7 @@ def test_the_value_of_a_window_of_updates_is_not_compared_with_that_of_one_updat
 
 
 @pytest.fixture
-def of_lm_eval(monkeypatch: pytest.MonkeyPatch) -> Any:
+def lm_eval_sweep(monkeypatch: pytest.MonkeyPatch) -> Any:
     """The targets of the registries of lm-evaluation-harness, without its tasks, which take longer."""
     pytest.importorskip("lm_eval", reason="lm_eval is not installed")
     # The marks of targets are those of runs with --evalcheck; this one has no list of marks.
@@ -176,26 +178,26 @@ def of_lm_eval(monkeypatch: pytest.MonkeyPatch) -> Any:
     return sweep_lm_eval
 
 
-def test_every_filter_and_aggregation_of_lm_eval_is_swept(of_lm_eval: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_filter_and_aggregation_of_lm_eval_is_swept(lm_eval_sweep: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from lm_eval.api.registry import aggregation_registry
 
-    names = [name for name, _ in of_lm_eval.aggregations()]
+    names = [name for name, _ in lm_eval_sweep.aggregations()]
     assert {*names} == {f"aggregation {name}" for name in aggregation_registry if name != "bypass"}
-    assert len([*of_lm_eval.filters()]) > 90
-    assert len({name for name, _ in of_lm_eval.filters()}) == len([*of_lm_eval.filters()])
-    monkeypatch.delitem(of_lm_eval.FILTERS, "take_first")
+    assert len([*lm_eval_sweep.filters()]) > 90
+    assert len({name for name, _ in lm_eval_sweep.filters()}) == len([*lm_eval_sweep.filters()])
+    monkeypatch.delitem(lm_eval_sweep.FILTERS, "take_first")
     with pytest.raises(AssertionError, match="take_first"):
-        next(of_lm_eval.filters())
+        next(lm_eval_sweep.filters())
 
 
 def test_a_filter_of_lm_eval_that_looks_at_its_neighbours_is_red(
-    of_lm_eval: Any, monkeypatch: pytest.MonkeyPatch
+    lm_eval_sweep: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def first_of_all(responses: Any, _documents: Any) -> list[Any]:
         return [responses[0][-1:] for _ in responses]
 
-    inputs, _ = of_lm_eval.FILTERS["custom"]
-    monkeypatch.setitem(of_lm_eval.FILTERS, "custom", (inputs, [{"filter_fn": first_of_all}]))
+    inputs, _ = lm_eval_sweep.FILTERS["custom"]
+    monkeypatch.setitem(lm_eval_sweep.FILTERS, "custom", (inputs, [{"filter_fn": first_of_all}]))
     red = sweeps.sweep_lm_eval([], lambda name: name == "custom(filter_fn='first_of_all')").red
     assert {place.split(":")[1].strip() for place in red} >= {"EC407"}
     assert not sweeps.sweep_lm_eval([], lambda name: name.startswith("take_first_k(k=1)")).red

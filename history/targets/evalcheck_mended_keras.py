@@ -72,7 +72,7 @@ def intersection_of_class_1(rows: Any) -> float:
 
 @metrics(
     inputs=es.multiclass(classes=2)
-    .but(
+    .replace(
         name="predictions of which some are of another class",
         sample=st.tuples(st.integers(0, 2), st.integers(0, 1)),
     )

@@ -48,7 +48,7 @@ def pictures() -> Any:
         drawn = [Image.fromarray(numpy.full((8, 8, 3), shade, dtype=numpy.uint8)) for shade in shades]
         return drawn, [f"LABEL_{row[0]}" for row in rows]
 
-    return ROWS.but(collate=collate, padding=None)
+    return ROWS.replace(collate=collate, padding=None)
 
 
 @ec.loop(inputs=pictures(), requires=("transformers>=5",))
@@ -78,7 +78,7 @@ def questions() -> Any:
         contexts = [" ".join(words[int(abs(value)) % 4] for value in row[1]) + " de f abc" for row in rows]
         return [{"question": "f", "context": context} for context in contexts], [row[0] for row in rows]
 
-    return ROWS.but(collate=collate, padding=None)
+    return ROWS.replace(collate=collate, padding=None)
 
 
 @ec.loop(inputs=questions(), requires=("transformers>=4",))
@@ -107,7 +107,7 @@ def question_answering() -> Any:
     return ec.Loop(evaluate=evaluate, exact=lambda rows: {"answers": 5.0})
 
 
-TEXTS = es.causal_lm(vocab=40).but(
+TEXTS = es.causal_lm(vocab=40).replace(
     sample=st.lists(st.integers(4, 39), min_size=4, max_size=6).map(lambda row: (tuple(row), 0))
 )
 

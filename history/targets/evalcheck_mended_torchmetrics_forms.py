@@ -39,7 +39,7 @@ def normalized_gain(rows: Any) -> float:
 
 
 @metrics(
-    inputs=es.retrieval().but(
+    inputs=es.retrieval().replace(
         name="documents of equal scores",
         sample=st.tuples(st.sampled_from((0.25, 0.5, 0.75)), st.integers(0, 1), st.integers(0, 1)),
         distinct=None,

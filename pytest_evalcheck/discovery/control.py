@@ -64,7 +64,7 @@ def control(source: str, make: Callable[[], Any]) -> tuple[str, str]:
     except Exception as error:
         return f"{source}: {first_line(error)}", source
     for least in _LEAST:
-        corrected = source if least <= inputs.min_samples else f"{source}.but(min_samples={least})"
+        corrected = source if least <= inputs.min_samples else f"{source}.replace(min_samples={least})"
         refusal, of_few = _refusal(strategy_of(corrected), make)
         if not refusal:
             return "", corrected

@@ -29,7 +29,7 @@ _OF_TEXTS = re.compile(r"es\.(text_|answers)")
 """Strategies whose samples are texts, of which there are no arrays."""
 _NO_SCORES = re.compile(r'of="labels"|es\.(regression|clusters|text|values|segmentation|answers|tokens\(\))')
 """Strategies whose predictions are no scores."""
-_NO_TIES = ".but(distinct=lambda sample: sample[0])"
+_NO_TIES = ".replace(distinct=lambda sample: sample[0])"
 """Suffix that makes candidate scores unique: a tie has no right order."""
 
 

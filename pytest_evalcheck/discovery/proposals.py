@@ -331,7 +331,7 @@ def _with_nan(source: str, origin: str, form: _Form, given: Mapping[str, Any]) -
     if not option or strategy_of(source).corrupted is None:
         return source, origin
     refusal, _ = control(f"{source}.with_nan()", form.make)
-    change = "but(corrupted=None)" if refusal else "with_nan()"
+    change = "replace(corrupted=None)" if refusal else "with_nan()"
     return f"{source}.{change}", f"{origin}; {option}={given[option]!r} says what becomes of NaN"
 
 

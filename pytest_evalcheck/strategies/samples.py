@@ -167,8 +167,8 @@ class SampleStrategy:
         """``count`` pairs of ``partly_ignored``, the same in every run; none where there is no such pair."""
         return [] if self.partly_ignored is None else drawn_with_seed(self.partly_ignored, count=count, seed=0)
 
-    def but(self, **changes: Any) -> SampleStrategy:
-        """A copy with some fields changed, e.g. ``es.multiclass(classes=5).but(min_samples=2)``."""
+    def replace(self, **changes: Any) -> SampleStrategy:
+        """Return a copy with some fields changed, e.g. ``es.multiclass(classes=5).replace(min_samples=2)``."""
         return replace(self, **changes)
 
     def with_nan(self) -> SampleStrategy:
@@ -188,7 +188,7 @@ class SampleStrategy:
             raise ValueError(f"{self.name}: with_nan() needs samples with a number that may be a NaN")
         holed = self.sample.map(lambda sample: corrupted(sample, math.nan))
         sample = st.one_of(self.sample, self.sample, self.sample, holed)
-        return self.but(sample=sample, corrupted=None, integers=False)
+        return self.replace(sample=sample, corrupted=None, integers=False)
 
     def example(self, count: int = 4) -> Any:
         """The collated batch of ``count`` samples that are the same in every run: what a target receives.
@@ -222,7 +222,7 @@ class SampleStrategy:
                 do not fit the batch, the collate raises it.
         """
         change = Names.of(names, others, self.labels)
-        return self._collated(change).but(labels=others.get(self.labels, self.labels))
+        return self._collated(change).replace(labels=others.get(self.labels, self.labels))
 
     def swapped(self) -> SampleStrategy:
         """The same samples with the first two positional arguments exchanged: ``(target, preds)``.
@@ -267,7 +267,7 @@ class SampleStrategy:
             ValueError: where a place is negative. Where there is no such argument, the collate raises it.
         """
         change = Tensors("as_float", to_float, which_arguments("as_float", which))
-        return self._collated(change).but(integers=False)
+        return self._collated(change).replace(integers=False)
 
     def as_numpy(self) -> SampleStrategy:
         """The same samples with NumPy arrays where there were tensors.
@@ -278,7 +278,7 @@ class SampleStrategy:
         >>> [type(argument).__name__ for argument in es.regression().as_numpy().example(2)]
         ['ndarray', 'ndarray']
         """
-        return self._collated(Tensors("as_numpy", to_array)).but(bulk=None, integers=False)
+        return self._collated(Tensors("as_numpy", to_array)).replace(bulk=None, integers=False)
 
     def as_list(self) -> SampleStrategy:
         """The same samples with lists of Python numbers where there were tensors.
@@ -289,7 +289,7 @@ class SampleStrategy:
         >>> [type(argument).__name__ for argument in es.multiclass(classes=3).as_list().example(2)]
         ['list', 'list']
         """
-        return self._collated(Tensors("as_list", to_list)).but(bulk=None, integers=False)
+        return self._collated(Tensors("as_list", to_list)).replace(bulk=None, integers=False)
 
     def _collated(self, change: Callable[[Any], Any]) -> SampleStrategy:
         """A copy whose batches are changed, at every width where they are padded."""

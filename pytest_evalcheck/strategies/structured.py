@@ -82,4 +82,4 @@ def answers(*, references: int = 1) -> SampleStrategy:
         truths = [{"text": list(sample[1]), "answer_start": [0] * references} for sample in samples]
         return predictions, [{"id": i, "answers": truth} for i, truth in zip(ids, truths, strict=True)]
 
-    return pairs.but(name="answers", collate=collate)
+    return pairs.replace(name="answers", collate=collate)

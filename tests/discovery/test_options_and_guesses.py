@@ -172,7 +172,7 @@ def test_a_dict_has_the_form_of_one_with_the_same_names_alone():
 def test_scores_of_candidates_have_no_ties(dtype):
     labels = torch.tensor([1, 0, 1], dtype=dtype)
     fed = {"0": torch.tensor([0.9, 0.8, 0.9]), "1": labels, "2": torch.tensor([0, 0, 1])}
-    assert first(fed).endswith(".but(distinct=lambda sample: sample[0])")
+    assert first(fed).endswith(".replace(distinct=lambda sample: sample[0])")
     assert "distinct" not in first({**fed, "2": torch.tensor([0.5, 0.1, 1.5])})
 
 

@@ -54,7 +54,7 @@ def test_a_guess_that_does_not_pass_the_control_is_not_used(value, why):
 def test_a_metric_that_needs_two_samples_gets_them():
     source = MEAN.replace("self.total / self.count", "self.total / (self.count - 1) if self.count > 1 else 0 / 0")
     assert {each.inputs for each in proposed(source, "MeanError").targets if "sum" not in each.label} == {
-        "es.regression().but(min_samples=2)"
+        "es.regression().replace(min_samples=2)"
     }
 
 
@@ -163,7 +163,7 @@ def test_an_argument_by_position_is_no_option_to_be_varied():
 def test_a_value_that_needs_several_samples_gets_them():
     source = MEAN.replace("self.total / self.count", "self.total / (1 if self.count > 4 else 0 / 0)")
     assert {each.inputs for each in proposed(source, "MeanError").targets if "sum" not in each.label} == {
-        "es.regression().but(min_samples=6)"
+        "es.regression().replace(min_samples=6)"
     }
 
 

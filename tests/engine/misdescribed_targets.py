@@ -52,7 +52,7 @@ METRICS = [
     Mistake(
         "collate returns the rows themselves",
         """
-        @ec.metric(inputs=numbers.but(collate=lambda rows: rows))
+        @ec.metric(inputs=numbers.replace(collate=lambda rows: rows))
         def target():
             return ec.Metric.of(WeightedMean())
         """,
@@ -61,7 +61,7 @@ METRICS = [
     Mistake(
         "collate returns one list of pairs in a tuple",
         """
-        @ec.metric(inputs=numbers.but(collate=lambda rows: (rows,)))
+        @ec.metric(inputs=numbers.replace(collate=lambda rows: (rows,)))
         def target():
             return ec.Metric.of(WeightedMean())
         """,
@@ -70,7 +70,7 @@ METRICS = [
     Mistake(
         "collate returns a tensor",
         """
-        @ec.metric(inputs=numbers.but(collate=lambda rows: torch.tensor(rows)))
+        @ec.metric(inputs=numbers.replace(collate=lambda rows: torch.tensor(rows)))
         def target():
             return ec.Metric.of(WeightedMean())
         """,
@@ -79,7 +79,7 @@ METRICS = [
     Mistake(
         "collate returns a number",
         """
-        @ec.metric(inputs=numbers.but(collate=lambda rows: len(rows)))
+        @ec.metric(inputs=numbers.replace(collate=lambda rows: len(rows)))
         def target():
             return ec.Metric.of(WeightedMean())
         """,
@@ -91,7 +91,7 @@ METRICS = [
         def collate(rows):
             [a for a, _ in rows], [b for _, b in rows]
 
-        @ec.metric(inputs=numbers.but(collate=collate))
+        @ec.metric(inputs=numbers.replace(collate=collate))
         def target():
             return ec.Metric.of(WeightedMean())
         """,
@@ -100,7 +100,7 @@ METRICS = [
     Mistake(
         "collate gives names where update takes places",
         """
-        @ec.metric(inputs=numbers.but(collate=lambda rows: {"x": [float(a) for a, _ in rows], "n": [b for _, b in rows]}))
+        @ec.metric(inputs=numbers.replace(collate=lambda rows: {"x": [float(a) for a, _ in rows], "n": [b for _, b in rows]}))
         def target():
             return ec.Metric.of(WeightedMean())
         """,
@@ -109,7 +109,7 @@ METRICS = [
     Mistake(
         "predictions and targets are swapped",
         """
-        @ec.metric(inputs=es.multiclass(classes=3, of="logits").but(collate=lambda rows: (
+        @ec.metric(inputs=es.multiclass(classes=3, of="logits").replace(collate=lambda rows: (
             torch.tensor([label for _, label in rows]), torch.tensor([scores for scores, _ in rows]))))
         def target():
             from torchmetrics.classification import MulticlassAccuracy
@@ -125,7 +125,7 @@ METRICS = [
                 loss = torch.nn.functional.cross_entropy(logits, labels, reduction="sum")
                 self.total, self.weight = self.total + float(loss), self.weight + len(labels)
 
-        @ec.metric(inputs=es.multiclass(classes=3, of="logits").but(collate=lambda rows: (
+        @ec.metric(inputs=es.multiclass(classes=3, of="logits").replace(collate=lambda rows: (
             torch.tensor([scores for scores, _ in rows]), torch.tensor([float(label) for _, label in rows]))))
         def target():
             return ec.Metric.of(Entropy())
@@ -289,7 +289,7 @@ WRAPPERS = [
     Mistake(
         "the forward takes another name",
         """
-        @ec.wrapper(inputs=rows.but(collate=lambda part: {"features": torch.tensor([x for _, x in part]),
+        @ec.wrapper(inputs=rows.replace(collate=lambda part: {"features": torch.tensor([x for _, x in part]),
                                                           "labels": torch.tensor([y for y, _ in part])}))
         def target():
             return ec.Wrapper.of(Linear())
@@ -299,7 +299,7 @@ WRAPPERS = [
     Mistake(
         "the labels come first",
         """
-        @ec.wrapper(inputs=rows.but(collate=lambda part: (torch.tensor([y for y, _ in part]),
+        @ec.wrapper(inputs=rows.replace(collate=lambda part: (torch.tensor([y for y, _ in part]),
                                                           torch.tensor([x for _, x in part]))))
         def target():
             return ec.Wrapper.of(Linear())
@@ -385,7 +385,7 @@ LOOPS = [
     Mistake(
         "the loop reads a tuple where collate gives a dict",
         """
-        @ec.loop(inputs=rows.but(collate=lambda part: {"x": torch.tensor([x for _, x in part]),
+        @ec.loop(inputs=rows.replace(collate=lambda part: {"x": torch.tensor([x for _, x in part]),
                                                        "y": torch.tensor([y for y, _ in part])}))
         def target():
             model = Linear()
@@ -519,7 +519,7 @@ BUGS = [
             def forward(self, x):
                 return super().forward(x)[:-1] if len(x) > 1 else super().forward(x)
 
-        @ec.wrapper(inputs=rows.but(collate=lambda part: (torch.tensor([x for _, x in part]),
+        @ec.wrapper(inputs=rows.replace(collate=lambda part: (torch.tensor([x for _, x in part]),
                                                           torch.tensor([y for y, _ in part]))))
         def target():
             return ec.Wrapper.of(Drops())

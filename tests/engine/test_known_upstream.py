@@ -214,7 +214,7 @@ def test_a_bare_object_of_evaluate_is_not_broken_for_what_it_forgets() -> None:
     def columns(rows: Any) -> Any:
         return {"predictions": [row[0] for row in rows], "references": [row[1] for row in rows]}
 
-    @ec.metric(inputs=es.multiclass(classes=3).but(collate=columns))
+    @ec.metric(inputs=es.multiclass(classes=3).replace(collate=columns))
     def bare() -> Any:
         return Share()
 

@@ -289,7 +289,7 @@ class TestParametrize:
             def compute(self):
                 return float(self.count > 4)  # the control draws fewer samples
 
-        tame = numbers.but(wrong=None, contrast=())
+        tame = numbers.replace(wrong=None, contrast=())
 
         @ec.parametrize_with_checks([{name}], inputs=tame, select="EC201,EC205,EC218")
         def test_means(check):

@@ -34,8 +34,8 @@ INPUTS: dict[str, dict[str, SampleStrategy]] = {
         "a table": es.tabular(features=2, classes=3),
         "token labels": es.token_classification(vocab=9, classes=3),
         "images": es.images(classes=3, shape=(3, 16, 16)),
-        "two at least": es.tabular(features=2, classes=3).but(min_samples=2),
-        "six at least": es.tabular(features=2, classes=3).but(min_samples=6),
+        "two at least": es.tabular(features=2, classes=3).replace(min_samples=2),
+        "six at least": es.tabular(features=2, classes=3).replace(min_samples=6),
     },
     "decoder": {
         "prompts": es.prompts(vocab=23),
@@ -80,14 +80,14 @@ def test_canonical_cases_reach_every_condition(check: Check, name: str, inputs: 
 @each
 def test_canonical_cases_are_equal_in_every_run_and_plain(check: Check, name: str, inputs: SampleStrategy) -> None:
     cases = canonical_cases(check.case, inputs, check.conditions)
-    assert cases == canonical_cases(check.case, inputs.but(), check.conditions)  # a copy has drawn nothing yet
+    assert cases == canonical_cases(check.case, inputs.replace(), check.conditions)  # a copy has drawn nothing yet
     assert all(is_plain(value) for case in cases for value in case_fields(case).values())
     assert all(len(getattr(case, "samples", [])) <= max(5, inputs.min_samples + 3) for case in cases), name
 
 
 @pytest.mark.parametrize("least", range(1, 9))
 def test_evaluations_of_at_least_so_many_samples_reach_every_size(least: int) -> None:
-    inputs = es.tabular(features=2, classes=3).but(min_samples=least)
+    inputs = es.tabular(features=2, classes=3).replace(min_samples=least)
     cases = Evaluation.canonical(inputs)
     assert all(len(case.samples) >= least for case in cases)
     reached = frozenset().union(*(case.conditions for case in cases))
@@ -96,7 +96,7 @@ def test_evaluations_of_at_least_so_many_samples_reach_every_size(least: int) ->
 
 def test_every_number_that_is_not_finite_is_tried() -> None:
     inf = float("inf")
-    inputs = es.tabular(features=2, classes=3).but(nonfinite=(inf, -inf))
+    inputs = es.tabular(features=2, classes=3).replace(nonfinite=(inf, -inf))
     assert {case.number for case in NonFinite.canonical(inputs)} == {inf, -inf}
 
 

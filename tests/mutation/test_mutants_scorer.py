@@ -82,7 +82,7 @@ def test_without_a_wrong_response_different_samples_must_have_different_scores(c
     def score(responses: Any, documents: Any) -> list[float]:
         return [0.5 if constant else float(len(own[0])) for own in responses]
 
-    inputs = ExactMatch.inputs.but(wrong=None, contrast=None)
+    inputs = ExactMatch.inputs.replace(wrong=None, contrast=None)
     (cell,) = ec.run(ec.scorer(inputs=inputs)(lambda: ec.Scorer(score=score)), select="EC409", effort="quick").cells
     assert cell.outcome == ("not applicable" if constant else "passed"), cell.reason
 
@@ -91,14 +91,14 @@ def test_two_scores_are_enough_to_tell_samples_apart() -> None:
     def score(responses: Any, documents: Any) -> list[float]:
         return [float(own[0] == row["answer"]) for own, row in zip(responses, documents, strict=True)]
 
-    inputs = ExactMatch.inputs.but(wrong=None, contrast=None)
+    inputs = ExactMatch.inputs.replace(wrong=None, contrast=None)
     (cell,) = ec.run(ec.scorer(inputs=inputs)(lambda: ec.Scorer(score=score)), select="EC409", effort="quick").cells
     assert cell.outcome == "passed", cell.reason
 
 
 @pytest.mark.parametrize("pair", [(None, None), ((), ()), ([], [], []), [[], []]])
 def test_a_collate_of_no_samples_gives_two_lists(pair: Any) -> None:
-    inputs = ExactMatch.inputs.but(collate=lambda rows: pair)
+    inputs = ExactMatch.inputs.replace(collate=lambda rows: pair)
     subject = ScorerSubject(build=ExactMatch().record, inputs=inputs, device="cpu")
     with pytest.raises(TargetError, match="did not give responses and documents"):
         subject.collate([])

@@ -482,9 +482,9 @@ class TestSamples:
         assert (made.x, made.labels) == (1, 2)
         assert to_container([1], "tuple") == [1]
         with pytest.raises(ValueError, match="did you mean 'tuple'"):
-            es.values().but(containers=("tupel",))
+            es.values().replace(containers=("tupel",))
         with pytest.raises(ValueError, match="expected a tuple of dict"):
-            es.values().but(containers=())
+            es.values().replace(containers=())
 
     def test_a_grid_has_its_step_and_its_ends(self) -> None:
         from pytest_evalcheck.strategies.samples import grid

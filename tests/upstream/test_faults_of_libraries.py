@@ -96,7 +96,7 @@ CASES: tuple[tuple[str, str, str, str], ...] = (
         "pytorch-ignite-discrepancy-is-a-mean-of-batches",
         "EC201",
         "ignite.metrics:MaximumMeanDiscrepancy()",
-        "es.regression(outputs=3).but(min_samples=2)",
+        "es.regression(outputs=3).replace(min_samples=2)",
     ),
     ("pytorch-ignite-loss-of-an-empty-batch", "EC202", "ignite.metrics:Loss(torch.nn.NLLLoss())", _MULTICLASS),
     ("keras-copies-lose-their-state", "EC209", "keras.metrics:MeanSquaredError()", "es.regression().swapped()"),
@@ -124,7 +124,7 @@ ON_DEVICES = (
         "EC603",
         "sim:cuda",
         "torcheval.metrics:RetrievalPrecision(k=2, device=device)",
-        "es.binary().but(distinct=lambda sample: sample[0])",
+        "es.binary().replace(distinct=lambda sample: sample[0])",
     ),
     (
         "torchmetrics-procrustes-returns-a-tuple",

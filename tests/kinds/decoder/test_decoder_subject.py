@@ -232,7 +232,7 @@ def test_a_configuration_may_be_anything() -> None:
 @pytest.mark.parametrize("made", [None, [], [[1]], [[1], []], [[1], "a"], [[1], [0.5]], [[1], [True]]])
 def test_prompts_are_lists_of_ids(made: Any) -> None:
     subject = DecoderSubject(
-        build=Growing().record, inputs=es.prompts(vocab=9).but(collate=lambda rows: made), tolerance=TOLERANCE
+        build=Growing().record, inputs=es.prompts(vocab=9).replace(collate=lambda rows: made), tolerance=TOLERANCE
     )
     with pytest.raises(TargetError, match="did not give prompts"):
         subject.prompts(ROWS)

@@ -74,7 +74,7 @@ def test_data_makes_a_loader() -> None:
 
 
 def test_a_batch_comes_in_the_first_container_of_the_inputs() -> None:
-    inputs = INPUTS.but(containers=("tuple", "dict"))
+    inputs = INPUTS.replace(containers=("tuple", "dict"))
     loop = LoopSubject(build=training, inputs=inputs)
     x, labels = loop.data(ROWS).collate(ROWS)
     assert (x.shape, labels.tolist()) == ((3, 2), [0, 1, 2])

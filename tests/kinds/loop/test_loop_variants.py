@@ -308,7 +308,7 @@ class TestUnselected:
         assert len(rows) == len(set(rows)) >= 32
 
     def test_a_distribution_takes_precedence(self) -> None:
-        inputs = es.tabular(features=1, classes=1).but(bulk=lambda wanted: [(0, (1.0,))] * wanted.rows)
+        inputs = es.tabular(features=1, classes=1).replace(bulk=lambda wanted: [(0, (1.0,))] * wanted.rows)
         assert unselected(inputs, 5) == [(0, (1.0,))] * 5
 
     def test_few_different_samples_are_all_there_is(self) -> None:

@@ -70,7 +70,7 @@ OWN = es.samples(
     st.tuples(st.integers(0, 5), st.integers(0, 5)),
     collate=lambda rows: tuple(torch.tensor([row[i] for row in rows], dtype=torch.int64) for i in range(2)),
 )
-FAR = OWN.but(sample=st.tuples(st.integers(0, 5), st.integers(6, 9)))
+FAR = OWN.replace(sample=st.tuples(st.integers(0, 5), st.integers(6, 9)))
 
 
 class TestWhatIsNotOffered:
@@ -125,22 +125,22 @@ class TestUnequalLengths:
     def test_a_list_that_ends_early_is_seen(self) -> None:
         add = lambda preds, target: [float(abs(p - t)) for p, t in zip(preds, target, strict=False)]  # noqa: E731
         assert self.outcome(self.PAIRS, add)[0] == "failed"
-        assert self.outcome(self.PAIRS.but(wrong=lambda row: (16, row[1])), add)[0] == "failed"
+        assert self.outcome(self.PAIRS.replace(wrong=lambda row: (16, row[1])), add)[0] == "failed"
 
     def test_a_loop_over_predictions_is_seen_where_the_samples_say_which_they_are(self) -> None:
         add = lambda preds, target: [float(abs(p - target[i])) for i, p in enumerate(preds)]  # noqa: E731
         assert self.outcome(self.PAIRS, add)[0] == "passed"  # it may be one that looks them up by a key
-        assert self.outcome(self.PAIRS.but(wrong=lambda row: (16, row[1])), add)[0] == "failed"
+        assert self.outcome(self.PAIRS.replace(wrong=lambda row: (16, row[1])), add)[0] == "failed"
 
     def test_what_counts_as_missing_is_kept(self) -> None:
         def add(preds: Any, target: Any) -> list[float]:
             return [float(abs(preds[i] - t)) if i < len(preds) else 5.0 for i, t in enumerate(target)]
 
-        assert self.outcome(self.PAIRS.but(wrong=lambda row: (16, row[1])), add)[0] == "passed"
+        assert self.outcome(self.PAIRS.replace(wrong=lambda row: (16, row[1])), add)[0] == "passed"
         assert self.outcome(self.PAIRS, add)[0] == "passed"
 
     def test_what_asks_for_no_reference_is_not_judged(self) -> None:
-        named = self.PAIRS.but(wrong=lambda row: (16, row[1]))
+        named = self.PAIRS.replace(wrong=lambda row: (16, row[1]))
         assert self.outcome(named, lambda preds, target: [float(p) for p in preds])[0] == "not applicable"
 
     def test_one_argument_cannot_be_cut(self) -> None:
@@ -216,7 +216,9 @@ class TestControlWithoutWrongPredictions:
         assert cell_of(metric(OWN, value), "EC218").outcome == "not applicable"
 
     def test_a_constant_is_broken_where_wrong_predictions_are_named(self) -> None:
-        named = OWN.but(wrong=lambda row: (row[1] + 1, row[1]), right=lambda row: (row[1], row[1]), contrast=((1, 1),))
+        named = OWN.replace(
+            wrong=lambda row: (row[1] + 1, row[1]), right=lambda row: (row[1], row[1]), contrast=((1, 1),)
+        )
         assert cell_of(metric(named, lambda pairs: 0.5), "EC218").outcome == "failed"
         assert cell_of(metric(named, accuracy), "EC218").outcome == "passed"
 
@@ -251,12 +253,12 @@ class TestInfinities:
         ],
     )
     def test_what_an_infinity_does(self, value: Callable[[torch.Tensor], torch.Tensor], outcome: str) -> None:
-        def of_values(values: torch.Tensor) -> torch.Tensor:
+        def reduced(values: torch.Tensor) -> torch.Tensor:
             return value(values)
 
         @ec.metric(inputs=es.values())
         def target() -> Any:
-            return of_values
+            return reduced
 
         assert cell_of(target, "EC216", "normal").outcome == outcome
 

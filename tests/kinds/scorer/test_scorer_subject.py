@@ -52,7 +52,7 @@ def test_a_write_into_a_part_of_a_document_does_not_reach_the_next_use() -> None
 
 @pytest.mark.parametrize("made", [None, [], ([], []), ([1], [2], [3]), ((1, 2), (3, 4))])
 def test_a_collate_gives_two_lists(made: Any) -> None:
-    scorer = subject(inputs=ExactMatch.inputs.but(collate=lambda rows: made))
+    scorer = subject(inputs=ExactMatch.inputs.replace(collate=lambda rows: made))
     with pytest.raises(TargetError, match="did not give responses and documents"):
         scorer.collate(ROWS)
 

@@ -40,7 +40,7 @@ def test_a_batch_is_never_empty_and_in_a_container_of_its_target(inputs: SampleS
 
 
 def test_a_batch_has_the_rows_that_its_samples_need() -> None:
-    case = minimal(Batch.strategy(IMAGES.but(min_samples=2)))
+    case = minimal(Batch.strategy(IMAGES.replace(min_samples=2)))
     assert len(case.samples) == 2
 
 

@@ -266,7 +266,7 @@ class TestParametrize:
         project = tests(source)
         result = project.run("-rs", code=1, evalcheck=False)
         assert result.outcomes == {"failed": 1, "skipped": 2}
-        result.shows("could not be tried on", "target_error: the error is that of the first check")
+        result.shows("could not be tried on", "target error: the error is that of the first check")
         assert project.run("-k", "EC206", code=1, evalcheck=False).outcomes == {"failed": 1, "deselected": 2}
 
     def test_what_was_not_tried_is_an_error(self, tests: Any) -> None:

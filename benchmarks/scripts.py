@@ -89,7 +89,7 @@ def inferred(folder: Path, pages: Sequence[str]) -> list[Cell]:
     """The cells of targets that are inferred for the first classes or functions of each fault; a run a library."""
     asked: dict[str, list[upstream.Fault]] = defaultdict(list)
     for fault in upstream.faults():
-        if fault.classes and not fault.outside and (not pages or fault.finding.partition(".md")[0] in pages):
+        if fault.classes and not fault.why_out_of_range and (not pages or fault.finding.partition(".md")[0] in pages):
             asked[fault.library].append(fault)
     cells: list[Cell] = []
     for library, faults in asked.items():
@@ -148,7 +148,7 @@ def examples(shown: set[str], pages: Sequence[str]) -> list[Cell]:
             continue
         for target, word, entry in ((one, *pair) for one in targets for pair in entries(one)):
             fault, check = upstream.find(entry.upstream) if entry.upstream else None, checks[word]
-            if fault is None or fault.finding in shown or entry.example is None or fault.outside:
+            if fault is None or fault.finding in shown or entry.example is None or fault.why_out_of_range:
                 continue
             if (entry.devices and "cpu" not in entry.devices) or check.accelerators:
                 continue

@@ -12,7 +12,7 @@ from sweep_families import alone
 from sweep_members import Member
 
 import pytest_evalcheck as ec
-from pytest_evalcheck.discovery.control import control
+from pytest_evalcheck.discovery.control import try_strategy
 from pytest_evalcheck.kinds.common.calling import is_clear_refusal
 from pytest_evalcheck.strategies import Arguments
 
@@ -52,7 +52,7 @@ def variants(member: Member, chosen: Callable[[str], bool]) -> Iterator[Member]:
             other = _with(member, option, value)
             if option == "num_classes" and value <= _classes(member):
                 continue  # labels beyond the classes are a mistake of the user
-            if chosen(other.construction) and (not control(other.source, other.make)[0] or fails(other)):
+            if chosen(other.construction) and (not try_strategy(other.source, other.make)[0] or fails(other)):
                 yield other
 
 

@@ -65,7 +65,7 @@ def page(made: Check, printed: str) -> str:
     lines = [f"# {made.code} {made.name}", "", made.statement, ""]
     if made.more:
         lines += [made.more, ""]
-    for title, text in (("Why", made.why), ("Usual cause", made.usual_cause), ("Fix", made.fix)):
+    for title, text in (("Why", made.rationale), ("Usual cause", made.usual_cause), ("Fix", made.fix)):
         if text:
             lines += [f"**{title}.** {text[0].upper() if title != 'Fix' else text[0]}{text[1:]}", ""]
     if made.conditions:

@@ -23,13 +23,13 @@ from pytest_evalcheck.kinds.metric.samplewise import entries_per_sample, unorder
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments, SampleStrategy
 
-OF_ONE_ORDER = "its value depends on the order of rows"
+DEPENDS_ON_ORDER = "its value depends on the order of rows"
 _LEAST = (1, 2, 3, 4, 6, 8, 24)
 """Minimum sample counts to try, where one sample alone has no value."""
-_OF_PREFLIGHT = 4
+_PREFLIGHT = 4
 """Number of samples the plain call before the checks has."""
 _ORDERS = 8
-"""In so many orders in which other rows are neighbours a function must have the same value."""
+"""Number of orders with other neighbours in which a function must have the same value."""
 _PLAIN = 8
 """Number of samples that must have a value, unless it is not a number."""
 
@@ -57,18 +57,18 @@ def strategy_of(source: str) -> SampleStrategy:
     return made
 
 
-def control(source: str, make: Callable[[], Any]) -> tuple[str, str]:
-    """Return why a strategy is not used, empty where it is; and its source with what was found out."""
+def try_strategy(source: str, make: Callable[[], Any]) -> tuple[str, str]:
+    """Return a reason if the metric does not accept a strategy, else ''; and the strategy with the samples it needs."""
     try:
         inputs = strategy_of(source)
     except Exception as error:
         return f"{source}: {first_line(error)}", source
     for least in _LEAST:
         corrected = source if least <= inputs.min_samples else f"{source}.replace(min_samples={least})"
-        refusal, of_few = _refusal(strategy_of(corrected), make)
+        refusal, more_may_help = _refusal(strategy_of(corrected), make)
         if not refusal:
             return "", corrected
-        if not of_few:
+        if not more_may_help:
             break
     return f"{source}: {refusal}", source
 
@@ -80,7 +80,7 @@ def is_flat(source: str) -> bool:
 
 
 def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool]:
-    """Return why the control is not passed, empty where it is; and whether more samples may help."""
+    """Return a reason if the control fails, else ''; and whether more samples may help."""
     subject = _subject(inputs, make)
     try:
         with isolated_process():
@@ -88,7 +88,7 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
             if inputs.distinct is None and len({repr(row) for row in rows}) == 1:
                 return "its samples are all the same", False
             values = []
-            for part in (rows, rows[: max(_OF_PREFLIGHT, inputs.min_samples)], rows[: inputs.min_samples]):
+            for part in (rows, rows[: max(_PREFLIGHT, inputs.min_samples)], rows[: inputs.min_samples]):
                 value, warned = subject.value_and_warnings([part])
                 values.append(value)
                 if warned:  # such as a loss that is not finite, in place of which there is a large number
@@ -100,10 +100,10 @@ def _refusal(inputs: SampleStrategy, make: Callable[[], Any]) -> tuple[str, bool
             found = (
                 _randomness(subject, rows)
                 or _indifference(subject)
-                or _of_whole_batches(subject, rows)
-                or _of_one_order(subject, inputs.fixed(max(_MANY, inputs.min_samples)))
-                or _of_truth_values(subject, rows, inputs.fixed(max(_MANY, inputs.min_samples)))
-                or _returned_arguments(values[0], subject.arguments(rows))
+                or _refuses_small_batches(subject, rows)
+                or _order_dependence(subject, inputs.fixed(max(_MANY, inputs.min_samples)))
+                or _reads_only_nonzero(subject, rows, inputs.fixed(max(_MANY, inputs.min_samples)))
+                or _selects_rows(values[0], subject.arguments(rows))
             )
             return found, False
     except CheckFailure as failure:
@@ -126,7 +126,7 @@ def _randomness(subject: MetricSubject, rows: Sequence[Any]) -> str:
     return f"it is random, {describe_value(first)} and then {describe_value(second)} for the same samples; seed it"
 
 
-def _of_one_order(subject: MetricSubject, rows: Sequence[Any]) -> str:
+def _order_dependence(subject: MetricSubject, rows: Sequence[Any]) -> str:
     """Return a reason if the order of rows changes the value: the function takes the batch for one sample.
 
     Rows that share no number are enough to see that. A value that depends on the order of ties is a fault; where there
@@ -137,14 +137,14 @@ def _of_one_order(subject: MetricSubject, rows: Sequence[Any]) -> str:
         return ""  # an object with a state is given one batch after another
     # The first ones alone may be special: each word of a sentence beside itself.
     sets = [_without_ties(some) for some in (rows, rows[::-1], random.Random(0).sample(rows, len(rows)))]
-    sets = [untied for untied in sets if len(untied) >= max(_OF_PREFLIGHT, subject.inputs.min_samples)]
-    for some in sets or [[*rows]]:
-        if found := _of_one_order_of(subject, some, of_ties=not sets):
+    sets = [untied for untied in sets if len(untied) >= max(_PREFLIGHT, subject.inputs.min_samples)]
+    for untied in sets or [[*rows]]:
+        if found := _changed_by_order(subject, untied, of_ties=not sets):
             return found
     return ""
 
 
-def _of_one_order_of(subject: MetricSubject, rows: Sequence[Any], *, of_ties: bool) -> str:
+def _changed_by_order(subject: MetricSubject, rows: Sequence[Any], *, of_ties: bool) -> str:
     first, places = subject.value([rows]), range(len(rows))
     moved = ([*places[i:], *places[:i]] for i in range(1, min(len(rows), _PLAIN)))
     # Neighbours stay neighbours where all are turned or moved.
@@ -156,7 +156,7 @@ def _of_one_order_of(subject: MetricSubject, rows: Sequence[Any], *, of_ties: bo
             shown = f"{describe_value(first)} and {describe_value(other)}"
             if of_ties:
                 return f"its value depends on the order of equal numbers, {shown}"
-            return f"{OF_ONE_ORDER}, {shown}: they are no samples to it, or a series"
+            return f"{DEPENDS_ON_ORDER}, {shown}: they are no samples to it, or a series"
     return ""
 
 
@@ -173,7 +173,7 @@ def _moves_with_its_rows(subject: MetricSubject, first: Any, other: Any, order: 
     )
 
 
-def _of_truth_values(subject: MetricSubject, rows: Sequence[Any], many: Sequence[Any]) -> str:
+def _reads_only_nonzero(subject: MetricSubject, rows: Sequence[Any], many: Sequence[Any]) -> str:
     """Return a reason if the metric reads only zero or non-zero, else ''.
 
     A rate of hits among the first few is the same in most orders of a few samples.
@@ -181,8 +181,11 @@ def _of_truth_values(subject: MetricSubject, rows: Sequence[Any], many: Sequence
     inputs = subject.inputs
     changes = [change for change in (inputs.right, inputs.wrong) if change is not None]
     read = False
-    for few in (some for of in (rows, many) for some in (of, *([change(row) for row in of] for change in changes))):
-        given = subject.arguments(few)
+    parts = (
+        part for drawn in (rows, many) for part in (drawn, *([change(row) for row in drawn] for change in changes))
+    )
+    for part in parts:
+        given = subject.arguments(part)
         masks = Arguments(tuple(map(_as_mask, given.args)), {name: _as_mask(v) for name, v in given.kwargs.items()})
         read = read or any(map(_has_other_numbers, (*given.args, *given.kwargs.values())))
         if difference(subject.value([given]), subject.value([masks]), subject.tolerance) is not None:
@@ -218,9 +221,9 @@ def _indifference(subject: MetricSubject) -> str:
     inputs = subject.inputs
     if inputs.wrong is not None and inputs.contrast:
         values = []
-        few = list(inputs.contrast) * math.ceil(inputs.min_samples / len(inputs.contrast))
+        repeated = list(inputs.contrast) * math.ceil(inputs.min_samples / len(inputs.contrast))
         # A ranking of the first two has the same value for a contrast of two, right or wrong.
-        for rows in (few, inputs.fixed(max(_PLAIN, inputs.min_samples))):
+        for rows in (repeated, inputs.fixed(max(_PLAIN, inputs.min_samples))):
             right = subject.value([[inputs.right(row) if inputs.right else row for row in rows]])
             wrong = subject.value([[inputs.wrong(row) for row in rows]])
             values += [right, wrong]
@@ -228,8 +231,8 @@ def _indifference(subject: MetricSubject) -> str:
             if not refused and difference(right, wrong, subject.tolerance) is not None:
                 return ""
     else:
-        many = inputs.fixed(3 * max(4, inputs.min_samples))
-        parts = [many[i : i + size] for size in (len(many) // 3, 2, 1) for i in range(0, 2 * len(many) // 3, size)]
+        rows = inputs.fixed(3 * max(4, inputs.min_samples))
+        parts = [rows[i : i + size] for size in (len(rows) // 3, 2, 1) for i in range(0, 2 * len(rows) // 3, size)]
         values = [subject.value([part]) for part in parts if len(part) >= inputs.min_samples]
         good = [value for value in values if not isinstance(value, Raised)]
         if any(difference(good[0], value, subject.tolerance) is not None for value in good[1:]):
@@ -237,7 +240,7 @@ def _indifference(subject: MetricSubject) -> str:
     return f"right and wrong predictions have the same value, {describe_value(values[0])}"
 
 
-def _of_whole_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
+def _refuses_small_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
     """Return a reason if the metric treats a batch as one sample or rejects small batches, else ''."""
     half = len(rows) // 2
     whole, halves = (
@@ -254,7 +257,7 @@ def _of_whole_batches(subject: MetricSubject, rows: Sequence[Any]) -> str:
     return ""
 
 
-def _returned_arguments(value: Any, arguments: Arguments) -> str:
+def _selects_rows(value: Any, arguments: Arguments) -> str:
     """Return a reason if each result is rows of an argument, so that samples are selected and not measured, else ''."""
     given = [_rows_of(each) for each in (*arguments.args, *arguments.kwargs.values())]
     parts = [_rows_of(part) for part in value] if isinstance(value, (tuple, list)) else []
@@ -268,9 +271,9 @@ def _rows_of(value: Any) -> list[Any]:
     return rows if isinstance(rows, list) and not any(hasattr(row, "tolist") for row in rows) else []
 
 
-def _in_order(some: Sequence[Any], every: Sequence[Any]) -> bool:
-    left = iter(every)
-    return all(any(one == other for other in left) for one in some)
+def _in_order(part: Sequence[Any], whole: Sequence[Any]) -> bool:
+    left = iter(whole)
+    return all(any(entry == other for other in left) for entry in part)
 
 
 def gives_numbers(source: str, make: Callable[[], Any]) -> bool:

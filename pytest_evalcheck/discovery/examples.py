@@ -23,7 +23,7 @@ from importlib.util import find_spec
 from types import FrameType
 from typing import Any
 
-from pytest_evalcheck.discovery.words import snake_case
+from pytest_evalcheck.discovery.naming_tables import snake_case
 from pytest_evalcheck.kinds.common.process_state import same_random_numbers
 
 _MOST_CALLS = 50
@@ -74,11 +74,11 @@ def observe(thing: Any, methods: Sequence[str]) -> tuple[list[Observed], str]:
     watched = _ClassExamples(thing, methods) if inspect.isclass(thing) else _FunctionExamples(thing)
     with same_random_numbers():
         problem = watched.run(blocks)
-    found = [_of_batches(each) if inspect.isclass(thing) else each for each in watched.found if each.calls]
+    found = [_as_one_batch(each) if inspect.isclass(thing) else each for each in watched.found if each.calls]
     return found, "" if found else problem or "its examples never feed it"
 
 
-def _of_batches(observed: Observed) -> Observed:
+def _as_one_batch(observed: Observed) -> Observed:
     """Return what was observed, with calls for one sample each, nothing but single values, in one batch."""
     names = [name for name, value in observed.calls[0].items() if value is not None]
     alike = [call for call in observed.calls if all(_is_one_value(call.get(name)) for name in names)]

@@ -7,7 +7,7 @@ import typing
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_evalcheck.discovery.words import ABOUT_INPUTS, INFRASTRUCTURE, OPTIONS, REQUIRED, SHOWING_NAN
+from pytest_evalcheck.discovery.naming_tables import ABOUT_INPUTS, INFRASTRUCTURE, OPTIONS, REQUIRED, SHOWING_NAN
 from pytest_evalcheck.kinds.common.combinations import listed_values
 
 
@@ -51,7 +51,7 @@ def varied(parameters: Sequence[inspect.Parameter], annotations: Mapping[str, An
         if any(isinstance(value, str) for value in (each.default, *known)) and annotated:
             numbers = [kind for kind in typing.get_args(annotations[each.name]) if kind in (int, float)]
             values = (*(value for value in known if value in annotated or type(value) in numbers), *annotated)
-        others = [value for value in values if not _same(value, each.default)]
+        others = [value for value in values if not _is_equal(value, each.default)]
         if others:
             found[each.name] = (each.default, *dict.fromkeys(others))
     return found
@@ -68,5 +68,5 @@ def _hides_nan(value: Any) -> bool:
     return value == value and value not in SHOWING_NAN
 
 
-def _same(first: Any, second: Any) -> bool:
+def _is_equal(first: Any, second: Any) -> bool:
     return type(first) is type(second) and bool(first == second)

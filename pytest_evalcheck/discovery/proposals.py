@@ -16,22 +16,22 @@ from typing import Any
 from pytest_evalcheck import adapters
 from pytest_evalcheck.adapters.protocols.one_sample import is_by_sample
 from pytest_evalcheck.adapters.protocols.three_arrays import three_arrays
-from pytest_evalcheck.discovery import guesses, options
+from pytest_evalcheck.discovery import options, strategy_candidates
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.control import (
-    OF_ONE_ORDER,
-    control,
+    DEPENDS_ON_ORDER,
     first_line,
     gives_numbers,
     is_flat,
     ranking_of_rows,
     strategy_of,
+    try_strategy,
 )
 from pytest_evalcheck.discovery.examples import Observed, observe, parts
-from pytest_evalcheck.discovery.meant import inapplicable
+from pytest_evalcheck.discovery.naming_tables import TIMING, snake_case
+from pytest_evalcheck.discovery.not_applicable import inapplicable
 from pytest_evalcheck.discovery.placement import on_device
 from pytest_evalcheck.discovery.schemas import Schema
-from pytest_evalcheck.discovery.words import OF_TIME, snake_case
 from pytest_evalcheck.kinds.common.call_facts import describe_value
 from pytest_evalcheck.kinds.common.combinations import annotations_of, covering
 from pytest_evalcheck.kinds.common.process_state import isolated_process
@@ -102,7 +102,7 @@ def propose(candidate: Candidate) -> Proposed:
     """The targets of a candidate. Its code is called here: run it where it may print, hang or end the process."""
     thing = candidate.load()
     proposed = Proposed()
-    if OF_TIME.search(snake_case(candidate.name)) and not candidate.call:
+    if TIMING.search(snake_case(candidate.name)) and not candidate.call:
         proposed.why = "by its name it measures time, which is another one in every run"
         return proposed
     problems: list[str] = []
@@ -128,9 +128,9 @@ def propose(candidate: Candidate) -> Proposed:
 
 
 def _proposal(candidate: Candidate, thing: Any, form: _Form, source: str, origin: str) -> Proposal:
-    meant, placed = {}, ""
+    not_applicable, placed = {}, ""
     if candidate.is_class:
-        meant = inapplicable(candidate.name, form.make(), _given(thing, form))
+        not_applicable = inapplicable(candidate.name, form.make(), _given(thing, form))
         placed = on_device(form.construction, _parameters(thing), partial(_evaluated, form.imports))
     return Proposal(
         candidate=candidate,
@@ -142,7 +142,7 @@ def _proposal(candidate: Candidate, thing: Any, form: _Form, source: str, origin
         setup=form.observed.setup if form.observed else (),
         one_sample=form.one_sample,
         placed=placed,
-        not_applicable=meant,
+        not_applicable=not_applicable,
     )
 
 
@@ -162,11 +162,11 @@ def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_F
     found, no_example = observe(thing, FEEDING)
     if candidate.call:
         form = _form(candidate.call, (home,), "constructed as the request says")
-        yield _with_calls(form, found)
+        yield _with_observed_calls(form, found)
         return
     yielded = 0
     for observed in found:
-        shown = _of_observed(candidate, thing, observed, home)
+        shown = _form_from_example(candidate, thing, observed, home)
         if shown is not None:
             yielded += 1
             yield shown
@@ -187,10 +187,10 @@ def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_F
         return
     construction = _written(candidate.name, given, function=not candidate.is_class)
     imports = ("from functools import partial", home) if given and not candidate.is_class else (home,)
-    yield _with_calls(_form(construction, imports, "constructed by its signature"), found)
+    yield _with_observed_calls(_form(construction, imports, "constructed by its signature"), found)
 
 
-def _of_observed(candidate: Candidate, thing: Any, observed: Observed, home: str) -> _Form | None:
+def _form_from_example(candidate: Candidate, thing: Any, observed: Observed, home: str) -> _Form | None:
     if candidate.is_class:
         if _options_of(observed.construction).get("dim"):
             return None  # its samples lie along another dimension than those of batches
@@ -210,7 +210,7 @@ def _of_observed(candidate: Candidate, thing: Any, observed: Observed, home: str
     return _form(_written(candidate.name, changed, function=True), imports, "called as in its docstring", fed)
 
 
-def _with_calls(form: _Form, found: Sequence[Observed]) -> _Form:
+def _with_observed_calls(form: _Form, found: Sequence[Observed]) -> _Form:
     return _form(form.construction, form.imports, form.origin, found[0]) if found else form
 
 
@@ -300,11 +300,11 @@ def _inputs(
     for source, origin in _sources(candidate, thing, form, used, examples, record):
         if is_by_sample(record.update) and not _are_single_values(_collated(source), _fed_parameters(record)):
             continue
-        refusal, corrected = control(source, form.make)
-        if OF_ONE_ORDER in refusal or not refusal:
+        refusal, corrected = try_strategy(source, form.make)
+        if DEPENDS_ON_ORDER in refusal or not refusal:
             flat = is_flat(source)
             # Single numbers are a series to it: other ones, of which their order does not show it, are as well.
-            refusal = refusal or (f"{OF_ONE_ORDER}, with others" if flat and a_series else "")
+            refusal = refusal or (f"{DEPENDS_ON_ORDER}, with others" if flat and a_series else "")
             a_series = a_series or flat
         refusal = refusal or ranking_of_rows(corrected, form.make, given)
         if not refusal:
@@ -318,8 +318,10 @@ def _inputs_of_one_sample(candidate: Candidate, thing: Any, form: _Form) -> tupl
     """The form and the inputs of a function that takes one image, signal or text; None where it does not either."""
     one = replace(form, one_sample=True, make=lambda: Metric.of(form.make(), one_sample=True))
     names = list(_names(thing))
-    for source in [] if three_arrays(_parameters(thing)) else guesses.of_one_sample(candidate.name, names):
-        refusal, corrected = control(source, one.make)
+    for source in (
+        [] if three_arrays(_parameters(thing)) else strategy_candidates.one_sample_strategies(candidate.name, names)
+    ):
+        refusal, corrected = try_strategy(source, one.make)
         if not refusal and gives_numbers(corrected, one.make):
             return one, (corrected, f"one sample a call, by its name and its parameters ({', '.join(names[:2])})")
     return form, None
@@ -330,7 +332,7 @@ def _with_nan(source: str, origin: str, form: _Form, given: Mapping[str, Any]) -
     option = options.about_nan(given)
     if not option or strategy_of(source).corrupted is None:
         return source, origin
-    refusal, _ = control(f"{source}.with_nan()", form.make)
+    refusal, _ = try_strategy(f"{source}.with_nan()", form.make)
     change = "replace(corrupted=None)" if refusal else "with_nan()"
     return f"{source}.{change}", f"{origin}; {option}={given[option]!r} says what becomes of NaN"
 
@@ -345,7 +347,7 @@ def _sources(
 ) -> Iterator[tuple[str, str]]:
     three = None if candidate.is_class else three_arrays(_parameters(thing))
     if three is not None:  # two arrays would be its first two arguments
-        for source in guesses.from_parameters(three, tensors=_knows_tensors(thing)):
+        for source in strategy_candidates.from_parameters(three, tensors=_knows_tensors(thing)):
             yield source, f"inputs by its parameters ({', '.join(itertools.islice(_names(thing), 3))})"
         return
     used_up: set[str] = set()
@@ -360,19 +362,19 @@ def _sources(
     tuned = [
         (f"{source}{_naming(data, every_parameter)}", f"inputs like those of its example: {_shown(call)}")
         for call, data in shown
-        for guess in guesses.from_example(data, form.options, candidate.name)
-        for source in ([guess] if tensors else guesses.of_arrays(guess))
+        for guess in strategy_candidates.from_example(data, form.options, candidate.name)
+        for source in ([guess] if tensors else strategy_candidates.array_strategies(guess))
     ]
     # Neither a number nor an object is a form.
     forms = [each for each, seen in zip(every, told, strict=True) if {*seen} - {"number"} and "objects" not in seen]
     told_names = names or (list(_USUAL_NAMES[0]) if every_parameter else [])
-    guessed = guesses.from_words(candidate.name, told_names, _given(thing, form), tensors=tensors)
+    guessed = strategy_candidates.from_words(candidate.name, told_names, _given(thing, form), tensors=tensors)
     fitting = (source for source in guessed if _fits(source, forms, loosely=bool(form.label)))
     namings = [_naming(dict.fromkeys(names[:2]), every_parameter) if names[1:] else ""]
     if every_parameter and all(each.kind is each.VAR_KEYWORD for each in every_parameter):
         namings = [f".named{pair!r}" for pair in _USUAL_NAMES]
     by_sample = {each.name: each.annotation for each in fed} if is_by_sample(record.update) else {}
-    counted = [(source, "inputs by its annotations") for source in guesses.from_annotations(by_sample)]
+    counted = [(source, "inputs by its annotations") for source in strategy_candidates.from_annotations(by_sample)]
     words = [*itertools.islice(fitting, _MOST_BY_WORDS // len(namings))]
     worded = [
         (f"{source}{naming}", f"inputs by its name and its parameters ({', '.join(names[:3]) or naming})")
@@ -390,10 +392,10 @@ def _knows_tensors(thing: Any) -> bool:
     """Return whether a module of the package of a class or function imports torch or something of it."""
     package = str(getattr(thing, "__module__", "")).partition(".")[0]
     loaded = [vars(module) for name, module in [*sys.modules.items()] if name.partition(".")[0] == package and module]
-    return any(_of_torch(value) for names in loaded for value in [*names.values()])
+    return any(_is_of_torch(value) for names in loaded for value in [*names.values()])
 
 
-def _of_torch(value: Any) -> bool:
+def _is_of_torch(value: Any) -> bool:
     name = value.__name__ if isinstance(value, types.ModuleType) else getattr(type(value), "__module__", "")
     if isinstance(value, type):
         name = value.__module__
@@ -409,7 +411,7 @@ def _fits(source: str, forms: Sequence[Sequence[Schema]], *, loosely: bool) -> b
         forms = [shown for shown in forms if any(each.kind != "int" for each in shown)]
     return any(
         len(made) == len(shown)
-        and all(one.like(other, loosely=loosely) for one, other in zip(made, shown, strict=True))
+        and all(one.has_form_of(other, loosely=loosely) for one, other in zip(made, shown, strict=True))
         for shown in forms
     )
 

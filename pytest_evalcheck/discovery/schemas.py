@@ -48,11 +48,11 @@ class Schema:
         """Return whether it holds only 0 and 1."""
         return self.numbers and {0, 1} >= {self.low, self.high} and self.kind != "float"
 
-    def like(self, other: Schema, *, loosely: bool = False) -> bool:
+    def has_form_of(self, other: Schema, *, loosely: bool = False) -> bool:
         """Return whether it has the form of another one: container, dimensions, and distributions where those are."""
         if self.fields or other.fields:
             mine, others = dict(self.fields), dict(other.fields)
-            return mine.keys() == others.keys() and all(mine[n].like(others[n], loosely=loosely) for n in mine)
+            return mine.keys() == others.keys() and all(mine[n].has_form_of(others[n], loosely=loosely) for n in mine)
         if not (self.numbers and other.numbers):
             return self.container == other.container
         deeper = len(self.shape) - len(other.shape)
@@ -84,10 +84,10 @@ class Schema:
         array = _as_array(value)
         if array is None:
             return cls(container="objects")
-        return cls._of_array(value, array)
+        return cls._from_array(value, array)
 
     @classmethod
-    def _of_array(cls, value: Any, array: Any) -> Schema:
+    def _from_array(cls, value: Any, array: Any) -> Schema:
         kinds = {"f": "float", "i": "int", "u": "int", "b": "bool"}
         kind: Any = kinds.get(array.dtype.kind, "")
         if not kind:

@@ -19,7 +19,7 @@ from typing import Any
 from pytest_evalcheck.discovery.candidates import Candidate, Found, find
 from pytest_evalcheck.discovery.proposals import Proposal, Proposed, propose
 from pytest_evalcheck.discovery.requests import Request
-from pytest_evalcheck.discovery.written import write
+from pytest_evalcheck.discovery.target_source import write
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.reports.results import plural
 

@@ -169,12 +169,12 @@ class Packed:
         Raises:
             TypeError: where an argument is neither a place nor a dict from names to places.
         """
-        for one in layout:
-            places = list(one.values()) if isinstance(one, Mapping) else [one]
-            named = not isinstance(one, Mapping) or all(isinstance(name, str) for name in one)
+        for entry in layout:
+            places = list(entry.values()) if isinstance(entry, Mapping) else [entry]
+            named = not isinstance(entry, Mapping) or all(isinstance(name, str) for name in entry)
             if not named or not all(isinstance(i, int) and not isinstance(i, bool) and i >= 0 for i in places):
                 raise TypeError(
-                    f"packed({safe_text(one)}): expected the place of an argument, counted from 0, or a dict from "
+                    f"packed({safe_text(entry)}): expected the place of an argument, counted from 0, or a dict from "
                     "names to places: packed(0, {'low': 1, 'high': 2})"
                 )
         return cls(layout)
@@ -187,14 +187,14 @@ class Packed:
         """
         values = _arguments(batch, "packed()").args
 
-        def at(place: int) -> Any:
+        def value_at(place: int) -> Any:
             if place >= len(values):
                 raise ValueError(f"packed({place}): there is no such argument; the collate returned {len(values)}")
             return values[place]
 
         return tuple(
-            {name: at(place) for name, place in one.items()} if isinstance(one, Mapping) else at(one)
-            for one in self.layout
+            {name: value_at(place) for name, place in entry.items()} if isinstance(entry, Mapping) else value_at(entry)
+            for entry in self.layout
         )
 
 

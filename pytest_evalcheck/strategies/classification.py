@@ -29,7 +29,7 @@ def binary(*, of: Form = "probabilities", ignore_index: int | None = None) -> Sa
     """
     _check_form(of)
     span = _SPANS[of]
-    prediction = st.integers(0, 1) if of == "labels" else st.integers(0, 7).map(_between(*span, 8))
+    prediction = st.integers(0, 1) if of == "labels" else st.integers(0, 7).map(_spread(*span, 8))
 
     def predict(label: int) -> Any:
         return label if of == "labels" else span[label]
@@ -54,7 +54,7 @@ def binary(*, of: Form = "probabilities", ignore_index: int | None = None) -> Sa
         wrong=lambda row: (predict(1 - row[1]), row[1]),
         contrast=((predict(0), 0), (predict(1), 1)) * 2,
         ignored=None if ignore_index is None else st.tuples(prediction, st.just(ignore_index)),
-        **_of_form(of, corrupted=lambda row, bad: (bad, row[1]), bulk=bulk),
+        **_form_fields(of, corrupted=lambda row, bad: (bad, row[1]), bulk=bulk),
     )
 
 
@@ -99,7 +99,7 @@ def multiclass(*, classes: int, of: Form = "labels", ignore_index: int | None = 
         wrong=lambda row: (predict((row[1] + 1) % classes), row[1]),
         contrast=tuple((predict(c), c) for c in range(classes)) * 2,
         ignored=None if ignore_index is None else st.tuples(prediction, st.just(ignore_index)),
-        **_of_form(of, corrupted=corrupted, bulk=bulk),
+        **_form_fields(of, corrupted=corrupted, bulk=bulk),
     )
 
 
@@ -111,7 +111,7 @@ def multilabel(*, labels: int, of: Form = "probabilities", ignore_index: int | N
     _check_form(of)
     check_classes(labels, "labels")
     span = _SPANS[of]
-    score = st.integers(0, 1) if of == "labels" else st.integers(0, 7).map(_between(*span, 8))
+    score = st.integers(0, 1) if of == "labels" else st.integers(0, 7).map(_spread(*span, 8))
     prediction, truth = st.tuples(*[score] * labels), st.tuples(*[st.integers(0, 1)] * labels)
     if ignore_index is not None:
         label = st.sampled_from([0, 1, ignore_index])
@@ -155,7 +155,7 @@ def multilabel(*, labels: int, of: Form = "probabilities", ignore_index: int | N
         contrast=tuple((t, t) for t in mixed) * 2,
         ignored=None if ignore_index is None else st.tuples(prediction, st.just((ignore_index,) * labels)),
         partly_ignored=None if ignore_index is None else partly_ignored(),
-        **_of_form(of, corrupted=lambda row, bad: ((bad, *row[0][1:]), row[1]), bulk=bulk),
+        **_form_fields(of, corrupted=lambda row, bad: ((bad, *row[0][1:]), row[1]), bulk=bulk),
     )
 
 
@@ -287,13 +287,13 @@ def _tensors(
     )
 
 
-def _of_form(of: Form, *, corrupted: Any, bulk: Any) -> dict[str, Any]:
+def _form_fields(of: Form, *, corrupted: Any, bulk: Any) -> dict[str, Any]:
     if of == "labels":
         return {"integers": True}
     return {"corrupted": corrupted, "bulk": bulk, "unit": 1.0 if of == "probabilities" else 0.0}
 
 
-def _between(low: float, high: float, steps: int) -> Any:
+def _spread(low: float, high: float, steps: int) -> Any:
     return lambda i: low + (high - low) * i / (steps - 1)
 
 

@@ -43,7 +43,7 @@ def regression(
         above = target - centre
         return centre + top - above + 2 * (above % 1.5)
 
-    def each(value: float) -> Any:
+    def outputs_of(value: float) -> Any:
         return value if outputs is None else tuple(value + 0.5 * d for d in range(outputs))
 
     def bulk(size: Bulk) -> list[Sample]:
@@ -67,7 +67,8 @@ def regression(
         wrong=lambda sample: predicted(sample, wrong),
         # The last one has another sign than its wrong prediction.
         contrast=tuple(
-            (each(centre + v), each(centre + v)) for v in (0.5, 1.0, 2.0, 2.5, -1.25)[: 4 if positive else 5]
+            (outputs_of(centre + v), outputs_of(centre + v))
+            for v in (0.5, 1.0, 2.0, 2.5, -1.25)[: 4 if positive else 5]
         ),
         corrupted=lambda row, bad: (bad if outputs is None else (bad, *row[0][1:]), row[1]),
         nonfinite=_NONFINITE,

@@ -182,7 +182,7 @@ def caption_pairs(*, height: int = 8, width: int = 8) -> SampleStrategy:
         planes = [image(*row[:2]).tolist() for row in rows]
         return float_tensor(planes, len(rows), 3, *size), [row[2] for row in rows]
 
-    def other(name: str) -> str:
+    def next_colour(name: str) -> str:
         names = sorted(_COLOURS)
         return names[(names.index(name) + 1) % len(names)]
 
@@ -191,7 +191,7 @@ def caption_pairs(*, height: int = 8, width: int = 8) -> SampleStrategy:
         sample=st.tuples(st.integers(0, 9_999), colour, colour.map(_caption)),
         collate=collate,
         right=lambda row: (row[0], row[1], _caption(row[1])),
-        wrong=lambda row: (row[0], row[1], _caption(other(row[1]))),
+        wrong=lambda row: (row[0], row[1], _caption(next_colour(row[1]))),
         contrast=tuple((seed, name, _caption(name)) for seed, name in enumerate(sorted(_COLOURS))),
     )
 

@@ -55,7 +55,7 @@ class KnownFailure:
     @property
     def out_of_range(self) -> str:
         """The reason why the entry does not apply to the installed version, as a clause; empty where it does."""
-        return self.fault.outside if self.fault else ""
+        return self.fault.why_out_of_range if self.fault else ""
 
     def problem(self, code: str) -> str:
         """Return the problem of an entry about the check of this code; empty where there is none."""

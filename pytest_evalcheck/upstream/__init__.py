@@ -62,7 +62,7 @@ class Fault:
             return ""
 
     @property
-    def outside(self) -> str:
+    def why_out_of_range(self) -> str:
         """Return why nothing is said of the version that is installed, as a clause; empty where it is."""
         from packaging.specifiers import SpecifierSet  # comes with pytest
 
@@ -103,13 +103,13 @@ def match(signature: str, thing: Any, changed: Collection[str] = ()) -> Fault | 
 
     ``changed`` names methods that the author of the target calls otherwise: what is wrong in them may be the author's.
     """
-    found = (fault for fault in _candidates(signature, thing) if not fault.outside)
+    found = (fault for fault in _candidates(signature, thing) if not fault.why_out_of_range)
     return next((fault for fault in found if not set(fault.owner_of) & set(changed)), None)
 
 
 def other_versions(signature: str, thing: Any) -> str:
     """Return where the fault is recorded for other versions only, as a clause; empty where it is not."""
-    return next((fault.outside for fault in _candidates(signature, thing) if fault.outside), "")
+    return next((fault.why_out_of_range for fault in _candidates(signature, thing) if fault.why_out_of_range), "")
 
 
 def find(name: str) -> Fault | None:

@@ -3,7 +3,7 @@
 import pytest
 from proposed_targets import MEAN, proposed
 
-from pytest_evalcheck.discovery.written import write
+from pytest_evalcheck.discovery.target_source import write
 
 
 def test_a_class_becomes_targets_with_its_options():

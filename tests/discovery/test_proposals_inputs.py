@@ -3,8 +3,8 @@
 import pytest
 from proposed_targets import MEAN, proposed, proposed_thing
 
-from pytest_evalcheck.discovery.control import control
-from pytest_evalcheck.discovery.written import write
+from pytest_evalcheck.discovery.control import try_strategy
+from pytest_evalcheck.discovery.target_source import write
 
 CONCORDANCE = (
     "sum((predicted_scores[i] > predicted_scores[j]) * 1.0 for i in range(len(event_times)) "
@@ -132,7 +132,7 @@ FEW_WORDS = "es.rows(['John', 'hit', 'Bob', 'yesterday'], ['Bob', 'hit', 'John',
 @pytest.mark.parametrize("words", [WORDS, FEW_WORDS])
 @pytest.mark.parametrize(("function", "accepted"), [(places_of_words, False), (letters_too_many, True)])
 def test_entries_that_do_not_move_with_their_rows_are_those_of_a_series(words, function, accepted):
-    refusal, _ = control(words, lambda: function)
+    refusal, _ = try_strategy(words, lambda: function)
     assert ("depends on the order of rows" in refusal, not refusal) == (not accepted, accepted), refusal
 
 
@@ -240,7 +240,7 @@ def test_a_function_of_masks_gets_no_numbers():
     score = "2.0 * float((a & b).sum()) / float((a.sum() + b.sum()) or 1)"
     (only,) = proposed(source.format(score), "dice").targets
     assert only.inputs.startswith("es.masks(")
-    refused = control("es.regression()", lambda: proposed_thing("dice"))[0]
+    refused = try_strategy("es.regression()", lambda: proposed_thing("dice"))[0]
     assert refused.endswith("any number but 0 is the same to it: it takes masks")
 
 
@@ -248,7 +248,7 @@ def test_a_function_of_masks_gets_no_numbers():
 def test_a_rate_of_hits_takes_no_masks(options):
     """Among the first two of a few samples there is a hit in most orders."""
     retrieval = pytest.importorskip("torchmetrics.retrieval")
-    assert control("es.retrieval()", lambda: eval(f"RetrievalHitRate({options})", vars(retrieval)))[0] == ""
+    assert try_strategy("es.retrieval()", lambda: eval(f"RetrievalHitRate({options})", vars(retrieval)))[0] == ""
 
 
 def test_a_function_of_one_image_does_not_take_the_rows_of_a_batch_for_its_lines():
@@ -259,7 +259,7 @@ def test_a_function_of_one_image_does_not_take_the_rows_of_a_batch_for_its_lines
     )
     (only,) = proposed(source, "edges").targets
     assert only.one_sample
-    refused = control('es.binary(of="labels").as_numpy()', lambda: proposed_thing("edges"))[0]
+    refused = try_strategy('es.binary(of="labels").as_numpy()', lambda: proposed_thing("edges"))[0]
     assert "depends on the order of equal numbers" in refused
 
 
@@ -271,7 +271,7 @@ def test_a_function_whose_value_depends_on_the_order_of_labels_alone_is_fed_with
         "    return numpy.corrcoef(*ranks)[0, 1]\n"
     )
     (only,) = proposed(source, "agreement").targets
-    refused = control('es.binary(of="labels").as_numpy()', lambda: proposed_thing("agreement"))[0]
+    refused = try_strategy('es.binary(of="labels").as_numpy()', lambda: proposed_thing("agreement"))[0]
     assert "depends on the order of equal numbers" in refused
     assert not only.one_sample
 
@@ -280,7 +280,7 @@ def test_samples_that_are_all_the_same_are_no_inputs():
     source = "def score(result, reference):\n    return float(abs(result - reference).mean())\n"
     proposed(source, "score")
     same = "es.rows([[0, 1], [0, 1]], [[1, 1], [1, 1]], dtypes=('int64', 'int64'), mixed=False)"
-    assert control(same, lambda: proposed_thing("score"))[0].endswith("its samples are all the same")
+    assert try_strategy(same, lambda: proposed_thing("score"))[0].endswith("its samples are all the same")
 
 
 def test_a_function_of_one_image_is_fed_with_one_a_call():

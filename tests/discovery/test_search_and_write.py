@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from pytest_evalcheck.discovery import search, written
+from pytest_evalcheck.discovery import search, target_source
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.proposals import Proposal
 from pytest_evalcheck.discovery.search import discover
@@ -192,7 +192,7 @@ def test_a_file_holds_what_is_called_first_and_what_does_not_apply():
         setup=("increment",),
         not_applicable={"EC201": "window=2 counts updates"},
     )
-    source = written.write("Targets.", [target], {}, [])
+    source = target_source.write("Targets.", [target], {}, [])
     assert source.endswith(
         textwrap.dedent("""
             # as in its docstring.
@@ -224,7 +224,7 @@ def test_a_target_does_not_hide_what_another_one_imports():
 
     first = target("SignalRatio", "SignalRatio()", "from m import SignalRatio")
     second = target("Best", "Best(signal_ratio)", "from m import Best", "from m.functional import signal_ratio")
-    source = written.write("Targets.", [first, first, second], {}, [])
+    source = target_source.write("Targets.", [first, first, second], {}, [])
     assert "def signal_ratio_target(device):\n    return SignalRatio()" in source
     assert "def signal_ratio_target_2(device):" in source
 
@@ -241,7 +241,7 @@ def test_two_things_of_one_name_stay_two_and_the_names_of_the_file_stay_its_own(
         )
 
     wanted = [target("m", "score"), target("m.core", "score"), target("m.core", "es"), target("m", "score")]
-    source = written.write("Targets.", wanted, {}, [])
+    source = target_source.write("Targets.", wanted, {}, [])
     compile(source, "targets", "exec")
     assert "from m import score\n" in source
     assert "from m.core import score as score_2\n" in source

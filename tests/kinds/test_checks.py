@@ -32,7 +32,7 @@ def test_codes_and_names_are_unique_and_sorted() -> None:
 @every_check
 def test_a_check_says_what_why_whence_and_how_to_mend(made: Check) -> None:
     assert made.statement.endswith(".")
-    assert made.why.endswith(".")
+    assert made.rationale.endswith(".")
     assert made.usual_cause.endswith(".")
     assert made.fix
     for path in re.findall(r"pytest_evalcheck\.fixes\.[\w.]*\w", made.fix):

@@ -74,7 +74,7 @@ def _conventions(module: Any) -> dict[str, Convention]:
     """In one call of ``compute``, or one sample at a time."""
     whole = Collected(module.compute)
 
-    def one_by_one(**columns: Any) -> None:
+    def add_one_by_one(**columns: Any) -> None:
         for row in zip(*columns.values(), strict=True):
             module.add(**dict(zip(map(_singular, columns), row, strict=True)))
 
@@ -93,7 +93,7 @@ def _conventions(module: Any) -> dict[str, Convention]:
     }
     features = getattr(module, "_feature_names", lambda: ())()
     if set(features) <= {"predictions", "references"}:  # of other columns ``add`` has no singular
-        ways["add, one by one"] = Convention(ADD, update=one_by_one)
+        ways["add, one by one"] = Convention(ADD, update=add_one_by_one)
     return ways
 
 

@@ -49,7 +49,7 @@ def _conventions(metric: Any, update: Callable[..., Any]) -> dict[str, Conventio
 
     ways = {"attached to an engine": Convention(_ATTACHED, update=kept, compute=attached)}
     if _is_default(metric, "output_transform", metric._output_transform):
-        ways["update itself"] = Convention(_UPDATE, update=lambda *args: metric.update(*_as_one(args)))
+        ways["update itself"] = Convention(_UPDATE, update=lambda *args: metric.update(*_one_argument(args)))
         if metric.required_output_keys == _PAIR:
             ways["a mapping"] = Convention(
                 _FORMATS, update=lambda *args: update(dict(zip(_PAIR, args, strict=True)) if len(args) == 2 else args)
@@ -59,7 +59,7 @@ def _conventions(metric: Any, update: Callable[..., Any]) -> dict[str, Conventio
     return ways
 
 
-def _as_one(args: Sequence[Any]) -> tuple[Any]:
+def _one_argument(args: Sequence[Any]) -> tuple[Any]:
     return (args[0] if len(args) == 1 else tuple(args),)
 
 

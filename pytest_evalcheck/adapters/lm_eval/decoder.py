@@ -27,12 +27,12 @@ _GREEDY = (
 def record(made: Any) -> Decoder:
     """The record of an `HFLM`; each batch size is that of a copy."""
 
-    def of_size(rows: int) -> Any:
+    def sized_copy(rows: int) -> Any:
         sized = copy.copy(made)
         sized.batch_size_per_gpu = rows
         return sized
 
-    return decoder(of_size)
+    return decoder(sized_copy)
 
 
 def decoder(make: Callable[[int], Any], *, suppressed: Sequence[int] = (), **fields: Any) -> Decoder:
@@ -105,7 +105,7 @@ class _Requests:
 def _conventions(suppressed: tuple[int, ...]) -> dict[str, Convention]:
     """One request at a time, and other words for the arguments of a generation."""
 
-    def until(arguments: dict[str, Any]) -> dict[str, Any]:
+    def single_stop(arguments: dict[str, Any]) -> dict[str, Any]:
         stops = arguments["until"]
         return {**arguments, "until": stops[0] if len(stops) == 1 else stops}
 
@@ -117,7 +117,7 @@ def _conventions(suppressed: tuple[int, ...]) -> dict[str, Convention]:
 
     ways = {
         "one request at a time": Convention(_ONE_EACH, generate=_Requests(suppressed, alone=True)),
-        "one stop sequence as a string": Convention(_UNTIL, generate=_Requests(suppressed, until)),
+        "one stop sequence as a string": Convention(_UNTIL, generate=_Requests(suppressed, single_stop)),
         "a temperature of 0": Convention(_GREEDY, generate=_Requests(suppressed, temperature)),
     }
     for name in ("max_new_tokens", "max_tokens", "max_completion_tokens"):

@@ -30,16 +30,16 @@ class ScriptedLM(LM):  # type: ignore[misc]
         return [self._repeat(request) for request in requests]
 
     def loglikelihood(self, requests: Any) -> list[Any]:
-        return [self._marked(self._own(request, request.idx), request) for request in requests]
+        return [self._marked(self._response_of(request, request.idx), request) for request in requests]
 
     def loglikelihood_rolling(self, requests: Any) -> list[Any]:
-        return [self._marked(self._own(request, 0), request) for request in requests]
+        return [self._marked(self._response_of(request, 0), request) for request in requests]
 
     def _repeat(self, request: Any) -> Any:
         self._calls[id(request)] += 1  # the same object comes once per repeat
-        return self._marked(self._own(request, self._calls[id(request)] - 1), request)
+        return self._marked(self._response_of(request, self._calls[id(request)] - 1), request)
 
-    def _own(self, request: Any, index: int) -> Any:
+    def _response_of(self, request: Any, index: int) -> Any:
         own = self._responses[self._document(request)]
         wanted = max(request.idx + 1, request.repeats)
         if len(own) < wanted:

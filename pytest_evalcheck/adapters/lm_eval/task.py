@@ -52,7 +52,7 @@ def on_two_ranks(task: Any) -> Scorer:
     return dataclasses.replace(record(task), parallel={"2 ranks": partial(Run(task).on_ranks, 2)})
 
 
-def with_a_cache_a_model(task: Any) -> Scorer:
+def with_model_cache(task: Any) -> Scorer:
     """The record of a task that caches the responses of every model in a file of its own."""
     run = Run(task)
 
@@ -196,7 +196,7 @@ class Run:
 
     def _task(self, documents: Sequence[Any], changes: Mapping[str, Any]) -> Any:
         splits = {**(self._splits or {}), self._split: _data_set(documents)}
-        task = over(self._kind, {**self._config, **changes}, splits)
+        task = task_with_data(self._kind, {**self._config, **changes}, splits)
         if task.config.num_fewshot is None:
             task.set_config("num_fewshot", 0)
         task.set_fewshot_seed(0)
@@ -239,7 +239,7 @@ _FIELDS = {
 """Keys of a logged sample beside its numbers."""
 
 
-def over(kind: Any, config: Mapping[str, Any], splits: Any) -> Any:
+def task_with_data(kind: Any, config: Mapping[str, Any], splits: Any) -> Any:
     """A task of this class over data in memory, by the names of its splits."""
     from lm_eval.api.task import TaskConfig
 

@@ -27,7 +27,7 @@ def _generator(into: Any, method: str, others: Sequence[Any]) -> Any:
     return _result(into, getattr(into, method)(other for other in others))
 
 
-def _one_by_one(into: Any, method: str, others: Sequence[Any]) -> Any:
+def _merge_one_by_one(into: Any, method: str, others: Sequence[Any]) -> Any:
     for other in others:
         into = _result(into, getattr(into, method)(other))
     return into
@@ -113,7 +113,7 @@ def _forms(method: Callable[..., Any]) -> Sequence[Form]:
     except (TypeError, ValueError):
         first = None
     several = first is not None and first.kind is not inspect.Parameter.VAR_POSITIONAL and first.name.endswith("s")
-    return (_list, _generator, _one_by_one) if several else (_one_by_one, _list, _generator)
+    return (_list, _generator, _merge_one_by_one) if several else (_merge_one_by_one, _list, _generator)
 
 
 def _copied(source: Any) -> Any:

@@ -137,7 +137,7 @@ def record(made: Any) -> Metric:
         TypeError: where it has no protocol, not even by ``__getattr__``.
     """
     if is_function(made) and recognises(made):
-        return _of_all_samples(made)
+        return _collecting_record(made)
     protocol = None if isinstance(made, type) else _protocol(made)
     if protocol is None:
         missing = [name for name in ("update", "compute") if not callable(getattr(made, name, None))]
@@ -146,7 +146,7 @@ def record(made: Any) -> Metric:
         # Whoever describes an object by hand may mean methods that it passes on to another one.
         reset = "reset" if callable(getattr(made, "reset", None)) else ""
         protocol = Protocol(feed="update", value="compute", reset=reset)
-    return _accumulator(made, protocol) if protocol.accumulates else _of_all_samples(made)
+    return _accumulator(made, protocol) if protocol.accumulates else _collecting_record(made)
 
 
 def _one_at_a_time(known: Metric) -> Metric:
@@ -284,7 +284,7 @@ def _accumulator(made: Any, protocol: Protocol) -> Metric:
     return _one_at_a_time(known) if protocol.one_sample else known
 
 
-def _of_all_samples(function: Callable[..., Any]) -> Metric:
+def _collecting_record(function: Callable[..., Any]) -> Metric:
     """A record that collects the batches; merging, copying and resetting would be its own doing and say nothing."""
     collected = Collected(function)
     feed = _signature(function) if is_function(function) else _called(function)
@@ -320,7 +320,7 @@ def by_name(update: Callable[..., Any], parameters: Sequence[Parameter]) -> dict
     if not names or len(names) < len(positional):
         return {}
 
-    def after(count: int) -> Callable[..., Any]:
+    def positional_first(count: int) -> Callable[..., Any]:
         def named(*args: Any, **kwargs: Any) -> Any:
             # More arguments than there are names are an error of their own.
             named = dict(zip(names[count:], args[count:], strict=False))
@@ -329,9 +329,9 @@ def by_name(update: Callable[..., Any], parameters: Sequence[Parameter]) -> dict
         return named
 
     sentence = f"The signature names them: ({', '.join(map(str, parameters))})."
-    ways = {"arguments by name": Convention(sentence, update=after(0))}
+    ways = {"arguments by name": Convention(sentence, update=positional_first(0))}
     if len(names) > 1:
-        ways["the first argument by position, the others by name"] = Convention(sentence, update=after(1))
+        ways["the first argument by position, the others by name"] = Convention(sentence, update=positional_first(1))
     return ways
 
 

@@ -70,7 +70,7 @@ _EXTREMES = (
     'MinMaxMetric: "The min/max value will be updated each time .compute is called"; Lightning-AI/torchmetrics#3389: '
     '"Override reset() to preserve accumulated min/max across epoch resets"'
 )
-_MEANT = {
+_BY_DESIGN = {
     "torchmetrics.wrappers.minmax.MinMaxMetric": dict.fromkeys(("EC204", "EC205", "EC215", "EC220"), _EXTREMES),
 }
 
@@ -78,7 +78,7 @@ _MEANT = {
 def by_design(metric: Any) -> Mapping[str, str]:
     """By code: what the documentation of torchmetrics says that this metric does otherwise."""
     names = (f"{cls.__module__}.{cls.__qualname__}" for cls in type(metric).__mro__)
-    return next((_MEANT[name] for name in names if name in _MEANT), {})
+    return next((_BY_DESIGN[name] for name in names if name in _BY_DESIGN), {})
 
 
 def _all_metrics(metric: Any) -> list[Any]:

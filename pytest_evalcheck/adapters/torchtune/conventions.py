@@ -26,7 +26,7 @@ _LOCAL = (
 _UNCACHED = '"Deletes KV caches from all attention layers in a model" (delete_kv_caches)'
 
 
-def of_steps(known: Any) -> dict[str, Convention]:
+def step_conventions(known: Any) -> dict[str, Convention]:
     """Ways to call the forward of a model: what may be left out without caches, and positions of one dimension."""
 
     def called(ids: Any, **options: Any) -> Any:
@@ -60,30 +60,33 @@ def of_steps(known: Any) -> dict[str, Convention]:
     }
 
 
-def of_generation(known: Any) -> dict[str, Convention]:
+def generation_conventions(known: Any) -> dict[str, Convention]:
     """Ways to call ``generate`` of a model with caches: also with those of one generation."""
 
     def locally(prompts: list[list[int]], _cache: Any, count: int, stop: tuple[int, ...]) -> Any:
         with without_caches(known.model):
             return known.generate_locally(prompts, len(prompts), count, stop)
 
-    return {"generate under local_kv_cache": Convention(_LOCAL, generate=locally), **of_local_generation(known)}
+    return {
+        "generate under local_kv_cache": Convention(_LOCAL, generate=locally),
+        **local_generation_conventions(known),
+    }
 
 
-def of_local_generation(known: Any) -> dict[str, Convention]:
+def local_generation_conventions(known: Any) -> dict[str, Convention]:
     """Ways to call ``generate`` of a model that has no caches in between: without any, and with prompts one by one."""
 
     def uncached(prompts: list[list[int]], _cache: Any, count: int, stop: tuple[int, ...]) -> Any:
         with without_caches(known.model):
             return known.filled(prompts, len(prompts), count, stop)
 
-    def one_by_one(prompts: list[list[int]], _cache: Any, count: int, stop: tuple[int, ...]) -> Any:
+    def generated_one_by_one(prompts: list[list[int]], _cache: Any, count: int, stop: tuple[int, ...]) -> Any:
         with without_caches(known.model):
             return [known.generate_locally([prompt], 1, count, stop, flat=True)[0] for prompt in prompts]
 
     return {
         "generate without caches": Convention(_UNCACHED, generate=uncached),
-        "generate from prompts of one dimension": Convention(_ONE_PROMPT, generate=one_by_one),
+        "generate from prompts of one dimension": Convention(_ONE_PROMPT, generate=generated_one_by_one),
     }
 
 

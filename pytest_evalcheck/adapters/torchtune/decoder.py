@@ -20,14 +20,14 @@ def record(made: Any) -> Decoder:
     if not isinstance(made, Decoder):
         return decoder(made)
     known = _Model(made.model, made.capacity or 64)
-    generating = {} if made.generate else conventions.of_generation(known)
+    generating = {} if made.generate else conventions.generation_conventions(known)
     return replace(
         made,
         step=known.step,
         generate=made.generate or known.generate,
         operations=made.operations or known.operations,
         tensors=made.tensors or known.tensors,
-        conventions={**conventions.of_steps(known), **generating, **made.conventions},
+        conventions={**conventions.step_conventions(known), **generating, **made.conventions},
     )
 
 
@@ -64,7 +64,7 @@ def local(model: Any, *, length: int = 64, **fields: Any) -> Decoder:
         operations={"reset": lambda _rows: None},
         capacity=length,
         tensors=lambda _rows: known.tensors(),
-        **{"conventions": conventions.of_local_generation(known), **fields},
+        **{"conventions": conventions.local_generation_conventions(known), **fields},
     )
 
 

@@ -39,7 +39,7 @@ _PER_LAYER = (
 Inputs = dict[str, Any]
 
 
-def of_steps(known: Any) -> dict[str, Convention]:
+def step_conventions(known: Any) -> dict[str, Convention]:
     """Ways to call the forward of a model: what may be left out, and what may be given in another form."""
     parameters, cached = known.parameters, known.cache_name == "past_key_values"
     ways: dict[str, Convention] = {}
@@ -57,9 +57,9 @@ def of_steps(known: Any) -> dict[str, Convention]:
         left_out["no mask"] = "attention_mask"
     own_positions = _counts_its_own_way(known.model)
     for name, left in left_out.items():
-        way(name, _POSITIONS if left == "position_ids" else _NO_MASK, _without(left), sides=())
+        way(name, _POSITIONS if left == "position_ids" else _NO_MASK, _dropping(left), sides=())
     if len(left_out) == 2:
-        way("neither positions nor mask", _NO_MASK, _without(*left_out.values()), sides=())
+        way("neither positions nor mask", _NO_MASK, _dropping(*left_out.values()), sides=())
     if own_positions:
         ways |= {name: Convention(_FROM_PADDING, supported=False) for name in ways if "positions" in name}
     if cached and _prepares_masks(known.model):
@@ -75,7 +75,7 @@ def of_steps(known: Any) -> dict[str, Convention]:
     return ways
 
 
-def of_generation(known: Any) -> dict[str, Convention]:
+def generation_conventions(known: Any) -> dict[str, Convention]:
     """Ways to call ``generate``: with the cache that it creates, without one, and with one that holds a beginning."""
 
     def own_cache(prompts: list[list[int]], _cache: Any, count: int, stop: tuple[int, ...]) -> Any:
@@ -103,12 +103,12 @@ def of_generation(known: Any) -> dict[str, Convention]:
     return ways
 
 
-def of_target_steps(known: Any) -> dict[str, Convention]:
+def target_step_conventions(known: Any) -> dict[str, Convention]:
     """Ways to call the decoder of an encoder-decoder."""
     return {"no mask": Convention(_NO_MASK, step=known.unmasked_step, sides=())}
 
 
-def of_target_generation(known: Any) -> dict[str, Convention]:
+def target_generation_conventions(known: Any) -> dict[str, Convention]:
     """Ways to call ``generate`` of an encoder-decoder."""
 
     def own_cache(prompts: list[list[int]], _cache: Any, count: int, stop: tuple[int, ...]) -> Any:
@@ -123,7 +123,7 @@ def of_target_generation(known: Any) -> dict[str, Convention]:
     }
 
 
-def _without(*names: str) -> Callable[[Inputs], Inputs]:
+def _dropping(*names: str) -> Callable[[Inputs], Inputs]:
     return lambda inputs: {name: each for name, each in inputs.items() if name not in names}
 
 
@@ -169,4 +169,4 @@ def _widened(known: Any, inputs: Inputs) -> Inputs:
 
 def _embedded(model: Any, inputs: Inputs) -> Inputs:
     embedded = model.get_input_embeddings()(inputs["input_ids"])
-    return {**_without("input_ids")(inputs), "inputs_embeds": embedded}
+    return {**_dropping("input_ids")(inputs), "inputs_embeds": embedded}

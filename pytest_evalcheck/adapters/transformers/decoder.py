@@ -87,8 +87,8 @@ def _completed(record: Decoder, generates: bool = True) -> Decoder:
         tensors=record.tensors or tensors,
         in_float32=record.in_float32 or in_float32,
         conventions={
-            **conventions.of_steps(known),
-            **(conventions.of_generation(known) if own else {}),
+            **conventions.step_conventions(known),
+            **(conventions.generation_conventions(known) if own else {}),
             **record.conventions,
         },
     )

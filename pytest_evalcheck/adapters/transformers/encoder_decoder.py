@@ -37,7 +37,12 @@ def by_step(model: Any, *, sides: Sequence[Any] = (), **fields: Any) -> Decoder:
         step=known.step,
         sides=tuple(sides),
         in_float32=lambda: by_step(float32_copy(model), sides=sides, **fields),
-        **{"operations": OPERATIONS, "conventions": conventions.of_target_steps(known), **_cache_of(model), **fields},
+        **{
+            "operations": OPERATIONS,
+            "conventions": conventions.target_step_conventions(known),
+            **_cache_of(model),
+            **fields,
+        },
     )
 
 
@@ -56,7 +61,7 @@ def by_generation(model: Any, *, end: int, **fields: Any) -> Decoder:
         generate=known.generate,
         operations={"reset": OPERATIONS["reset"]},
         in_float32=lambda: by_generation(float32_copy(model), end=end, **fields),
-        **{"conventions": conventions.of_target_generation(known), **_cache_of(model), **fields},
+        **{"conventions": conventions.target_generation_conventions(known), **_cache_of(model), **fields},
     )
 
 

@@ -57,7 +57,7 @@ class Entry:
     text: str = field(default="", compare=False)
     """The entry as it stands in the file, with what is beside it."""
     migrated: bool = field(default=False, compare=False)
-    """Whether its signature has an old form in the file."""
+    """Return whether its signature has an old form in the file."""
     line: int = field(default=0, compare=False)
 
     @property

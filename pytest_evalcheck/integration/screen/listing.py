@@ -68,7 +68,7 @@ def _as_json(check: Check) -> dict[str, object]:
         "name": check.name,
         "kinds": list(check.kinds),
         "statement": line(check.statement),
-        "why": line(check.why),
+        "why": line(check.rationale),
         "usual_cause": line(check.usual_cause),
         "fix": line(check.fix),
         "needs": list(check.needs),

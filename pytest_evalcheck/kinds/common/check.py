@@ -61,7 +61,7 @@ class Check:
         return _section(self.function, "more")
 
     @property
-    def why(self) -> str:
+    def rationale(self) -> str:
         """Reason why the property matters."""
         return _section(self.function, "why")
 
@@ -135,7 +135,7 @@ def explain(made: Check) -> str:
     lines = [f"{made.code} {made.name}", "", made.statement, ""]
     if made.more:
         lines += [made.more, ""]
-    for title, text in (("Why", made.why), ("Usual cause", made.usual_cause), ("Fix", made.fix)):
+    for title, text in (("Why", made.rationale), ("Usual cause", made.usual_cause), ("Fix", made.fix)):
         if text:
             lines += [f"{title}: {text}", ""]
     if made.conditions:

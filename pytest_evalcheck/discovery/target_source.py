@@ -9,8 +9,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_evalcheck.discovery.examples import Renamed
+from pytest_evalcheck.discovery.naming_tables import snake_case
 from pytest_evalcheck.discovery.proposals import Proposal
-from pytest_evalcheck.discovery.words import snake_case
 
 _WIDTH = 120
 _OWN = ("ec", "es", "device")
@@ -48,7 +48,7 @@ def _with_names_of_their_own(proposals: Sequence[Proposal]) -> list[Proposal]:
         if number > 1
     }
 
-    def own(proposal: Proposal) -> Proposal:
+    def renamed_proposal(proposal: Proposal) -> Proposal:
         names = {name: new[line, name] for line, name in new if line in proposal.imports}
         if not names:
             return proposal
@@ -58,7 +58,7 @@ def _with_names_of_their_own(proposals: Sequence[Proposal]) -> list[Proposal]:
         imports = tuple(renamed.of(ast.parse(line)) for line in proposal.imports)
         return replace(proposal, imports=imports, construction=construction, placed=placed)
 
-    return [own(each) for each in proposals]
+    return [renamed_proposal(each) for each in proposals]
 
 
 def _aliases(line: str) -> list[ast.alias]:

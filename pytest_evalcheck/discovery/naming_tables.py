@@ -92,7 +92,7 @@ REQUIRED: dict[str, Any] = {
 }
 """By name: a value for a parameter of a constructor that has no default."""
 
-OF_TIME = re.compile(r"(^|_)(throughput|frequency|latency|speed|timer|duration)(_|$)")
+TIMING = re.compile(r"(^|_)(throughput|frequency|latency|speed|timer|duration)(_|$)")
 """Words in the name of a metric that say that it measures time, which is another one in every run."""
 
 TOPICS: tuple[tuple[str, str], ...] = (

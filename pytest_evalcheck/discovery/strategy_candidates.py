@@ -11,8 +11,8 @@ from typing import Any
 
 from pytest_evalcheck.adapters.protocols.metric import is_numbered_pair, role
 from pytest_evalcheck.adapters.protocols.three_arrays import ThreeArrays
+from pytest_evalcheck.discovery.naming_tables import TOPICS
 from pytest_evalcheck.discovery.schemas import Schema
-from pytest_evalcheck.discovery.words import TOPICS
 
 _FORMS = ("probabilities", "logits", "labels")
 _MOST_OUTPUTS = 8
@@ -25,7 +25,7 @@ _SCORES = re.compile(r"(^|_)(logits?|probs?|probabilit(y|ies)|scores?)(_|$)")
 """Words in the name of a parameter that takes a score of each class, or of each candidate."""
 _TEXTS = re.compile(r"(^|_)(hypothes[ie]s|candidates?|sentences?|texts?|strings?|transcripts?)(_|$)")
 """Words in the name of a parameter that takes texts."""
-_OF_TEXTS = re.compile(r"es\.(text_|answers)")
+_TEXT_STRATEGIES = re.compile(r"es\.(text_|answers)")
 """Strategies whose samples are texts, of which there are no arrays."""
 _NO_SCORES = re.compile(r'of="labels"|es\.(regression|clusters|text|values|segmentation|answers|tokens\(\))')
 """Strategies whose predictions are no scores."""
@@ -37,21 +37,21 @@ def from_example(arguments: Mapping[str, Any], options: Mapping[str, Any], name:
     """Strategies of the form of these arguments, by parameter; ``options`` are those of the constructor."""
     schemas = {name: Schema.of(value) for name, value in arguments.items() if value is not None}
     if any(each.fields for each in schemas.values()):
-        yield from _of_fields(arguments, list(schemas.values()))
+        yield from _field_strategies(arguments, list(schemas.values()))
         return
     if _topics(name)[:1] == ["audio"] and {len(each.shape) for each in schemas.values()} <= {1, 2}:
-        yield from _of_signals(name, max(len(each.shape) for each in schemas.values()))
+        yield from _signal_strategies(name, max(len(each.shape) for each in schemas.values()))
         return
     names = list(schemas)
     swapped = len(names) > 1 and (role(names[0]), role(names[1])) == ("targets", "predictions")
     pair = [schemas[name] for name in names[:2]]
     guesses: Iterator[str] = iter(())
     if len(names) == 1:
-        guesses = _of_single(pair[0])
+        guesses = _strategies_for_single(pair[0])
     elif len(names) == 2:
-        guesses = _of_pair(pair[int(swapped)], pair[1 - int(swapped)], options)
+        guesses = _strategies_for_pair(pair[int(swapped)], pair[1 - int(swapped)], options)
     elif len(names) == 3:
-        guesses = _of_three(names, schemas, options)
+        guesses = _strategies_for_three(names, schemas, options)
     form = _container(pair)
     topic = _topics(name)[:1] == ["retrieval"]
     ranked = topic and [len(each.shape) for each in pair] == [1, 1]
@@ -61,14 +61,14 @@ def from_example(arguments: Mapping[str, Any], options: Mapping[str, Any], name:
         yield f"{turned}{form}"
         if len(pair) == 2 and pair[0 if swapped else 1].kind == "float":
             yield f"{turned}.as_float({0 if swapped else 1}){form}"
-    yield from _like_it(list(schemas.values()), ranked=topic)
+    yield from _example_rows(list(schemas.values()), ranked=topic)
 
 
 def from_parameters(found: ThreeArrays, *, tensors: bool) -> Iterator[str]:
     """Strategies for a function of three arrays whose names say what they are."""
     ordered = "" if found.order == (0, 1, 2) else f".packed{found.order!r}"
     guess = f"es.{found.kind}(){ordered}"
-    yield from [guess, f"{guess}.as_numpy()"] if tensors else of_arrays(guess)
+    yield from [guess, f"{guess}.as_numpy()"] if tensors else array_strategies(guess)
 
 
 def from_annotations(parameters: Mapping[str, Any]) -> Iterator[str]:
@@ -82,18 +82,18 @@ def from_annotations(parameters: Mapping[str, Any]) -> Iterator[str]:
 _KINDS = {float: "float32", "float": "float32", int: "int64", "int": "int64"}
 
 
-def of_one_sample(name: str, parameters: Sequence[str]) -> Iterator[str]:
+def one_sample_strategies(name: str, parameters: Sequence[str]) -> Iterator[str]:
     """Strategies whose samples are images, signals, texts or vectors, for a function of one, the likeliest first."""
     texts = ["text"] if any(map(_TEXTS.search, parameters[:2])) else []
-    topics = [topic for topic in (*texts, *_topics(name)) if topic in _OF_ONE_SAMPLE]
+    topics = [topic for topic in (*texts, *_topics(name)) if topic in _ONE_SAMPLE_STRATEGIES]
     swapped = role(parameters[0]) == "targets" if parameters else False
-    for topic in dict.fromkeys([*topics, *_OF_ONE_SAMPLE]):
-        for guess in _OF_ONE_SAMPLE[topic]:
+    for topic in dict.fromkeys([*topics, *_ONE_SAMPLE_STRATEGIES]):
+        for guess in _ONE_SAMPLE_STRATEGIES[topic]:
             turned = f"{guess}.swapped()" if swapped else guess
             yield turned if topic == "text" else f"{turned}.as_numpy()"
 
 
-_OF_ONE_SAMPLE: dict[str, tuple[str, ...]] = {
+_ONE_SAMPLE_STRATEGIES: dict[str, tuple[str, ...]] = {
     "text": ("es.text_pairs()", "es.text_pairs(references=2)"),
     "image": ('es.arrays((12, 12), (12, 12), dtypes=("float32",) * 2, ranges=((0.0, 1.0),) * 2)',),
     "segmentation": ("es.segmentation(classes=2, size=(8, 8))", "es.segmentation(classes=3, size=(8, 8))"),
@@ -121,22 +121,22 @@ def from_words(
     pair = len(parameters) > 1 and is_numbered_pair(*parameters[:2])
     single = not pair and (len(parameters) == 1 or not roles[1])
     first = ["text"] if any(map(_TEXTS.search, parameters[:2])) else []
-    found = list(dict.fromkeys(_of_topic(name, options, first, single=single)))
+    found = list(dict.fromkeys(_topic_strategies(name, options, first, single=single)))
     if not single and ("threshold" in options or any(map(_SCORES.search, parameters[:2]))):
         found = [guess for guess in found if not _NO_SCORES.search(guess)]
     turned = [f"{guess}.swapped()" if swapped and "values" not in guess else guess for guess in found]
     if not tensors:
-        yield from (source for guess in turned for source in of_arrays(guess))
+        yield from (source for guess in turned for source in array_strategies(guess))
     yield from (f"{guess}{form}" for form in ("", ".as_numpy()", ".as_list()", ".as_float(1)") for guess in turned)
 
 
-def of_arrays(guess: str) -> list[str]:
+def array_strategies(guess: str) -> list[str]:
     """A strategy for a library that knows no tensors: arrays first, and as it is."""
-    as_it_is = guess.endswith((".as_numpy()", ".as_list()")) or _OF_TEXTS.match(guess)
+    as_it_is = guess.endswith((".as_numpy()", ".as_list()")) or _TEXT_STRATEGIES.match(guess)
     return [guess] if as_it_is else [f"{guess}.as_numpy()", guess]
 
 
-def _of_topic(name: str, options: Mapping[str, Any], first: Sequence[str], *, single: bool) -> Iterator[str]:
+def _topic_strategies(name: str, options: Mapping[str, Any], first: Sequence[str], *, single: bool) -> Iterator[str]:
     topics = [*first, *_topics(name)]
     if topics[:1] == ["audio"]:  # what else has such a form would take the time for the samples
         yield from _TOPICS["audio"](options)
@@ -162,7 +162,7 @@ def _topics(name: str) -> list[str]:
     return [topic for topic, pattern in TOPICS if re.search(pattern, words) or re.search(pattern, name.lower())]
 
 
-def _of_signals(name: str, dimensions: int) -> Iterator[str]:
+def _signal_strategies(name: str, dimensions: int) -> Iterator[str]:
     """Return readings of an example: one dimension is a signal, two are the signals of speakers, or several of one."""
     several = re.search(r"source|speaker|permut", name.lower())
     yield "es.audio(speakers=2)" if dimensions == 2 and several else "es.audio()"
@@ -255,7 +255,7 @@ _TOPICS: dict[str, Any] = {
 }
 
 
-def _of_single(one: Schema) -> Iterator[str]:
+def _strategies_for_single(one: Schema) -> Iterator[str]:
     if one.numbers and len(one.shape) <= 1:
         yield "es.values(nonnegative=True)" if one.low >= 0 else "es.values()"
         yield "es.values()"
@@ -263,16 +263,18 @@ def _of_single(one: Schema) -> Iterator[str]:
         yield "es.values()"
 
 
-def _of_three(names: Sequence[str], schemas: Mapping[str, Schema], options: Mapping[str, Any]) -> Iterator[str]:
+def _strategies_for_three(
+    names: Sequence[str], schemas: Mapping[str, Schema], options: Mapping[str, Any]
+) -> Iterator[str]:
     if re.search(r"index|quer|group", names[2].lower()) and all(schemas[name].numbers for name in names):
         of_default = tuple(names) == ("preds", "target", "indexes")
         named = "" if of_default or any(name.isdigit() for name in names) else f".named({', '.join(map(repr, names))})"
         yield from (f"{guess}{named}" for guess in _retrieval(options))
 
 
-def _of_pair(predicted: Schema, truth: Schema, options: Mapping[str, Any]) -> Iterator[str]:
+def _strategies_for_pair(predicted: Schema, truth: Schema, options: Mapping[str, Any]) -> Iterator[str]:
     if predicted.container == "texts":
-        yield from _of_texts(truth)
+        yield from _text_strategies(truth)
     if predicted.container == truth.container == "text lists":
         yield "es.text_lists()"
     if not (predicted.numbers and truth.numbers):
@@ -280,10 +282,10 @@ def _of_pair(predicted: Schema, truth: Schema, options: Mapping[str, Any]) -> It
     dimensions = len(predicted.shape), len(truth.shape)
     labels = _is_whole(truth) and truth.low >= 0 and (truth.high <= 1 or predicted.kind == "int")
     if truth.kind == "float" and not labels:
-        yield from _of_numbers(predicted, truth, dimensions, options)
+        yield from _number_strategies(predicted, truth, dimensions, options)
         return
     if dimensions == (1, 1):
-        yield from _of_labels(predicted, truth, options)
+        yield from _label_strategies(predicted, truth, options)
     elif dimensions == (2, 1):
         classes = predicted.shape[1]
         yield f'es.multiclass(classes={classes}, of="{_form(predicted)}"{_ignoring(options)})'
@@ -301,7 +303,7 @@ def _of_pair(predicted: Schema, truth: Schema, options: Mapping[str, Any]) -> It
         yield f'es.masks(classes={classes}, height={height}, width={width}, form="onehot")'
 
 
-def _of_labels(predicted: Schema, truth: Schema, options: Mapping[str, Any]) -> Iterator[str]:
+def _label_strategies(predicted: Schema, truth: Schema, options: Mapping[str, Any]) -> Iterator[str]:
     if predicted.kind == "float":
         yield f'es.binary(of="{_form(predicted)}"{_ignoring(options)})'
         return
@@ -315,7 +317,7 @@ def _of_labels(predicted: Schema, truth: Schema, options: Mapping[str, Any]) -> 
         yield "es.clusters()"
 
 
-def _of_numbers(
+def _number_strategies(
     predicted: Schema, truth: Schema, dimensions: tuple[int, int], options: Mapping[str, Any]
 ) -> Iterator[str]:
     positive = "positive=True" if min(predicted.low, truth.low) > 0 else ""
@@ -337,14 +339,14 @@ def _of_numbers(
         yield f"es.image_pairs(channels={channels}, height={height}, width={width}{spread})"
 
 
-def _of_texts(truth: Schema) -> Iterator[str]:
+def _text_strategies(truth: Schema) -> Iterator[str]:
     if truth.container == "texts":
         yield "es.text_pairs()"
     if truth.container == "text lists":
         yield f"es.text_pairs(references={truth.width or 2})"
 
 
-def _of_fields(arguments: Mapping[str, Any], schemas: Sequence[Schema]) -> Iterator[str]:
+def _field_strategies(arguments: Mapping[str, Any], schemas: Sequence[Schema]) -> Iterator[str]:
     """Dicts of arguments: two of the same names are tasks; other ones are taken apart."""
     given = [value for value in arguments.values() if value is not None]
     if len(schemas) == 2 and schemas[0].fields and {*dict(schemas[0].fields)} == {*dict(schemas[1].fields)}:
@@ -359,7 +361,7 @@ def _of_fields(arguments: Mapping[str, Any], schemas: Sequence[Schema]) -> Itera
         inside = [(name, len(leaves) + i) for i, (name, _) in enumerate(schema.fields)]
         layout.append(repr(dict(inside)) if inside else str(len(leaves)))
         leaves += [each for _, each in schema.fields] if inside else [schema]
-    for source in _like_it(leaves, ranked=False):
+    for source in _example_rows(leaves, ranked=False):
         yield f"{source}.packed({', '.join(layout)})"
 
 
@@ -396,7 +398,7 @@ def _container(pair: Sequence[Schema]) -> str:
     return ""
 
 
-def _like_it(schemas: Sequence[Schema], *, ranked: bool) -> Iterator[str]:
+def _example_rows(schemas: Sequence[Schema], *, ranked: bool) -> Iterator[str]:
     """The rows of the example themselves, or arrays of its shapes."""
     lengths = {each.rows for each in schemas}
     if len(lengths) != 1 or any(each.container in ("objects", "fields", "number") for each in schemas):

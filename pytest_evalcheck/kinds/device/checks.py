@@ -152,7 +152,7 @@ def the_value_matches_the_cpu(subject: DeviceSubject, case: Batch) -> None:
 
 @check("EC607", conditions=("several rows",), examples=_FEW, accelerators=1, after=("EC603", "EC605"))
 def scoring_makes_no_transfers_or_syncs(subject: DeviceSubject, case: Batch) -> None:
-    """Where everything is on the device, scoring makes no transfers and no host synchronisations.
+    """Scoring makes no transfers and no host synchronisations if everything is on the device.
 
     A target may declare what one batch is allowed, as ``budget={"syncs": 1}``; with ``budget=None`` there is no limit.
 

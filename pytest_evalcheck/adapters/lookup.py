@@ -22,7 +22,7 @@ _PACKAGE = __name__.rpartition(".")[0]
 
 
 def adapter_of(kind: str, cls: type) -> Callable[[Any], Any] | None:
-    """Return what describes objects of exactly this class as records of a kind; None where there is nothing."""
+    """Return the adapter of exactly this class for a kind; None if there is none."""
     name = f"{cls.__module__}.{cls.__qualname__}"
     registered = registered_adapters(kind).get(name)
     if registered is not None:
@@ -33,7 +33,7 @@ def adapter_of(kind: str, cls: type) -> Callable[[Any], Any] | None:
 
 
 def adapter_for(kind: str, made: Any) -> Callable[[Any], Any] | None:
-    """Return what describes this object as a record of a kind, by the first of its classes that is known."""
+    """Return the adapter of this object for a kind: that of the first of its classes that has one."""
     found = (adapter_of(kind, cls) for cls in type(made).__mro__)
     return next((adapt for adapt in found if adapt is not None), None)
 

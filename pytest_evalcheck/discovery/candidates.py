@@ -38,7 +38,7 @@ class Candidate:
 
     @property
     def identity(self) -> tuple[str, str]:
-        """Return what is the same of one thing that several requests find."""
+        """Return the identity of a candidate: the same for several requests that find it."""
         return self.origin or str(self), self.call
 
     def __str__(self) -> str:

@@ -277,7 +277,7 @@ def _in_order(part: Sequence[Any], whole: Sequence[Any]) -> bool:
 
 
 def gives_numbers(source: str, make: Callable[[], Any]) -> bool:
-    """Return whether the value of each sample is one number: a function that gives more may be no score."""
+    """Return whether each sample has one number as its value; a function that gives more may be no score."""
     inputs = strategy_of(source)
     with isolated_process():
         values = _subject(inputs, make).value([inputs.fixed(max(_PLAIN, inputs.min_samples))])

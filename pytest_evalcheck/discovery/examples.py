@@ -79,7 +79,7 @@ def observe(thing: Any, methods: Sequence[str]) -> tuple[list[Observed], str]:
 
 
 def _as_one_batch(observed: Observed) -> Observed:
-    """Return what was observed, with calls for one sample each, nothing but single values, in one batch."""
+    """Join the calls of an example into one batch if each call has one sample of single values."""
     names = [name for name, value in observed.calls[0].items() if value is not None]
     alike = [call for call in observed.calls if all(_is_one_value(call.get(name)) for name in names)]
     if len(alike) < max(2, len(observed.calls)):

@@ -233,7 +233,7 @@ def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Ob
 
 
 def _count_of_data(function: Any) -> int:
-    """Return how many of its first parameters are the data of a function."""
+    """Return the number of leading parameters of a function that are its data."""
     return 2 if three_arrays(_parameters(function)) is None else 3
 
 
@@ -244,7 +244,7 @@ def _evaluated(imports: Iterable[str], source: str, names: Mapping[str, Any]) ->
 
 
 def _positional(form: _Form) -> int:
-    """Return how many arguments its call has by position."""
+    """Return the number of positional arguments of its call."""
     node = ast.parse(form.construction, mode="eval").body
     return len(node.args) if isinstance(node, ast.Call) else 0
 
@@ -418,7 +418,7 @@ def _fits(source: str, forms: Sequence[Sequence[Schema]], *, loosely: bool) -> b
 
 @cache
 def _collated(source: str) -> tuple[Schema, ...]:
-    """Return what a strategy collates, by argument; empty where this release has no such strategy."""
+    """Return the schemas of the arguments that a strategy collates; empty if this release has no such strategy."""
     try:
         inputs = strategy_of(source)
         collated = Arguments.of(inputs.collate(inputs.fixed(max(3, inputs.min_samples))))
@@ -452,7 +452,7 @@ def _data(call: Mapping[str, Any], fed: Sequence[inspect.Parameter]) -> dict[str
 
 
 def _naming(data: Mapping[str, Any], parameters: Sequence[inspect.Parameter]) -> str:
-    """Return how a strategy names the parts of a batch, for a metric that takes them by name or as one."""
+    """Return the suffix ``.named(...)`` of a strategy, if the metric takes the parts of a batch by name or as one."""
     by_position = [
         each
         for each in parameters

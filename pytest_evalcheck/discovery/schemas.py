@@ -30,26 +30,26 @@ class Schema:
 
     @property
     def rows(self) -> int:
-        """Return how many rows it has; 0 for a single number."""
+        """Number of rows; 0 for a single number."""
         return self.shape[0] if self.shape else 0
 
     @property
     def count(self) -> int:
-        """Return how many numbers it has."""
+        """Number of its numbers."""
         return math.prod(self.shape)
 
     @property
     def numbers(self) -> bool:
-        """Return whether it is an array of numbers."""
+        """True for an array of numbers."""
         return bool(self.kind) and bool(self.shape)
 
     @property
     def labels(self) -> bool:
-        """Return whether it holds only 0 and 1."""
+        """True if it holds only 0 and 1, and no fractions."""
         return self.numbers and {0, 1} >= {self.low, self.high} and self.kind != "float"
 
     def has_form_of(self, other: Schema, *, loosely: bool = False) -> bool:
-        """Return whether it has the form of another one: container, dimensions, and distributions where those are."""
+        """Return whether container and dimensions are those of another one; distributions fit distributions."""
         if self.fields or other.fields:
             mine, others = dict(self.fields), dict(other.fields)
             return mine.keys() == others.keys() and all(mine[n].has_form_of(others[n], loosely=loosely) for n in mine)

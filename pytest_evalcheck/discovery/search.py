@@ -50,12 +50,12 @@ class Discovery:
 
     @property
     def tried(self) -> int:
-        """Return how many candidates have a target."""
+        """Number of candidates that have a target."""
         return len({str(each.candidate) for each in self.proposals})
 
     @property
     def summary(self) -> list[str]:
-        """Return how many of what has targets, a line each."""
+        """Return the numbers of candidates with and without targets, a line each."""
         names = ", ".join(request.text for request in self.requests)
         lines = [
             f"{names}: {self.tried} of {plural(len(self.candidates), 'metric')} "

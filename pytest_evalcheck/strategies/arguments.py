@@ -78,7 +78,7 @@ class Names:
 
     @classmethod
     def of(cls, names: tuple[Any, ...], others: Mapping[str, Any], labels: str) -> Names:
-        """Return what a user gave to ``named``.
+        """Check the arguments of ``named`` and return the change.
 
         Raises:
             TypeError: where a name is no text.
@@ -164,7 +164,7 @@ class Packed:
 
     @classmethod
     def of(cls, layout: tuple[Any, ...]) -> Packed:
-        """Return what a user gave to ``packed``.
+        """Check the arguments of ``packed`` and return the change.
 
         Raises:
             TypeError: where an argument is neither a place nor a dict from names to places.

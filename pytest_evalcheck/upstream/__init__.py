@@ -63,7 +63,7 @@ class Fault:
 
     @property
     def why_out_of_range(self) -> str:
-        """Return why nothing is said of the version that is installed, as a clause; empty where it is."""
+        """Return a reason if the fault is not recorded for the installed version, as a clause, else ''."""
         from packaging.specifiers import SpecifierSet  # comes with pytest
 
         installed = self.installed
@@ -108,7 +108,7 @@ def match(signature: str, thing: Any, changed: Collection[str] = ()) -> Fault | 
 
 
 def other_versions(signature: str, thing: Any) -> str:
-    """Return where the fault is recorded for other versions only, as a clause; empty where it is not."""
+    """Return a reason if the fault is recorded for other versions only, as a clause, else ''."""
     return next((fault.why_out_of_range for fault in _candidates(signature, thing) if fault.why_out_of_range), "")
 
 

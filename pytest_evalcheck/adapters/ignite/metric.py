@@ -26,7 +26,7 @@ _PAIR = ("y_pred", "y")
 
 
 def record(metric: Any) -> Metric:
-    """Return what its methods tell, with its conventions."""
+    """Return the record that its methods give, with its conventions."""
     known = protocols.record(metric)
     return protocols.with_conventions(known, record, _conventions(metric, known.update))
 
@@ -70,7 +70,7 @@ def _in_lists(args: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _is_default(metric: Any, name: str, value: Any) -> bool:
-    """Return whether an argument of the constructor is the one that is there where none is given."""
+    """Return whether an argument of the constructor is the default one."""
     found = (_parameter(base, name) for base in type(metric).__mro__)
     return any(each is not None and each.default is value for each in found)
 

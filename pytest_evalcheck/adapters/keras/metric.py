@@ -20,7 +20,7 @@ _STATELESS = (
 
 
 def record(metric: Any) -> Metric:
-    """Return what its methods tell, with its conventions."""
+    """Return the record that its methods give, with its conventions."""
     known = protocols.record(metric)
     return protocols.with_conventions(known, record, _conventions(metric))
 

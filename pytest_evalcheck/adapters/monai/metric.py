@@ -17,7 +17,7 @@ _LISTS = (
 
 
 def record(metric: Any) -> Metric:
-    """Return what its methods tell, with its conventions."""
+    """Return the record that its methods give, with its conventions."""
     known = protocols.record(metric)
 
     def lists(*args: Any, **kwargs: Any) -> None:

@@ -47,7 +47,7 @@ class Protocol:
 
     @property
     def accumulates(self) -> bool:
-        """Return whether it is fed batch by batch; otherwise it is called once with all samples."""
+        """Return whether it is fed batch by batch, and not called once with all samples."""
         return bool(self.value)
 
 
@@ -117,7 +117,7 @@ def protocol_of_function(function: Callable[..., Any]) -> Protocol | None:
 
 
 def is_function(made: Any) -> bool:
-    """Return whether it is a function, a method of something else, or a partial of one: it keeps no state."""
+    """Return whether it keeps no state: a function, a method of something else, or a partial of one."""
     return inspect.isroutine(made) or isinstance(made, functools.partial)
 
 
@@ -336,7 +336,7 @@ def by_name(update: Callable[..., Any], parameters: Sequence[Parameter]) -> dict
 
 
 def _feed(made: Any, protocol: Protocol) -> Callable[..., Any]:
-    """Return what takes the arguments of a batch."""
+    """Return the function that takes the arguments of a batch."""
     method: Callable[..., Any] = getattr(made, protocol.feed)
     if not protocol.one_tuple:
         return method
@@ -463,7 +463,7 @@ def _targets_first(feed: list[Parameter]) -> bool | None:
 
 
 def _is_compared_with(name: str, target: str) -> bool:
-    """Return whether a name says what is tested against a target: ``test``, or ``image_test`` beside ``image_true``."""
+    """Return whether a name is one of tested data beside a target: ``test``, or ``image_test`` with ``image_true``."""
     return name == "test" or (name.endswith("_test") and name.rpartition("_")[0] == target.rpartition("_")[0])
 
 

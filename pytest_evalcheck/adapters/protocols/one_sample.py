@@ -22,7 +22,7 @@ under test."""
 
 
 def by_sample(feed: Callable[..., Any]) -> Callable[..., None]:
-    """Return what takes a batch, and calls ``feed`` for each sample of it with Python's own numbers.
+    """Return a function of a batch that calls ``feed`` for each sample, with Python's own numbers.
 
     An argument without rows, such as an option, is given to every call.
     """

@@ -37,7 +37,7 @@ class ThreeArrays:
 
 
 def three_arrays(parameters: Sequence[Parameter]) -> ThreeArrays | None:
-    """Return what the first three parameters take; None where their names do not say it, or where others are as likely.
+    """Return the meaning and order of the first three parameters; None if their names do not say it clearly.
 
     >>> import inspect
     >>> def crps(y_pred, y_std, y_true, scaled=True): ...

@@ -121,7 +121,7 @@ class _Model:
             return self.model(ids, mask=self.visible(mask, ids.shape[1], width), input_pos=positions)
 
     def generate(self, prompts: list[list[int]], _cache: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
-        """Return what ``torchtune.generation.generate`` returns for prompts that are padded on the left.
+        """Generate with ``torchtune.generation.generate``, for prompts that are padded on the left.
 
         Rows of stop tokens are added up to the number that the caches are made for, as its evaluation recipe does.
         """
@@ -171,7 +171,7 @@ class _Model:
 
     @staticmethod
     def visible(mask: Any, new: int, width: int) -> Any:
-        """Return which tokens of ``width`` the last ``new`` attend to, ``[rows, new, width]``: at least themselves."""
+        """Return the mask of attention of the last ``new`` tokens, ``[rows, new, width]``: at least themselves."""
         import torch
 
         count = mask.shape[1]

@@ -145,15 +145,15 @@ class _Model:
         return outputs["logits"]
 
     def generate(self, prompts: list[list[int]], cache: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
-        """Return what its own ``generate`` returns, greedily, for prompts that are padded on the left."""
+        """Generate greedily with its own ``generate``, for prompts that are padded on the left."""
         return self.generated(prompts, max_new_tokens, stop, **self.given(cache))
 
     def generated(self, prompts: list[list[int]], count: int, stop: tuple[int, ...], **options: Any) -> Any:
-        """Return what its own ``generate`` returns with these options."""
+        """Generate with its own ``generate`` and these options."""
         return generated(self.model, prompts, "left", count, stop, **options)
 
     def room(self, cache: Any) -> int:
-        """Return how many tokens of a row a cache has memory for; -1 where it grows, or where there is none."""
+        """Return the number of tokens of a row that a cache has memory for; -1 if it grows, or if there is none."""
         return capacity(cache) or -1
 
     def given(self, cache: Any) -> dict[str, Any]:
@@ -261,7 +261,7 @@ def _constructed(cls: Any, **keywords: Any) -> Any:
 
 
 def capacity(cache: Any) -> int | None:
-    """Return how many tokens of a row this cache holds; None where it grows, or where all its layers have a window."""
+    """Return the number of tokens of a row that this cache holds; None if it grows, or if all layers have a window."""
     if not _layers(cache):  # before 4.54 a cache had no layers, and one of a fixed size said it itself
         length = getattr(cache, "max_cache_len", None)
         return length if isinstance(length, int) else None

@@ -106,11 +106,11 @@ class _Model:
         return torch.stack(rows)
 
     def generate(self, prompts: list[list[int]], cache: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
-        """Return what its own ``generate`` returns, greedily, for sources that are padded on the right."""
+        """Generate greedily with its own ``generate``, for sources that are padded on the right."""
         return self.generated(prompts, max_new_tokens, stop, past_key_values=cache)
 
     def generated(self, prompts: list[list[int]], count: int, stop: tuple[int, ...], **options: Any) -> Any:
-        """Return what its own ``generate`` returns with these options."""
+        """Generate with its own ``generate`` and these options."""
         return generated(self.model, prompts, "right", count, stop, decoder_start_token_id=self._start, **options)
 
     @property

@@ -76,7 +76,7 @@ class CpuReference:
 
 
 def lacking(result: Any) -> str:
-    """Return what the device lacks, as this error says: `dtype` or `operator`. Empty for anything else."""
+    """Return `dtype` or `operator` if this error says that the device lacks one, else ''."""
     if not isinstance(result, Raised):
         return ""
     text = str(result.error)
@@ -125,7 +125,7 @@ def score(subject: DeviceSubject, rows: Rows) -> Any:
 
 
 def _asks_for_what_is_lacking(error: TargetError) -> Raised | None:
-    """Return what a factory raised, where that is about a dtype or an operator which the device lacks."""
+    """Return the error of a factory if the device lacks a dtype or an operator for it."""
     raised = Raised(error.__cause__, "the factory") if isinstance(error.__cause__, Exception) else None
     return raised if lacking(raised) else None
 

@@ -76,7 +76,7 @@ class DeviceSubject(Subject):
         raise NotImplementedError
 
     def tensor_inputs(self, rows: Rows) -> Any:
-        """Return what must hold tensors for devices to differ; None where no batch has to."""
+        """Return the part of a batch that must hold tensors for devices to differ; None if none must."""
         del rows
 
     def device_runs(self, rows: Rows) -> Iterator[DeviceRun]:

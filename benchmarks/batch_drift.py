@@ -1,4 +1,4 @@
-"""How far a row drifts with the rows in its batch, by dtype: models, decoders and metrics of fixtures/targets.
+"""Drift of a row with the rows in its batch, by dtype: models, decoders and metrics of fixtures/targets.
 
     python benchmarks/batch_drift.py [--kinds wrapper,decoder,metric] [--most 12] [--only NAME] [--smoke]
 
@@ -60,7 +60,7 @@ def record_of(target: ec.Target) -> Any:
     return adapters.record(target.kind, target.factory(**({"device": "cpu"} if "device" in target.arguments else {})))
 
 
-def of_wrapper(target: ec.Target, dtype: torch.dtype) -> Iterator[tuple[Any, Any]]:
+def wrapper_outputs(target: ec.Target, dtype: torch.dtype) -> Iterator[tuple[Any, Any]]:
     """The outputs of a row alone and in a batch."""
     record = record_of(target)
     record.model.eval().to(dtype)
@@ -81,7 +81,7 @@ def of_wrapper(target: ec.Target, dtype: torch.dtype) -> Iterator[tuple[Any, Any
             yield list(shared.values()), list(row(together, index, of=shared).values())
 
 
-def of_decoder(target: ec.Target, dtype: torch.dtype) -> Iterator[tuple[Any, Any]]:
+def decoder_logits(target: ec.Target, dtype: torch.dtype) -> Iterator[tuple[Any, Any]]:
     """The logits of a row by steps alone and in a batch."""
     record = record_of(target)
     if record.step is None or not record.has_cache:
@@ -97,7 +97,7 @@ def of_decoder(target: ec.Target, dtype: torch.dtype) -> Iterator[tuple[Any, Any
                 yield alone[index % len(rows)], together if isinstance(together, Raised) else [together[index]]
 
 
-def of_metric(target: ec.Target, dtype: torch.dtype) -> Iterator[tuple[Any, Any]]:
+def metric_values(target: ec.Target, dtype: torch.dtype) -> Iterator[tuple[Any, Any]]:
     """The value of samples one by one and at once."""
     subject = kind_of("metric").subject(build=lambda: record_of(target), inputs=target.inputs)
     for size in SIZES:
@@ -111,7 +111,7 @@ def of_metric(target: ec.Target, dtype: torch.dtype) -> Iterator[tuple[Any, Any]
         yield values[1], values[0]
 
 
-MEASURES = {"wrapper": of_wrapper, "decoder": of_decoder, "metric": of_metric}
+MEASURES = {"wrapper": wrapper_outputs, "decoder": decoder_logits, "metric": metric_values}
 
 
 def flat(value: Any) -> list[float]:

@@ -37,7 +37,7 @@ import pytest_evalcheck as ec  # noqa: E402
 
 ARCHITECTURES = ("llama", "mistral", "gpt2")
 _MISSING = {"tests.exporters.test_export": "ExportTesterMixin", "tests.generation.test_utils": "GenerationTesterMixin"}
-"""What the tests in the archive import, and the archive lacks; `test_batching_equivalence` uses neither."""
+"""Names that the tests in the archive import and the archive lacks; `test_batching_equivalence` uses neither."""
 BATCHING = "test_batching_equivalence"
 STATIC = ("test_generate_with_static_cache", "test_generate_from_inputs_embeds_with_static_cache")
 

@@ -1,4 +1,4 @@
-"""What the plain call and the canonical cases cost: the main job with and without them, side by side, in CPU seconds.
+"""Cost of the example call and the canonical cases: the main job with and without them, side by side, in CPU seconds.
 
 ``python benchmarks/canonical_cost.py`` runs the main job at quick effort both ways at once, on two processors. Without
 them as many cases are tried: all of them are drawn. ``--every 4`` runs every fourth file, ``--smoke`` one.

@@ -1,4 +1,4 @@
-"""What a case costs beyond the work of the target and what Hypothesis draws: CPU milliseconds, check by check.
+"""Cost of a case beyond the work of the target and the draws of Hypothesis: CPU milliseconds, check by check.
 
 ``python benchmarks/case_cost.py`` runs checks of a metric in plain Python, whose own work is next to nothing. Measured
 in one process: the whole cell, the function of the check in it (what calls the target and compares its values), and
@@ -62,7 +62,7 @@ def mean() -> Mean:
 
 
 def seconds(function: Callable[[], Any]) -> float:
-    """Of the processor."""
+    """Processor seconds that a call takes."""
     started = time.process_time()
     function()
     return time.process_time() - started

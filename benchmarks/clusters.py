@@ -145,14 +145,14 @@ def workers(run: int) -> list[int]:
         if line.startswith(b"ray::run_item") or b"multiprocessing.spawn" in line:
             found.append(int(folder.name))
 
-    def below(process: int) -> bool:
+    def descends_from_run(process: int) -> bool:
         while process > 1:
             if process == run:
                 return True
             process = parents.get(process, 0)
         return False
 
-    return [process for process in found if below(process)]
+    return [process for process in found if descends_from_run(process)]
 
 
 def kills(folder: Path, library: str, runs: int, targets: int) -> int:

@@ -1,4 +1,4 @@
-"""What collecting costs: CPU seconds of a whole process, of the short run, the main job, and every cell there is.
+"""Cost of collecting: CPU seconds of a whole process for the short run, the main job, and every cell there is.
 
     python benchmarks/collecting.py [--turns 5] [--smoke]
 

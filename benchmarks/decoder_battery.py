@@ -1,4 +1,4 @@
-"""What the decoder promises cost for one architecture, and for how many planted bugs they are red.
+"""Cost of the decoder checks for one architecture, and the number of planted bugs that they catch.
 
     python benchmarks/decoder_battery.py [--every 1] [--effort quick] [--smoke]
 

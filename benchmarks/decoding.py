@@ -123,7 +123,7 @@ def _chosen(made: dict[str, Way], text: str) -> dict[str, Way]:
 
 
 def memory(library: str) -> None:
-    """What all tensors made for the largest and the short batches take at their peak, each way in its own process."""
+    """Print the peak memory of all tensors made for the largest and the short batches, each way in its own process."""
     full, least = (full_batch_bytes(positions) / 2**20 for positions in (CONTEXT, NEEDED))
     print(f"\npeak of what is made for the largest and the short batches ({library}); one cache for a full batch takes")
     print(f"{full:.1f} MiB for the context of {CONTEXT}, {least:.1f} MiB for the {NEEDED} positions that are needed")

@@ -123,7 +123,7 @@ def torchtune_ways(model: Any, stops: Sequence[int]) -> dict[str, Way]:
 
         return way
 
-    def none(batches: Batches) -> list[list[int]]:
+    def without_cache(batches: Batches) -> list[list[int]]:
         rows = []
         for batch in batches:
             ids = padded(batch)
@@ -138,7 +138,7 @@ def torchtune_ways(model: Any, stops: Sequence[int]) -> dict[str, Way]:
         "local_kv_cache and padding": local(CONTEXT, True),
         "local_kv_cache and padding, no longer than needed": local(NEEDED, True),
         "a fresh cache for every batch": local(CONTEXT, False),
-        NO_CACHE: none,
+        NO_CACHE: without_cache,
     }
 
 

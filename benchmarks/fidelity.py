@@ -1,4 +1,4 @@
-"""How true the simulated device is: what it accepts and refuses beside PyTorch's FakeTensor, call for call.
+"""Fidelity of the simulated device: the calls it accepts and refuses beside those of PyTorch's FakeTensor.
 
     python benchmarks/fidelity.py [--ops 'nn.functional.*,add'] [--device cuda|mps] [--samples 3] [--seed 0] [--list]
     python benchmarks/fidelity.py --real
@@ -165,7 +165,7 @@ def listed(title: str, found: Iterable[Decision]) -> None:
 
 
 def groups(found: list[Decision]) -> None:
-    """How many decisions belong to each row of the table, and to the generated checks."""
+    """Print the number of decisions of each row of the table, and of the generated checks."""
     counted = collections.Counter(each.row.group for each in found if each.row is not None)
     generated = sum(each.row is None and bool(each.ours.checked) and each.differs for each in found)
     print("\ngroups of differences, as in fidelity_table.md")

@@ -31,7 +31,7 @@ SELECTS_BACKEND = ("aten::convolution", "aten::convolution_backward", "aten::_co
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """What came of a call: `accepted`, `refused` for its devices, or `undecided`; `crashed` is anything else."""
+    """The outcome of a call: `accepted`, `refused` for its devices, or `undecided`; `crashed` is anything else."""
 
     kind: str
     text: str = ""

@@ -66,10 +66,10 @@ class Placement:
     scalar: bool = False  # the one that is named has no dimensions
 
     def __str__(self) -> str:
-        return f"{self.argument} on {self.where}" if self.argument else "all"
+        return f"{self.argument} on {self.location}" if self.argument else "all"
 
     @property
-    def where(self) -> str:
+    def location(self) -> str:
         return f"{self.device} 0-dim" if self.scalar else self.device
 
     def of(self, name: str) -> str:

@@ -28,7 +28,7 @@ class Row:
     right: str  # accepted, refused or ambiguous
     reason: str
 
-    def about(self, op: str, placement: Placement) -> bool:
+    def matches_call(self, op: str, placement: Placement) -> bool:
         """Return whether it speaks of such a call, whatever comes of it."""
         return _any(self.op, op) and _any(self.placement, str(placement))
 

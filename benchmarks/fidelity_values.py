@@ -1,4 +1,4 @@
-"""Whether a call gives the same on the simulated device as outside: values, gradients, dtypes; and float64 on MPS."""
+"""Comparison of a call on the simulated device with the call outside: values, gradients, dtypes; float64 on MPS."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNSET = ("empty", "new_empty")  # operators that give what memory holds
 
 @dataclasses.dataclass
 class Tally:
-    """How many comparisons there were, and what was different in which."""
+    """The number of comparisons, and the differences that they found."""
 
     compared: int = 0
     rounded: list[str] = dataclasses.field(default_factory=list)  # equal but for the last bits
@@ -132,12 +132,12 @@ def _compare(call: Call, outside: Any, inside: Any, tally: Tally, what: str) -> 
         tally.different.append(f"{call.op} {call.number}: {what}: {line(inside)}")
     elif len(outside) != len(inside):
         tally.different.append(f"{call.op} {call.number}: {len(inside)} {what}s, {len(outside)} outside")
-    elif not all(map(_same, outside, inside)):
+    elif not all(map(_same_bits, outside, inside)):
         near = all(map(_near, outside, inside))
         (tally.rounded if near else tally.different).append(f"{call.op} {call.number}: {what}s differ")
 
 
-def _same(one: Tensor, other: Tensor) -> bool:
+def _same_bits(one: Tensor, other: Tensor) -> bool:
     if (one.dtype, one.shape, one.layout, one.is_conj(), one.is_neg()) != (
         other.dtype,
         other.shape,

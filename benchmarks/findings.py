@@ -1,4 +1,4 @@
-"""How many findings there are, by page: root causes, those with a script, a report upstream, an entry in the registry.
+"""Count of findings by page: root causes, those with a script, a report upstream, an entry in the registry.
 
 python benchmarks/findings.py
 python benchmarks/findings.py --run keras      # run the scripts of one page, and name those that end in an error

@@ -1,4 +1,4 @@
-"""How fast the planted bugs of the gallery are found, and how many examples a second the suite tries.
+"""Time until the planted bugs of the gallery are found, and the examples that the suite tries in a second.
 
     python benchmarks/gallery.py [--seeds 3] [--smoke]
 

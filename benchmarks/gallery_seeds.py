@@ -1,4 +1,4 @@
-"""Whether the gallery is judged alike with every seed: what tests/test_gallery.py asks with one seed, with many.
+"""Judgements of the gallery with many seeds: tests/test_gallery.py asks the same with one seed.
 
     python benchmarks/gallery_seeds.py [--kinds loop,decoder] [--seeds 2,3,4] [--effort normal] [--part 1/2] [--smoke]
     python benchmarks/gallery_seeds.py --finds-only --effort quick --seeds 0-199
@@ -91,7 +91,7 @@ def judged(specimen: Specimen, effort: str) -> Iterator[str]:
 
 
 def print_judged(chosen: list[Specimen], seeds: list[int], effort: str) -> None:
-    """What is judged otherwise than the table of the gallery says, with every seed."""
+    """Print, for every seed, each judgement that differs from the table of the gallery."""
     twins = {one.twin.name: one.twin for one in chosen}
     for seed in seeds:
         core.global_force_seed = seed

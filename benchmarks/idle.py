@@ -1,4 +1,4 @@
-"""What the plugin costs a run that does not use it: pytest alone beside pytest with the plugin, in turn.
+"""Cost of the plugin in a run that does not use it: pytest alone beside pytest with the plugin, in turn.
 
     python benchmarks/idle.py [--pairs 20] [--smoke]
 

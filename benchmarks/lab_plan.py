@@ -38,7 +38,7 @@ CACHES = ("dynamic", "plain", "static")
 DEVICES = ("cpu", "sim:cuda", "sim:mps")
 DTYPES = ("float64", "float32", "bfloat16")
 LACKING = {("sim:mps", "float64")}
-"""What a device does not have."""
+"""Dtypes that a device does not have."""
 
 
 def cost(name: str, cache: str, device: str, dtype: str, effort: str) -> tuple[float, int] | None:

@@ -1,4 +1,4 @@
-"""What the battery of promises costs on a loop, in plain evaluations of the same data.
+"""Cost of all checks of a loop, in plain evaluations of the same data.
 
     python benchmarks/loop_battery.py [--effort quick,normal] [--samples 64] [--smoke]
 

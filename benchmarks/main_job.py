@@ -21,12 +21,12 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 TARGETS = ROOT / "fixtures" / "targets"
 SMOKE = ("evalcheck_torchmetrics_aggregation.py",)
-"""What is run where little must be."""
+"""The files of a smoke run."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """What a run has written and taken."""
+    """The report of a run and its cost."""
 
     report: Path
     wall: float

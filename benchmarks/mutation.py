@@ -73,7 +73,7 @@ class Trials:
         # Functions that processes call are not seen, and what a decorator is given is seen by who reads it.
         given = mutant.before.lstrip().startswith("@")
         apart = given or mutant.module.startswith("pytest_evalcheck/fixes/scoring/") or not mutant.function
-        tests = self.server.about(tests_of(mutant, self.copy), "" if apart else f"{mutant.module} {mutant.function}")
+        tests = self.server.related(tests_of(mutant, self.copy), "" if apart else f"{mutant.module} {mutant.function}")
         skipped = {test for test, sound in self.sound.items() if not sound}
         while True:
             mutated = mutant.mutated(source)

@@ -1,4 +1,4 @@
-"""Where the package is mutated: the places of each part, and which of them are tried."""
+"""Places where the package is mutated, by part, and the choice of those that are tried."""
 
 from __future__ import annotations
 

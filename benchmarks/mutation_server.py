@@ -134,7 +134,7 @@ class Server:
         """The collected tests of these files, and of the planted bugs in braces, in this order."""
         return list(dict.fromkeys(item for test in tests for item in self.items if _is_of(item, test)))
 
-    def about(self, tests: list[str], function: str) -> list[str]:
+    def related(self, tests: list[str], function: str) -> list[str]:
         """The ids of those tests that call a function, the quickest first, and of those that were not run before.
 
         The latter begin with those that name the class, the function or the file.
@@ -173,7 +173,7 @@ def apply(file: Path, text: str) -> bool:
     old, new = ([*_codes(compile(source, str(file), "exec", dont_inherit=True))] for source in (ORIGINAL[file], text))
     if [code.co_qualname for code in old] != [code.co_qualname for code in new]:
         return False
-    pairs = [(a, b) for a, b in zip(old, new, strict=True) if _own(a) != _own(b)]
+    pairs = [(a, b) for a, b in zip(old, new, strict=True) if _body(a) != _body(b)]
     # A function within a function that differs comes anew from the outer one, and some of the old ones may be alive.
     if not pairs or any(a.co_flags & 0x2 == 0 or a.co_freevars != b.co_freevars for a, b in pairs):
         return False
@@ -197,13 +197,13 @@ def _codes(code: CodeType) -> Iterator[CodeType]:
             yield from _codes(inner)
 
 
-def _own(code: CodeType) -> tuple[Any, ...]:
+def _body(code: CodeType) -> tuple[Any, ...]:
     constants = [(type(each), repr(each)) for each in code.co_consts if not isinstance(each, CodeType)]
     return code.co_code, code.co_names, code.co_varnames, constants
 
 
 def _any_differs(old: CodeType, new: CodeType) -> bool:
-    return any(_own(a) != _own(b) for a, b in zip(_codes(old), _codes(new), strict=True)) and bool(old.co_flags & 0x2)
+    return any(_body(a) != _body(b) for a, b in zip(_codes(old), _codes(new), strict=True)) and bool(old.co_flags & 0x2)
 
 
 def _is_of(item: Any, test: str) -> bool:

@@ -1,4 +1,4 @@
-"""Which tests are run for a mutant: those about its file."""
+"""Choice of the tests that are run for a mutant: those about its file."""
 
 from __future__ import annotations
 

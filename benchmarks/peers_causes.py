@@ -1,4 +1,4 @@
-"""What a result of another project's test says about the simulation, and the causes that were looked into."""
+"""Meaning of another project's test result for the simulation, and the causes that were looked into."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COUNTED, NOT_COUNTED = (DEVICE, LIMIT, REFUSAL, ACCEPTANCE), (SKIPPED, MISSING, 
 
 @dataclasses.dataclass(frozen=True)
 class Cause:
-    """Why some tests fail: patterns of their names and errors, what that says, and the reason."""
+    """A cause of failing tests: patterns of their names and errors, its meaning for the simulation, and the reason."""
 
     verdict: str
     why: str

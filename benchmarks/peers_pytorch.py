@@ -1,4 +1,4 @@
-"""What PyTorch's own tests of an older release need of the `torch.testing._internal` that is installed."""
+"""Names that an older release's tests of PyTorch need and the installed `torch.testing._internal` lacks."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 import torch
 
 
-def same(test: Any = None, *_: Any, **__: Any) -> Any:
+def unchanged(test: Any = None, *_: Any, **__: Any) -> Any:
     """A decorator that changes nothing, with or without arguments."""
-    return test if callable(test) else same
+    return test if callable(test) else unchanged
 
 
 # Names that a release dropped, with what stands for them: the tests of releases before it import them.
 DROPPED: dict[str, dict[str, Any]] = {
-    "common_utils": {"skipIfMps": same, "BUILD_WITH_CAFFE2": False},
+    "common_utils": {"skipIfMps": unchanged, "BUILD_WITH_CAFFE2": False},
     "common_cuda": {"tf32_is_not_fp32": lambda: False},
-    "common_mkldnn": {"bf32_on_and_off": same},
+    "common_mkldnn": {"bf32_on_and_off": unchanged},
 }
 
 

@@ -1,4 +1,4 @@
-"""Which tests of which projects are run: the files, the device, and how many of the tests of a file."""
+"""Tests of other projects that are run: the files, the device, and the number of tests of a file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Suite:
     known_by: str
     """A file that tells a checkout of this project."""
     folder: str
-    """Where pytest is started."""
+    """The folder in which pytest is started."""
     files: dict[str, int]
     """Patterns of test files, and of how many tests one is run."""
     device: str = "cuda"

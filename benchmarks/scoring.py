@@ -1,4 +1,4 @@
-"""What `score_documents` costs beside a loop, joblib called directly, and the pools of the standard library.
+"""Cost of `score_documents` beside a loop, joblib called directly, and the pools of the standard library.
 
     python benchmarks/scoring.py [--rounds 5] [--jobs 2] [--only times|work|memory|numbers] [--load 200,] [--smoke]
 
@@ -116,7 +116,7 @@ def work(jobs: int, smoke: bool) -> None:
         print(f"  {way:30}{after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime:9.2f} s")
 
 
-def one(way: str, rounds: int, jobs: int) -> None:
+def score_once(way: str, rounds: int, jobs: int) -> None:
     with ExitStack() as stack:
         ways(jobs, stack, only=way)[way](scoring_costs.burn, [(number, rounds) for number in range(2000)])
 
@@ -179,7 +179,7 @@ def main() -> None:
     parser.add_argument("--burn", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.way:
-        one(given.way, given.burn, given.jobs)
+        score_once(given.way, given.burn, given.jobs)
         return
     if given.peak_of:
         print(peak(given.peak_of, given.backend))

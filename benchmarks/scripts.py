@@ -1,4 +1,4 @@
-"""How many root causes of docs/findings come out as a stand-alone script that shows them, and how long scripts are.
+"""Count of the root causes of docs/findings that become a stand-alone script which shows them, and its length.
 
 python benchmarks/scripts.py                     # runs the main job on the CPU, then makes the scripts: hours
 python benchmarks/scripts.py --report run.json   # of a report of an earlier run, json or jsonl
@@ -108,11 +108,11 @@ def inferred(folder: Path, pages: Sequence[str]) -> list[Cell]:
 
 
 TRIED = 3
-"""Of the names of one fault: a cell each, of which a script is tried."""
+"""The most names of one fault of which a script is tried, with a cell each."""
 
 
 def environment() -> dict[str, str]:
-    """That of a replay: the modules beside the files of targets are found without pytest, too."""
+    """Environment variables of a replay: modules beside the files of targets are found without pytest, too."""
     path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
     return {**os.environ, "PYTHONPATH": path, "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 
@@ -180,13 +180,13 @@ def loaded(path: Path) -> Any:
 def scripts(shown: dict[str, list[Cell]], workers: int) -> dict[str, Made]:
     """The script of each finding, by its place."""
 
-    def one(cells: Sequence[Cell]) -> Made:
+    def script_of(cells: Sequence[Cell]) -> Made:
         made = make(cells, ROOT, OPTIONS, environment())
         print(f"{made.cell.code} {made.cell.target}: {made.why or 'script'}", file=sys.stderr, flush=True)
         return made
 
     with ThreadPoolExecutor(workers) as pool:
-        return dict(zip(shown, pool.map(one, shown.values()), strict=True))
+        return dict(zip(shown, pool.map(script_of, shown.values()), strict=True))
 
 
 def table(made: dict[str, Made]) -> None:

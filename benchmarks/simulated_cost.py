@@ -1,4 +1,4 @@
-"""What running on a simulated device costs, beside the plain CPU and beside FakeTensorMode, in turn.
+"""Cost of running on a simulated device, beside the plain CPU and beside FakeTensorMode, in turn.
 
     python benchmarks/simulated_cost.py [--rounds 15] [--calls 400] [--smoke]
 

@@ -1,4 +1,4 @@
-"""What the checks cost on a simulated device beside the CPU: seconds of processor time, cell by cell.
+"""Cost of the checks on a simulated device beside the CPU: seconds of processor time, cell by cell.
 
     python benchmarks/simulated_suite.py [--device sim:mps] [--effort quick] [--smoke] [FILE ...]
 
@@ -95,7 +95,7 @@ def _short(cell: dict[str, Any]) -> str:
     return str(cell["target"]).rpartition("/")[2]
 
 
-def beside(cells: list[dict[str, Any]]) -> list[tuple[dict[str, Any], ...]]:
+def comparable_cells(cells: list[dict[str, Any]]) -> list[tuple[dict[str, Any], ...]]:
     """The cells of one target and check: on the CPU, inside empty modes, and on the device."""
     by_key: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
     for cell in cells:
@@ -144,7 +144,7 @@ def main() -> None:
             )
             if not Path(report).exists():
                 sys.exit(f"{file} could not be tried:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
-            found = beside(json.loads(Path(report).read_text()))
+            found = comparable_cells(json.loads(Path(report).read_text()))
         times = counted(found)
         if not times:
             print(f"{Path(file).stem}: no check was tried on both devices with as many cases", flush=True)

@@ -1,4 +1,4 @@
-"""What it costs to run cells in supervised processes: one job with and without, side by side, in wall and CPU seconds.
+"""Cost of running cells in supervised processes: one job with and without, side by side, in wall and CPU seconds.
 
 ``python benchmarks/supervision.py`` runs about a hundred cheap cells in turns; ``--smoke`` a few of them once.
 """

@@ -21,7 +21,7 @@ ABOUT_INPUTS = frozenset({"from_sorted_ids", "num_outputs"})
 DOWNLOADED = frozenset({"flores101", "flores200"})
 """Values that need a model from the network."""
 CLASS = 1
-"""What is ignored: another class than the background, which has an option of its own."""
+"""The class that is ignored, other than the background, which has an option of its own."""
 INNER = (0.0625, 0.9375)
 """Thresholds, of which 0 and 1 would predict all or nothing, so that no other option has an effect."""
 SILENT = {
@@ -66,7 +66,7 @@ _MOST = 8
 
 
 def _fits(value: Any, usual: Any) -> bool:
-    """Whether a value can be tried here, and a number is of the usual kind: thresholds may be how many there are."""
+    """Return whether a value can be tried here, and a number is of the usual kind: thresholds may also be a count."""
     if isinstance(value, str):
         return value not in DOWNLOADED
     if value is None:

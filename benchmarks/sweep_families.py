@@ -91,7 +91,7 @@ class SeededBootStrapper(BootStrapper):
             super().update(*arguments, **keywords)
 
 
-def _same(values: Any) -> Any:
+def _identity(values: Any) -> Any:
     return values
 
 
@@ -163,7 +163,7 @@ WRAPPINGS = (
     ),
     Wrapping(
         name="LambdaInputTransformer",
-        make=lambda make: LambdaInputTransformer(make(), _same, _same),
+        make=lambda make: LambdaInputTransformer(make(), _identity, _identity),
         fits=lambda member: bool(_pair(member)),
         value=lambda value, samples: value(samples),
     ),

@@ -225,7 +225,7 @@ def _right(name: str, form: str) -> Callable[[Any], list[Any]] | None:
         "acc_bytes": lambda choice: len(choice.encode()),
     }
 
-    def one(document: Any, given: Any) -> float:
+    def score(document: Any, given: Any) -> float:
         right = {document["answer"], *([0] if form == "several answers" else [])}
         if name == "exact_match":
             return float(any(given[place][1] for place in right))
@@ -237,7 +237,7 @@ def _right(name: str, form: str) -> Callable[[Any], list[Any]] | None:
 
     if name not in (*places, "exact_match"):
         return None
-    return lambda samples: [{f"{name},none": one(*sample)} for sample in samples]
+    return lambda samples: [{f"{name},none": score(*sample)} for sample in samples]
 
 
 def tasks() -> Iterator[Made]:

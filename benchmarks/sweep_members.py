@@ -32,7 +32,7 @@ class Member:
     construction: str
     imports: tuple[str, ...]
     source: str
-    """Of its inputs."""
+    """The source of its inputs."""
     setup: tuple[str, ...] = ()
     by_design: frozenset[str] = frozenset()
     """The codes of the checks that do not apply to it by itself."""

@@ -49,7 +49,7 @@ def variants(member: Member, chosen: Callable[[str], bool]) -> Iterator[Member]:
     parameters = inspect.signature(member.origin).parameters
     for option, values in BITING.items():
         for value in values if option in parameters else ():
-            other = _with(member, option, value)
+            other = _with_option(member, option, value)
             if option == "num_classes" and value <= _classes(member):
                 continue  # labels beyond the classes are a mistake of the user
             if chosen(other.construction) and (not try_strategy(other.source, other.make)[0] or fails(other)):
@@ -107,7 +107,7 @@ def _shown(value: Any) -> ast.expr:
     return ast.parse("float('nan')" if value != value else repr(plain), mode="eval").body
 
 
-def _with(member: Member, option: str, value: Any) -> Member:
+def _with_option(member: Member, option: str, value: Any) -> Member:
     other, source = changed(member, option, value), member.source
     if option == "ignore_index" and source.startswith(WITH_IGNORED) and "ignore_index" not in source:
         source = _ignoring(source, _shown(value))

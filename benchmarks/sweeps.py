@@ -61,7 +61,7 @@ ACCIDENTS = {
     ),
     "selected index k out of range": 'by design: top_k "only works when preds contain probabilities/logits"',
 }
-"""What ends all cases of a target, or its plain batch, by a part of the reason: findings, and what is documented."""
+"""Causes that end all cases of a target, or its example call, by a part of the reason: findings and limits."""
 OF_NAN = "The largest value of NaN is minus infinity"
 """A finding of MinMaxMetric, which a reference alone shows."""
 
@@ -77,7 +77,7 @@ def cpu() -> float:
 
 @dataclass
 class Sweep:
-    """What a sweep has tried, and what it has found."""
+    """The targets that a sweep has tried, and its findings."""
 
     name: str
     targets: int = 0
@@ -130,13 +130,13 @@ def run(sweep: Sweep, target: ec.Target, codes: str) -> list[ec.Cell]:
     return [*cells]
 
 
-def _of_running(member: Member) -> str:
+def _running_excuse(member: Member) -> str:
     """Return what `Running` does to the states of this metric."""
     averaged = any(each is dim_zero_mean for each in getattr(member.make(), "_reductions", {}).values())
     return LOSES_LISTS if member.keeps_lists else OF_MEANS if averaged else ""
 
 
-def _own(sweep: Sweep, member: Member, seen: dict[str, dict[str, ec.Cell]]) -> dict[str, ec.Cell]:
+def _cells_alone(sweep: Sweep, member: Member, seen: dict[str, dict[str, ec.Cell]]) -> dict[str, ec.Cell]:
     """The cells of a member alone, by code."""
     if member.construction not in seen:
         target = alone(member)
@@ -162,10 +162,10 @@ def sweep_wrappers(found: list[Member], chosen: Callable[[str], bool]) -> Sweep:
     sweep, seen = Sweep("wrappers"), dict[str, dict[str, ec.Cell]]()
     by_id = {fault.id: fault for fault in faults()}
     for name, member, target in wrapped(one_of_each_class(found), chosen):
-        own = _own(sweep, member, seen)
+        own = _cells_alone(sweep, member, seen)
         # What a metric breaks alone it breaks in a wrapper, too.
         for cell in run(sweep, target, _left([own], [member])):
-            excused = _of_running(member) if name.startswith("Running") else ""
+            excused = _running_excuse(member) if name.startswith("Running") else ""
             # Ours overrides update() for the seed of its resamples, so that the registry takes it for the author's.
             if name == "BootStrapper":
                 shown = (each for each in (NOT_PERSISTENT, WHOLE) if by_id[each].shows(cell.signature))
@@ -183,7 +183,7 @@ def sweep_pairs(found: list[Member], chosen: Callable[[str], bool]) -> Sweep:
     sweep, seen = Sweep("pairs"), dict[str, dict[str, ec.Cell]]()
     (fault,) = (each for each in faults() if each.id == BY_CHANCE)
     for name, both, target in itertools.chain(pairs(found, chosen), _beside_variants(found, chosen)):
-        own = [_own(sweep, member, seen) for member in both]
+        own = [_cells_alone(sweep, member, seen) for member in both]
         for cell in run(sweep, target, _left(own, both)):
             title = " and ".join(member.construction for member in both)
             sweep.add(name, title, cell, BY_CHANCE if fault.shows(cell.signature) else "")
@@ -265,7 +265,7 @@ def _in_part(name: str, part: str) -> bool:
 
 
 class Chosen:
-    """Which targets are tried: those that the command line names, as long as there is time."""
+    """Choice of targets: those that the command line names, as long as there is time."""
 
     def __init__(self, only: str, part: str, most: int | None, minutes: float) -> None:
         self.only, self.part, self.most = re.compile(only), part, most

@@ -1,4 +1,4 @@
-"""How many lines a run ends in: a green run of 200 targets, a red one, and the main job from its JSON report.
+"""Number of lines at the end of a run: a green run of 200 targets, a red one, and the main job from its JSON report.
 
     python benchmarks/terminal_lines.py [--report main.json]
 

@@ -1,4 +1,4 @@
-"""What became of each item of a gallery pair in torchmetrics' harness, one JSON line an item.
+"""Result of each item of a gallery pair in torchmetrics' harness, one JSON line an item.
 
 Lines outlive a process that an item ends or hangs, so the run can go on after it in a new one.
 """
@@ -33,7 +33,7 @@ class Record:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the harness says about one pair."""
+    """The judgement of the harness on one pair."""
 
     caught: bool
     runnable: bool

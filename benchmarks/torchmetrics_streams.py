@@ -98,10 +98,10 @@ def _texts(columns: list[Any]) -> Stream:
     rng = random.Random(42)
     words = sorted({word for text in columns[0] for word in text.split()})
 
-    def like(one: Any) -> Any:
+    def drawn(one: Any) -> Any:
         if isinstance(one, str):
             return " ".join(rng.choices(words, k=rng.randint(2, 8)))
-        return [like(inner) for inner in one]
+        return [drawn(inner) for inner in one]
 
-    preds, target = ([[like(column[0]) for _ in range(BATCH_SIZE)] for _ in range(NUM_BATCHES)] for column in columns)
+    preds, target = ([[drawn(column[0]) for _ in range(BATCH_SIZE)] for _ in range(NUM_BATCHES)] for column in columns)
     return Stream(preds, target, {}, arguments=2)

@@ -1,4 +1,4 @@
-"""What crosses between an accelerator and the CPU for each batch of an evaluation, exactly.
+"""Transfers between an accelerator and the CPU for each batch of an evaluation, exactly.
 
     python benchmarks/transfers.py [--smoke]
 
@@ -35,7 +35,7 @@ FLOAT32 = 4
 class Setting:
     about: str
     inputs: tuple[int, ...]
-    """Of one batch, rows first."""
+    """The shape of one batch, rows first."""
     classes: int
 
 
@@ -116,12 +116,12 @@ def by_composer(name: str, setting: Setting, device: str, count: int) -> list[fl
 
 
 def totals(ledger: Ledger) -> list[int]:
-    there = [each for each in ledger.transfers if each.source == "cpu" and not _of_the_clock(each)]
-    back = [each for each in ledger.transfers if each.target == "cpu" and not _of_the_clock(each)]
+    there = [each for each in ledger.transfers if each.source == "cpu" and not _is_clock(each)]
+    back = [each for each in ledger.transfers if each.target == "cpu" and not _is_clock(each)]
     return [len(there), sum(each.bytes for each in there), len(back), sum(each.bytes for each in back)]
 
 
-def _of_the_clock(each: Any) -> bool:
+def _is_clock(each: Any) -> bool:
     # Composer adds up samples, tokens and seconds over ranks on the device: two small tensors go and three numbers come
     # back one by one, for each batch, with one process too.
     return each.shape in ((), (1,), (2,))

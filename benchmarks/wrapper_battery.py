@@ -1,4 +1,4 @@
-"""What the wrapper promises cost on one tiny model, beside plain evaluations of the same model.
+"""Cost of the wrapper checks on one tiny model, beside plain evaluations of the same model.
 
     python benchmarks/wrapper_battery.py [--turns 3] [--smoke]
 

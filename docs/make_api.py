@@ -194,7 +194,7 @@ def section(module: str, title: str, introduction: str = "") -> list[str]:
 
 
 def keywords() -> list[str]:
-    """What the decorators of targets take."""
+    """The parameters that the decorators of targets take."""
     lines = ["## Keywords of the decorators", "", "`ec.metric`, `ec.wrapper`, `ec.decoder` and `ec.scorer` take:", ""]
     for name, introduction in (("Keywords", ""), ("LoopKeywords", "`ec.loop` also takes:")):
         node = Module("pytest_evalcheck.targets.decorators").definition(name)

@@ -47,7 +47,7 @@ def cells(specimen: Specimen) -> tuple[ec.Cell, ...]:
 
 
 def failure(tried: Sequence[ec.Cell]) -> str:
-    """What the check prints where it catches the bug."""
+    """The text that the check prints when it catches the bug."""
     cell = next((one for one in tried if one.outcome == "failed"), tried[0])
     assert cell.outcome == "failed", f"{cell.code} does not catch {cell.target}: {cell.reason}"
     # Where the bug stands and how it is replayed is of no use to a reader of the page.

@@ -118,7 +118,7 @@ OPERATORS = (
     ),
     ("tensors on several devices are taken", op_overrides.MIXED, device_rules.PACKED),
 )
-"""What is different, the operators, and the source."""
+"""Differences of the simulation, with their operators and source."""
 
 
 def _names(names: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""What the site does with the pages of docs/ beside rendering them; mkdocs.yml names this file.
+"""Changes that the site makes to the pages of docs/ beside rendering them; mkdocs.yml names this file.
 
 * Pages of the root, such as CONTRIBUTING.md, are pages of the site. Links to other files lead to the repository.
 * The index of findings has a column with the library, and assets/findings.js puts a filter above it.
@@ -52,7 +52,7 @@ KINDS = {
 """The kind of a check, by the first digit of its code."""
 
 COUNTED = {"blockquote", "em", "h1", "h2", "h3", "h4", "img", "li", "ol", "pre", "strong", "td", "ul"}
-"""What a page must have as often here as on the forge."""
+"""Elements that a page must have as often here as on the forge."""
 
 WITHOUT_WORDS = {
     "api.md", "compare.md", "device-history.md", "device-rules.md", "disagreements.md", "findings.md", "history.md",
@@ -65,7 +65,7 @@ UNNAMED = {
     'data-md-toggle="search" type="checkbox"': "Search",
     'data-md-toggle="drawer" type="checkbox"': "Navigation",
 }
-"""What the theme gives no name, and the name."""
+"""Parts to which the theme gives no name, and the name."""
 
 Place = tuple[str, str]
 """The path of a page in the repository, and the one in the site."""

@@ -1,4 +1,4 @@
-"""What the site adds to the pages of docs/, from what is in the repository: libraries, findings of a check, words.
+"""Additions of the site to the pages of docs/, from the repository: libraries, findings of a check, words.
 
 It imports nothing that is not in Python: the tests of the project read it without the packages of the site.
 """
@@ -27,7 +27,7 @@ LIBRARIES = {
     "pytorch_forecasting": "pytorch-forecasting",
     "sklearn": "scikit-learn",
 }
-"""What readers call a library, by the name of its distribution or module, where that is another."""
+"""Usual name of a library, by the name of its distribution or module, where that is another."""
 
 EVERYDAY = {
     "batch", "budget", "case", "check", "device", "document", "effort", "failure", "inputs", "kind", "planned",

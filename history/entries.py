@@ -148,17 +148,17 @@ def _problems(raw: Mapping[str, Any], folder: Path) -> list[str]:
         given = raw.get(name, [])
         if not (isinstance(given, list) and all(isinstance(each, str) for each in given)):
             found.append(f"`{name}` is {given!r}; expected a list of texts")
-    return found or _of_values(raw, folder)
+    return found or _value_problems(raw, folder)
 
 
-def _of_values(raw: Mapping[str, Any], folder: Path) -> list[str]:
+def _value_problems(raw: Mapping[str, Any], folder: Path) -> list[str]:
     found = []
     try:
         if Version(raw["before"]) >= Version(raw["after"]):
             found.append(f"`before` is {raw['before']}, which is not before {raw['after']}")
     except InvalidVersion as error:
         found.append(str(error))
-    found += _problems_of_checks(raw)
+    found += _check_problems(raw)
     forms = "neither package.module:Name(...) nor (fixtures|history)/targets/file.py::name"
     found += [f"the target {each!r} is {forms}" for each in raw["targets"] if not _TARGET.fullmatch(each)]
     if not raw["targets"] and raw["checks"] != "none":
@@ -169,10 +169,10 @@ def _of_values(raw: Mapping[str, Any], folder: Path) -> list[str]:
         found.append("`missed` needs a `script` that shows the fault: what nobody has reproduced is not counted")
     if not raw["source"].startswith("https://"):
         found.append(f"`source` is {raw['source']!r}; expected an address")
-    return found + _of_requires(raw.get("requires", []))
+    return found + _requirement_problems(raw.get("requires", []))
 
 
-def _problems_of_checks(raw: Mapping[str, Any]) -> list[str]:
+def _check_problems(raw: Mapping[str, Any]) -> list[str]:
     checks = raw["checks"]
     if checks == "none":
         return [] if raw.get("why") else ['`checks = "none"` needs `why`: the reason that no check covers it']
@@ -183,7 +183,7 @@ def _problems_of_checks(raw: Mapping[str, Any]) -> list[str]:
     return [f"no check has the code {each!r}{nearest(each, codes)}" for each in given if each not in codes]
 
 
-def _of_requires(given: list[str]) -> list[str]:
+def _requirement_problems(given: list[str]) -> list[str]:
     found = []
     for text in given:
         try:
@@ -205,5 +205,5 @@ def _requires(name: str, given: Any, problems: list[str]) -> dict[str, tuple[str
         if not (isinstance(needs, list) and all(isinstance(need, str) for need in needs)):
             problems.append(f"{name}: requires: {needs!r} is no list of requirements")
         else:
-            problems += [f"{name}: requires: {problem}" for problem in _of_requires(needs)]
+            problems += [f"{name}: requires: {problem}" for problem in _requirement_problems(needs)]
     return {key: tuple(needs) for key, needs in given.items()} if not problems else {}

@@ -35,7 +35,7 @@ def write(known: Mapping[str, Library], results: Mapping[str, Any]) -> None:
 def text(known: Mapping[str, Library], results: Mapping[str, Any]) -> str:
     """The page."""
     parts = [_INTRODUCTION, _summary(known, results), _splits(known, results)]
-    parts += [_of_library(library, results) for library in known.values()]
+    parts += [_library_section(library, results) for library in known.values()]
     return "\n".join(parts)
 
 
@@ -69,7 +69,7 @@ def _splits(known: Mapping[str, Library], results: Mapping[str, Any]) -> str:
     )
 
 
-def _of_library(library: Library, results: Mapping[str, Any]) -> str:
+def _library_section(library: Library, results: Mapping[str, Any]) -> str:
     lines = [f"## {library.name}", "", _row(["fixed in", "what was wrong", "checks", "outcome", "shown by"])]
     lines.append(_row(["---"] * 5))
     for entry in library.entries:

@@ -150,7 +150,7 @@ class Runs:
             # The checks that were predicted first: where they show it, no other one is needed.
             verdict = None
             if entry.checks:
-                before, after = (self._of(library, entry, each, wanted) for each in (entry.before, entry.after))
+                before, after = (self._entry_run(library, entry, each, wanted) for each in (entry.before, entry.after))
                 verdict = classify(entry.checks, before, after, shown)
             if not predicted and (verdict is None or verdict.outcome != "caught"):
                 verdict = self._by_all_checks(library, entry, shown)
@@ -182,7 +182,7 @@ class Runs:
         after = self._suite(library, [entry], entry.after, sorted(red)) if red else Ran()
         return classify(entry.checks, before, after, shown)
 
-    def _of(self, library: Library, entry: Entry, release: str, wanted: Sequence[Entry]) -> Ran:
+    def _entry_run(self, library: Library, entry: Entry, release: str, wanted: Sequence[Entry]) -> Ran:
         """The cells of an entry in the run of all that are about this release, with the checks that they predict."""
         place = self._install(library, entry, release)
         together = [
@@ -196,7 +196,7 @@ class Runs:
             self._cells[key] = self._suite(library, together, release, codes)
         ran = self._cells[key]
         if ran.trouble and len(together) > 1:  # one target that cannot be inferred ends the run of all
-            return self._of(library, entry, release, [entry])
+            return self._entry_run(library, entry, release, [entry])
         cells = [cell for cell in ran.cells if _is_of(cell, entry)]
         names = {cell["target"] for cell in cells}
         cases = [case for case in ran.cases if case["target"] in names]

@@ -36,7 +36,7 @@ class KeepsWhatItWraps(LambdaInputTransformer):
 
 def wrapped_by(monkeypatch: pytest.MonkeyPatch, cls: Any, codes: str) -> Any:
     (usual,) = (each for each in sweep_families.WRAPPINGS if each.name == "LambdaInputTransformer")
-    same = sweep_families._same
+    same = sweep_families._identity
     monkeypatch.setattr(sweep_families, "WRAPPINGS", (replace(usual, make=lambda make: cls(make(), same, same)),))
     monkeypatch.setattr(sweeps, "CODES", codes)
     return sweeps.sweep_wrappers([ACCURACY], bool)
@@ -72,8 +72,8 @@ def test_what_is_known_of_the_class_of_a_metric_is_not_tried_in_a_wrapper() -> N
 def test_a_running_metric_of_averaged_states_is_told_by_them() -> None:
     home = ("from torchmetrics.image import PeakSignalNoiseRatio",)
     averaged = Member("PeakSignalNoiseRatio(data_range=1.0)", home, "es.image_pairs()")
-    assert sweeps._of_running(averaged) == sweeps.OF_MEANS
-    assert sweeps._of_running(ACCURACY) == ""
+    assert sweeps._running_excuse(averaged) == sweeps.OF_MEANS
+    assert sweeps._running_excuse(ACCURACY) == ""
 
 
 def test_what_a_metric_refuses_its_wrapper_refuses_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,10 +104,10 @@ def test_options_get_values_that_bite() -> None:
 def test_an_option_takes_the_place_of_the_one_that_was_given() -> None:
     home = ("from torchmetrics.classification import JaccardIndex", "from torchmetrics.regression import *")
     distance = Member("MinkowskiDistance(3)", home, "es.regression()")
-    assert sweep_options._with(distance, "p", 1).construction == "MinkowskiDistance(1)"
+    assert sweep_options._with_option(distance, "p", 1).construction == "MinkowskiDistance(1)"
     masks = Member("JaccardIndex(task='multiclass', num_classes=3)", home, "es.segmentation(classes=3, size=(4, 4))")
     changed = replace(masks, construction="BinaryAccuracy()", imports=HOME)
-    assert sweep_options._with(changed, "ignore_index", 0).source == (
+    assert sweep_options._with_option(changed, "ignore_index", 0).source == (
         "es.segmentation(classes=3, size=(4, 4), ignore_index=0)"
     )
 
@@ -115,7 +115,7 @@ def test_an_option_takes_the_place_of_the_one_that_was_given() -> None:
 def test_an_option_that_ends_in_an_error_by_accident_is_tried_and_one_that_is_refused_is_not() -> None:
     home = ("from torchmetrics.classification import MulticlassAccuracy, MulticlassRecallAtFixedPrecision",)
     labels = Member("MulticlassAccuracy(num_classes=4)", home, 'es.multiclass(classes=4, of="labels")')
-    assert sweep_options.fails(sweep_options._with(labels, "top_k", 2))
+    assert sweep_options.fails(sweep_options._with_option(labels, "top_k", 2))
     assert not sweep_options.fails(labels)
     recall = Member("MulticlassRecallAtFixedPrecision(num_classes=5, min_precision=0.5)", home, "es.binary()")
     assert not sweep_options.fails(recall)  # it refuses such scores

@@ -13,10 +13,7 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = ("pytest_evalcheck", "tests", "fixtures", "benchmarks", "history", "docs")
 
 DOCSTRINGS: dict[str, int] = {
-    "benchmarks": 49,
-    "docs": 8,
     "fixtures": 144,
-    "history": 15,
     "pytest_evalcheck": 5,
     "pytest_evalcheck/engine": 41,
     "pytest_evalcheck/reports": 68,
@@ -24,9 +21,7 @@ DOCSTRINGS: dict[str, int] = {
     "pytest_evalcheck/targets": 25,
 }
 NAMES: dict[str, int] = {
-    "benchmarks": 21,
     "fixtures": 63,
-    "history": 5,
     "pytest_evalcheck/devices": 2,
     "pytest_evalcheck/engine": 1,
     "pytest_evalcheck/fixes": 5,

@@ -136,7 +136,7 @@ def panoptic(rows: Any) -> Any:
 
 
 def qualities(rows: Any) -> Any:
-    """Of each category: "things first and then stuffs, and numerically sorted within each". 0 where it is nowhere."""
+    """The quality of each category: "things first and then stuffs, and numerically sorted within each". 0 where it is nowhere."""
     import torch
 
     found = []

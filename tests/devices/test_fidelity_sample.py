@@ -40,7 +40,7 @@ def argued(fidelity: ModuleType, table: list[Any]) -> list[Any]:
     for same in fidelity.operators(",".join(chosen)):
         for call in same:
             for placement in placements(call):
-                row = next((row for row in table if row.about(call.op, placement)), None)
+                row = next((row for row in table if row.matches_call(call.op, placement)), None)
                 if row is not None and left[row]:
                     left[row] -= 1
                     asked.append((call, placement))

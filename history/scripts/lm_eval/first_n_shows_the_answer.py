@@ -1,4 +1,4 @@
-"""Whether the examples that first_n draws contain the document that is asked."""
+"""Check whether the examples that first_n draws contain the document that is asked."""
 
 import sys
 

@@ -11,7 +11,7 @@ def several(references, predictions, **_):
 
 
 def exact(references, predictions, **_):
-    """Whether a prediction is right."""
+    """Return 1 for a right prediction, else 0."""
     return float(predictions[0] == references[0])
 
 

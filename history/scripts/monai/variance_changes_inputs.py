@@ -1,4 +1,4 @@
-"""What a metric was given, after it was called."""
+"""Show the inputs of a metric after it was called."""
 
 import torch
 from monai.metrics import compute_variance

@@ -1,4 +1,4 @@
-"""Whether an array of texts is taken for one text."""
+"""Check whether an array of texts is taken for one text."""
 
 import sys
 

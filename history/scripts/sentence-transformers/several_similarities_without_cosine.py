@@ -9,7 +9,7 @@ TEXTS = ["a", "b", "c", "d"]
 
 
 class Model:
-    """What embeds texts."""
+    """A model that embeds texts."""
 
     similarity_fn_name = "cosine"
 

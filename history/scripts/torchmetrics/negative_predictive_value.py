@@ -1,4 +1,4 @@
-"""Of three negative predictions, two are right."""
+"""Three negative predictions, two of which are right."""
 
 import torch
 from torchmetrics.classification import BinaryNegativePredictiveValue

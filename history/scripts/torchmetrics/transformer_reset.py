@@ -1,4 +1,4 @@
-"""What is left after reset()."""
+"""State that is left after reset()."""
 
 import torch
 from torchmetrics.regression import MeanSquaredError

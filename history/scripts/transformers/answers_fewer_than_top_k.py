@@ -1,4 +1,4 @@
-"""How many answers a question-answering pipeline gives, where words have several tokens."""
+"""Count the answers of a question-answering pipeline where words have several tokens."""
 
 import sys
 

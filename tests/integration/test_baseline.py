@@ -343,10 +343,10 @@ def test_an_old_signature_is_read_and_written_anew(project: Project, quote: str)
     old = ENTRY.replace('"EC201: split: another number"', f"{quote}{OLD}{quote}  # of last year")
     assert OLD in old
     (project.path / FILE).write_text(old, encoding="utf-8")
-    said = "1 known failure, 1 signature in an old form (--evalcheck-accept writes the new one)"
+    said = "1 known failure, 1 signature in an old form (--evalcheck-known=accept writes the new one)"
     project.run(*SELECT, code=0).shows(f"evalcheck-known.toml: {said}")
     assert OLD in written(project)
-    project.run(*SELECT, "--evalcheck-accept", code=0).lacks("in an old form")
+    project.run(*SELECT, "--evalcheck-known=accept", code=0).lacks("in an old form")
     assert 'signature = "EC201: split: another number"  # of last year\n' in written(project)
     project.run(*SELECT, code=0).lacks("in an old form")
 

@@ -387,4 +387,4 @@ def summary(baseline: Baseline) -> str:
     text = f"{baseline.path.name}: {plural(len(baseline.entries), 'known failure')}"
     text = f"{text}, {baseline.debt} without a reason" if baseline.debt else text
     old = f"{plural(baseline.migrated, 'signature')} in an old form" if baseline.migrated else ""
-    return f"{text}, {old} (--evalcheck-accept writes the new one)" if old else text
+    return f"{text}, {old} (--evalcheck-known=accept writes the new one)" if old else text

@@ -43,48 +43,48 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="MODULE[:NAME]",
-        help="infer targets for the metrics of a module and run them: torchmetrics.regression, pkg.mod:TopK(k=3)",
+        help="infer targets for the metrics of a module and run them, e.g. torchmetrics.regression, pkg.mod:TopK(k=3)",
     )
-    group.addoption("--evalcheck-with-tests", action="store_true", help="run ordinary tests beside the targets")
+    group.addoption("--evalcheck-with-tests", action="store_true", help="also run ordinary tests")
     group.addoption(
         "--evalcheck-select",
         default=None,
         metavar="CHECKS",
-        help="run only these checks: codes, names or prefixes, with commas",
+        help="run only these checks: codes, names or prefixes, separated by commas",
     )
-    group.addoption("--evalcheck-ignore", default=None, metavar="CHECKS", help="run all checks but these")
+    group.addoption("--evalcheck-ignore", default=None, metavar="CHECKS", help="run all checks except these")
     group.addoption(
         "--evalcheck-effort",
         default=None,
         metavar="quick|normal|thorough",
-        help="how many cases are tried per check (normal)",
+        help="number of cases per check (default: normal)",
     )
     group.addoption(
         "--evalcheck-device",
         default=None,
         metavar="DEVICES",
-        help="with commas: cpu, cuda, cuda:1, mps, sim:cuda, sim:mps, auto (auto)",
+        help="cpu, cuda, cuda:1, mps, sim:cuda, sim:mps or auto, separated by commas (default: auto)",
     )
     group.addoption(
         "--evalcheck-optional",
         default=None,
         metavar="NAMES",
-        help="what may be missing: distributions, kinds of device, or skipped; all else that is not run fails the run",
+        help="what may be missing: distributions, kinds of device, or skipped; anything else that is not run fails",
     )
-    group.addoption("--evalcheck-timeout", default=None, metavar="SECONDS", help="time limit per check (60)")
+    group.addoption("--evalcheck-timeout", default=None, metavar="SECONDS", help="time limit per check (default: 60)")
     group.addoption(
         "--evalcheck-run",
         default=None,
         metavar="WAY",
-        help="where checks run: supervised (forked processes), isolated (a process each), in-process, dask[:ADDRESS], "
-        "ray[:ADDRESS]; dask and ray start a local cluster without an address, of N workers with dask:workers=N",
+        help="where checks run: supervised (forked processes), isolated (a new process per check), in-process, "
+        "dask[:ADDRESS] or ray[:ADDRESS]; without an address, a local cluster, with N workers for dask:workers=N",
     )
-    group.addoption("--evalcheck-replay", default=None, metavar="BLOB", help="try only the case that a failure printed")
+    group.addoption("--evalcheck-replay", default=None, metavar="BLOB", help="try only the case of a printed failure")
     group.addoption(
         "--evalcheck-resume",
         default=None,
         metavar="PATH",
-        help="go on from the file of --evalcheck-report=jsonl=PATH: checks that it has are not run again",
+        help="continue a run from its file of --evalcheck-report=jsonl=PATH; checks in it do not run again",
     )
     group.addoption(
         "--evalcheck-shard",
@@ -97,7 +97,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--evalcheck-since",
         default=None,
         metavar="REV",
-        help="run only checks affected by changes since a git revision; all checks where it is empty",
+        help="run only checks affected by changes since a git revision; an empty value runs all checks",
     )
     group.addoption(
         "--evalcheck-known",
@@ -111,40 +111,42 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=[],
         metavar="DIR|FILE.py",
         help="write a script and the text of an issue for every root cause into a folder, or append a plain test for "
-        "each to a file; with --runxfail of known ones too",
+        "each to a file; --runxfail includes known failures",
     )
-    group.addoption("--evalcheck-explain", default=None, metavar="CODE", help="print what a check tests, and exit")
+    group.addoption("--evalcheck-explain", default=None, metavar="CODE", help="print the page of a check, and exit")
     group.addoption(
         "--evalcheck-list",
         nargs="?",
         const="",
         default=None,
         metavar="KINDS,json",
-        help="list the checks, of all kinds or of some, and exit; --evalcheck-select selects some",
+        help="list the checks of all kinds or of the given kinds, and exit; --evalcheck-select selects checks",
     )
     group.addoption(
         "--evalcheck-report",
         action="append",
         default=[],
         metavar="FORMAT=PATH",
-        help="write a report: json, html, github, sarif, badge, and jsonl, with each check as it ends",
+        help="write a report: json, html, github, sarif, badge, or jsonl (a line for each check, as it ends)",
     )
-    parser.addini("evalcheck_files", "what files of targets are called", type="args", default=["evalcheck_*.py"])
-    parser.addini("evalcheck_select", "twin of --evalcheck-select", default="")
-    parser.addini("evalcheck_ignore", "twin of --evalcheck-ignore", default="")
-    parser.addini("evalcheck_effort", "twin of --evalcheck-effort", default="normal")
-    parser.addini("evalcheck_device", "twin of --evalcheck-device", default="auto")
-    parser.addini("evalcheck_optional", "twin of --evalcheck-optional", default="")
-    parser.addini("evalcheck_durations", "the PATH of --evalcheck-shard, from the folder of the ini file", default="")
+    parser.addini("evalcheck_files", "name patterns of files of targets", type="args", default=["evalcheck_*.py"])
+    parser.addini("evalcheck_select", "default of --evalcheck-select", default="")
+    parser.addini("evalcheck_ignore", "default of --evalcheck-ignore", default="")
+    parser.addini("evalcheck_effort", "default of --evalcheck-effort", default="normal")
+    parser.addini("evalcheck_device", "default of --evalcheck-device", default="auto")
+    parser.addini("evalcheck_optional", "default of --evalcheck-optional", default="")
+    parser.addini(
+        "evalcheck_durations", "default PATH of --evalcheck-shard, from the folder of the ini file", default=""
+    )
     parser.addini("evalcheck_known", "the baseline, from the folder of the ini file", default="evalcheck-known.toml")
-    parser.addini("evalcheck_since", "twin of --evalcheck-since", default="")
+    parser.addini("evalcheck_since", "default of --evalcheck-since", default="")
     parser.addini(
         "evalcheck_irrelevant",
-        "which files change no verdict, for --evalcheck-since: patterns from the top of the repository, as in :(glob)",
+        "files that change no verdict, for --evalcheck-since: patterns from the top of the repository, as in :(glob)",
         type="args",
         default=["*.md", "*.rst", "LICENSE*", ".gitignore", "docs/**/*.md", "docs/**/*.rst"],
     )
-    parser.addini("evalcheck_timeout", "twin of --evalcheck-timeout", default="60")
+    parser.addini("evalcheck_timeout", "default of --evalcheck-timeout", default="60")
 
 
 @pytest.hookimpl(tryfirst=True)

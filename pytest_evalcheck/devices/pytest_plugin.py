@@ -38,31 +38,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="DEVICES",
-        help="run the tests on devices that the machine does not have: cuda, cuda:1, mps; several with commas",
+        help="run the tests on simulated devices: cuda, cuda:1, mps; separated by commas",
     )
     group.addoption(
         "--simulate-compile",
         choices=("refuse", "eager"),
         default=None,
-        help="what is given to torch.compile is refused, or runs as the plain function (refuse)",
+        help="refuse torch.compile, or run the function without compiling it (default: refuse)",
     )
     group.addoption(
         "--simulate-not-checkable",
         choices=("fail", "skip"),
         default=None,
-        help="what becomes of a test that fails because something cannot be simulated (fail)",
+        help="outcome of a test that fails because something cannot be simulated (default: fail)",
     )
     group.addoption(
         "--simulate-report",
         action="append",
         default=[],
         metavar="json=PATH",
-        help="write the transfers, syncs and failures of every test",
+        help="write a report of the transfers, syncs and failures of every test",
     )
     group.addoption(
         "--simulate-even-if-real",
         action="store_true",
-        help="simulate a device of which the machine has a real one",
+        help="simulate a device even if the machine has a real one",
     )
 
 

@@ -132,7 +132,7 @@ def test_an_option_that_ends_in_an_error_by_accident_is_tried_and_one_that_is_re
 )
 def test_a_label_with_nothing_left_is_the_known_error_of_exact_curves(code: str, error: str, excused: str) -> None:
     (kept,) = sweeps.run(sweeps.Sweep("options"), sweep_families.alone(ACCURACY), code)
-    reason = f"every case was refused: forward raised {error}, expected a value from some"
+    reason = f"every case was refused: forward raised {error}, expected a value in at least one case"
     cell = replace(kept, outcome="failed", reason=reason)
     assert sweeps.excuse(cell) == excused
     assert sweeps.excuse(replace(cell, reason="another")) == ""

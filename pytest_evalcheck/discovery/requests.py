@@ -40,5 +40,5 @@ class Request:
             raise UsageError(f"the target {text!r} cannot be read: {error.msg}; {_EXPECTED}") from error
         named = expression.func if isinstance(expression, ast.Call) else expression
         if not isinstance(named, ast.Name):
-            raise UsageError(f"the target {text!r} cannot be read: {rest!r} is no name and no call; {_EXPECTED}")
+            raise UsageError(f"the target {text!r} cannot be read: {rest!r} is neither a name nor a call; {_EXPECTED}")
         return cls(text, module, named.id, ast.unparse(expression) if named is not expression else "")

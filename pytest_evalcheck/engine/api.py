@@ -98,9 +98,7 @@ class RunRequest:
         if target.problems:
             raise UsageError(f"{target.name}: " + "; ".join(target.problems))
         if target.isolated:
-            raise UsageError(
-                f"{target.name} is isolated, since it may take its process along; run it with pytest --evalcheck"
-            )
+            raise UsageError(f"{target.name} is isolated, since it may end its process; run it with pytest --evalcheck")
         if effort not in EFFORTS:
             near = nearest(str(effort), list(EFFORTS))
             raise UsageError(f"effort {safe_text(effort)}; expected one of {', '.join(EFFORTS)}{near}")

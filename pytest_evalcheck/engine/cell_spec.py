@@ -107,7 +107,7 @@ class CellSpec:
         try:
             return canonical_cases(self.check.case, self.target.inputs, self.check.conditions)
         except ValueError as error:
-            raise TargetError("the inputs draw too little", actual=str(error), cause="inputs") from error
+            raise TargetError("the inputs draw too few samples", actual=str(error), cause="inputs") from error
 
     @property
     def seed(self) -> int:

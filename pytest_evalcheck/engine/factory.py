@@ -73,7 +73,7 @@ class TargetFactory:
         if made is self._last:
             raise TargetError(
                 "the factory returns the same object every time",
-                actual=f"the same {type(made).__name__} for every example, with what the last one fed it",
+                actual=f"the same {type(made).__name__} for every example, with the data of the example before",
                 expected="a new one: create it inside the factory",
                 cause="factory",
             )

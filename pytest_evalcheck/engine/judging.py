@@ -48,7 +48,7 @@ def judge(spec: CellSpec, state: CellState) -> Cell:
             TargetError(
                 "every case was refused",
                 actual=stats.last_refusal,
-                expected="a value from some",
+                expected="a value in at least one case",
                 cause="refused",
                 origin=stats.last_origin,
             ),

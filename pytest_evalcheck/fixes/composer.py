@@ -130,7 +130,7 @@ class CleanEvaluation:
             return inputs
         if not hasattr(self.model, "prepare_decoder_input_ids_from_labels"):
             raise RuntimeError(
-                "batch: expected 'decoder_input_ids', which this encoder-decoder needs and cannot make of the labels: "
+                "batch: expected 'decoder_input_ids', which this encoder-decoder needs and cannot make from labels: "
                 f"{type(self.model).__name__} has no prepare_decoder_input_ids_from_labels"
             )
         if not isinstance(inputs, MutableMapping):

@@ -243,7 +243,7 @@ def device_of(metric: Any) -> torch.device:
     kind = type(metric).__name__
     if not found:
         raise TypeError(
-            f"metric: expected {kind} to have a 'device' or tensors, to tell where it is; "
+            f"metric: expected {kind} to have a 'device' or tensors, which show where it is; "
             "DevicePolicy('cpu') says it for a metric that has neither"
         )
     if len(found) > 1:

@@ -145,7 +145,7 @@ def _baseline(config: pytest.Config, updates: list[str]) -> Baseline:
     path = (config.rootpath if config.inipath is None else config.inipath.parent) / config.getini("evalcheck_known")
     if updates:
         if config.getoption("evalcheck_replay"):
-            raise UsageError("--evalcheck-known needs all cases; leave --evalcheck-replay out")
+            raise UsageError("--evalcheck-known needs all cases; remove --evalcheck-replay")
         require_writable(path)
     return Baseline.read(path)
 
@@ -165,7 +165,7 @@ def _foreign(given: Any) -> bool:
 def _replay(blob: str) -> tuple[str, Mapping[str, Any]]:
     code, case = decode_case(blob)
     if code.startswith("EC") and code not in {made.code for made in shipped()}:
-        raise InvalidBlob(f"the replay blob is of {code}, which is no check of this release")
+        raise InvalidBlob(f"the replay blob is for {code}, which is not a check of this release")
     return code, case
 
 
@@ -195,5 +195,5 @@ def _optional(text: str) -> tuple[str, ...]:
 
 def _files(patterns: list[str]) -> tuple[str, ...]:
     if not patterns or not all(patterns):
-        raise UsageError("evalcheck_files names no pattern; expected some such as evalcheck_*.py")
+        raise UsageError("evalcheck_files has no pattern; expected at least one, such as evalcheck_*.py")
     return tuple(patterns)

@@ -165,7 +165,7 @@ def _require_tests(path: Path) -> None:
         try:
             ast.parse(_source(path.read_bytes()))
         except (SyntaxError, ValueError, OSError) as error:
-            raise UsageError(f"{problem}: it is no Python source ({error})") from error
+            raise UsageError(f"{problem}: it is not Python source ({error})") from error
     if not path.parent.is_dir():
         raise UsageError(f"{problem}: there is no folder {path.parent}")
     _require_writable(path, problem)

@@ -89,7 +89,7 @@ class EvalcheckSession:
         config.add_cleanup(made._until_the_end.close)  # also where a hook takes this plugin out
         for plugin, name in ((made, "pytest_evalcheck_session"), (collection, "pytest_evalcheck_collection")):
             if config.pluginmanager.register(plugin, name) is None:
-                raise pytest.UsageError(f"-p no:{name} takes out what --evalcheck asks for")
+                raise pytest.UsageError(f"-p no:{name} removes a plugin that --evalcheck needs")
         return made
 
     @property

@@ -119,7 +119,7 @@ class _Registry:
             if kind not in self.kinds and kind not in SHIPPED_KINDS:
                 expected = ", ".join(sorted(self.kinds))
                 raise UsageError(
-                    f"the check {check.code} {check.name} is about the kind {kind!r}, which is not there; "
+                    f"the check {check.code} {check.name} is for the kind {kind!r}, which does not exist; "
                     f"expected one of {expected}{nearest(kind, self.kinds)}"
                 )
         self.checks[check.code] = check

@@ -152,10 +152,10 @@ def parse(spec: str) -> tuple[str, Path]:
     except ReportError as error:
         raise ReportError(f"{option}: {error}") from error
     if not path:
-        raise ReportError(f"{option} has no path after '='; if a variable was there, it is not set.")
+        raise ReportError(f"{option} has no path after '='; if you used a variable, it is not set.")
     if more := re.search(rf",\s*((?:{'|'.join(FORMATS)})=.*)", path):
         raise ReportError(
-            f"{option} names several reports; give each an option of its own: "
+            f"{option} names several reports; give each its own option: "
             f"--evalcheck-report={name}={path[: more.start()]} --evalcheck-report={more[1].partition(',')[0]}"
         )
     if name == "html" and find_spec("jinja2") is None:
@@ -174,8 +174,8 @@ def check_paths(reports: Sequence[tuple[str, Path]]) -> None:
         place = path.resolve()
         if place in seen:
             raise ReportError(
-                f"the {seen[place]} report and the {name} report have one path, {str(path)!r}: only the last would be "
-                f"left; name another, such as {str(path.with_name(f'evalcheck-{name}{path.suffix}'))!r}."
+                f"the {seen[place]} report and the {name} report have the same path, {str(path)!r}: only the last "
+                f"would remain; name another, such as {str(path.with_name(f'evalcheck-{name}{path.suffix}'))!r}."
             )
         seen[place] = name
         _refuse_sources(name, path)
@@ -194,7 +194,7 @@ def _refuse_sources(name: str, path: Path) -> None:
         with path.open("rb") as file:
             head = file.read(_HEAD)
         if not all(mark in head for mark in wanted.marks):
-            raise ReportError(f"{problem}, a file that is no {name} report of this suite; expected {better!r}.")
+            raise ReportError(f"{problem}, a file that is not a {name} report of this plugin; expected {better!r}.")
 
 
 _SOURCES = (".py", ".pyi", ".pyx", ".ipynb", ".toml", ".ini", ".cfg", ".yml", ".yaml")

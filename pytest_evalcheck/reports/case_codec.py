@@ -110,6 +110,6 @@ def decode_case(blob: str) -> tuple[str, dict[str, Any]]:
             raise ValueError
     except (ValueError, TypeError, KeyError, binascii.Error, zlib.error) as error:
         raise InvalidBlob(
-            f"{blob[:40]!r} is no replay blob; expected the text behind --evalcheck-replay= of a failure, copied whole"
+            f"{blob[:40]!r} is not a replay blob; expected the complete text after --evalcheck-replay= in a failure"
         ) from error
     return code, decoded

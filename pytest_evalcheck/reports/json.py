@@ -120,7 +120,7 @@ def load(path: Path) -> Report:
     try:
         run = Run.from_json(data["run"], data["versions"]) if data.get("run") else None
     except (TypeError, ValueError, AttributeError, KeyError) as error:
-        raise ReportError(f"{str(path)!r} does not say of which run it is: {error}") from error
+        raise ReportError(f"{str(path)!r} does not name its run: {error}") from error
     return Report(
         (read_cell(cell, f"check {index} of {str(path)!r}") for index, cell in enumerate(cells)),
         problems=map(str, summary.get("problems") or ()),

@@ -108,7 +108,7 @@ def _header(read: Any, path: Path) -> dict[str, Any]:
     schema = read.get("schema") if isinstance(read, dict) else None
     if schema != SCHEMA:
         raise ReportError(
-            f"{str(path)!r} is no file of --evalcheck-report=jsonl=PATH: its schema is {schema!r}, not {SCHEMA!r}"
+            f"{str(path)!r} was not written by --evalcheck-report=jsonl=PATH: its schema is {schema!r}, not {SCHEMA!r}"
         )
     return dict(read)
 

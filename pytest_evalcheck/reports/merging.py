@@ -45,7 +45,7 @@ def merged(reports: Sequence[Read], *, environments: bool = False) -> Report:
 def _run(path: Path, report: Report) -> Run:
     if report.run is None or not report.run.effort:
         raise ReportError(
-            f"{str(path)!r} does not say of which run it is: it was written by another release, or not by a run of "
+            f"{str(path)!r} does not name its run: it was written by another release, or not by a run of "
             "pytest --evalcheck"
         )
     return report.run
@@ -103,7 +103,7 @@ def _of_shards(reports: Sequence[Read], runs: Mapping[Path, Run]) -> Report:
     for path, report in ordered:
         for cell in report.cells:
             if _key(cell) in cells:
-                raise ReportError(f"{str(path)!r} has a check that another shard has, too: {cell.code} {cell.target}")
+                raise ReportError(f"{str(path)!r} has a check that is also in another shard: {cell.code} {cell.target}")
             cells[_key(cell)] = cell
     return _joined([report for _, report in ordered], cells.values(), replace(runs[first], shard=None))
 
@@ -118,7 +118,7 @@ def _of_environments(wholes: Sequence[Report], paths: Sequence[Path]) -> Report:
             elif cell.outcome not in ("not run", "not applicable"):
                 raise ReportError(
                     f"{cell.code} of {cell.target} on {cell.device} was run for {str(other[1])!r} and for "
-                    f"{str(path)!r}; expected environments of which one lacks what the other has"
+                    f"{str(path)!r}; expected environments in which different checks run"
                 )
     runs = [report.run for report in wholes if report.run]
     found = tuple(versions for run in runs for versions in (run.environments or (run.versions,)))

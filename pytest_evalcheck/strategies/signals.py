@@ -87,7 +87,7 @@ def audio(*, length: int = 128, speakers: int | None = None) -> SampleStrategy:
     """
     shape = shape_of(**({} if speakers is None else {"speakers": speakers}), length=length)
     if length < _SHORTEST:
-        raise ValueError(f"length={length}; expected at least {_SHORTEST}, for tones that are no silence")
+        raise ValueError(f"length={length}; expected at least {_SHORTEST}, for tones that are not silent")
 
     def waves(seed: int) -> tuple[Any, Any]:
         rng = generator(seed)

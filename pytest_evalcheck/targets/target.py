@@ -109,7 +109,7 @@ class Target:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if self._frozen and name != "pytestmark":  # pytest's marks are put on by assignment
-            raise AttributeError(f"a target does not change; give {name} to its decorator")
+            raise AttributeError(f"a target cannot be changed; pass {name} to its decorator")
         object.__setattr__(self, name, value)
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:

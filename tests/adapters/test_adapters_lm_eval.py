@@ -94,7 +94,7 @@ def test_process_results_get_the_document_first() -> None:
 
 @pytest.mark.parametrize("make", [adapter.metric, adapter.process_results])
 def test_what_is_no_function_is_refused(make: Callable[[Any], Any]) -> None:
-    with pytest.raises(TypeError, match="'exact_match' is no function; expected function"):
+    with pytest.raises(TypeError, match="'exact_match' is not a function; expected function"):
         make("exact_match")
 
 

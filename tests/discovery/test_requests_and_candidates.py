@@ -101,8 +101,8 @@ def test_a_name_and_a_call(package):
         ("a b", "the target 'a b' cannot be read; expected a module"),
         ("scorelib:", "the target 'scorelib:' cannot be read"),
         ("scorelib:Recall(", "cannot be read: '(' was never closed"),
-        ("scorelib:Recall()()", "is no name and no call"),
-        ("scorelib:a.b", "is no name and no call"),
+        ("scorelib:Recall()()", "is neither a name nor a call"),
+        ("scorelib:a.b", "is neither a name nor a call"),
     ],
 )
 def test_a_request_that_cannot_be_read(text, message):

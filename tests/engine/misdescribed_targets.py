@@ -338,7 +338,7 @@ SCORERS = [
                 return float(responses[0] == document["answer"])
             return ec.Scorer(score=score)
         """,
-        ("score(responses=list of 4 list, documents=list of 4 dict)", "one score a document"),
+        ("score(responses=list of 4 list, documents=list of 4 dict)", "one score per document"),
     ),
     Mistake(
         "a scorer that returns one number",
@@ -347,7 +347,7 @@ SCORERS = [
         def target():
             return ec.Scorer(score=lambda responses, documents: 0.5)
         """,
-        ("float: 0.5", "one score a document"),
+        ("float: 0.5", "one score per document"),
     ),
     Mistake(
         "a scorer of texts that is given lists",

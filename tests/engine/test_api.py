@@ -73,7 +73,7 @@ def test_a_blob_replays() -> None:
         (lambda: ec.run(target(Mean), select="EC9"), "no check matches"),
         (lambda: ec.run(target(Mean, known_failure={})), "did you mean 'known_failures'"),
         (lambda: ec.run(ec.metric(inputs=numbers)(lambda tmp_path: None)), "asks for the fixture 'tmp_path'"),
-        (lambda: ec.run(target(Mean), replay="x"), "is no replay blob"),
+        (lambda: ec.run(target(Mean), replay="x"), "is not a replay blob"),
     ],
 )
 def test_what_cannot_be_meant_is_said(call: Any, said: str) -> None:

@@ -194,7 +194,7 @@ def test_another_dtype_and_a_position_that_is_gone_are_refused():
     with pytest.raises(CacheError, match=r"expected torch.float32, the dtype of the cache, got torch.bfloat16"):
         store.append(*[torch.ones(1, 1, 1, 1, dtype=torch.bfloat16)] * 2)
     store.append(*[torch.ones(1, 1, 9, 1)] * 2)
-    with pytest.raises(CacheError, match=r"the window has moved on, so that 2 cannot be taken back"):
+    with pytest.raises(CacheError, match=r"the window has moved on, so 2 cannot be removed"):
         store.crop(2)
     with pytest.raises(CacheError, match=r"0 to 9, as many as the cache holds, got 12"):
         store.crop(12)

@@ -182,7 +182,7 @@ def test_without_a_known_order_ids_are_sorted_where_they_can_be():
         (lambda: rows_of([0, 3]).join(4), IdError, r"2 ids: 1, 2 of 4 never came"),
         (lambda: rows_of([0]).join(40), IdError, r"39 ids: 1, 2, .*, 8 and 31 more of 40 never came"),
         (lambda: rows_of([0, 1], [1]).join(2), IdError, "^id 1 came more than once"),
-        (lambda: rows_of([0, 1, 7]).join(2), IdError, "^id 7 came and is not of this data set"),
+        (lambda: rows_of([0, 1, 7]).join(2), IdError, "^id 7 is not in this data set"),
         (lambda: rows_of([0]).join([0, 0]), IdError, "order: ids of the data set are repeated"),
         (lambda: rows_of([0]).join(-1), TypeError, "order: expected the number of samples, their ids, or None, got -1"),
         (lambda: rows_of([0]).join("ab"), TypeError, "order: expected"),

@@ -162,10 +162,10 @@ SESSIONS: dict[str, Session] = {
     "-m takes nothing": Session(("nothing was tried",), arguments=("-m", "mps and cuda"), code=5),
     "--deselect takes all": Session(("nothing was tried",), arguments=(ONE, "--deselect=evalcheck_example.py"), code=5),
     "the ini ignores every check": Session(
-        ("evalcheck_ignore = EC2,EC6", "leave none of its checks"), arguments=(), ini="evalcheck_ignore = EC2,EC6"
+        ("evalcheck_ignore = EC2,EC6", "exclude all of its checks"), arguments=(), ini="evalcheck_ignore = EC2,EC6"
     ),
     "the ini selects checks of another kind": Session(
-        ("evalcheck_select = EC101", "leave none of its checks"), arguments=(), ini="evalcheck_select = EC101"
+        ("evalcheck_select = EC101", "exclude all of its checks"), arguments=(), ini="evalcheck_select = EC101"
     ),
     "the ini leaves what is not applicable": Session(
         ("no check was tried of",), arguments=(), ini="evalcheck_select = EC217"
@@ -197,7 +197,7 @@ SESSIONS: dict[str, Session] = {
     ),
     "a limit that is no number": Session(("timeout 'nan'; expected seconds",), ini="evalcheck_timeout = nan", code=4),
     "a negative limit": Session(("timeout '-1'; expected seconds",), arguments=("--evalcheck-timeout=-1",), code=4),
-    "no pattern of files": Session(("evalcheck_files names no pattern",), ini="evalcheck_files =", code=4),
+    "no pattern of files": Session(("evalcheck_files has no pattern",), ini="evalcheck_files =", code=4),
     # Files.
     "no file": Session(("no target was run",), "", code=5),
     "a file of another name": Session(
@@ -330,10 +330,10 @@ SESSIONS: dict[str, Session] = {
         code=5,
     ),
     "-p no: of the session": Session(
-        ("takes out what --evalcheck asks for",), arguments=(ONE, "-p", "no:pytest_evalcheck_session"), code=4
+        ("removes a plugin that --evalcheck needs",), arguments=(ONE, "-p", "no:pytest_evalcheck_session"), code=4
     ),
     "-p no: of the collection": Session(
-        ("takes out what --evalcheck asks for",), arguments=(ONE, "-p", "no:pytest_evalcheck_collection"), code=4
+        ("removes a plugin that --evalcheck needs",), arguments=(ONE, "-p", "no:pytest_evalcheck_collection"), code=4
     ),
     "-p no: of the plugin": Session(
         ("unrecognized arguments",), arguments=(ONE, "-p", "no:pytest_evalcheck"), code=4, spawn=True
@@ -388,13 +388,15 @@ SESSIONS: dict[str, Session] = {
     ),
     # Reports.
     "two reports on one path": Session(
-        ("have one path",), arguments=(ONE, "--evalcheck-report=json=a.out", "--evalcheck-report=html=./a.out"), code=4
+        ("have the same path",),
+        arguments=(ONE, "--evalcheck-report=json=a.out", "--evalcheck-report=html=./a.out"),
+        code=4,
     ),
     "a report over the source of a target": Session(
         ("the name of source code",), arguments=(ONE, "--evalcheck-report=json=evalcheck_example.py"), code=4
     ),
     "a report over a file of the user": Session(
-        ("a file that is no json report",),
+        ("a file that is not a json report",),
         arguments=(ONE, "--evalcheck-report=json=notes.txt"),
         files={"notes.txt": "mine\n"},
         code=4,

@@ -180,15 +180,18 @@ def test_workers_and_processes_of_one_cell_accept_the_same(project: Project) -> 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (ENTRY.replace("EC201", "EC2001", 1), "evalcheck-known.toml:2: 'EC2001' is no code of a check; did you mean"),
+        (
+            ENTRY.replace("EC201", "EC2001", 1),
+            "evalcheck-known.toml:2: 'EC2001' is not the code of a check; did you mean",
+        ),
         (ENTRY.replace("code = ", "codes = "), "evalcheck-known.toml:2: unknown key 'codes'; expected code, target"),
         (ENTRY.replace('target = "evalcheck_example.py::mean_of_means"\n', ""), "there is no target; expected one"),
         (ENTRY.replace("example.py::", "example.py:"), "expected a node id with forward slashes"),
         (ENTRY.replace("evalcheck_example", "sub\\\\evalcheck_example"), "expected a node id with forward slashes"),
-        (ENTRY.replace("EC201", "ec201", 1), "'ec201' is no code of a check; did you mean 'EC201'?"),
+        (ENTRY.replace("EC201", "ec201", 1), "'ec201' is not the code of a check; did you mean 'EC201'?"),
         (
             ENTRY.replace("EC201", "splitting_a_stream_does_not_change_the_value", 1),
-            "is no code of a check; did you mean 'EC201'?",
+            "is not the code of a check; did you mean 'EC201'?",
         ),
         (ENTRY.replace("evalcheck_example", "./evalcheck_example"), "expected a path from the folder of the ini file"),
         (ENTRY.replace("evalcheck_example", "/a/evalcheck_example"), "expected a path from the folder of the ini file"),
@@ -196,7 +199,7 @@ def test_workers_and_processes_of_one_cell_accept_the_same(project: Project) -> 
         (ENTRY.replace("evalcheck_example", "C:/evalcheck_example"), "expected a path from the folder of the ini file"),
         (
             ENTRY.replace("::mean_of_means", "::mean_of_means::splitting[cpu]"),
-            "the id of a check; expected that of its target, 'evalcheck_example.py::mean_of_means'",
+            "the id of a check; expected the id of its target, 'evalcheck_example.py::mean_of_means'",
         ),
         (ENTRY + 'devices = ["tpu"]\n', "expected some of cpu, cuda, mps"),
         (ENTRY + ENTRY, "evalcheck-known.toml:8 and line 2 are about the same failure of EC201"),
@@ -204,11 +207,11 @@ def test_workers_and_processes_of_one_cell_accept_the_same(project: Project) -> 
         (ENTRY + "[known.case]\nsamples = '[(0, 1]'\n", "case.samples is no Python literal: '[(0, 1]'"),
         (ENTRY + "[known.case]\nsamples = '__import__(\"os\")'\n", "case.samples is no Python literal"),
         (ENTRY + "[known.case]\nsamples = 3\n", "case is no table of texts"),
-        (ENTRY + "reason = 3\n", "evalcheck-known.toml is no TOML: Cannot overwrite a value"),
+        (ENTRY + "reason = 3\n", "evalcheck-known.toml is not TOML: Cannot overwrite a value"),
         (ENTRY.replace('reason = "it is called a mean of means"', "reason = 3"), "reason is 3; expected a text"),
         ("known = 1\n", "expected [[known]] tables"),
         ("[knwon]\n", "has the key 'knwon'; expected [[known]] tables"),
-        ('[[known]\ncode = "EC201"\n', "evalcheck-known.toml is no TOML"),
+        ('[[known]\ncode = "EC201"\n', "evalcheck-known.toml is not TOML"),
         ('known = [{code = "EC201", target = "a.py::b"}]\n', "expected each to begin with a line [[known]]"),
     ],
 )
@@ -222,11 +225,11 @@ def test_a_baseline_with_an_error_is_a_usage_error(text: str, message: str, tmp_
 def test_bad_use_ends_the_run_before_it_begins(project: Project) -> None:
     project.write(BROKEN)
     (project.path / FILE).write_text(ENTRY.replace("EC201", "EC9", 1), encoding="utf-8")
-    assert "'EC9' is no code of a check" in project.run(*SELECT, code=4).output
+    assert "'EC9' is not the code of a check" in project.run(*SELECT, code=4).output
     (project.path / FILE).write_text("", encoding="utf-8")
     replay = project.run(*SELECT, code=1).reproduce[0].split("--evalcheck-replay=")[1]
     output = project.run("--evalcheck-known=accept", f"--evalcheck-replay={replay}", code=4).output
-    assert "needs all cases; leave --evalcheck-replay out" in output
+    assert "needs all cases; remove --evalcheck-replay" in output
     assert "does nothing without --evalcheck" in project.run("--evalcheck-known=prune", evalcheck=False, code=4).output
 
 

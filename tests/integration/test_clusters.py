@@ -212,14 +212,17 @@ def test_what_differs_at_workers_is_named() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--evalcheck-run=dask:tcp://127.0.0.1:9"], ["nobody listens at tcp://127.0.0.1:9", "dask scheduler"]),
-        (["--evalcheck-run=ray:127.0.0.1:9"], ["nobody listens at 127.0.0.1:9", "ray start --head"]),
-        (["--evalcheck-run=dask:tcp://no.such.host.invalid:8786"], ["nobody listens at tcp://no.such.host.invalid"]),
+        (["--evalcheck-run=dask:tcp://127.0.0.1:9"], ["no process listens at tcp://127.0.0.1:9", "dask scheduler"]),
+        (["--evalcheck-run=ray:127.0.0.1:9"], ["no process listens at 127.0.0.1:9", "ray start --head"]),
+        (
+            ["--evalcheck-run=dask:tcp://no.such.host.invalid:8786"],
+            ["no process listens at tcp://no.such.host.invalid"],
+        ),
         (
             ["--evalcheck-run=dusk"],
             ["--evalcheck-run=dusk; expected supervised, isolated, in-process, dask", "did you mean 'dask'"],
         ),
-        (["--evalcheck-run=dask", "-n", "2"], ["leave one out"]),
+        (["--evalcheck-run=dask", "-n", "2"], ["use one of them"]),
         (["--evalcheck-run=dask", "--pdb"], ["a debugger needs items in this process"]),
         (["--evalcheck-run=dask:workers=0"], ["expected a number of local workers from 1 to 1024", "dask:workers=4"]),
         (["--evalcheck-run=dask:worker=2"], ["expected a number of local workers from 1 to 1024", "dask:workers=4"]),

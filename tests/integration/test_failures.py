@@ -81,8 +81,8 @@ def test_non_finite_and_nested_samples_replay(project: Project) -> None:
 @pytest.mark.parametrize(
     ("blob", "said"),
     [
-        ("nonsense", "'nonsense' is no replay blob"),
-        ("eNqLVnJ1NjJSitVRSkpML", "is no replay blob"),
+        ("nonsense", "'nonsense' is not a replay blob"),
+        ("eNqLVnJ1NjJSitVRSkpML", "is not a replay blob"),
     ],
 )
 def test_a_blob_that_is_none_is_refused_before_anything_runs(project: Project, blob: str, said: str) -> None:

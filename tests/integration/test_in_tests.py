@@ -154,7 +154,7 @@ class TestAssertKeeps:
             (Mean, {"optional": "torch"}, "optional='torch'; expected a list of names"),
             (Mean, {"isolated": True}, "is isolated"),
             (lambda start: Mean(start), {}, "asks for the fixture 'start'"),
-            (ec.metric(inputs=numbers)(lambda: Mean()), {}, "inputs= was given beside the target <lambda>"),
+            (ec.metric(inputs=numbers)(lambda: Mean()), {}, "inputs= cannot be combined with the target <lambda>"),
         ],
     )
     def test_what_cannot_be_meant_is_said(self, thing: Any, more: dict[str, Any], said: str) -> None:
@@ -322,19 +322,19 @@ class TestParametrize:
         )
         assert project.run(code=1, evalcheck=False).outcomes == {"passed": 1, "failed": 1}
         project = tests(SOURCE.format(more='select="EC205"').replace("check()", f"check(replay={blob!r})"))
-        project.run(code=1, evalcheck=False).shows("the blob is about EC201, and this check is EC205")
+        project.run(code=1, evalcheck=False).shows("the blob is for EC201, but this check is EC205")
 
     @pytest.mark.parametrize(
         ("call", "said"),
         [
-            (lambda: ec.parametrize_with_checks([]), "was given no thing"),
-            (lambda: ec.parametrize_with_checks(Mean, inputs=numbers), "takes a list of things"),
+            (lambda: ec.parametrize_with_checks([]), "got nothing to check"),
+            (lambda: ec.parametrize_with_checks(Mean, inputs=numbers), "takes a list of objects"),
             (lambda: ec.parametrize_with_checks([Locked()], inputs=numbers), "cannot be copied"),
             (lambda: ec.parametrize_with_checks([Mean]), "Mean: inputs=None; expected samples"),
             (lambda: ec.parametrize_with_checks([Mean], inputs=numbers, select="EC601"), "no check is left"),
             (
                 lambda: ec.parametrize_with_checks([ec.metric(inputs=numbers)(Mean.compute)], tolerance=1.0),
-                "tolerance= was given beside targets",
+                "tolerance= cannot be combined with targets",
             ),
             (lambda: ec.parametrize_with_checks([Mean], inputs=numbers)(lambda: None), "takes `check`"),
             (lambda: ec.parametrize_with_checks([Mean], inputs=numbers)(Mean), "stands above"),
@@ -352,7 +352,7 @@ class TestParametrize:
         """
         for call, said in {
             "check()": "thing0 asks for the fixture 'start'; write check(start=start) in the test",
-            "check(3)": "check(target) is a check of thing0, and was given 3",
+            "check(3)": "check(target) checks thing0; got 3",
         }.items():
             tests(source.format(call=call)).run(code=1, evalcheck=False).shows(said)
 

@@ -134,7 +134,7 @@ def test_a_resumed_file_can_be_written_anew(done: Project) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--evalcheck-effort=quick"], "the effort of .* is 'normal', and of this run 'quick'"),
+        (["--evalcheck-effort=quick"], "the effort of .* is 'normal', but this run has 'quick'"),
         (["--evalcheck-device=cpu"], r"the devices of .* is \['auto'\]"),
         (["--evalcheck-replay=eNqr"], "replay"),
     ],

@@ -72,7 +72,7 @@ class TestConvention:
             ec.Convention("It is not.", supported=False, update=print)
 
     def test_a_field_that_the_record_lacks_is_refused_with_the_nearest_one(self) -> None:
-        with pytest.raises(TypeError, match="'half' changes 'updat', which is no field; did you mean 'update'"):
+        with pytest.raises(TypeError, match="'half' changes 'updat', which is not a field; did you mean 'update'"):
             ec.Metric(update=print, compute=print, conventions={"half": ec.Convention("So.", updat=print)})
 
     def test_what_is_no_convention_is_refused(self) -> None:

@@ -48,7 +48,7 @@ def test_a_case_prints_as_keyword_arguments() -> None:
 
 @given(st.text(alphabet="eNqabc_-=0 ", max_size=30))
 def test_other_text_is_refused_and_never_crashes(text: str) -> None:
-    with pytest.raises(InvalidBlob, match="is no replay blob"):
+    with pytest.raises(InvalidBlob, match="is not a replay blob"):
         decode_case(text)
 
 

@@ -45,7 +45,7 @@ def test_shards_are_joined_in_the_order_of_files():
     ("reports", "message"),
     [
         ([], "there is no report to merge"),
-        ([Report([kept("a.py::x")])], "'a.json' does not say of which run it is"),
+        ([Report([kept("a.py::x")])], "'a.json' does not name its run"),
         ([shard(1, 3, "a.py::x"), shard(3, 3, "b.py::x")], "shard 2/3 is missing; expected the reports of all 3"),
         ([shard(3, 3, "a.py::x")], "the shards 1/3, 2/3 are missing"),
         ([shard(1, 2, "a.py::x"), shard(1, 2, "a.py::x")], "shard 1/2 is there twice: 'a.json' and 'b.json'"),
@@ -54,7 +54,7 @@ def test_shards_are_joined_in_the_order_of_files():
             [shard(1, 2, "a.py::x"), shard(2, 2, "b.py::x", selection="t")],
             "'a.json' and 'b.json' are shards of different selections: other targets, checks or files were selected, or",
         ),
-        ([shard(1, 2, "a.py::x"), shard(2, 2, "a.py::x")], "'b.json' has a check that another shard has, too"),
+        ([shard(1, 2, "a.py::x"), shard(2, 2, "a.py::x")], "'b.json' has a check that is also in another shard"),
         (
             [shard(1, 2, "a.py::x"), shard(2, 2, "b.py::x", run=replace(RUN, effort="quick"))],
             "the effort of 'a.json' and of 'b.json' differ: normal and quick",
@@ -112,7 +112,7 @@ def test_what_an_environment_left_out_and_another_ran_is_not_left_out():
 
 def test_a_cell_that_two_environments_ran_is_refused():
     reports = [(A, Report([kept("a.py::x")], run=RUN)), (B, Report([kept("a.py::x")], run=OLDER))]
-    with pytest.raises(ReportError, match="expected environments of which one lacks what the other has"):
+    with pytest.raises(ReportError, match="expected environments in which different checks run"):
         merged(reports, environments=True)
 
 

@@ -77,7 +77,7 @@ def test_a_file_of_another_format_is_not_replaced(installed: Path) -> None:
     check_paths([("csv", path)])
     path.write_text("another table")
     with pytest.raises(
-        ReportError, match=r"a file that is no csv report of this suite; expected 'reports/evalcheck.csv'"
+        ReportError, match=r"a file that is not a csv report of this plugin; expected 'reports/evalcheck.csv'"
     ):
         check_paths([("csv", path)])
 

@@ -76,4 +76,4 @@ def test_sarif_and_a_badge_of_shards_are_those_of_the_whole(project, capsys, mon
     assert run["tool"]["driver"]["rules"][run["results"][0]["ruleIndex"]]["id"] == "EC201"
     (project.path / "mine.sarif").write_text('{"version": "2.1.0", "runs": []}')
     assert main(["merge", "--report", "sarif=mine.sarif", *shards]) == 4
-    assert "a file that is no sarif report of this suite" in capsys.readouterr().err
+    assert "a file that is not a sarif report of this plugin" in capsys.readouterr().err

@@ -48,7 +48,7 @@ def test_a_spec_is_a_format_and_a_path(spec, expected):
         ),
         (
             "github=",
-            "--evalcheck-report 'github=' has no path after '='; if a variable was there, it is not set.",
+            "--evalcheck-report 'github=' has no path after '='; if you used a variable, it is not set.",
         ),
     ],
 )
@@ -127,7 +127,7 @@ def test_every_format_is_written_by_its_name(name, tmp_path):
     if name != "github":  # a summary is appended, to whatever is there
         check_paths([(name, path)])
         path.write_text('{"another": "program"}')
-        with pytest.raises(ReportError, match=f"a file that is no {name} report of this suite; expected 'reports/"):
+        with pytest.raises(ReportError, match=f"a file that is not a {name} report of this plugin; expected 'reports/"):
             check_paths([(name, path)])
 
 

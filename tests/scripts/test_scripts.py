@@ -372,7 +372,7 @@ def test_tests_of_two_targets_of_one_name_are_both_written(project: Project) -> 
     [
         (["--evalcheck-scripts=evalcheck_example.py/scripts"], "cannot hold scripts: Not a directory"),
         (["--evalcheck-scripts=tests.txt"], "expected a Python file, such as test_evalcheck.py"),
-        (["--evalcheck-scripts=broken.py"], "it is no Python source"),
+        (["--evalcheck-scripts=broken.py"], "it is not Python source"),
         (["--evalcheck-scripts=nowhere/test_it.py"], "there is no folder"),
     ],
 )

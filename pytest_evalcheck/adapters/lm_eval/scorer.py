@@ -68,7 +68,7 @@ def process_results(function: Callable[[Any, Any], Any], *, repeats: bool = Fals
 
 def _require_callable(function: Any, signature: str) -> None:
     if not callable(function):
-        raise TypeError(f"{function!r} is no function; expected {signature}")
+        raise TypeError(f"{function!r} is not a function; expected {signature}")
 
 
 def _filter(made: Any) -> Scorer:

@@ -118,7 +118,7 @@ class LayerCache:
             raise CacheError(f"positions: expected 0 to {self.seen}, as many as the cache holds, got {positions}")
         seen, end = self.seen - positions, self._end - positions
         if end < (seen if self.kept is None else min(seen, self.kept)):
-            raise CacheError(f"positions: the window has moved on, so that {positions} cannot be taken back")
+            raise CacheError(f"positions: the window has moved on, so {positions} cannot be removed")
         self.seen, self._end = seen, end
 
     def _require(self, keys: Tensor) -> None:
@@ -133,7 +133,7 @@ class LayerCache:
                 f"cache: it has {self.length} positions, {self.seen} of them filled: no room for {keys.shape[-2]} more"
             )
         if self.dtype is not None and keys.dtype != self.dtype:
-            raise CacheError(f"keys: expected {self.dtype}, the dtype of the cache, got {keys.dtype}; make them one")
+            raise CacheError(f"keys: expected {self.dtype}, the dtype of the cache, got {keys.dtype}; convert them")
         if self.memory and keys.device != self.memory[0].device:
             raise CacheError(f"keys: expected them on {self.memory[0].device}, where the cache is, got {keys.device}")
 

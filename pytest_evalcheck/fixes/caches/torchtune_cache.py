@@ -57,7 +57,7 @@ class ResizableKVCache(KVCache):  # type: ignore[misc]
     def _visible(self) -> tuple[Tensor, Tensor]:
         shown = self.store.visible()
         if shown is None:
-            raise CacheError("cache: its memory was given back; set it up again")
+            raise CacheError("cache: its memory was released; set it up again")
         return shown
 
     def _apply(self, fn: Callable[[Tensor], Tensor], *args: Any, **kwargs: Any) -> Any:
@@ -107,7 +107,7 @@ class PersistentKVCaches(LayerCaches):
     def install(self) -> PersistentKVCaches:
         """Allocate the memory and put the caches into the model."""
         if self.model.caches_are_setup():
-            raise CacheError("model: it has caches already; delete_kv_caches of torchtune takes them out")
+            raise CacheError("model: it has caches already; delete_kv_caches of torchtune removes them")
         try:
             self._install()
         except BaseException:

@@ -74,7 +74,7 @@ class ResizableLayer(CacheLayerMixin):  # type: ignore[misc]
         return self.max_cache_len
 
     def offload(self) -> None:
-        raise CacheError("cache: one that is kept between batches is not offloaded")
+        raise CacheError("cache: a cache that is kept between batches cannot be offloaded")
 
     prefetch = offload
 

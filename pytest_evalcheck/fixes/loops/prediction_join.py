@@ -186,7 +186,7 @@ def _ordered(order: Any, found: Mapping[Any, Any]) -> list[Any]:
         raise IdError(f"{_listed(missing)} of {len(ids)} never came", missing)
     if unknown := [each for each in found if each not in known]:
         verb = "is" if len(unknown) == 1 else "are"
-        raise IdError(f"{_listed(unknown)} came and {verb} not of this data set", unknown)
+        raise IdError(f"{_listed(unknown)} {verb} not in this data set", unknown)
     return ids
 
 

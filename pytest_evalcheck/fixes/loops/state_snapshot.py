@@ -90,7 +90,7 @@ class _Snapshot:
         def restore() -> None:
             if versions != [_version(each) for each in before]:
                 raise RuntimeError(
-                    "a tensor in a list was written into, whose values were not kept: replace it in the list instead, "
+                    "a tensor in a list was changed, and its old values were not kept: replace it in the list instead, "
                     "or keep it in an attribute or a dict"
                 )
             if len(value) != len(before) or any(a is not b for a, b in zip(value, before, strict=True)):

@@ -142,13 +142,13 @@ class Resuming:
         for name in ("effort", "devices"):
             if head.get(name) != now[name]:
                 raise ReportError(
-                    f"the {name} of {str(self.path)!r} is {head.get(name)!r}, and of this run {now[name]!r}"
+                    f"the {name} of {str(self.path)!r} is {head.get(name)!r}, but this run has {now[name]!r}"
                 )
         before = head.get("versions") or {}
         for name, version in now["versions"].items():
             if before.get(name) != version:
                 raise ReportError(
-                    f"{str(self.path)!r} was written with {name} {before.get(name)}, and this run has {version}; "
+                    f"{str(self.path)!r} was written with {name} {before.get(name)}, but this run has {version}; "
                     "start a new file"
                 )
 
@@ -170,7 +170,7 @@ def plugins(config: pytest.Config, session: Any) -> list[Any]:
     """Return the plugins that a run registers for ``--evalcheck-report=jsonl=PATH`` and ``--evalcheck-resume PATH``."""
     given = config.getoption("evalcheck_resume")
     if given and config.getoption("evalcheck_replay"):
-        raise pytest.UsageError("--evalcheck-resume and --evalcheck-replay: one case of one check is not resumed")
+        raise pytest.UsageError("--evalcheck-resume cannot be combined with --evalcheck-replay, which runs one case")
     resumed = Resuming.of(config, session, given) if given else None
     worker = hasattr(config, "workerinput")
     try:

@@ -69,7 +69,9 @@ def collected(
             else:
                 setattr(body, check.name, _function(place, target, check, devices, options))
         if not checks and options.selected_by_ini:
-            raise UsageError(f"{options.selected_by_ini} leave none of its checks; take it out, or select one of them")
+            raise UsageError(
+                f"{options.selected_by_ini} exclude all of its checks; remove the target, or select a check"
+            )
     except UsageError as error:
         return bad_target(collector, name, f"{relative(target.file)}:{target.line}: target {name}: {error}"), {}
     if checks and ignored.total() == sum(len(devices) for _, devices in checks):

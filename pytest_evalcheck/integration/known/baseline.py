@@ -117,7 +117,7 @@ class Baseline:
         try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise UsageError(f"{path.name} is no TOML: {error}") from error
+            raise UsageError(f"{path.name} is not TOML: {error}") from error
         unknown = [name for name in data if name != "known"]
         tables = data.get("known", [])
         if unknown or not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
@@ -273,7 +273,7 @@ def _entry(name: str, table: Mapping[str, Any], text: str, line: int) -> Entry:
     codes = [*by_name.values()]
     if code in by_name or (code.upper().startswith("EC") and code not in codes):
         meant = f"; did you mean {by_name[code]!r}?" if code in by_name else nearest(code.upper(), codes)
-        raise wrong(f"{code!r} is no code of a check{meant}")
+        raise wrong(f"{code!r} is not the code of a check{meant}")
     if "::" not in target or "\\" in target:
         raise wrong(f"target is {target!r}; expected a node id with forward slashes, such as {_TARGET!r}")
     file, _, within = target.partition("::")
@@ -283,7 +283,7 @@ def _entry(name: str, table: Mapping[str, Any], text: str, line: int) -> Entry:
         raise wrong(f"target is {target!r}; expected a path from the folder of the ini file, such as {_TARGET!r}")
     if "::" in within and within.endswith("]"):
         own = target.rpartition("::")[0]
-        raise wrong(f"target is {target!r}, the id of a check; expected that of its target, {own!r}")
+        raise wrong(f"target is {target!r}, the id of a check; expected the id of its target, {own!r}")
     if not isinstance(devices, list) or not set(map(str, devices)) <= set(KINDS):
         raise wrong(f"devices is {devices!r}; expected some of {', '.join(KINDS)}")
     case = table.get("case")

@@ -139,7 +139,7 @@ def parametrize_with_checks(
             target, device, select=select, ignore=ignore, effort=effort, timeout=timeout, reproduce=_in_a_test
         )
         if not request.cells:
-            raise UsageError(f"{name}: no check is left of select={select!r}, ignore={ignore!r} on {device}")
+            raise UsageError(f"{name}: no check matches select={select!r}, ignore={ignore!r} on {device}")
         suite = _Suite(request)
         for check, one in request.cells:
             where = "" if one == "cpu" else f"-{one}"
@@ -178,7 +178,7 @@ class _Described:
         """
         given = [name for name, value in (("inputs", self.inputs), *self.keywords.items()) if value is not None]
         if given:
-            raise UsageError(f"{given[0]}= was given beside {why}; take it away")
+            raise UsageError(f"{given[0]}= cannot be combined with {why}; remove it")
 
 
 @dataclass(eq=False)
@@ -256,9 +256,9 @@ class _BoundCheck:
         """
         __tracebackhide__ = True
         if target is not None and target is not self.target:
-            raise UsageError(f"check(target) is a check of {self.target.name}, and was given {safe_text(target)}")
+            raise UsageError(f"check(target) checks {self.target.name}; got {safe_text(target)}")
         if not _is_for(self.check, replay):
-            raise UsageError(f"the blob is about {decode_case(replay)[0]}, and this check is {self.check.code}")
+            raise UsageError(f"the blob is for {decode_case(replay)[0]}, but this check is {self.check.code}")
         absent = [name for name in self.target.arguments if name not in ("device", *fixtures)]
         if absent:
             name = absent[0]
@@ -301,10 +301,10 @@ def _named(things: Any) -> dict[str, Any]:
         named = dict(zip(numbered, things, strict=True))
     else:
         raise UsageError(
-            f"parametrize_with_checks takes a list of things, or a mapping from names; got {safe_text(things)}"
+            f"parametrize_with_checks takes a list of objects, or a mapping of names to them; got {safe_text(things)}"
         )
     if not named:
-        raise UsageError(f"parametrize_with_checks was given no thing; expected {_EXPECTED}")
+        raise UsageError(f"parametrize_with_checks got nothing to check; expected {_EXPECTED}")
     return named
 
 
@@ -371,9 +371,11 @@ def _copies(thing: Any, name: str, kind: str) -> Callable[[], Any]:
         raise UsageError(text) from error
     except Exception as error:
         why = f"{type(error).__name__}: {safe_text(error, str)}"
-        raise UsageError(f"the object {name} cannot be copied ({why}), so that none is new; {wanted}") from error
+        raise UsageError(
+            f"the object {name} cannot be copied ({why}), so all checks would share it; {wanted}"
+        ) from error
     if pristine is thing:
-        raise UsageError(f"a copy of the object {name} is the object itself, so that none is new; {wanted}")
+        raise UsageError(f"a copy of the object {name} is the object itself, so all checks would share it; {wanted}")
     return lambda: copy.deepcopy(pristine)
 
 

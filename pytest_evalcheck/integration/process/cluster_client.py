@@ -115,7 +115,7 @@ class DaskTasks:
             future = self._ended.get(timeout=seconds)
         except queue.Empty:
             if self._client.status != "running":
-                raise ClusterError("the scheduler of Dask is gone") from None
+                raise ClusterError("the connection to the scheduler of Dask was lost") from None
             return None
         return future.key, lambda: self._result(future)
 
@@ -221,8 +221,8 @@ def require_listener(library: str, address: str) -> None:
         socket.create_connection((found[1], int(found[2])), timeout=5).close()
     except (OSError, OverflowError) as error:
         raise ClusterError(
-            f"nobody listens at {address} ({error}); start a cluster there, such as with\n"
-            f"    {_START_COMMANDS[library]}\nor leave out the address: --evalcheck-run={library} starts one"
+            f"no process listens at {address} ({error}); start a cluster there, such as with\n"
+            f"    {_START_COMMANDS[library]}\nor omit the address: --evalcheck-run={library} starts a local cluster"
         ) from error
 
 

@@ -73,7 +73,7 @@ def _fault(error: BaseException, file: str) -> TargetError:
             "a process that the target forked came back into the test",
             actual="os.fork() returned twice",
             expected="the new process ends by itself",
-            detail="End it with os._exit() where its work is done, or use multiprocessing.",
+            detail="End it with os._exit() when its work is done, or use multiprocessing.",
             cause="fork",
         )
     if isinstance(error, (KeyboardInterrupt, pytest.exit.Exception)):

@@ -58,7 +58,7 @@ class RunOption:
             return found
         given = f"--evalcheck-run={text}"
         if getattr(option, "numprocesses", None) or getattr(option, "tx", None):
-            raise UsageError(f"{given} and -n: a run is spread by a cluster or by pytest-xdist; leave one out")
+            raise UsageError(f"{given} and -n: a run is distributed by a cluster or by pytest-xdist; use one of them")
         if getattr(option, "usepdb", False) or getattr(option, "trace", False):
             raise UsageError(f"{given} and --pdb or --trace: a debugger needs items in this process")
         if config.pluginmanager.hasplugin("_cov"):

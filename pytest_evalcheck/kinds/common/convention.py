@@ -56,7 +56,7 @@ def require_conventions(record: Any) -> None:
         for changed in convention.changes:
             if changed not in names:
                 raise TypeError(
-                    f"the convention {name!r} changes {changed!r}, which is no field{nearest(changed, names)}"
+                    f"the convention {name!r} changes {changed!r}, which is not a field{nearest(changed, names)}"
                 )
 
 

@@ -54,7 +54,7 @@ class Subject:
             NotApplicable: where the kind has no such call.
         """
         del rows
-        raise NotApplicable(f"targets of kind {self.kind} have no plain call")
+        raise NotApplicable(f"targets of kind {self.kind} have no example call")
 
     def by_convention(self, first: int) -> Iterator[tuple[str, str, Self]]:
         """Yield the conventions of the record from one of them on: name, sentence, and the subject that is called so.

@@ -99,7 +99,7 @@ def tokens_beyond_the_capacity_are_refused_or_decoded(subject: DecoderSubject, c
     for decoder in subject.precisions():
         capacity = decoder.record.capacity
         if capacity is None:
-            raise NotApplicable("the cache grows" if decoder.record.has_cache else "it has no cache")
+            raise NotApplicable("the cache grows" if decoder.record.has_cache else "the decoder has no cache")
         rows = even(decoder.truncate(subject.prompts(case.samples)), capacity + case.extra)
         for method in decoder.methods:
             full = _cut(rows, capacity if method == "step" else _longest_prompt(decoder, capacity))

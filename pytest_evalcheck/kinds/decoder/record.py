@@ -112,7 +112,7 @@ class Decoder:
                 raise TypeError(f"{name}={value!r}; expected a function")
         if self.make_cache is None and (self.generate is None or not self.complete):
             expected = "generate=..., and full=... to compare it with"
-            raise TypeError(f"make_cache=None, which stands for no cache at all; expected {expected}")
+            raise TypeError(f"make_cache=None means no cache; expected {expected}")
         for name in ("capacity", "max_rows", "prefill", "max_stops"):
             value = getattr(self, name)
             if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):

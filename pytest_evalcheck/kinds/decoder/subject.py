@@ -57,7 +57,7 @@ class DecoderUnderTest:
             NotApplicable: where the record declares that there is no cache.
         """
         if not self.record.has_cache:
-            raise NotApplicable("it has no cache")
+            raise NotApplicable("the decoder has no cache")
 
     def offers(self, operation: str) -> bool:
         """Return whether the cache has an operation."""
@@ -241,7 +241,7 @@ class DecoderUnderTest:
         cache = self._call("make_cache", self.record.make_cache, rows)
         if cache is None:
             raise TargetError(
-                "make_cache() gave None, which stands for no cache",
+                "make_cache() gave None, which means no cache",
                 expected="a cache, or any handle to one that is kept in the model",
                 actual="None",
                 cause="cache",
@@ -284,7 +284,7 @@ class DecoderUnderTest:
         except (TypeError, ValueError) as error:
             raise TargetError(
                 "generate() gave no tokens",
-                expected="one list of new ids a prompt",
+                expected="one list of new ids per prompt",
                 actual=f"{type(rows).__name__}: {show(rows)}",
                 cause="tokens",
             ) from error

@@ -130,7 +130,7 @@ def numbers_of_one_quantity_agree(loop: LoopSubject, case: Evaluation) -> None:
     Fix: compute one from the other, or both from the same sums and counts.
     """
     if not loop.record.agree:
-        raise NotApplicable("the loop names no numbers that measure the same: ec.Loop(..., agree={...})")
+        raise NotApplicable("the loop names no numbers that measure the same quantity: ec.Loop(..., agree={...})")
     numbers = loop.numbers(case.samples, batch_size=case.batch_size)
     if isinstance(numbers, Raised):
         refused(numbers)

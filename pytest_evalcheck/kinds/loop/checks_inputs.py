@@ -49,7 +49,7 @@ def the_result_owns_its_memory(loop: LoopSubject, case: ManyBatches) -> None:
     buffers = loop.record.buffers
     if buffers is None:
         raise NotApplicable(
-            "every batch has memory of its own; ec.Loop(..., buffers=2) names a loader with two buffers"
+            "every batch has its own memory; ec.Loop(..., buffers=2) declares a loader with two buffers"
         )
     expected = loop.evaluate(case.samples, batch_size=case.batch_size)
     if isinstance(expected, Raised):

@@ -71,7 +71,7 @@ def a_variant_stays_within_its_accuracy_budget(loop: LoopSubject, case: Unselect
     for name, variant in variants.items():
         undecided += expect_within_budget(name, variant, rows, evaluate(loop, rows, variant), expected)
     if undecided:
-        raise NotApplicable(f"too few samples to say: {'; '.join(undecided)}")
+        raise NotApplicable(f"too few samples to decide: {'; '.join(undecided)}")
 
 
 def declared(loop: LoopSubject, *, budgeted: bool) -> dict[str, Variant]:

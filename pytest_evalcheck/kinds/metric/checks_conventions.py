@@ -44,7 +44,7 @@ def a_merge_after_compute_gives_the_merged_value(metric: MetricSubject, case: Sh
     """
     methods = [name for name in metric.merges if name not in metric.build().collective]
     if not methods:
-        raise NotApplicable("no state of a rank is merged into that of another one: all ranks compute together")
+        raise NotApplicable("no rank merges the state of another rank: all ranks compute together")
     for method in methods:
         expected = metric.merged(method, case.split)
         if isinstance(expected, Raised):

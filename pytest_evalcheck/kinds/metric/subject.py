@@ -216,7 +216,7 @@ class MetricSubject(DeviceSubject):
             row = value[0] if isinstance(value, list) and value else None
             if isinstance(row, list) and row and not isinstance(row[0], str):
                 raise NotApplicable(
-                    "an empty list has no columns: no batch without samples has the shape of the others"
+                    "an empty list has no columns, so an empty batch cannot have the shape of the others"
                 )
 
     def weighted(self, batch: Rows, weights: Sequence[float] | None) -> Arguments:

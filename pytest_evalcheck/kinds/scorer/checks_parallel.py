@@ -61,7 +61,7 @@ def an_error_names_its_document_and_keeps_the_other_scores(scorer: ScorerSubject
     """
     record = scorer.build()
     if not record.runners:
-        raise NotApplicable("the scorer takes no other function, so none that fails can be tried")
+        raise NotApplicable("the scorer takes no other function, so a function that fails cannot be tried")
     responses, documents = scorer.collate(case.samples)
     document = documents[case.index]
     lost = [index for index, other in enumerate(documents) if other == document]

@@ -111,7 +111,7 @@ class Scorer:
         [True, False]
         """
         if not callable(function):
-            raise TypeError(f"{function!r} is no function; expected function(responses, document)")
+            raise TypeError(f"{function!r} is not a function; expected function(responses, document)")
         runners = runners or {}
         parallel = {name: partial(runner.run, function) for name, runner in runners.items()}
         score = partial(score_one_by_one, function)
@@ -133,13 +133,13 @@ def as_list(scores: Any) -> list[Any]:
         raise TargetError(
             "score() gave no list of scores",
             actual=f"{type(scores).__name__}: {show(scores)}",
-            expected="one score a document, in their order",
+            expected="one score per document, in the order of the documents",
             cause="scores",
         )
     entries = [_read(score) for score in islice(scores, _MOST_SCORES)]
     if len(entries) == _MOST_SCORES:
         actual = f"{_MOST_SCORES} and more"
-        raise TargetError("score() gave no end of scores", actual=actual, expected="one a document", cause="scores")
+        raise TargetError("score() returned endless scores", actual=actual, expected="one per document", cause="scores")
     return entries
 
 
@@ -229,7 +229,7 @@ class ScorerSubject(Subject):
         """
         run = self.build().numbers
         if run is None:
-            raise NotApplicable("the scorer does not make several numbers of one function")
+            raise NotApplicable("the scorer does not compute several numbers with one function")
         with restored_settings():
             numbers = attempt("numbers", lambda: run(functions, *self.collate(rows)))
         if not isinstance(numbers, (Raised, Mapping)):

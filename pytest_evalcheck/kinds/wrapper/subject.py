@@ -83,7 +83,7 @@ class Wrapper:
             TypeError: where ``model`` is no module.
         """
         if not callable(getattr(model, "forward", None)) or not hasattr(model, "named_modules"):
-            raise TypeError(f"{type(model).__name__} is no torch.nn.Module; describe it with ec.Wrapper(forward=...)")
+            raise TypeError(f"{type(model).__name__} is not a torch.nn.Module; use ec.Wrapper(forward=...)")
 
         def parts(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
             if isinstance(batch, Mapping):

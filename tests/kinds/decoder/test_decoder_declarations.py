@@ -77,7 +77,7 @@ def test_a_decoder_without_a_cache_is_checked_by_what_it_generates() -> None:
     }
     no_others = "no other way to call it is described"
     assert {cell.reason for cell in found.values() if cell.outcome == "not applicable"} == {
-        "it has no cache",
+        "the decoder has no cache",
         no_others,
     }
     assert set(broken(cells(lambda: UncachedAndCountsPadding().record()))) == {"EC306"}

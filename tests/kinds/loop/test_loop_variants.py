@@ -139,7 +139,7 @@ class TestTheBudget:
     def test_a_loss_that_is_undecided_is_neither(self) -> None:
         found = cell("EC521", variant({"lost": 1}, budget=0.11, number="accuracy"))
         assert found.outcome == "not applicable"
-        assert "too few samples to say: 'fast' loses +0.1016 per sample" in found.reason
+        assert "too few samples to decide: 'fast' loses +0.1016 per sample" in found.reason
         assert found.variants[1]["verdict"] == "undecided"
 
     def test_an_undecided_variant_does_not_hide_a_broken_one(self) -> None:

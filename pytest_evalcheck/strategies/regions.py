@@ -214,7 +214,7 @@ def _masks(classes: int, height: int, width: int, complete: bool) -> st.SearchSt
         nearest = np.argmin([(rows - row) ** 2 + (columns - column) ** 2 for row, column in points], axis=0)
         return tuple(map(tuple, (nearest % classes).tolist()))
 
-    pixel, few = st.integers(0, classes - 1), height * width <= _FEW_PIXELS
+    pixel, tiny = st.integers(0, classes - 1), height * width <= _FEW_PIXELS
     if complete:
         # Every class once, then anything, in any order.
         rest = st.lists(pixel, min_size=height * width - classes, max_size=height * width - classes)
@@ -223,9 +223,9 @@ def _masks(classes: int, height: int, width: int, complete: bool) -> st.SearchSt
             st.integers(0, 9_999).map(blotches).filter(lambda mask: len({p for line in mask for p in line}) == classes)
         )
         return (
-            flat.map(lambda row: tuple(tuple(row[i : i + width]) for i in range(0, len(row), width))) if few else found
+            flat.map(lambda row: tuple(tuple(row[i : i + width]) for i in range(0, len(row), width))) if tiny else found
         )
-    small = st.tuples(*[st.tuples(*[pixel] * width)] * height) if few else None
+    small = st.tuples(*[st.tuples(*[pixel] * width)] * height) if tiny else None
     drawn = small if small is not None else st.integers(0, 9_999).map(blotches)
     return st.one_of(drawn, drawn, pixel.map(plain))
 

@@ -108,8 +108,8 @@ def choices(*, count: int | None = None) -> SampleStrategy:
         document, responses = sample
         return {**document, "answer": (document["answer"] + 1) % len(responses)}, responses
 
-    few = count or 3
-    plain = ({"question": "q0", "choices": [_CHOICES[0](i) for i in range(few)], "answer": 0}, [(-1.0, False)] * few)
+    size = count or 3
+    plain = ({"question": "q0", "choices": [_CHOICES[0](i) for i in range(size)], "answer": 0}, [(-1.0, False)] * size)
     return SampleStrategy(
         name="choices",
         sample=sizes.flatmap(sample),
@@ -117,7 +117,7 @@ def choices(*, count: int | None = None) -> SampleStrategy:
         distinct=lambda sample: sample[0]["question"],
         right=lambda sample: predicted(sample, True),
         wrong=lambda sample: predicted(sample, False),
-        contrast=tuple(({**plain[0], "question": f"q{i}", "answer": i}, plain[1]) for i in range(few)),
+        contrast=tuple(({**plain[0], "question": f"q{i}", "answer": i}, plain[1]) for i in range(size)),
         similar=similar,
     )
 

@@ -29,27 +29,27 @@ def tasks(strategies: Mapping[str, SampleStrategy]) -> SampleStrategy:
     """
     if not strategies:
         raise ValueError("tasks({}): expected a strategy for each task, such as {'kind': binary()}")
-    names, each = list(strategies), list(strategies.values())
+    names, inputs = list(strategies), list(strategies.values())
 
     def collate(samples: Sequence[Sample]) -> tuple[dict[str, Any], dict[str, Any]]:
-        pairs = [_pair(name, each[i].collate([sample[i] for sample in samples])) for i, name in enumerate(names)]
+        pairs = [_pair(name, inputs[i].collate([sample[i] for sample in samples])) for i, name in enumerate(names)]
         return {n: p[0] for n, p in zip(names, pairs, strict=True)}, {
             n: p[1] for n, p in zip(names, pairs, strict=True)
         }
 
     def changed(how: str) -> Any:
-        changes = [getattr(one, how) for one in each]
+        changes = [getattr(strategy, how) for strategy in inputs]
         if None in changes:
             return None
         return lambda sample: tuple(change(part) for change, part in zip(changes, sample, strict=True))
 
-    shown = [one.contrast for one in each]
+    shown = [strategy.contrast for strategy in inputs]
     most = max(map(len, shown)) if all(shown) else 0
     return SampleStrategy(
         name=f"tasks {', '.join(names)}",
-        sample=st.tuples(*(one.sample for one in each)),
+        sample=st.tuples(*(strategy.sample for strategy in inputs)),
         collate=collate,
-        min_samples=max(one.min_samples for one in each),
+        min_samples=max(strategy.min_samples for strategy in inputs),
         right=changed("right"),
         wrong=changed("wrong"),
         contrast=tuple(tuple(rows[i % len(rows)] for rows in shown) for i in range(most)),

@@ -146,7 +146,7 @@ def test_schemas():
     assert Schema.of(3).container == "number"
     assert Schema.of(torch.zeros(0)).rows == 0
     one, deeper = Schema.of(torch.zeros(2)), Schema.of(torch.zeros(2, 3))
-    likes = deeper.like(one, loosely=True), deeper.like(one), one.like(deeper, loosely=True)
+    likes = deeper.has_form_of(one, loosely=True), deeper.has_form_of(one), one.has_form_of(deeper, loosely=True)
     assert likes == (True, False, False)
 
 
@@ -168,10 +168,10 @@ def test_a_dict_beside_an_array_is_taken_apart():
 
 def test_a_dict_has_the_form_of_one_with_the_same_names_alone():
     one = Schema.of({"a": torch.zeros(2), "b": torch.zeros(2)})
-    assert one.like(Schema.of({"b": torch.ones(5), "a": torch.zeros(3)}))
-    assert not one.like(Schema.of({"a": torch.zeros(2)}))
-    assert not one.like(Schema.of(torch.zeros(2)))
-    assert not one.like(Schema.of({"a": torch.zeros(2), "b": torch.zeros(2, 2)}))
+    assert one.has_form_of(Schema.of({"b": torch.ones(5), "a": torch.zeros(3)}))
+    assert not one.has_form_of(Schema.of({"a": torch.zeros(2)}))
+    assert not one.has_form_of(Schema.of(torch.zeros(2)))
+    assert not one.has_form_of(Schema.of({"a": torch.zeros(2), "b": torch.zeros(2, 2)}))
 
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.bool])

@@ -125,7 +125,7 @@ def cells_of(report: Path) -> list[Cell]:
 
 
 def by_finding(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
-    """By finding, the known failures on the CPU that show it, those of different checks first."""
+    """Return by finding the known failures on the CPU that show it, those of different checks first."""
     found: dict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
         fault = upstream.find(cell.upstream) if cell.upstream else None
@@ -210,6 +210,10 @@ def table(made: dict[str, Made]) -> None:
     )
     for why, count in Counter(one.why.partition(":")[0] for one in made.values() if one.why).most_common():
         print(f"* {count}: {why}")
+    print("\nWithout a script:")
+    for place, one in made.items():
+        if not one.script:
+            print(f"* {place} ({one.cell.code}): {one.why}")
 
 
 if __name__ == "__main__":

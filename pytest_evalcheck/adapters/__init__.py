@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_evalcheck.adapters.lookup import adapter_for, adapter_of
 from pytest_evalcheck.adapters.protocols import metric as metric_protocols
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.kinds.common.calling import describe
 from pytest_evalcheck.kinds.common.kind import KindSpec
@@ -33,12 +34,12 @@ def record(kind: str, made: Any) -> Any:
             return made
     adapt = adapter_for(kind, known)
     if adapt is not None:
-        return adapt(made)
+        return called(adapt, made)
     if is_record and spec.incomplete:
         raise spec.incomplete(made)
     protocols = _protocols(spec)
     if protocols is not None and protocols.recognises(made):
-        return protocols.record(made)
+        return called(protocols.record, made)
     raise TargetError(
         f"the factory returned {describe(made)}",
         expected=spec.expected,

@@ -14,6 +14,7 @@ from hypothesis.errors import HypothesisException
 
 from pytest_evalcheck import adapters
 from pytest_evalcheck.engine.timeout import CellTimeout
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.calling import format_exception_location, pass_on_what_cannot_be_simulated
@@ -52,7 +53,7 @@ class TargetFactory:
                 expected='the model itself, or fresh="example"',
                 cause="factory",
             )
-        return self._adapt(copy.deepcopy(pristine))
+        return self._adapt(called(copy.deepcopy, pristine))
 
     @property
     def class_name(self) -> str:
@@ -99,7 +100,7 @@ class TargetFactory:
     def _make(self, arguments: Mapping[str, Any]) -> Any:
         try:
             with same_random_numbers():  # weights that are drawn are the same in every object, and in a replay
-                return self._target.factory(**arguments)
+                return called(self._target.factory, **arguments)
         except (KeyboardInterrupt, CellTimeout, pytest.skip.Exception, HypothesisException):
             raise
         except BaseException as error:

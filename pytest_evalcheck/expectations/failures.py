@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_evalcheck.expectations.call_log import note_failure
 from pytest_evalcheck.expectations.comparison import (
     Difference,
     Raised,
@@ -26,6 +27,22 @@ from pytest_evalcheck.expectations.comparison import (
 )
 from pytest_evalcheck.expectations.ids import calling_frame, id_from_order, line_of, require_id
 from pytest_evalcheck.reports.failure_text import format_comparison
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The values of a comparison that failed, and how a script of the failure compares them again."""
+
+    form: str
+    actual: Any
+    expected: Any
+    tolerance: Tolerance
+
+
+FORMS = ("same", "different", "error", "names", "visible", "warned", "unchanged")
+"""How two values are compared: both the same; not the same, or an error; the actual value an error; an
+error that has a word in its text; a NaN, an infinity,
+an error or a warning of one of them; any of these or any warning; an input as it was when it was given."""
 
 
 class CheckFailure(AssertionError):
@@ -53,6 +70,7 @@ class CheckFailure(AssertionError):
         """The kinds of values that differ, such as ``another number`` or ``NaN``."""
         self.origin = origin
         """The origin of the error that the failure is about; empty for values that differ."""
+        self.compared: Compared | None = None
         super().__init__(about)
 
     def __str__(self) -> str:
@@ -245,6 +263,7 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
             failure = self._failure(found, expected, about, detail)
             failure.id = id
             failure.contrast = f"{found.contrast} for {found.name!r}" if found.name else found.contrast
+            failure.compared = Compared("same", self.actual, expected, tolerance)
             _report(failure)
 
     def _failure(self, found: Difference, expected: Any, about: str, detail: str) -> CheckFailure:
@@ -261,10 +280,16 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
 
     def differs_from(self, other: Any, *, about: str, id: str = "") -> None:
         """Require another value."""
-        self.holds(difference(self.actual, other, Tolerance()) is not None, about=about, id=id)
+        differs = difference(self.actual, other, Tolerance()) is not None
+        self.holds(differs, about=about, id=id, form="different", beside=other)
 
-    def holds(self, condition: bool, *, about: str, id: str = "", detail: str = "") -> None:
-        """Require a condition that was computed from the value."""
+    def holds(
+        self, condition: bool, *, about: str, id: str = "", detail: str = "", form: str = "", beside: Any = None
+    ) -> None:
+        """Require a condition that was computed from the value.
+
+        ``form`` is one of `FORMS`: how a script of the failure judges the value, with ``beside`` as the other one.
+        """
         stats, id = _stats.get(), _id_here(id)
         if stats is not None:
             stats.compared += 1
@@ -273,10 +298,13 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
             seen = detail or f"seen: {show(self.actual)}"
             failure = CheckFailure(about, detail=seen, contrast=error, origin=origin_of(self.actual))
             failure.id = id
+            tolerance = stats.tolerance if stats else Tolerance()
+            failure.compared = Compared(form, self.actual, beside, tolerance)
             _report(failure)
 
 
 def _report(failure: CheckFailure) -> None:
+    note_failure(failure)
     stats = _stats.get()
     if stats is None or stats.should_pass_over is None or not stats.should_pass_over(failure):
         raise failure

@@ -36,7 +36,7 @@ class Places:
 
     @classmethod
     def read(cls, config: pytest.Config) -> Places:
-        """From the command line.
+        """Read the places from the command line.
 
         Raises:
             pytest.UsageError: where nothing can be written there.

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pytest_evalcheck.reports.case_codec import is_plain, literal
-from pytest_evalcheck.scripts.values import floats_in
 
 MOST_NUMBERS = 2_000
 """A tensor or an array with more of them is not written out."""
@@ -39,7 +38,7 @@ class Text:
 
 
 class Results(Protocol):
-    """What a tape knows of the objects that came by its steps."""
+    """The objects that entries of a log have made."""
 
     @property
     def rewritten(self) -> Container[str]:
@@ -47,7 +46,7 @@ class Results(Protocol):
         ...
 
     def expression(self, value: Any) -> str | None:
-        """How an object is written; None where no step made it."""
+        """Return how an object is written; None where no entry made it."""
         ...
 
     def made(self, value: Any) -> tuple[Any, tuple[Any, ...], Mapping[str, Any]] | None:
@@ -59,7 +58,7 @@ class Results(Protocol):
         ...
 
     def name_of(self, thing: Any) -> str:
-        """How a function or a class is named that the script defines."""
+        """Return the name of a function or a class that the script defines."""
         ...
 
     def resolved(self, function: Any, source: str) -> str | None:
@@ -148,7 +147,7 @@ class Writer:
         return self.text(value, "value")
 
     def callee(self, function: Any) -> Text:
-        """What is called."""
+        """Return the source of a callable."""
         known = self._tape.expression(function)
         if known is not None:
             return Text(known, numbers_in(known))
@@ -175,7 +174,7 @@ class Writer:
 
     def _container(self, value: Any, hint: str) -> Text:
         """A list or a dict, which code under test may change: it becomes a variable, and stays the same object."""
-        if is_plain(value) and not any(self._tape.expression(number) for number in floats_in(value)):
+        if is_plain(value):
             return self._variable(value, literal(value), hint, frozenset())
         if isinstance(value, list):
             made = self._sequence(value, hint)
@@ -261,7 +260,7 @@ class Writer:
         return self._joined(f"(lambda {', '.join(code.co_freevars)}: {source})({inside})", [*cells, *named])
 
     def _by_name(self, name: str, value: Any) -> Text:
-        """What a lambda names of its module, where a script can have it by this name."""
+        """Return a value that a lambda names, where a script can have it by this name."""
         if isinstance(value, types.ModuleType):
             line = f"import {value.__name__}" + ("" if value.__name__ == name else f" as {name}")
             return Text(name, imports=frozenset({line}))
@@ -312,7 +311,7 @@ class Writer:
         if getattr(thing, "__name__", "") == "<lambda>":
             return self._lambda(thing)
         if module in self._tape.rewritten or module.startswith("pytest_evalcheck"):
-            if isinstance(thing, types.FunctionType) and "<locals>" in name:
+            if is_nested(thing):
                 return self._nested(thing)
             if isinstance(thing, type) and (made := self._called_into_being(thing)) is not None:
                 return made
@@ -390,7 +389,7 @@ def _place_of(thing: Any, module: str, name: str) -> tuple[str, str] | None:
     return None
 
 
-def value_text(value: Any) -> str:
+def literal_value(value: Any) -> str:
     """A value that holds no result of a call, as it is now.
 
     Raises:
@@ -447,11 +446,17 @@ def _parameters(function: Any) -> list[str]:
 
 
 def name_of_callable(function: Any) -> str:
-    """What a message calls a function."""
+    """Return the name of a function for a message."""
     return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def usual_name(thing: Any) -> str:
     """The name of a function or a class in a script; of a nested one that of the function that makes it."""
-    nested = "<locals>" in thing.__qualname__
-    return f"make_{thing.__code__.co_name.strip('_')}" if nested else str(thing.__qualname__)
+    return f"make_{thing.__code__.co_name.strip('_')}" if is_nested(thing) else str(thing.__qualname__)
+
+
+def is_nested(thing: Any) -> bool:
+    """Return whether a function was made by another one, whatever it is called now."""
+    if not isinstance(thing, types.FunctionType):
+        return False
+    return "<locals>" in thing.__qualname__ or bool(thing.__code__.co_freevars)

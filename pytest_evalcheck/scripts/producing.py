@@ -1,4 +1,4 @@
-"""From a failure to a script that was seen to show it: the replay is recorded, and its script is run."""
+"""Make the script of a failure: its replay is logged, and the script is run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pytest_evalcheck import upstream
 from pytest_evalcheck.reports.results import Cell
@@ -29,7 +30,7 @@ class Made:
     script: str = ""
     test: str = ""
     output: str = ""
-    """What the script printed."""
+    """The output of the script."""
     why: str = ""
 
 
@@ -59,13 +60,37 @@ def _of_cell(cell: Cell, folder: Path, options: Sequence[str], environment: dict
     command = shlex.split(failure.reproduce)
     if command[:1] != ["pytest"]:
         return Made(cell, why=f"it is not replayed by a command: {failure.reproduce}")
+    # A script of a loop defines its record; any other first tries to do without that.
+    made = Made(cell)
+    for whole in (False, True) if cell.kind != "loop" else (True,):
+        other = _replayed(cell, command[1:], folder, options, environment, whole=whole)
+        if other.script:
+            return other
+        made = made if made.why else other
+    return made
+
+
+def _replayed(
+    cell: Cell,
+    command: Sequence[str],
+    folder: Path,
+    options: Sequence[str],
+    environment: dict[str, str],
+    *,
+    whole: bool,
+) -> Made:
     with tempfile.TemporaryDirectory() as temporary:
         wanted, out = Path(temporary) / "wanted.json", Path(temporary) / "out.json"
-        asked = {"signature": cell.signature, "title": title(cell), "name": name_of_test(cell), "kind": cell.kind}
-        asked |= {"of": of(cell), "upstream": cell.upstream}
+        asked: dict[str, Any] = {
+            "signature": cell.signature,
+            "title": title(cell),
+            "name": name_of_test(cell),
+            "kind": cell.kind,
+        }
+        asked |= {"of": of(cell), "upstream": cell.upstream, "whole": whole}
         wanted.write_text(json.dumps(asked), encoding="utf-8")
-        recorder = [sys.executable, "-m", "pytest_evalcheck.scripts.recording", str(wanted), str(out)]
-        ended = _run([*recorder, *command[1:], *options], folder, environment)
+        recorder = [sys.executable, "-m", "pytest_evalcheck.scripts.replay", str(wanted), str(out)]
+        ended = _run([*recorder, *command, *options], folder, environment)
         if not out.exists():
             return Made(cell, why=f"its replay did not end: {_last_line(ended)}")
         found = json.loads(out.read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ _Definition = TypeVar("_Definition", ast.FunctionDef, ast.ClassDef)
 
 
 def shortened(tree: Any) -> Any:
-    """Without annotations, which name types that a script need not import, and with one line of each docstring."""
+    """Return a tree without annotations, whose types a script need not import, with one line of each docstring."""
     return _Shortened().visit(tree)
 
 
@@ -63,7 +63,7 @@ def _documented(body: list[ast.stmt]) -> list[ast.stmt]:
 
 
 def pruned(tree: Any, fields: frozenset[str], read: frozenset[str], makes_record: Callable[[ast.expr], bool]) -> Any:
-    """Without those ``fields`` of records that are not ``read``, and without what only they named."""
+    """Return a tree without those ``fields`` of records that are not ``read``, and without what only they named."""
     tree = _Pruned(fields, fields - read, makes_record).visit(tree)
     while _drop_unread(tree):
         pass
@@ -83,7 +83,7 @@ class _Pruned(ast.NodeTransformer):
         return node
 
     def visit_Dict(self, node: ast.Dict) -> ast.AST:
-        """Of a dict all of whose keys may be fields of a record."""
+        """Prune a dict whose keys may all be fields of a record."""
         self.generic_visit(node)
         names = [key.value if isinstance(key, ast.Constant) else None for key in node.keys]
         named = [name for name, key in zip(names, node.keys, strict=True) if key is not None]

@@ -13,9 +13,10 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.reports.case_codec import is_plain, literal
 from pytest_evalcheck.scripts import helpers
-from pytest_evalcheck.scripts.literals import Text, Unwritable, Writer, usual_name
+from pytest_evalcheck.scripts.literals import Text, Unwritable, Writer, is_nested, usual_name
 from pytest_evalcheck.scripts.pruning import pruned, shortened, without_options
 
 _MOST_LINES = 400
@@ -28,7 +29,7 @@ Made = Callable[[Any], "tuple[Any, tuple[Any, ...], Mapping[str, Any]] | None"]
 
 @dataclass(frozen=True)
 class Pruning:
-    """Which fields of records a script reads: the others are left out where a record is made."""
+    """The fields of records that a script reads: the others are left out where a record is made."""
 
     record: Any
     read: frozenset[str]
@@ -46,10 +47,10 @@ class _Item:
     name: str
     """The name that it should have."""
     fixed: bool
-    """Whether other text has this name already, so that it cannot be another."""
+    """True where other text has this name already, so that it cannot be another."""
     tree: list[ast.stmt] = field(default_factory=list)
     methods: dict[str, ast.stmt] = field(default_factory=dict)
-    """Of a class of the suite: methods that nothing has named so far."""
+    """Methods of a class of the suite that nothing has named so far."""
     needs: dict[int, None] = field(default_factory=dict)
     """The definitions that it names, in their order."""
     locals: set[str] = field(default_factory=set)
@@ -60,15 +61,20 @@ class _Item:
 
 
 class Definitions:
-    """What a script defines before its `main`: functions and classes as their source, other values as constants.
+    """The definitions of a script before its `main`: functions and classes as their source, other values as constants.
 
     Methods of the suite's own classes stand in it only where their name does, unless steps name the class.
     """
 
     def __init__(
-        self, is_own: Callable[[str], bool], made: Made = lambda _: None, pruning: Pruning | None = None
+        self,
+        is_own: Callable[[str], bool],
+        made: Made = lambda _: None,
+        pruning: Pruning | None = None,
+        *,
+        whole: bool = True,
     ) -> None:
-        self._is_own, self._pruning = is_own, pruning
+        self._is_own, self._pruning, self.whole = is_own, pruning, whole
         self._values = _Values(self, is_own, made)
         self.writer = Writer(self._values)
         """Writes values that hold no results of steps."""
@@ -90,7 +96,7 @@ class Definitions:
         Raises:
             Unwritable: where it has no source, or names what cannot be written.
         """
-        nested = "<locals>" in thing.__qualname__
+        nested = is_nested(thing)
         key = thing.__code__ if nested else id(thing)  # one function makes all that have this code
         if key not in self._places:
             if undecorated:
@@ -151,7 +157,9 @@ class Definitions:
             raise Unwritable(f"{thing.__qualname__}, whose source is not to be had") from error
         if not isinstance(tree, (ast.FunctionDef, ast.ClassDef)):
             raise Unwritable(f"{thing.__qualname__}, which is no definition")
-        if nested or id(thing) in self._undecorated:
+        # What a decorator of targets gives is no function; one that wraps a function says so.
+        plain = isinstance(thing, types.FunctionType) and not hasattr(thing, "__wrapped__")
+        if nested or plain or id(thing) in self._undecorated:
             tree.decorator_list = []
         module = sys.modules[thing.__module__]
         self.modules += [module.__name__] if module.__name__ not in self.modules else []
@@ -184,7 +192,7 @@ class Definitions:
         return text
 
     def _makes_record(self, function: ast.expr, module: types.ModuleType) -> bool:
-        """Whether a call makes a record: of its class, of an adapter, or of `dataclasses.replace`."""
+        """Return whether a call makes a record: of its class, of an adapter, or of `dataclasses.replace`."""
         assert self._pruning is not None
         found: Any = None
         match function:
@@ -228,7 +236,7 @@ class Definitions:
         return changed
 
     def reference(self, name: str, value: Any, item: _Item) -> str:
-        """How a definition names a value of its module; the value is defined, or imported, where it must be."""
+        """Return how a definition names a value of its module; the value is defined, or imported, where it must be."""
         if isinstance(value, types.ModuleType):
             if self._is_own(value.__name__):
                 raise Unwritable(f"the module {value.__name__}, as a value")
@@ -307,7 +315,7 @@ class Definitions:
         return text
 
     def _names(self, order: Iterable[int]) -> dict[int, str]:
-        """By place the name of each definition: its own one where no function that names it has a variable of that."""
+        """Return the name of each definition by its place: its own, unless a function that names it binds it."""
         users: dict[int, set[str]] = {}
         for item in self._items:
             for place in item.needs:
@@ -344,8 +352,10 @@ class _Resolver(ast.NodeTransformer):
         self._definitions, self._module, self._item = definitions, module, item
         self._scopes: list[set[str]] = [set(bound)]
         self._imported: dict[str, Any] = {}
-        """What functions import from the suite, by their names for it."""
+        """Imports of functions from the suite, by their names."""
         self.attributes: set[str] = set()
+        of_package = str(module.get("__name__", "")).startswith("pytest_evalcheck")
+        self._strips = not (definitions.whole or of_package)
         item.locals |= bound
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
@@ -402,6 +412,24 @@ class _Resolver(ast.NodeTransformer):
         self.generic_visit(node)
         return node
 
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        function = self._resolved(node.func)
+        if function is called:
+            node.func, node.args = node.args[0], node.args[1:]
+        elif self._strips and node.args and _describes(function):
+            return self.visit(node.args[0])  # type: ignore[no-any-return]
+        self.generic_visit(node)
+        return node
+
+    def _resolved(self, node: ast.AST) -> Any:
+        match node:
+            case ast.Name(id=name) if self._is_global(name):
+                return self._value(name)
+            case ast.Attribute(value=value, attr=attr):
+                found = self._resolved(value)
+                return _NOTHING if found is _NOTHING else getattr(found, attr, _NOTHING)
+        return _NOTHING
+
     def visit_keyword(self, node: ast.keyword) -> ast.AST:
         if node.arg is not None:
             self.attributes.add(node.arg)
@@ -423,8 +451,18 @@ class _Resolver(ast.NodeTransformer):
 _NOTHING = object()
 
 
+def _describes(function: Any) -> bool:
+    """Return whether a call of a function of this package makes a record of its first argument."""
+    if isinstance(getattr(function, "__self__", None), type):
+        function = function.__self__
+    module = str(getattr(function, "__module__", ""))
+    return module.startswith("pytest_evalcheck.adapters.") or (
+        isinstance(function, type) and module.startswith("pytest_evalcheck.kinds.") and hasattr(function, "contents")
+    )
+
+
 def _is_opaque(value: Any) -> bool:
-    """Whether a value of a module is an object of the suite, of which a definition reads an attribute."""
+    """Return whether a value of a module is an object of the suite, of which a definition reads an attribute."""
     return (
         not isinstance(value, (types.ModuleType, type, types.FunctionType))
         and not is_plain(value)
@@ -433,7 +471,7 @@ def _is_opaque(value: Any) -> bool:
 
 
 def _is_plain_class(thing: type) -> bool:
-    """Whether no base of a class is of a library, which would call its methods by their names."""
+    """Return whether no base of a class is of a library, which would call its methods by their names."""
     return all(
         base.__module__.startswith(("pytest_evalcheck", "builtins", "abc", "collections", "typing"))
         for base in thing.__mro__
@@ -441,7 +479,7 @@ def _is_plain_class(thing: type) -> bool:
 
 
 def _assigns(node: ast.FunctionDef) -> bool:
-    """Whether a method writes to its object."""
+    """Return whether a method writes to its object."""
     return any(
         (isinstance(inner, ast.Attribute) and isinstance(inner.ctx, ast.Store))
         or (isinstance(inner, ast.Attribute) and inner.attr == "__setattr__")
@@ -484,7 +522,7 @@ def _bound_in(function: ast.FunctionDef | ast.Lambda) -> set[str]:
 
 
 class _Values:
-    """What a writer of constants asks: they hold no results of steps, and definitions are named by their places."""
+    """The answers to a writer of constants: they hold no results, and definitions are named by their places."""
 
     def __init__(self, definitions: Definitions, is_own: Callable[[str], bool], made: Made) -> None:
         self._definitions, self._made = definitions, made
@@ -497,7 +535,7 @@ class _Values:
         return None
 
     def made(self, value: Any) -> tuple[Any, tuple[Any, ...], Mapping[str, Any]] | None:
-        """As it was noted; else of an object of the suite whose attributes are the arguments of its class."""
+        """Return what was noted; else, for an object of the suite whose attributes are the arguments of its class."""
         known = self._made(value)
         cls = type(value)
         if known is not None or cls.__module__ not in self.rewritten or not hasattr(value, "__dict__"):
@@ -516,7 +554,7 @@ class _Values:
         return self._definitions.add(thing)
 
     def resolved(self, function: Any, source: str) -> str | None:
-        """With the names of definitions."""
+        """Return a lambda with the names of definitions."""
         if function.__module__ not in self.rewritten:
             return None
         return self._definitions.resolve(function, source)
@@ -538,10 +576,15 @@ class _Own:
         return self.is_own(str(name))
 
 
-def definitions(things: Iterable[Any], is_own: Callable[[str], bool], made: Made) -> tuple[list[str], set[str]]:
-    """The definitions of functions and classes that steps name by their own names, with all that these name."""
-    found = Definitions(is_own, made)
+def definitions(
+    things: Iterable[Any], is_own: Callable[[str], bool], made: Made, pruning: Pruning | None, *, whole: bool
+) -> tuple[list[str], set[str], list[str]]:
+    """Return definitions of functions and classes that a log names, with all that these name.
+
+    With them come the imports that they need, and the modules of which their source is.
+    """
+    found = Definitions(is_own, made, pruning, whole=whole)
     for thing in things:
         found.add(thing, name=usual_name(thing))
     texts, _ = found.finish()
-    return texts, found.imports
+    return texts, found.imports, found.modules

@@ -32,7 +32,7 @@ def recorded(*scripts: tuple[str, bool]) -> Callable[..., Any]:
     run = producing._run
 
     def replaced(command: Sequence[str], folder: Path, environment: dict[str, str]) -> Any:
-        if "pytest_evalcheck.scripts.recording" not in command:
+        if "pytest_evalcheck.scripts.replay" not in command:
             return run(command, folder, environment)
         found = {"scripts": [[text, "", repeats] for text, repeats in scripts]}
         Path(command[4]).write_text(json.dumps(found), encoding="utf-8")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_evalcheck.scripts.tape import Step
-from pytest_evalcheck.scripts.text import _names, _with_own_folders
+from pytest_evalcheck.scripts.log import Entry
+from pytest_evalcheck.scripts.text import Names, _with_own_folders
 
 
 def test_a_folder_of_the_run_becomes_one_of_the_script(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,8 +37,8 @@ def score() -> float:
 
 
 def test_a_variable_has_another_name_than_a_function_that_the_script_defines() -> None:
-    steps = [
-        Step("Scorer(score)", frozenset(), sources=(score,), number=0, keeps=True, hint="score"),
-        Step("<0>.value()", frozenset({0}), number=1, keeps=True, hint="value"),
+    entries = [
+        Entry(0, "Scorer(score)", sources=(score,), hint="score"),
+        Entry(1, "<0>.value()", hint="value"),
     ]
-    assert _names(steps, [1]) == {0: "score_", 1: "value"}
+    assert Names(entries, "<1>").named("<0>, <1>") == "score_, value"

@@ -12,6 +12,7 @@ from typing import Any
 
 from pytest_evalcheck.adapters.common.documents import first, gold
 from pytest_evalcheck.adapters.evaluate import metric as hf_evaluate
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.scorer.subject import Scorer, score_one_by_one
 
@@ -32,7 +33,7 @@ def record(module: Any) -> Scorer:
     by_name = dict(zip(module.evaluation_module_names, parts, strict=True))
 
     def together(names: Sequence[str], responses: Any, documents: Any) -> list[dict[str, Any]]:
-        chosen = type(module)({name: by_name[name] for name in names}, force_prefix=True)
+        chosen = called(type(module), {name: by_name[name] for name in names}, force_prefix=True)
         return [_by_part(names, _score(chosen, own, row)) for own, row in zip(responses, documents, strict=True)]
 
     return Scorer(
@@ -49,13 +50,13 @@ def _conventions(module: Any) -> dict[str, Convention]:
 
     def add(responses: Sequence[Any], document: Any) -> Any:
         prediction, reference = _pair(responses, document)
-        module.add(prediction=prediction, reference=reference)
-        return module.compute()
+        called(module.add, prediction=prediction, reference=reference)
+        return called(module.compute)
 
     def add_batch(responses: Sequence[Any], document: Any) -> Any:
         prediction, reference = _pair(responses, document)
-        module.add_batch(predictions=[prediction], references=[reference])
-        return module.compute()
+        called(module.add_batch, predictions=[prediction], references=[reference])
+        return called(module.compute)
 
     return {
         "add, then compute": Convention(hf_evaluate.ADD, score=partial(score_one_by_one, add)),
@@ -65,7 +66,7 @@ def _conventions(module: Any) -> dict[str, Convention]:
 
 def _score(module: Any, responses: Sequence[Any], document: Any) -> Any:
     prediction, reference = _pair(responses, document)
-    return module.compute(predictions=[prediction], references=[reference])
+    return called(module.compute, predictions=[prediction], references=[reference])
 
 
 def _pair(responses: Sequence[Any], document: Any) -> tuple[Any, Any]:

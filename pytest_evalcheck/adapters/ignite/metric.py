@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pytest_evalcheck.adapters.protocols import metric as protocols
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.metric.record import Metric
 
@@ -49,13 +50,14 @@ def _conventions(metric: Any, update: Callable[..., Any]) -> dict[str, Conventio
 
     ways = {"attached to an engine": Convention(_ATTACHED, update=kept, compute=attached)}
     if _is_default(metric, "output_transform", metric._output_transform):
-        ways["update itself"] = Convention(_UPDATE, update=lambda *args: metric.update(*_one_argument(args)))
+        ways["update itself"] = Convention(_UPDATE, update=lambda *args: called(metric.update, *_one_argument(args)))
         if metric.required_output_keys == _PAIR:
             ways["a mapping"] = Convention(
-                _FORMATS, update=lambda *args: update(dict(zip(_PAIR, args, strict=True)) if len(args) == 2 else args)
+                _FORMATS,
+                update=lambda *args: called(update, dict(zip(_PAIR, args, strict=True)) if len(args) == 2 else args),
             )
         if not getattr(metric, "_skip_unrolling", True):
-            ways["lists of tensors"] = Convention(_FORMATS, update=lambda *args: update(*_in_lists(args)))
+            ways["lists of tensors"] = Convention(_FORMATS, update=lambda *args: called(update, *_in_lists(args)))
     return ways
 
 

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from pytest_evalcheck.adapters.protocols import metric as protocols
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.metric.record import Metric
 
@@ -27,7 +28,7 @@ def record(metric: Any) -> Metric:
 
 def _conventions(metric: Any) -> dict[str, Convention]:
     def lists(*args: Any, **kwargs: Any) -> None:
-        metric.update_state(*map(_listed, args), **{name: _listed(each) for name, each in kwargs.items()})
+        called(metric.update_state, *map(_listed, args), **{name: _listed(each) for name, each in kwargs.items()})
 
     ways = {"called": Convention(_CALLED, update=metric)}
     example = re.search(r"\w+\.update_state\(\s*\[.*", type(metric).__doc__ or "")
@@ -42,10 +43,10 @@ def _stateless(metric: Any) -> Convention:
     variables: list[Any] = []
 
     def update(*args: Any, **kwargs: Any) -> None:
-        variables[:] = metric.stateless_update_state(variables or _values(metric), *args, **kwargs)
+        variables[:] = called(metric.stateless_update_state, variables or _values(metric), *args, **kwargs)
 
     def compute() -> Any:
-        return metric.stateless_result(variables or _values(metric))
+        return called(metric.stateless_result, variables or _values(metric))
 
     return Convention(_STATELESS, update=update, compute=compute)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.decoder.record import Decoder
 
@@ -94,11 +95,11 @@ class _Requests:
         if self.suppressed:
             arguments["suppress_tokens"] = list(self.suppressed)
         requests = [
-            Instance("generate_until", {}, (_text(lm, prompt), self.worded(arguments)), index)
+            called(Instance, "generate_until", {}, (_text(lm, prompt), self.worded(arguments)), index)
             for index, prompt in enumerate(prompts)
         ]
         calls = [[request] for request in requests] if self.alone else [requests]
-        texts = [text for call in calls for text in lm.generate_until(call, disable_tqdm=True)]
+        texts = [text for call in calls for text in called(lm.generate_until, call, disable_tqdm=True)]
         return [lm.tok_encode(text) for text in texts]
 
 

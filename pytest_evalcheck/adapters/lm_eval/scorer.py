@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pytest_evalcheck.adapters.common.documents import Gold, first, gold
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.kinds.scorer.subject import Scorer
 
 CLASSES = ("lm_eval.api.filter.Filter", "lm_eval.api.filter.FilterEnsemble", "lm_eval.api.task.ConfigurableTask")
@@ -44,7 +45,7 @@ def metric(function: Callable[..., Any], *, target: Gold = "answer", repeats: bo
 
     def score_document(responses: Sequence[Any], document: Any) -> Any:
         prediction = responses if repeats else first(responses, document)
-        return function(references=[gold(document, target)], predictions=[prediction], **keywords)
+        return called(function, references=[gold(document, target)], predictions=[prediction], **keywords)
 
     return Scorer.of(score_document, source=function, configuration=lambda: keywords)
 
@@ -61,7 +62,7 @@ def process_results(function: Callable[[Any, Any], Any], *, repeats: bool = Fals
     _require_callable(function, "function(document, results)")
 
     def score_document(responses: Sequence[Any], document: Any) -> Any:
-        return function(document, [responses] if repeats else responses)
+        return called(function, document, [responses] if repeats else responses)
 
     return Scorer.of(score_document, source=function)
 
@@ -82,7 +83,8 @@ def _pipeline(ensemble: Any) -> Scorer:
 
     def score(responses: Sequence[Any], documents: Sequence[Any]) -> list[Any]:
         instances = [
-            Instance(
+            called(
+                Instance,
                 request_type="generate_until",
                 doc=document,
                 arguments=("", {}),
@@ -92,7 +94,7 @@ def _pipeline(ensemble: Any) -> Scorer:
             )
             for index, (own, document) in enumerate(zip(responses, documents, strict=True))
         ]
-        ensemble.apply(instances)
+        called(ensemble.apply, instances)
         return [instance.filtered_resps[ensemble.name] for instance in instances]
 
     return Scorer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pytest_evalcheck.adapters.protocols import metric as protocols
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.metric.record import Metric
 
@@ -21,7 +22,7 @@ def record(metric: Any) -> Metric:
     known = protocols.record(metric)
 
     def lists(*args: Any, **kwargs: Any) -> None:
-        known.update(*map(list, args), **{name: list(each) for name, each in kwargs.items()})
+        called(known.update, *map(list, args), **{name: list(each) for name, each in kwargs.items()})
 
     ways = {"lists of channel-first tensors": Convention(_LISTS, update=lists)}
     return protocols.with_conventions(known, record, ways)

@@ -6,6 +6,8 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pytest_evalcheck.expectations.call_log import called
+
 
 class Collected:
     """The batches for a function of predictions and targets.
@@ -44,7 +46,7 @@ class Collected:
         kwargs = {name: _joined(name, [each[name] for each in self._kwargs]) for name in self._kwargs[0]}
         # Joined once: a function that writes into its arguments gives another value the next time.
         self._args, self._kwargs = [args], [kwargs]
-        return self._function(*args, **kwargs)
+        return called(self._function, *args, **kwargs)
 
 
 def _words(args: Sequence[Any], kwargs: dict[str, Any]) -> str:

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.calling import pass_on_what_cannot_be_simulated
 from pytest_evalcheck.kinds.metric.record import Metric
@@ -20,7 +21,7 @@ _WRONG_FORM = (TypeError, AttributeError)
 
 
 def _list(into: Any, method: str, others: Sequence[Any]) -> Any:
-    return _result(into, getattr(into, method)(list(others)))
+    return _result(into, called(getattr(into, method), list(others)))
 
 
 def _generator(into: Any, method: str, others: Sequence[Any]) -> Any:
@@ -29,7 +30,7 @@ def _generator(into: Any, method: str, others: Sequence[Any]) -> Any:
 
 def _merge_one_by_one(into: Any, method: str, others: Sequence[Any]) -> Any:
     for other in others:
-        into = _result(into, getattr(into, method)(other))
+        into = _result(into, called(getattr(into, method), other))
     return into
 
 
@@ -49,7 +50,7 @@ def merging(method: str, record: Callable[[Any], Metric]) -> Callable[[Sequence[
         sources = [rank.source for rank in ranks]
         form = _fitting(method, sources)
         first, *others = map(_copied, sources)
-        return record(form(first, method, others)).compute()
+        return called(record(form(first, method, others)).compute)
 
     return merged
 
@@ -118,7 +119,7 @@ def _forms(method: Callable[..., Any]) -> Sequence[Form]:
 
 def _copied(source: Any) -> Any:
     try:
-        return copy.deepcopy(source)
+        return called(copy.deepcopy, source)
     except Exception as error:
         pass_on_what_cannot_be_simulated(error)
         text = f"{type(error).__name__}: {error}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
-import pickle
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -23,6 +22,7 @@ from pytest_evalcheck.adapters.protocols.merging import gathering, merging
 from pytest_evalcheck.adapters.protocols.one_sample import DESCRIBED, Listed, by_sample, takes_one_sample
 from pytest_evalcheck.adapters.protocols.three_arrays import three_arrays
 from pytest_evalcheck.errors import nearest, safe_text
+from pytest_evalcheck.expectations.call_log import called, pickled
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.metric.record import Metric
 
@@ -269,8 +269,8 @@ def _accumulator(made: Any, protocol: Protocol) -> Metric:
         merges={merge: merging(merge, again)} if merge else {},
         synchronised=gathering(made, merge, again) if merge else None,
         copies={
-            "deepcopy": lambda: again(copy.deepcopy(made)),
-            "pickle": lambda: again(pickle.loads(pickle.dumps(made))),
+            "deepcopy": lambda: again(called(copy.deepcopy, made)),
+            "pickle": lambda: again(pickled(made)),
         },
         save=made.state_dict if saves else None,
         load=made.load_state_dict if saves else None,
@@ -324,7 +324,7 @@ def by_name(update: Callable[..., Any], parameters: Sequence[Parameter]) -> dict
         def named(*args: Any, **kwargs: Any) -> Any:
             # More arguments than there are names are an error of their own.
             named = dict(zip(names[count:], args[count:], strict=False))
-            return update(*args[:count], *args[len(names) :], **named, **kwargs)
+            return called(update, *args[:count], *args[len(names) :], **named, **kwargs)
 
         return named
 
@@ -347,8 +347,8 @@ def _feed(made: Any, protocol: Protocol) -> Callable[..., Any]:
 
     def update(*args: Any, **kwargs: Any) -> Any:
         if kwargs and not args:
-            return method(kwargs)
-        return method(args[0] if len(args) == 1 else args)
+            return called(method, kwargs)
+        return called(method, args[0] if len(args) == 1 else args)
 
     return update
 

@@ -10,6 +10,7 @@ from inspect import Parameter
 from typing import Any
 
 from pytest_evalcheck.adapters.protocols.collecting import count_rows
+from pytest_evalcheck.expectations.call_log import called
 
 _VALUES = frozenset(["bool", "int", "float", "complex", "str", "Number", "Real"])
 _PARTS_OF_A_VALUE = frozenset(["dict", "Dict", "Mapping", "None", "NoneType", "Optional", "Union"])
@@ -35,7 +36,8 @@ def by_sample(feed: Callable[..., Any]) -> Callable[..., None]:
         if len(counts) > 1:
             raise ValueError(f"arguments of {' and '.join(map(str, sorted(counts)))} samples")
         for index in range(counts.pop() if counts else 1):
-            feed(*(_sample(value, index) for value in args), **{n: _sample(v, index) for n, v in kwargs.items()})
+            named = {name: _sample(value, index) for name, value in kwargs.items()}
+            called(feed, *(_sample(value, index) for value in args), **named)
 
     update.of_one_sample = True  # type: ignore[attr-defined]
     return update
@@ -55,7 +57,7 @@ class Listed:
 
     def update(self, *args: Any, **kwargs: Any) -> None:
         """Call the function for one sample."""
-        self._values.append(self._function(*args, **kwargs))
+        self._values.append(called(self._function, *args, **kwargs))
 
     def compute(self) -> list[Any]:
         """The values so far; those of its own that a caller writes into stay as they are."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copy
 import inspect
-import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from pytest_evalcheck.adapters.protocols.metric import by_name, weights_of
+from pytest_evalcheck.expectations.call_log import called, pickled
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.common.thread_ranks import AllGather, on_ranks
 from pytest_evalcheck.kinds.metric.record import Metric
@@ -33,15 +33,15 @@ def record(metric: Any) -> Metric:
         merges=merges,
         collective=frozenset({"sync"}),
         copies={
-            "deepcopy": lambda: record(copy.deepcopy(metric)),
-            "pickle": lambda: record(pickle.loads(pickle.dumps(metric))),
+            "deepcopy": lambda: record(called(copy.deepcopy, metric)),
+            "pickle": lambda: record(pickled(metric)),
         },
         save=lambda: _saved(metric),
         load=lambda saved: _load(metric, saved),
         forget=lambda: _forget(metric),
         state=lambda: _state(metric),
         members=(lambda: _members(metric)) if collection else None,
-        widen=lambda: metric.set_dtype(torch.float64),
+        widen=lambda: called(metric.set_dtype, torch.float64),
         synchronised=metric.compute,
         to=metric.to,
         device=None if collection else lambda: metric.device,
@@ -121,32 +121,32 @@ def _can_merge_state(metric: Any) -> bool:
 def _merge_state(ranks: Sequence[Metric]) -> Any:
     # A copy of the record, so that a callable of it that was changed is used.
     copied = ranks[0].copies.get("deepcopy")
-    first = copied() if copied else record(copy.deepcopy(ranks[0].source))
+    first = copied() if copied else record(called(copy.deepcopy, ranks[0].source))
     for rank in ranks[1:]:
-        first.source.merge_state(copy.deepcopy(rank.source))
-    return first.compute()
+        called(first.source.merge_state, called(copy.deepcopy, rank.source))
+    return called(first.compute)
 
 
 def _saved(metric: Any) -> Any:
     """The state dict, in which states that are not persistent are missing by default."""
-    saved = copy.deepcopy(metric)
-    saved.persistent(True)
-    return saved.state_dict()
+    saved = called(copy.deepcopy, metric)
+    called(saved.persistent, True)
+    return called(saved.state_dict)
 
 
 def _load(metric: Any, saved: Any) -> None:
-    metric.persistent(True)
-    metric.load_state_dict(saved)
+    called(metric.persistent, True)
+    called(metric.load_state_dict, saved)
 
 
 def _forget(metric: Any) -> None:
     for inner in _all_metrics(metric):
-        inner._computed = None
+        called(setattr, inner, "_computed", None)
 
 
 def _state(metric: Any) -> Mapping[str, Any]:
     return {
-        f"{i}.{name}" if i else name: getattr(inner, name)
+        f"{i}.{name}" if i else name: called(getattr, inner, name)
         for i, inner in enumerate(_all_metrics(metric))
         for name in inner._defaults
     }
@@ -156,8 +156,9 @@ def _members(collection: Any) -> Mapping[str, Metric]:
     """Each member in a collection of its own, with the same names and without shared state."""
     members = {}
     for name, member in collection.items(keep_base=True, copy_state=False):
-        alone = type(collection)(
-            {name: copy.deepcopy(member)},
+        alone = called(
+            type(collection),
+            {name: called(copy.deepcopy, member)},
             prefix=collection.prefix,
             postfix=collection.postfix,
             compute_groups=False,

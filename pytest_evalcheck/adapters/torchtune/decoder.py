@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_evalcheck.adapters.torchtune import conventions
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.kinds.decoder.record import Decoder, truncate_at_stop
 
 CLASSES = ("torchtune.modules.transformer.TransformerDecoder",)
@@ -106,7 +107,7 @@ class _Model:
         options = {} if unmasked else {"mask": self.visible(mask, ids.shape[1], ids.shape[1]), "input_pos": positions}
         with torch.no_grad():
             if not self.model.caches_are_setup():
-                return self.model(ids, **options)
+                return called(self.model, ids, **options)
             with disable_kv_cache(self.model):
                 return self.model(ids, **options)
 
@@ -118,7 +119,7 @@ class _Model:
             return self.full(ids, mask, positions)
         width = int(self.model.decoder_max_cache_seq_len)
         with torch.no_grad():
-            return self.model(ids, mask=self.visible(mask, ids.shape[1], width), input_pos=positions)
+            return called(self.model, ids, mask=self.visible(mask, ids.shape[1], width), input_pos=positions)
 
     def generate(self, prompts: list[list[int]], _cache: Any, max_new_tokens: int, stop: tuple[int, ...]) -> Any:
         """Generate with ``torchtune.generation.generate``, for prompts that are padded on the left.

@@ -11,6 +11,7 @@ from functools import cached_property, partial
 from typing import Any, NoReturn
 
 from pytest_evalcheck.adapters.transformers import conventions
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.kinds.decoder.record import Decoder, truncate_at_stop
 from pytest_evalcheck.strategies.samples import Side, padded
 
@@ -139,7 +140,7 @@ class _Model:
         import torch
 
         with torch.no_grad():
-            outputs = self.model(**inputs)
+            outputs = called(self.model, **inputs)
         if isinstance(cache, ModelCache):
             cache.value = outputs[self.cache_name]
         return outputs["logits"]
@@ -174,7 +175,8 @@ def generated(
     tensors = [
         torch.tensor(t, dtype=torch.long, device=model.device).reshape(len(prompts), width) for t in (ids, masks)
     ]
-    tokens = model.generate(
+    tokens = called(
+        model.generate,
         input_ids=tensors[0],
         attention_mask=tensors[1],
         max_new_tokens=count,
@@ -213,17 +215,17 @@ def _new_cache(model: Any, name: str, length: int, rows: int) -> Any:
         return ModelCache()
     dynamic, config = _class("DynamicCache", name), model.config
     if name == "plain":
-        return dynamic()
+        return called(dynamic)
     if name == "encoder-decoder":
         # With a configuration, layers with a window would drop what they attend to of the source.
-        return _class("EncoderDecoderCache", name)(_constructed(dynamic, config=config), dynamic())
+        return called(_class("EncoderDecoderCache", name), _constructed(dynamic, config=config), called(dynamic))
     if name in ("fp8", "hqq", "quanto"):
         from transformers import cache_utils
 
         quantised = _class("QuantizedCache", name, "backend")
         if name == "fp8" and not hasattr(cache_utils, "Fp8QuantizedLayer"):
             _refuse(name)  # releases before it have the class, for the other two
-        return quantised(name, config=config)
+        return called(quantised, name, config=config)
     offloading = name.startswith("offloaded")
     needed = ("offloading",) if offloading else ()
     if name.endswith("static"):
@@ -257,7 +259,7 @@ def _refuse(name: str) -> NoReturn:
 def _constructed(cls: Any, **keywords: Any) -> Any:
     """An object of a class, with those keywords that its constructor names in the release that is installed."""
     known = inspect.signature(cls).parameters
-    return cls(**{name: value for name, value in keywords.items() if name in known})
+    return called(cls, **{name: value for name, value in keywords.items() if name in known})
 
 
 def capacity(cache: Any) -> int | None:
@@ -294,13 +296,13 @@ def _reset(cache: Any) -> None:
     if isinstance(cache, ModelCache):
         cache.value = None  # without a cache the model creates a new one
     else:
-        cache.reset()
+        called(cache.reset)
 
 
 def _crop(cache: Any, length: int) -> None:
     current = int(_unwrapped(cache).get_seq_length())
     if length < current:
-        _unwrapped(cache).crop(length - current)
+        called(_unwrapped(cache).crop, length - current)
 
 
 def _unwrapped(cache: Any) -> Any:
@@ -309,9 +311,9 @@ def _unwrapped(cache: Any) -> Any:
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "reset": _reset,
-    "reorder": lambda cache, order: _unwrapped(cache).reorder_cache(order),
-    "select": lambda cache, rows: _unwrapped(cache).batch_select_indices(rows),
-    "repeat": lambda cache, times: _unwrapped(cache).batch_repeat_interleave(times),
+    "reorder": lambda cache, order: called(_unwrapped(cache).reorder_cache, order),
+    "select": lambda cache, rows: called(_unwrapped(cache).batch_select_indices, rows),
+    "repeat": lambda cache, times: called(_unwrapped(cache).batch_repeat_interleave, times),
     "crop": _crop,
 }
 

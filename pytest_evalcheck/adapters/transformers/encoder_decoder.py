@@ -14,6 +14,7 @@ from pytest_evalcheck.adapters.transformers.decoder import (
     generated,
     tensors,
 )
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.kinds.decoder.record import Decoder
 
 _SOURCE = 8
@@ -132,7 +133,7 @@ class _Model:
         import torch
 
         with torch.no_grad():
-            return self.model.get_encoder()(input_ids=sources).last_hidden_state
+            return called(called(self.model.get_encoder), input_ids=sources).last_hidden_state
 
     def _decoded(self, ids: Any, states: Any, cache: Any = None, **more: Any) -> Any:
         import torch
@@ -140,9 +141,10 @@ class _Model:
 
         cached = {} if cache is None else {"past_key_values": cache}
         with torch.no_grad():
-            outputs = self.model(
+            outputs = called(
+                self.model,
                 decoder_input_ids=ids,
-                encoder_outputs=MoEModelOutput(last_hidden_state=states),
+                encoder_outputs=called(MoEModelOutput, last_hidden_state=states),
                 use_cache=cache is not None,
                 **cached,
                 **more,

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.kinds.common.convention import Convention
 from pytest_evalcheck.kinds.wrapper.subject import Wrapper
 
@@ -30,7 +31,7 @@ _ROWWISE = (
 def record(model: Any) -> Wrapper:
     """The record of a model: it gets the fields of a batch by name; metrics get the logits and the labels."""
     return Wrapper(
-        forward=lambda batch: model(**batch),
+        forward=lambda batch: called(model, **batch),
         update=_update,
         model=model,
         move=_move,
@@ -49,14 +50,14 @@ def _conventions(model: Any) -> dict[str, Convention]:
     names = list(inspect.signature(model.forward).parameters)
 
     def as_tuple(batch: Any) -> Any:
-        named = model(**copy.deepcopy(batch))  # which a model may change
+        named = called(model, **copy.deepcopy(batch))  # which a model may change
         # Its entries are those of the output that has names, in this order; some models keep a place for what is None.
-        entries = [entry for entry in model(**batch, return_dict=False) if entry is not None]
+        entries = [entry for entry in called(model, **batch, return_dict=False) if entry is not None]
         return type(named)(dict(zip(named.keys(), entries, strict=True)))
 
     def by_position(batch: Any) -> Any:
         last = max(map(names.index, batch))
-        return model(*(batch.get(name) for name in names[: last + 1]))
+        return called(model, *(batch.get(name) for name in names[: last + 1]))
 
     return {
         "a plain tuple": Convention(_TUPLE, forward=as_tuple),
@@ -73,4 +74,4 @@ def _move(batch: Any, device: str) -> Any:
 
 def _update(batch: Any, outputs: Any, metric: Any) -> Any:
     labels = batch.get("labels") if isinstance(batch, Mapping) else None
-    return metric.update(outputs["logits"], labels)
+    return called(metric.update, outputs["logits"], labels)

@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis.errors import HypothesisException
 
 from pytest_evalcheck.errors import safe_text
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotCheckable, TargetError
 from pytest_evalcheck.expectations.origin import is_under_test, raising_code
@@ -25,7 +26,7 @@ def attempt(where: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> 
     """
     note_call(where, call, args, kwargs)
     try:
-        result = call(*args, **kwargs)
+        result = called(call, *args, **kwargs)
     except (HypothesisException, NotApplicable, CheckFailure):
         raise
     except SystemExit as error:

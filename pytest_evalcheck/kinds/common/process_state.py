@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from pytest_evalcheck.expectations.call_log import note_seed
+
 SEED = 0x5EED
 """The seed every example starts from; unusual, so that code which seeds by itself is noticed."""
 
@@ -41,6 +43,7 @@ def same_random_numbers() -> Iterator[None]:
         torch.cuda.manual_seed_all(SEED)
     if numpy_random:
         numpy_random.seed(SEED)
+    note_seed()
     try:
         yield
     finally:

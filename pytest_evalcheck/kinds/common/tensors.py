@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.expectations.comparison import Tolerance
 from pytest_evalcheck.strategies.samples import Arguments
 
@@ -101,11 +103,11 @@ def overwrite(value: Any, noise: Any = None) -> None:
         drawn = torch.randn(value.shape, generator=noise).to(value.device)
         with torch.inference_mode(value.is_inference()), torch.no_grad():
             if value.dtype == torch.bool:
-                value.logical_xor_(drawn > 0)
+                called(value.logical_xor_, drawn > 0)
             elif value.is_floating_point() or value.is_complex():
-                value.copy_(3 * drawn + 5)
+                called(value.copy_, 3 * drawn + 5)
             else:
-                value.add_(1 + (drawn > 0))
+                called(value.add_, 1 + (drawn > 0))
     elif isinstance(value, Arguments):
         overwrite(value.args, noise)
         overwrite(dict(value.kwargs), noise)
@@ -122,7 +124,9 @@ def overwrite(value: Any, noise: Any = None) -> None:
             value[:] = ["overwritten"] * len(value)
     elif type(value).__module__ == "numpy" and getattr(value, "ndim", None) and value.flags.writeable:
         try:
-            overwrite(torch.from_numpy(value), noise)  # the same memory
+            other = value.copy()
+            overwrite(torch.from_numpy(other), noise)
+            called(sys.modules["numpy"].copyto, value, other)
         except (TypeError, ValueError):  # of a dtype or strides that torch has not
             value += 1
 
@@ -141,7 +145,7 @@ def _overwrite_numbers(value: Any) -> None:
     items = value if isinstance(value, tuple) else [value[place] for place in places]
     for index, item in enumerate(items):
         if type(item) in (int, float) and places:
-            value[places[index]] = 3 * item + 5 + index
+            called(value.__setitem__, places[index], 3 * item + 5 + index)
         else:
             _overwrite_numbers(item)
 

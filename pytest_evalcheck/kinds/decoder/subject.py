@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference, show
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, compared, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.calling import attempt
@@ -42,7 +43,7 @@ class DecoderUnderTest:
         self._half = False
         """True if logits came in half precision."""
         if hasattr(record.model, "eval"):
-            record.model.eval()  # as every evaluation does first
+            called(record.model.eval)  # as every evaluation does first
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -305,7 +306,7 @@ class DecoderUnderTest:
 
     def _step(self, ids: Any, cache: Any, mask: Any, positions: Any) -> tuple[Any, Any]:
         assert self.record.step is not None
-        result = self.record.step(ids, cache, mask, positions)
+        result = called(self.record.step, ids, cache, mask, positions)
         return result if isinstance(result, tuple) and len(result) == 2 else (result, cache)
 
     def _logits(self, where: str, run: Callable[..., Any], ids: Ids, masks: Ids, positions: Ids) -> Any:

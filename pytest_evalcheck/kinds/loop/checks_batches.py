@@ -66,9 +66,8 @@ def other_samples_get_other_numbers(loop: LoopSubject, case: TwoDatasets) -> Non
         refused(first)
         return
     differ = difference(first, second, loop.tolerance) is not None
-    expect(first).holds(
-        differ, about="other samples got the same numbers", id="other-samples", detail=f"both  {show(first)}"
-    )
+    about, detail = "other samples got the same numbers", f"both  {show(first)}"
+    expect(first).holds(differ, about=about, id="other-samples", form="different", beside=second, detail=detail)
 
 
 @check("EC506", conditions=("fewer samples", "as many samples", "more samples"), examples=4, after=("EC504", "EC501"))
@@ -115,6 +114,7 @@ def non_finite_samples_are_reported(loop: LoopSubject, case: NonFinite) -> None:
     hidden = [] if reported else [name for name in names if name in actual and name not in non_finite(actual)]
     expect(actual).holds(
         not hidden,
+        form="visible",
         about=f"{case.number} in sample {case.corrupted} does not show in {', '.join(map(repr, hidden))}",
         id=f"hidden-in-{slug(' '.join(hidden))}",
         detail=f"alone  {show(alone)}\nof all  {show(actual)}",

@@ -89,6 +89,7 @@ def an_undefined_value_is_said_to_be_undefined(metric: MetricSubject, case: Decl
         told,
         about=f"{what} for {name}",
         id="obscure-error" if isinstance(value, Raised) else "ordinary-value",
+        form="" if isinstance(value, Raised) else "warned",
         detail=f"expected  NaN, an error or a warning\nactual    {show(value)}\nsamples   {show(rows)}",
     )
 
@@ -164,8 +165,10 @@ def samples_without_a_prediction_are_not_left_out(metric: MetricSubject, case: U
     if difference(pairs, others, metric.tolerance) is None:
         inconclusive("the pairs of both batches have one value")
         return
-    expect([pairs, value]).holds(
+    expect(value).holds(
         False,
+        form="different",
+        beside=pairs,
         about=f"samples without a prediction are left out: {len(case.samples) - case.kept} of {len(case.samples)}",
         id="left-out",
         detail=f"the value  {show(value)}\nof the pairs alone  {show(pairs)}\nof all samples  {show(whole)}",

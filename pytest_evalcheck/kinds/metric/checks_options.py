@@ -44,6 +44,7 @@ def every_combination_of_options_computes(metric: MetricSubject, case: Combined)
             isinstance(value, Raised),
             about=f"{name} takes a value that does not exist",
             id=f"unknown-value-of-{slug(name)}",
+            form="error",
             detail=f"options  {name}={_NO_VALUE!r}\nactual   {show(value)}",
         )
 
@@ -72,10 +73,12 @@ def an_option_changes_the_value_or_is_refused(metric: MetricSubject, case: Combi
         for branch, tried in branches.items():
             silent = [] if any(effect for effect, _ in tried) else [each for effect, each in tried if effect is False]
             results = _values_and_warnings(metric, streams, name, values[name], silent[0], contexts) if silent else []
-            expect(results).holds(
+            expect(results[-1] if results else None).holds(
                 not silent,
                 about=f"{name} has no effect, in silence",
                 id=f"no-effect-of-{slug(name)}",
+                form="different",
+                beside=results[0] if results else None,
                 detail=f"beside  {branch}\nvalues  {', '.join(map(repr, values[name]))}",
             )
 

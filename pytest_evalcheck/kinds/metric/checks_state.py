@@ -157,7 +157,11 @@ def update_does_not_change_its_inputs(metric: MetricSubject, case: Stream) -> No
         live.try_update(arguments)
         changes = before.changes()
         expect(batch).holds(
-            not changes, about="update() changed its inputs", id="inputs", detail="\n".join(changes[:3])
+            not changes,
+            about="update() changed its inputs",
+            id="inputs",
+            form="unchanged",
+            detail="\n".join(changes[:3]),
         )
 
 

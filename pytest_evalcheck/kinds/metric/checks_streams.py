@@ -276,6 +276,7 @@ def non_finite_numbers_are_reported(metric: MetricSubject, case: NonFinite) -> N
         bool(reported) or _is_a_number_like_others(metric, case, value),
         about=f"{case.number} in sample {case.corrupted} left no trace",
         id="hidden",
+        form="visible",
         detail=f"expected  NaN, infinity, an error or a warning\nactual    {show(value)}",
     )
 
@@ -349,5 +350,7 @@ def a_wrong_prediction_changes_the_value(metric: MetricSubject, case: RightAndWr
         differ is not None,
         about="right and wrong predictions got the same value",
         id="right-and-wrong",
+        form="different",
+        beside=wrong,
         detail=f"both      {show(right)}",
     )

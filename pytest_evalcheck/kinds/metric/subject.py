@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
+from pytest_evalcheck.expectations.call_log import OnEveryRank, called, pickled
 from pytest_evalcheck.expectations.comparison import ABOUT_NONFINITE, EXACT, Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.kinds.common.calling import attempt, is_clear_refusal
@@ -106,7 +106,7 @@ class LiveMetric:
     def forget(self) -> None:
         """Drop the cache of ``compute``, where there is one."""
         if self.record.forget is not None:
-            self.record.forget()
+            called(self.record.forget)
 
     def copy_by(self, method: str) -> LiveMetric:
         """A copy that continues from here; by ``state_dict``, a new metric that has loaded what this one saves."""
@@ -120,7 +120,7 @@ class LiveMetric:
         new = self._subject.build()
         assert self.record.save is not None
         assert new.load is not None
-        new.load(pickle.loads(pickle.dumps(self.record.save())))
+        called(new.load, pickled(called(self.record.save)))
         return new
 
     def load(self, other: LiveMetric) -> None:
@@ -132,12 +132,12 @@ class LiveMetric:
         save, load = other.record.save, self.record.load
         if save is None or load is None:
             raise NotApplicable("the metric has no checkpoint")
-        loaded = attempt("load", lambda: load(pickle.loads(pickle.dumps(save()))))
+        loaded = attempt("load", lambda: called(load, pickled(called(save))))
         self.failed = other.failed or (loaded if isinstance(loaded, Raised) else None)
 
     def state(self) -> dict[str, Any]:
         """The state by name; empty where the metric does not describe it."""
-        return dict(self.record.state()) if self.record.state else {}
+        return dict(called(self.record.state)) if self.record.state else {}
 
     def _required(self, name: str) -> Any:
         value = getattr(self.record, name)
@@ -401,7 +401,10 @@ class MetricSubject(DeviceSubject):
     def _merge(self, method: str, ranks: Sequence[LiveMetric]) -> Any:
         failed = next((rank.failed for rank in ranks if rank.failed), None)
         records = [rank.record for rank in ranks]
-        return failed or attempt(f"merging by {method}", lambda: records[0].merges[method](records))
+        merge, calls = records[0].merges[method], [each.synchronised for each in records if each.synchronised]
+        if method in records[0].collective and len(calls) == len(records):
+            merge = OnEveryRank(merge, calls)
+        return failed or attempt(f"merging by {method}", merge, records)
 
     def on_processes(self, shards: Sequence[Sequence[Rows]]) -> Any:
         """The value on every rank, in real processes that were each fed a shard; or the first error."""
@@ -472,5 +475,5 @@ class MetricSubject(DeviceSubject):
         """A new metric that accumulates in float64, where it can."""
         live = self.fresh()
         if live.record.widen is not None:
-            live.record.widen()
+            called(live.record.widen)
         return live

@@ -61,7 +61,11 @@ def scoring_does_not_modify_its_inputs(scorer: ScorerSubject, case: Documents) -
         scorer.run(score, responses, documents)
         changes = before.changes()
         expect(documents).holds(
-            not changes, about=f"{name} changed its inputs", id=f"inputs-of-{slug(name)}", detail="\n".join(changes[:3])
+            not changes,
+            about=f"{name} changed its inputs",
+            id=f"inputs-of-{slug(name)}",
+            detail="\n".join(changes[:3]),
+            form="unchanged",
         )
         if record.iterators:
             responses, documents = scorer.collate(case.samples)
@@ -138,6 +142,8 @@ def a_wrong_response_gets_a_different_score(scorer: ScorerSubject, case: RightAn
         difference(right, wrong, scorer.tolerance) is not None,
         about="right and wrong responses got the same scores",
         id="right-and-wrong",
+        form="different",
+        beside=wrong,
         detail=f"both      {show(right)}",
     )
 

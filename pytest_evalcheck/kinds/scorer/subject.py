@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.expectations.comparison import Raised, show
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.kinds.common.calling import attempt
@@ -120,7 +121,7 @@ class Scorer:
 
 def score_one_by_one(function: ScoreDocument, responses: Iterable[Any], documents: Iterable[Any]) -> list[Any]:
     """The scores of documents, each by itself."""
-    return [function(own, document) for own, document in zip(responses, documents, strict=True)]
+    return [called(function, own, document) for own, document in zip(responses, documents, strict=True)]
 
 
 def as_list(scores: Any) -> list[Any]:
@@ -145,7 +146,7 @@ def as_list(scores: Any) -> list[Any]:
 
 def _listed(score: Score) -> Callable[[Any, Any], list[Any]]:
     def listed(responses: Any, documents: Any) -> list[Any]:
-        return as_list(score(responses, documents))
+        return as_list(called(score, responses, documents))
 
     return listed
 
@@ -231,7 +232,7 @@ class ScorerSubject(Subject):
         if run is None:
             raise NotApplicable("the scorer does not compute several numbers with one function")
         with restored_settings():
-            numbers = attempt("numbers", lambda: run(functions, *self.collate(rows)))
+            numbers = attempt("numbers", lambda: called(run, functions, *self.collate(rows)))
         if not isinstance(numbers, (Raised, Mapping)):
             raise TargetError(
                 "numbers() gave no mapping", actual=str(numbers)[:200], expected="numbers by name", cause="numbers"

@@ -36,6 +36,7 @@ def forward_does_not_change_its_batch(wrapper: WrapperSubject, case: Batch) -> N
             about=f"forward changed its batch{in_mode(mode)}",
             id=f"changed-batch{mode_id(mode)}",
             detail="\n".join(changes[:4]),
+            form="unchanged",
         )
 
 
@@ -147,6 +148,7 @@ def outputs_own_their_data(wrapper: WrapperSubject, case: TwoBatches) -> None:
             not changes,
             about=f"writing into the outputs changed the batch{in_mode(mode)}",
             id=f"batch-after-writing{mode_id(mode)}",
+            form="unchanged",
             detail="\n".join(changes[:3]),
         )
         again = plain_copy(live.forward(wrapper.batch(case.second_rows, mode)))

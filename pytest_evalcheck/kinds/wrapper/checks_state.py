@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 
-from pytest_evalcheck.expectations.comparison import Raised
+from pytest_evalcheck.expectations.comparison import Raised, show
 from pytest_evalcheck.expectations.failures import NotApplicable, compared, expect, inconclusive
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.calling import attempt
@@ -79,12 +79,19 @@ def a_malformed_batch_is_rejected_and_the_next_one_scored(wrapper: WrapperSubjec
             continue
         for bad in batches:
             live = wrapper.fresh()
-            problem = bad.problem(live.scores(bad.batch), good, wrapper.tolerance)
+            actual = live.scores(bad.batch)
+            problem = bad.problem(actual, good, wrapper.tolerance)
             about = f"{bad.field!r} is {bad.fault}{in_mode(mode)}"
-            expect(bad.fault).holds(
+            form, beside = {"missing": ("names", bad.field), "of another length": ("error", None)}.get(
+                bad.fault, ("same", good)
+            )
+            expect(actual).holds(
                 not problem,
                 about=f"where {about}, {problem}",
                 id=f"{slug(bad.field)}-{slug(bad.fault)}{mode_id(mode)}",
+                detail=f"seen: {show(bad.fault)}",
+                form=form,
+                beside=beside,
             )
             again = live.scores(wrapper.batch(case.samples, mode))
             expect(again).equals(

@@ -8,6 +8,7 @@ from functools import cached_property, partial
 from operator import methodcaller
 from typing import Any, ClassVar
 
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.expectations.comparison import Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.expectations.ids import slug
@@ -108,7 +109,7 @@ class LiveWrapper:
     def __init__(self, record: Wrapper, device: str = "cpu") -> None:
         self.record, self._device = record, device
         if record.model is not None:
-            record.model.eval()  # as every evaluation loop does first
+            called(record.model.eval)  # as every evaluation loop does first
 
     def forward(self, batch: Any) -> Any:
         """The outputs, or the error."""
@@ -147,17 +148,14 @@ class LiveWrapper:
         metrics = [
             (name if time == 0 else f"{name} (repeated)", metric)
             for time in range(times)
-            for name, metric in {METRIC_INPUTS: RecordingMetric(self._device), **self.metrics()}.items()
+            for name, metric in {METRIC_INPUTS: called(RecordingMetric, self._device), **self.metrics()}.items()
             if only in ("", name)
         ]
         errors: dict[str, Any] = {}
         for name, metric in metrics[:: -1 if backwards else 1]:
             result = outputs if isinstance(outputs, Raised) else self.feed(batch, outputs, metric)
             errors[name] = result if isinstance(result, Raised) else None
-        return {
-            name: plain_copy(errors[name] or attempt("compute", methodcaller("compute"), metric))
-            for name, metric in metrics
-        }
+        return {name: plain_copy(errors[name] or attempt("compute", _compute, metric)) for name, metric in metrics}
 
     def feed(self, batch: Any, outputs: Any, metric: Any) -> Any:
         """Feed one metric; returns the result of ``update``, or the error."""
@@ -197,7 +195,7 @@ class LiveWrapper:
     def metrics(self) -> dict[str, Any]:
         """New metrics of the wrapper's own, by name, on its device."""
         create = self.record.metrics
-        metrics = {} if create is None else _described("metrics()", lambda: dict(create()))
+        metrics = {} if create is None else dict(_described("metrics()", create))
         if self._device == "cpu":
             return metrics
         # An evaluation loop moves its metrics to the device first; a metric without `to` chooses its own device.
@@ -344,6 +342,10 @@ class WrapperSubject(DeviceSubject):
         return _described("the collate", padding.collate, list(rows), side or padding.sides[0], widths)
 
 
+def _compute(metric: Any, /) -> Any:
+    return called(metric.compute)
+
+
 def _without_gradients(where: str, call: Callable[..., Any], *args: Any) -> Any:
     import torch
 
@@ -362,7 +364,7 @@ def _described(what: str, call: Callable[..., Any], *args: Any) -> Any:
         TargetError: where it raises an error: the code under test is not the cause.
     """
     try:
-        return call(*args)
+        return called(call, *args)
     except Exception as error:
         raise TargetError(
             f"{what} raised an error", actual=f"{type(error).__name__}: {error}"[:300], cause=what

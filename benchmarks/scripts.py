@@ -62,7 +62,8 @@ def main() -> None:
         if not asked.smoke:
             shown |= by_finding(examples({*shown}, asked.pages))
         if asked.pages:
-            shown = {place: cells for place, cells in shown.items() if place.partition(".md")[0] in asked.pages}
+            pages = [(place.partition(".md")[0], place) for place in shown]
+        shown = {place: shown[place] for asked_for in asked.pages for page, place in pages if page == asked_for}
         if asked.smoke:
             shown = dict(list(shown.items())[:2])
         made = scripts(shown, asked.workers)  # what was inferred is in the folder
@@ -121,7 +122,8 @@ def cells_of(report: Path) -> list[Cell]:
     """The cells of a report."""
     text = report.read_text(encoding="utf-8")
     rows = [json.loads(line) for line in text.splitlines()] if report.suffix == ".jsonl" else json.loads(text)["checks"]
-    return [Cell.from_json(row) for row in (row.get("check", row) for row in rows) if "outcome" in row]
+    rows = [row["check"] if isinstance(row.get("check"), dict) else row for row in rows]  # a line wraps its check
+    return [Cell.from_json(row) for row in rows if "outcome" in row]
 
 
 def by_finding(cells: Iterable[Cell]) -> dict[str, list[Cell]]:
@@ -146,7 +148,8 @@ def examples(shown: set[str], pages: Sequence[str]) -> list[Cell]:
             targets = [one for one in vars(loaded(path)).values() if isinstance(one, Target)]
         except ImportError:  # of a library that is not installed
             continue
-        for target, word, entry in ((one, *pair) for one in targets for pair in entries(one)):
+        available = [one for one in targets if not one.missing]
+        for target, word, entry in ((one, *pair) for one in available for pair in entries(one)):
             fault, check = upstream.find(entry.upstream) if entry.upstream else None, checks[word]
             if fault is None or fault.finding in shown or entry.example is None or fault.why_out_of_range:
                 continue
@@ -182,7 +185,8 @@ def scripts(shown: dict[str, list[Cell]], workers: int) -> dict[str, Made]:
 
     def script_of(cells: Sequence[Cell]) -> Made:
         made = make(cells, ROOT, OPTIONS, environment())
-        print(f"{made.cell.code} {made.cell.target}: {made.why or 'script'}", file=sys.stderr, flush=True)
+        outcome = made.why or f"script of {len(made.script.splitlines())} lines"
+        print(f"{made.cell.code} {made.cell.target}: {outcome}", file=sys.stderr, flush=True)
         return made
 
     with ThreadPoolExecutor(workers) as pool:

@@ -1,4 +1,4 @@
-"""Functions that stand in a script as they stand here: each imports nothing but what `NEEDS` says."""
+"""Functions that stand in a script as they stand here, without their annotations."""
 
 from __future__ import annotations
 

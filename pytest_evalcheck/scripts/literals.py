@@ -135,17 +135,6 @@ class Writer:
             return Text(name, numbers_in(name))
         raise Unwritable(f"an object of type {type(value).__module__}.{type(value).__qualname__}")
 
-    def index(self, value: Any) -> Text:
-        """An operand of an operator or an index: slices by their signs."""
-        if isinstance(value, slice):
-            parts = ["" if part is None else str(part) for part in (value.start, value.stop, value.step)]
-            if all(re.fullmatch(r"-?\d*", part) for part in parts):
-                return Text(":".join(parts[:2] if not parts[2] else parts))
-        if isinstance(value, tuple) and any(isinstance(part, slice) for part in value):
-            inner = [self.index(part) for part in value]
-            return self._joined(", ".join(part.text for part in inner), inner)
-        return self.text(value, "value")
-
     def callee(self, function: Any) -> Text:
         """Return the source of a callable."""
         known = self._tape.expression(function)
@@ -443,11 +432,6 @@ def _parameters(function: Any) -> list[str]:
     except (TypeError, ValueError):
         return []
     return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-
-
-def name_of_callable(function: Any) -> str:
-    """Return the name of a function for a message."""
-    return str(getattr(function, "__qualname__", type(function).__qualname__))
 
 
 def usual_name(thing: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import os
 import re
@@ -189,7 +190,7 @@ class Names:
         self._copies = {int(number) for number in re.findall(r"copy<(\d+)>", every)}
         self._used = {*count}
         self._names: dict[int, str] = {}
-        taken = _TAKEN | {line.split()[-1] for entry in entries for line in entry.imports}
+        taken = _TAKEN | {*dir(builtins)} | {line.split()[-1] for entry in entries for line in entry.imports}
         taken |= {usual_name(thing) for entry in entries for thing in entry.sources}
         counts: dict[str, int] = {}
         for entry in entries:

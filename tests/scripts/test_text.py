@@ -42,3 +42,9 @@ def test_a_variable_has_another_name_than_a_function_that_the_script_defines() -
         Entry(1, "<0>.value()", hint="value"),
     ]
     assert Names(entries, "<1>").named("<0>, <1>") == "score_, value"
+
+
+def test_a_variable_does_not_have_the_name_of_a_builtin() -> None:
+    """In a test the helpers stand beside the variables, and would find them."""
+    entry = Entry(0, "library.numbers()", hint="dict")
+    assert Names([entry], "<0>").lines(entry, [entry]) == ["dict_ = library.numbers()"]

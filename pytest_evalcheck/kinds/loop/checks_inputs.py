@@ -33,7 +33,8 @@ def an_error_of_a_metric_function_ends_the_evaluation_as_itself(loop: LoopSubjec
             inconclusive("the function was not called")
             return
         problem, where = function.problem(result), f"where the metric function raises {error}"
-        expect(result).holds(not problem, about=f"{where}, {problem}", id=f"metric-raises-{slug(error)}")
+        form = "" if isinstance(result, Raised) else "error"
+        expect(result).holds(not problem, about=f"{where}, {problem}", id=f"metric-raises-{slug(error)}", form=form)
 
 
 @check("EC514", examples=4, after=("EC504", "EC501"))

@@ -38,16 +38,15 @@ def several_numbers_come_from_one_computation(scorer: ScorerSubject, case: Docum
         actual = scorer.numbers([Several(function=function, aggregations=AGGREGATIONS)], case.samples)
         of_others = aggregated(score_one_by_one(function, responses, documents)).get("largest", "nothing")
         noticed = isinstance(actual, Raised) or "largest" not in actual or actual["largest"] != of_others
-        expect(actual).holds(
-            noticed, about="a number that one document lacks is aggregated over the others", id="lacking-number"
-        )
+        about = "a number that one document lacks is aggregated over the others"
+        expect(actual).holds(noticed, about=about, id="lacking-number", form="different", beside=actual)
     with counting_scorer() as first, counting_scorer(shift=0.5) as second:
         functions = [Several(function=function, aggregations=AGGREGATIONS) for function in (first, second)]
         actual = scorer.numbers(functions, case.samples)
         means = [aggregated(score_one_by_one(function, responses, documents))["mean"] for function in (first, second)]
         lost = not isinstance(actual, Raised) and not all(any(v == mean for v in actual.values()) for mean in means)
         about = f"of two numbers with one name, {means}, one is lost"
-        expect(actual).holds(not lost, about=about, id="same-name")
+        expect(actual).holds(not lost, about=about, id="same-name", form="different", beside=actual)
 
 
 @check("EC408", conditions=("batches of one size", "batches of unequal sizes"), examples=8, after=("EC401",))

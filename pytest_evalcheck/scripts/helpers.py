@@ -56,7 +56,7 @@ def visible(value: Any) -> bool:
     return not numpy.isfinite(numbers).all()
 
 
-def on_ranks(world: Any, count: int, seconds: float = 60.0) -> list[Any]:
+def on_ranks(world: Any, count: int, seconds: float = 30.0) -> list[Any]:
     """Return ``world(rank)`` of each process of a gloo group; an error where one fails, or does not end."""
 
     def work(rank: int, folder: str, pipe: Any) -> None:

@@ -440,7 +440,10 @@ def usual_name(thing: Any) -> str:
 
 
 def is_nested(thing: Any) -> bool:
-    """Return whether a function was made by another one, whatever it is called now."""
+    """Return whether a function was made by another one, also under a name that it got later."""
     if not isinstance(thing, types.FunctionType):
         return False
-    return "<locals>" in thing.__qualname__ or bool(thing.__code__.co_freevars)
+    if "<locals>" in thing.__qualname__:
+        return True
+    # A decorated function is written with its decorator.
+    return bool(thing.__code__.co_freevars) and not hasattr(thing, "__wrapped__")

@@ -255,7 +255,7 @@ class Definitions:
         elif place is None and hasattr(value, "__qualname__"):
             own = self._is_own(str(getattr(value, "__module__", None)))
             if own and isinstance(value, (type, types.FunctionType)) and "<locals>" not in value.__qualname__:
-                if "." in value.__qualname__ or value.__name__ == "<lambda>":
+                if "." in value.__qualname__ or value.__name__ == "<lambda>" or is_nested(value):
                     return self._constant_of(name, value, item)
                 self.add(value)
                 place = self._places[id(value)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, refused
 from pytest_evalcheck.expectations.ids import slug
@@ -24,7 +25,7 @@ def an_error_of_a_metric_function_ends_the_evaluation_as_itself(loop: LoopSubjec
     Fix: only `next(batches)` inside the `try`; `raise ... from error`.
     """
     for error in case.errors:
-        run, function = loop.fresh(), FailingMetric(error)
+        run, function = loop.fresh(), called(FailingMetric, error)
         if run.record.scored_with is None:
             raise NotApplicable("no other metric function can be given to the loop: ec.Loop(..., scored_with=...)")
         evaluate = partial(run.record.scored_with, function)

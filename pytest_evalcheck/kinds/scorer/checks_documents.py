@@ -59,14 +59,8 @@ def scoring_does_not_modify_its_inputs(scorer: ScorerSubject, case: Documents) -
         settings = record.configuration() if record.configuration else None
         before = Snapshot({"responses": responses, "documents": documents, "configuration": settings}, "given")
         scorer.run(score, responses, documents)
-        changes = before.changes()
-        expect(documents).holds(
-            not changes,
-            about=f"{name} changed its inputs",
-            id=f"inputs-of-{slug(name)}",
-            detail="\n".join(changes[:3]),
-            form="unchanged",
-        )
+        detail, about = "\n".join(before.changes()[:3]), f"{name} changed its inputs"
+        expect(documents).holds(not detail, about=about, id=f"inputs-of-{slug(name)}", detail=detail, form="unchanged")
         if record.iterators:
             responses, documents = scorer.collate(case.samples)
             actual = scorer.run(score, iter(responses), documents)

@@ -82,9 +82,7 @@ def a_malformed_batch_is_rejected_and_the_next_one_scored(wrapper: WrapperSubjec
             actual = live.scores(bad.batch)
             problem = bad.problem(actual, good, wrapper.tolerance)
             about = f"{bad.field!r} is {bad.fault}{in_mode(mode)}"
-            form, beside = {"missing": ("names", bad.field), "of another length": ("error", None)}.get(
-                bad.fault, ("same", good)
-            )
+            form, beside = bad.form(good)
             expect(actual).holds(
                 not problem,
                 about=f"where {about}, {problem}",

@@ -50,3 +50,8 @@ def without_field(batch: Any, field: Any) -> Any:
     if not isinstance(batch, Mapping) or field not in batch:
         return None
     return {name: value for name, value in batch.items() if name != field}
+
+    def form(self, good: Mapping[str, Any]) -> tuple[str, Any]:
+        """Return how a script judges the results for this batch, and the value beside them."""
+        forms = {"missing": ("names", self.field), "of another length": ("error", None)}
+        return forms.get(self.fault, ("same", good))

@@ -30,6 +30,11 @@ class MalformedBatch:
         line = difference(dict(actual), dict(good), tolerance)
         return f"it was scored, with other values: {line}" if line else ""
 
+    def form(self, good: Mapping[str, Any]) -> tuple[str, Any]:
+        """Return how a script judges the results for this batch, and the value beside them."""
+        forms = {"missing": ("names", self.field), "of another length": ("error", None)}
+        return forms.get(self.fault, ("same", good))
+
 
 def malformed_batches(good: Any, labels: str) -> list[MalformedBatch]:
     """Each field of a mapping missing, and its labels too short or of another dtype; none for another container."""
@@ -50,8 +55,3 @@ def without_field(batch: Any, field: Any) -> Any:
     if not isinstance(batch, Mapping) or field not in batch:
         return None
     return {name: value for name, value in batch.items() if name != field}
-
-    def form(self, good: Mapping[str, Any]) -> tuple[str, Any]:
-        """Return how a script judges the results for this batch, and the value beside them."""
-        forms = {"missing": ("names", self.field), "of another length": ("error", None)}
-        return forms.get(self.fault, ("same", good))

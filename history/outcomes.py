@@ -105,19 +105,15 @@ def _stopped(ran: Ran) -> tuple[list[Key], list[Key]]:
     That is, since an ordinary batch or the factory raises an error, which the first check of a target reports. An error
     of an import is that of a name that a release lacks, and no fault of it.
     """
-    reasons = {_key(cell): str(cell["reason"]) for cell in ran.cells if cell["outcome"] == "failed"}
-    told = [
-        key
-        for key, reason in reasons.items()
-        if any(text in reason for text in _ERRORS) and not any(text in reason for text in _OF_IMPORTS)
-    ]
+    told = [_key(cell) for cell in ran.cells if cell["outcome"] == "failed" and _is_error_of_target(cell)]
     targets = {(target, device) for target, _, device in told}
     not_run = [_key(cell) for cell in ran.cells if cell["outcome"] == "not run"]
     return told, [key for key in not_run if (key[0], key[2]) in targets]
 
 
-_ERRORS = ("an ordinary batch raises an error", "the factory raised an error")
-_OF_IMPORTS = ("ImportError", "ModuleNotFoundError")
+def _is_error_of_target(cell: Mapping[str, Any]) -> bool:
+    raised = (cell["failure"] or {}).get("origin", "").partition(" ")[0]
+    return cell["cause"] in ("target error", "factory") and raised not in ("", "ImportError", "ModuleNotFoundError")
 
 
 def _tried(ran: Ran) -> dict[Key, Cases]:

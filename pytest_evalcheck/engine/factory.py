@@ -16,6 +16,7 @@ from pytest_evalcheck import adapters
 from pytest_evalcheck.engine.timeout import CellTimeout
 from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.expectations.failures import TargetError
+from pytest_evalcheck.expectations.origin import place_of
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.calling import format_exception_location, pass_on_what_cannot_be_simulated
 from pytest_evalcheck.kinds.common.process_state import same_random_numbers
@@ -111,6 +112,7 @@ class TargetFactory:
                 expected=f"a {self._target.kind}",
                 detail=self._remedy(error),
                 cause="factory",
+                origin=place_of(error),
             ) from error
 
     def _remedy(self, error: BaseException) -> str:

@@ -14,6 +14,7 @@ from pytest_evalcheck.engine.cell_state import CellState, SearchOver, ledger_tot
 from pytest_evalcheck.engine.known_failures import Finding, StaleEntry
 from pytest_evalcheck.engine.timeout import CellTimeout
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotCheckable, TargetError
+from pytest_evalcheck.expectations.origin import place_of
 from pytest_evalcheck.kinds.common.calling import format_exception_location, relative
 from pytest_evalcheck.reports.case_codec import case_fields, encode_case
 from pytest_evalcheck.reports.results import Cell, Failure, Outcome
@@ -210,5 +211,5 @@ def _failure_of(spec: CellSpec, state: CellState, error: BaseException) -> tuple
         text = f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
         return TargetError("the inputs of the target draw nothing that can be tried", actual=text, cause="inputs"), ""
     where = format_exception_location(error, spec.target.file)
-    fault = TargetError("the check ended in an error", actual=where, cause="error")
+    fault = TargetError("the check ended in an error", actual=where, cause="error", origin=place_of(error))
     return fault, "".join(traceback.format_exception(error))

@@ -79,6 +79,7 @@ def _preflight(target: Target, subject: Subject, device: str) -> Preflight:
         actual=problem.actual,
         detail="\n".join(lines),
         cause=TARGET_ERROR,
+        origin=problem.origin,
     )
     return Preflight(given, time.monotonic() - started, wrong)
 
@@ -125,7 +126,10 @@ def _plain_call(
 def _problem(target: Target, result: Any) -> CheckFailure | None:
     if isinstance(result, Raised):
         return TargetError(
-            "an ordinary batch raises an error", actual=str(result), expected=f"what a {target.kind} returns"
+            "an ordinary batch raises an error",
+            actual=str(result),
+            expected=f"what a {target.kind} returns",
+            origin=result.origin,
         )
     nothing = no_value(result)
     if not nothing:

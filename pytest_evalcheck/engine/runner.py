@@ -35,6 +35,7 @@ from pytest_evalcheck.expectations.failures import (
     counting,
 )
 from pytest_evalcheck.expectations.ids import id_of_error
+from pytest_evalcheck.expectations.origin import place_of
 from pytest_evalcheck.kinds.common.calling import format_exception_location
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.kinds.registry import kind_of
@@ -338,6 +339,7 @@ class CellRunner:
                 actual=format_exception_location(error, self.spec.check.function.__code__.co_filename),
                 expected="a CheckFailure, or nothing",
                 cause="check",
+                origin=place_of(error),
             ) from error
         if before is not None and (changes := before.changes()):
             raise TargetError(

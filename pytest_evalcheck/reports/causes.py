@@ -2,10 +2,10 @@
 
 Two red cells share a cause when one of these holds, in this order:
 
-1. they have the same `Cell.cause`, in one target, or with the same reason in several;
+1. they have the same `Cell.cause`, in one target, or with the same `Cell.signature` in several;
 2. they are about the same error, raised at the same line (`Failure.origin`);
 3. they are the same check of one target on several devices;
-4. a more basic check of the same target is broken on the same device (`Failure.after`);
+4. a more basic check of the same target failed on the same device (`Failure.after`);
 5. they are the same upstream fault, or the same failure of the same class.
 
 A cause is what these relations connect. All this is evidence and no proof: a second mistake may stand behind the
@@ -14,7 +14,6 @@ first, so that every cell stays listed, with the relation by which it is there.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -22,8 +21,7 @@ from typing import Any, Generic, Protocol, TypeVar
 _OF_ONE_TARGET = ("timeout", "died", "inputs")
 """Causes that say how a cell ended and not what is wrong: two targets share nothing by them."""
 _TRIED = ("", "refused")
-"""Causes of cells that tried the promise of their check; only between those is one check more basic than another."""
-_NUMBER = re.compile(r"(?<![\w.])[-+]?[0-9][0-9.e+-]*")
+"""Causes of cells that tried the property of their check; only between those is one check more basic than another."""
 
 
 class FailedCell(Protocol):
@@ -95,9 +93,9 @@ def causes_of(cells: Iterable[Cell]) -> tuple[Cause[Cell], ...]:
         for first, *rest in buckets.values():
             for other in rest:
                 _link(links, first, other, words(nodes[first]))
-    broken = {(cell.target, cell.device, cell.code): index for index, cell in enumerate(nodes) if cell.cause in _TRIED}
+    failed = {(cell.target, cell.device, cell.code): index for index, cell in enumerate(nodes) if cell.cause in _TRIED}
     for index, cell in enumerate(nodes):
-        basic = _basic(cell, nodes, broken)
+        basic = _basic(cell, nodes, failed)
         if basic is not None:
             follows.add(index)
             _link(links, basic, index, f"probably caused by the {nodes[basic].code} failure")
@@ -115,20 +113,17 @@ def repeats(cell: Cell, earlier: Iterable[Cell]) -> tuple[Cell, str] | None:
 
 
 def _identity(cell: FailedCell) -> tuple[str, str]:
+    # The reason belongs to it, since a view writes it once for all cells that are alike.
     return cell.cause or cell.code, cell.reason
-
-
-def _words(text: str) -> str:
-    """A text without its numbers; the digits of names such as EC201 stay."""
-    return _NUMBER.sub("#", text)
 
 
 def _cause_in_target(cell: FailedCell) -> tuple[str, ...]:
     return (cell.target, cell.cause) if cell.cause else ()
 
 
-def _cause_and_reason(cell: FailedCell) -> tuple[str, ...]:
-    return (cell.cause, _words(cell.reason)) if cell.cause and cell.cause not in _OF_ONE_TARGET else ()
+def _cause_and_signature(cell: FailedCell) -> tuple[str, ...]:
+    shared = cell.cause and cell.signature and cell.cause not in _OF_ONE_TARGET
+    return (cell.cause, cell.signature) if shared and not _origin(cell) else ()
 
 
 def _origin(cell: FailedCell) -> tuple[str, ...]:
@@ -150,7 +145,7 @@ def _class(cell: FailedCell) -> tuple[str, ...]:
 
 _SHARED: Sequence[tuple[Callable[[FailedCell], tuple[str, ...]], Callable[[FailedCell], str]]] = (
     (_cause_in_target, lambda cell: f"the same cause: {cell.cause}"),
-    (_cause_and_reason, lambda cell: f"the same cause: {cell.cause}"),
+    (_cause_and_signature, lambda cell: f"the same cause: {cell.cause}"),
     (_origin, lambda cell: f"the same error: {_origin(cell)[0]}"),
     (_check, lambda _: "the same check on another device"),
     (_upstream, lambda cell: f"the same upstream fault: {cell.upstream}"),
@@ -159,12 +154,12 @@ _SHARED: Sequence[tuple[Callable[[FailedCell], tuple[str, ...]], Callable[[Faile
 """Keys that cells of one cause share (empty where one does not apply), each with its words."""
 
 
-def _basic(cell: FailedCell, nodes: Sequence[FailedCell], broken: Mapping[tuple[str, str, str], int]) -> int | None:
-    """The cell of the first more basic check that is broken; errors that were raised at two lines are two causes."""
+def _basic(cell: FailedCell, nodes: Sequence[FailedCell], failed: Mapping[tuple[str, str, str], int]) -> int | None:
+    """The cell of the first more basic check that failed; errors that were raised at two lines are two causes."""
     if cell.failure is None or cell.cause not in _TRIED:
         return None
     for code in cell.failure.after:
-        index = broken.get((cell.target, cell.device, code))
+        index = failed.get((cell.target, cell.device, code))
         if index is not None and nodes[index] != cell:
             one, two = _origin(cell), _origin(nodes[index])
             if not (one and two and one != two):

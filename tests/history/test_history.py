@@ -151,20 +151,32 @@ def test_the_script_decides_whether_there_is_a_fault(shown: tuple[int, int], out
     assert classify(["EC201"], KEPT, Ran(), shown).outcome == outcome
 
 
-@pytest.mark.parametrize("what", ["an ordinary batch raises an error", "the factory raised an error"])
-def test_an_error_of_a_plain_batch_or_of_the_factory_shows_it_where_the_script_does(what: str) -> None:
-    stopped = {"outcome": "failed", "reason": f"a mistake in the target: {what}: IndexError"}
+def raised(error: str) -> dict[str, Any]:
+    return {
+        "outcome": "failed",
+        "cause": "target error",
+        "failure": {"about": error, "origin": f"{error} at a.py:1 (f)"},
+    }
+
+
+@pytest.mark.parametrize("cause", ["target error", "factory"])
+def test_an_error_of_a_plain_batch_or_of_the_factory_shows_it_where_the_script_does(cause: str) -> None:
+    stopped = {**raised("IndexError"), "cause": cause}
     before = Ran(cells=[{**KEPT.cells[0], **stopped}])
     assert classify(["EC201"], before, KEPT, (1, 0)).outcome == "caught"
     assert classify(["EC201"], before, KEPT, None).outcome == "cannot run"
     assert classify(["EC201"], before, before, (1, 0)).outcome == "missed"
-    lacks = Ran(cells=[{**before.cells[0], "reason": f"{what}: ImportError: cannot import name"}])
+    lacks = Ran(cells=[{**before.cells[0], **raised("ImportError"), "cause": cause}])
     assert classify(["EC201"], lacks, KEPT, (1, 0)).outcome == "missed"
+    without_value = Ran(cells=[{**before.cells[0], "failure": {"about": "no value", "origin": ""}}])
+    assert classify(["EC201"], without_value, KEPT, (1, 0)).outcome == "missed"
+    of_the_check = Ran(cells=[{**before.cells[0], "cause": "check"}])
+    assert classify(["EC201"], of_the_check, KEPT, (1, 0)).outcome == "missed"
 
 
 def test_one_cell_tells_the_error_of_a_plain_batch_for_all_cells_of_its_target() -> None:
-    error = {"outcome": "failed", "reason": "a mistake in the target: an ordinary batch raises an error: KeyError"}
-    for_it = {"outcome": "not run", "reason": "misdescribed: the error is that of the first check of this target"}
+    error = raised("KeyError")
+    for_it = {"outcome": "not run", "cause": "target error", "failure": None}
     cell = KEPT.cells[0]
     before = Ran(cells=[{**cell, "code": "EC206", **error}, {**cell, **for_it}])
     # What told it may be broken by another fault after.

@@ -33,13 +33,13 @@ def test_nothing_in_common_is_a_cause_each():
     assert codes([broken("EC201"), broken("EC206"), broken("EC201", "lm.py::b")]) == [["EC201"], ["EC206"], ["EC201"]]
 
 
-def test_one_cause_in_a_target_and_one_cause_with_one_reason_in_several():
-    leak = {"cause": "leak: seed"}
+def test_one_cause_in_a_target_and_one_cause_with_one_signature_in_several():
+    leak, same = {"cause": "leak: seed"}, {"signature": "EC201: leak: seed"}
     cells = [
-        broken("EC201", reason="seed moved by 3", **leak),
-        broken("EC202", reason="another seed", **leak),
-        broken("EC201", "lm.py::b", reason="seed moved by 17", **leak),
-        broken("EC201", "lm.py::c", reason="a third seed", **leak),
+        broken("EC201", reason="seed moved by 3", **leak, **same),
+        broken("EC202", reason="another seed", signature="EC202: leak: seed", **leak),
+        broken("EC201", "lm.py::b", reason="seed moved by 17", **leak, **same),
+        broken("EC201", "lm.py::c", reason="seed moved by 3", signature="EC201: leak: seed: NaN", **leak),
     ]
     assert codes(cells) == [["EC201", "EC202", "EC201"], ["EC201"]]
     assert only(cells[:3]).whys == ("", "the same cause: leak: seed", "the same cause: leak: seed")
@@ -48,7 +48,7 @@ def test_one_cause_in_a_target_and_one_cause_with_one_reason_in_several():
 
 @pytest.mark.parametrize("cause", ["timeout", "died", "inputs"])
 def test_how_a_cell_ended_is_a_cause_in_its_target_alone(cause):
-    reason = {"cause": cause, "reason": "the check did not end within 60 seconds"}
+    reason = {"cause": cause, "reason": "the check did not end within 60 seconds", "signature": f"EC201: {cause}"}
     assert codes([broken("EC201", **reason), broken("EC202", **reason), broken("EC201", "lm.py::b", **reason)]) == [
         ["EC201", "EC202"],
         ["EC201"],
@@ -63,6 +63,13 @@ def test_one_error_at_one_line_is_one_cause_over_checks_and_targets():
 def test_errors_of_one_type_at_two_lines_or_at_none_are_two_causes():
     assert len(causes_of([broken("EC203", origin=PLACE), broken("EC206", origin=ELSEWHERE)])) == 2
     assert len(causes_of([broken("EC203", origin="KeyError"), broken("EC206", origin="KeyError")])) == 2
+
+
+def test_one_cause_by_two_errors_is_two_causes_whatever_its_signature():
+    same = {"cause": "check", "signature": "EC901: check"}
+    cells = [broken("EC901", origin=PLACE, **same), broken("EC901", "b.py::b", origin=ELSEWHERE, **same)]
+    assert len(causes_of(cells)) == 2
+    assert len(causes_of([cells[0], broken("EC901", "b.py::b", origin=PLACE, **same)])) == 1
 
 
 def test_one_check_on_several_devices_is_one_cause():

@@ -17,7 +17,12 @@ from pytest_evalcheck.kinds.common.forked_process import belongs_to_the_suite
 
 
 class RankError(RuntimeError):
-    """Error on a rank, by its message."""
+    """Error on a rank, by its message and the name of its type."""
+
+    def __init__(self, message: str, kind: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        """The name of the type of what the call raised; empty where the rank died."""
 
 
 class RanksHang(RuntimeError):
@@ -76,7 +81,8 @@ def _gather(pipes: Sequence[Connection], seconds: float) -> list[Any]:
             if good is None:
                 raise NotApplicable(value)
             if not good:
-                raise RankError(f"rank {rank}: {value}")
+                kind, text = value
+                raise RankError(f"rank {rank}: {text}", kind)
             results[rank] = value
     return [results[rank] for rank in range(len(pipes))]
 
@@ -100,10 +106,11 @@ def _work(call: Callable[[], Any], rank: int, world: int, rendezvous: str, pipe:
     except NotApplicable as error:
         message = (None, str(error))
     except BaseException as error:  # sent to the parent, which raises it
-        message = (False, f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"[:300])
+        kind = type(error).__name__
+        message = (False, (kind, f"{kind}: {str(error).splitlines()[0] if str(error) else ''}"[:300]))
     try:
         pipe.send_bytes(pickle.dumps(message))
     except Exception as error:
-        pipe.send_bytes(pickle.dumps((False, f"its result does not pickle: {error}"[:300])))
+        pipe.send_bytes(pickle.dumps((False, ("", f"its result does not pickle: {error}"[:300]))))
     pipe.close()
     os._exit(0)  # nothing of the parent's may run a second time at exit

@@ -20,6 +20,7 @@ from pytest_evalcheck.expectations.failures import refused as note_refusal
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.case import RightAndWrong
 from pytest_evalcheck.kinds.common.check import check
+from pytest_evalcheck.kinds.common.process_ranks import RankError
 from pytest_evalcheck.kinds.metric.cases import (
     EmptyBatches,
     FirstBatch,
@@ -128,9 +129,9 @@ def real_processes_give_the_value_of_the_whole(metric: MetricSubject, case: Proc
     expected = metric.value(case.whole)
     for plan, shards in case.plans.items():
         values = metric.on_processes(shards)
-        alike = isinstance(expected, Raised) and f": {type(expected.error).__name__}: "
-        # The error of a rank comes with its type in its text; a rank that hangs or dies is no refusal.
-        if isinstance(values, Raised) and alike and alike in str(values.error):
+        # The error of a rank is named by it; a rank that hangs or dies is no refusal.
+        named = isinstance(values, Raised) and isinstance(values.error, RankError) and values.error.kind
+        if isinstance(values, Raised) and isinstance(expected, Raised) and named == type(expected.error).__name__:
             note_refusal(values)
             continue
         if isinstance(values, Raised):

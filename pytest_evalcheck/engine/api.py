@@ -33,7 +33,7 @@ def run(
     timeout: float | None = 60.0,
     fixtures: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Try the promises of one target and report the cells.
+    """Try the checks of one target and report their cells.
 
     The report has no truth value; ``run(target).raise_for_failures()`` is how a test requires that all is well.
 

@@ -59,7 +59,7 @@ class CellSpec:
 
     @property
     def known(self) -> tuple[KnownFailure, ...]:
-        """The entries that say this promise is known to be broken on this device."""
+        """The entries that say this check is known to fail on this device."""
         if self.cannot_build_reason:
             return ()
         kind = device_spec.kind(self.device)

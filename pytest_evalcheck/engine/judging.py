@@ -99,7 +99,7 @@ def failed(spec: CellSpec, state: CellState, failure: CheckFailure, trace: str =
         cause=failure.cause,
         signature=found.signature if found else "",
         failure=_data(spec, state, failure, found, trace),
-        outdated=(failure.entry.listed or spec.where,) if isinstance(failure, StaleEntry) else (),
+        stale=(failure.entry.listed or spec.where,) if isinstance(failure, StaleEntry) else (),
         **_ledger(found),
     )
 
@@ -192,7 +192,7 @@ def _unless_stale(spec: CellSpec, state: CellState, outcome: Outcome, reason: st
 
 def _not_deterministic(failure: CheckFailure) -> CheckFailure:
     noted = copy.copy(failure)
-    note = "The same case was kept another time: the target is not deterministic."
+    note = "The same case passed another time: the target is not deterministic."
     noted.detail = f"{failure.detail}\n{note}".strip()
     return noted
 

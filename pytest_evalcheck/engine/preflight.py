@@ -51,7 +51,7 @@ def preflight(target: Target, subject_on: Callable[[str], Subject], device: str)
     """The plain call of a target, on the CPU, made once in a process for each device of the run.
 
     What the simulation of that device refuses is nobody's mistake. A target that is about accelerators alone is not
-    called: whether they are handled is a promise of its own.
+    called: other checks are about that.
     """
     done = _done.setdefault(target, {})
     if device not in done:

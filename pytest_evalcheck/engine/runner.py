@@ -329,9 +329,9 @@ class CellRunner:
             raise
         except AssertionError as error:  # an extra check may use plain asserts
             about = str(error) or "an assert of the check does not hold"
-            broken = CheckFailure(about, detail=format_exception_location(error, ""))
-            broken.id = id_of_error(error)
-            raise broken from error
+            failed_assert = CheckFailure(about, detail=format_exception_location(error, ""))
+            failed_assert.id = id_of_error(error)
+            raise failed_assert from error
         except Exception as error:
             self.state.traceback = traceback.format_exc()
             raise TargetError(

@@ -46,7 +46,7 @@ an error or a warning of one of them; any of these or any warning; an input as i
 
 
 class CheckFailure(AssertionError):
-    """A promise that is not kept."""
+    """A property that fails."""
 
     untestable = False
     """True where the property could not be tried; a known failure never covers that."""
@@ -111,7 +111,7 @@ class ComparisonStats:
     last_origin: str = ""
     """The origin of the error of the last refusal."""
     inconclusive: str = ""
-    """The reason why a case showed nothing about the promise."""
+    """The reason why a case showed nothing about the property."""
     value: str = ""
     """The one value that the target gave in all cases; empty where there was none, or several."""
     varies: bool = False
@@ -167,7 +167,7 @@ def note_value(value: Any) -> None:
 
 
 def compared() -> None:
-    """Report that a case kept its promise where there is no value to compare, such as an error that was asked for."""
+    """Report that a case passed where there is no value to compare, such as an error that was asked for."""
     stats = _stats.get()
     if stats is not None:
         stats.compared += 1

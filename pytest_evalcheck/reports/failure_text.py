@@ -19,7 +19,7 @@ _LONGEST_FIELD = 2000
 
 
 def format_failure(cell: Cell) -> str:
-    """The promise, what happened, the smallest input, what the target was given, its line, and how to replay it.
+    """The property, what happened, the smallest input, what the target was given, its line, and how to replay it.
 
     Empty where nothing failed.
     """
@@ -55,13 +55,13 @@ def verdict(cell: Cell) -> str:
     failure = cell.failure
     if failure is None:
         return "fails for"
-    if cell.outdated:
+    if cell.stale:
         return "is a stale known failure of"
     return "could not be tried on" if failure.untestable else "fails for"
 
 
 def notes(failure: Failure) -> dict[str, str]:
-    """The usual cause and the fix of a broken promise, where its error was raised, and the place of the target.
+    """The usual cause and the fix of a property that fails, where its error was raised, and the place of the target.
 
     What is empty is left out.
     """
@@ -96,7 +96,7 @@ def folded(text: str, width: int) -> Iterator[str]:
     """The lines of a failure, folded to the columns of a terminal.
 
     Whole are what is copied as one piece, the command that replays it and names without a space, and source code: lines
-    of a traceback. Of the smallest input no string is broken.
+    of a traceback. Of the smallest input no string is split.
     """
     case = place = False
     for line in text.split("\n"):

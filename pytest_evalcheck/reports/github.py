@@ -159,7 +159,7 @@ def _transfer(text: str) -> str:
 
 
 def _failure(cell: Cell) -> str:
-    """One failure, folded: the promise, the comparison, the smallest input, and the command that replays it."""
+    """One failure, folded: the property, the comparison, the smallest input, and the command that replays it."""
     failure = cell.failure
     place = f"{groups.code(cell)} {cell.target} on {cell.device}"
     parts = [f"<details><summary>The failure: {code(place)}</summary>"]

@@ -45,7 +45,7 @@ class Section:
         return any(cell.executed for row in self.rows for cell in row.cells.values())
 
     def statement(self, code: str) -> str:
-        """The promise of a column: ``EC203 merging shards gives the value of the whole``."""
+        """The property of a column: ``EC203 merging shards gives the value of the whole``."""
         return next(statement(row.cells[code]) for row in self.rows if code in row.cells)
 
 
@@ -111,7 +111,7 @@ class Matrix:
         return tuple(cell for section in self.sections for row in section.rows for cell in row.cells.values())
 
     def statement(self, code: str) -> str:
-        """The promise of a column."""
+        """The property of a column."""
         return next(section.statement(code) for section in self.sections if code in section.codes)
 
 
@@ -138,9 +138,9 @@ def by_fault(cells: Iterable[Cell]) -> list[Cells]:
 
 
 def unreached(report: Report) -> list[Cells]:
-    """The kept promises whose cases missed a condition, by promise and conditions.
+    """The checks that passed and whose cases missed a condition, by check and conditions.
 
-    A failure ends the search, so what a broken or known cell did not reach says nothing.
+    A failure ends the search, so what a failed or known cell did not reach says nothing.
     """
 
     def key(cell: Cell) -> tuple[Any, ...]:
@@ -208,7 +208,7 @@ def statement(cell: Cell) -> str:
 
 
 def headline(cause: Cause[Cell]) -> str:
-    """The cause as its cells name it, else the promise of the most basic failure."""
+    """The cause as its cells name it, else the property of the most basic failure."""
     return line(cause.first.cause) or statement(cause.first)
 
 

@@ -48,7 +48,7 @@ class Failure:
     """The error that the failure is about: its type, file, line and function; empty for values that
     differ: ``KeyError at composer/models/huggingface.py:413 (HuggingFaceModel.eval_forward)``."""
     after: tuple[str, ...] = ()
-    """The codes of more basic checks. Where one of them is broken on the same target and device, this failure is taken
+    """The codes of more basic checks. Where one of them failed on the same target and device, this failure is taken
     to follow from it."""
     location: str = ""
     """The file and line of the target."""
@@ -86,7 +86,7 @@ class Cell:
     device: str
     outcome: Outcome
     reason: str = ""
-    """One line: what broke, why it is not applicable, why it did not run. Empty for a kept promise."""
+    """One line: what failed, why it is not applicable, why it did not run. Empty for a check that passed."""
     cause: str = ""
     """Common words of one root cause, such as ``leak: default dtype``; empty where nothing is shared."""
     see: str = ""
@@ -115,7 +115,7 @@ class Cell:
     conditions: Mapping[str, int] = field(default_factory=dict)
     """The number of cases that reached each condition of the check."""
     failure: Failure | None = None
-    """The failure of a broken or of a known cell; None elsewhere."""
+    """The failure of a failed or of a known cell; None elsewhere."""
     ledger: Mapping[str, Any] = field(default_factory=dict)
     """Transfers between devices and host synchronisations, on a simulated device: all of them for the smallest input
     of a failure, else the numbers of ``transfers`` and ``syncs`` and the ``bytes`` by direction, of the last case."""
@@ -127,7 +127,7 @@ class Cell:
     accepted: Sequence[Mapping[str, Any]] = ()
     """The failures that ``--evalcheck-known=accept`` adds to the baseline: the ``signature`` and the ``case`` of each,
     whose fields are as those of `Failure.case`."""
-    outdated: tuple[str, ...] = ()
+    stale: tuple[str, ...] = ()
     """The known failures that do not fail any more, by where they are listed: ``evalcheck-known.toml:12``, or the
     target."""
     file: str = ""
@@ -157,7 +157,7 @@ class Cell:
             "requires": list(self.requires),
             "missing": list(self.missing),
             "accepted": [{**entry, "case": _case_as_json(entry["case"])} for entry in self.accepted],
-            "outdated": list(self.outdated),
+            "stale": list(self.stale),
             "failure": self.failure.as_json() if self.failure else None,
         }
         return {**vars(self), **plain, "unreached": list(self.unreached)}
@@ -176,7 +176,7 @@ class Cell:
         own["requires"] = tuple(data.get("requires", ()))
         own["missing"] = tuple(data.get("missing", ()))
         own["accepted"] = tuple({**entry, "case": _case_from_json(entry["case"])} for entry in data.get("accepted", ()))
-        own["outdated"] = tuple(data.get("outdated", ()))
+        own["stale"] = tuple(data.get("stale", ()))
         return cls(**{**own, "variants": tuple(dict(row) for row in data.get("variants", ()))})
 
 
@@ -285,7 +285,7 @@ class Report:
 
     @cached_property
     def causes(self) -> tuple[Cause[Cell], ...]:
-        """The root causes of the broken cells, that with the most cells first."""
+        """The root causes of the failed cells, that with the most cells first."""
         return causes_of(self.of("failed"))
 
     @property
@@ -315,7 +315,7 @@ class Report:
 
     @property
     def constant(self) -> dict[str, str]:
-        """By target, the one value that it gave in all cases of all checks: a promise about it was not tested."""
+        """By target, the one value that it gave in all cases of all checks: a property of it was not tested."""
         if self.narrowed:
             return {}
         values: dict[str, set[str]] = {}

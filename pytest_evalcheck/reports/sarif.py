@@ -110,7 +110,7 @@ def _left_out(shown: int, found: int) -> str:
 
 
 def _problems(report: Report) -> Iterator[_Problem]:
-    """Root causes of what is broken, then what is incomplete, then known failures: the most severe ones first."""
+    """Root causes of what failed, then what is incomplete, then known failures: the most severe ones first."""
     yield from (_Problem(cause.cells, "error") for cause in report.causes)
     lists = groups.lists(report)
     yield from (_Problem(cells, "warning") for cells in lists["Incomplete"])
@@ -171,26 +171,26 @@ def _rules(report: Report, checks: Sequence[Described]) -> list[dict[str, Any]]:
     }
     for cell in report.cells:
         if groups.code(cell) not in rules:
-            promise, cause, fix = "", "", ""
+            statement, cause, fix = "", "", ""
             if cell.failure:
-                promise, cause, fix = cell.failure.statement, cell.failure.usual_cause, cell.failure.fix
-            rules[groups.code(cell)] = _rule(groups.code(cell), cell.check, (cell.kind,), promise, "", cause, fix)
+                statement, cause, fix = cell.failure.statement, cell.failure.usual_cause, cell.failure.fix
+            rules[groups.code(cell)] = _rule(groups.code(cell), cell.check, (cell.kind,), statement, "", cause, fix)
     return [rules[code] for code in sorted(rules)]
 
 
 def _rule(
-    code: str, name: str, kinds: Iterable[str], promise: str, why: str, usual_cause: str, fix: str
+    code: str, name: str, kinds: Iterable[str], statement: str, why: str, usual_cause: str, fix: str
 ) -> dict[str, Any]:
-    promise = line(promise) or line(name.replace("_", " ")) or code
+    statement = line(statement) or line(name.replace("_", " ")) or code
     advice = {"Why": line(why), "Usual cause": line(usual_cause), "Fix": line(fix)}
     sections = [f"{title}: {text}" for title, text in advice.items() if text]
     page = check_page(code)
     return {
         "id": code,
         **({"name": clip(line(name), 255)} if line(name) else {}),
-        "shortDescription": {"text": clip(promise, _MAX_DESCRIPTION)},
-        "fullDescription": {"text": clip(" ".join([promise, *sections[:1]]), _MAX_DESCRIPTION)},
-        "help": {"text": "\n\n".join([promise, *sections, *([page] if page else [])])},
+        "shortDescription": {"text": clip(statement, _MAX_DESCRIPTION)},
+        "fullDescription": {"text": clip(" ".join([statement, *sections[:1]]), _MAX_DESCRIPTION)},
+        "help": {"text": "\n\n".join([statement, *sections, *([page] if page else [])])},
         **({"helpUri": page} if page else {}),
         "defaultConfiguration": {"level": "error"},
         "properties": {

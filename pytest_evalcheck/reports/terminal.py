@@ -1,4 +1,4 @@
-"""The report as lines of a terminal: the matrix, all that is not kept, variants, and the denominator."""
+"""The report as lines of a terminal: the matrix, all that did not pass, variants, and the denominator."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ MARKUP: Mapping[Outcome, Markup] = {
     "not applicable": LIGHT,
     "not run": {"cyan": True},
 }
-# The symbol of what is kept is small, so that the others are seen without colour too.
+# The symbol of what passed is small, so that the others are seen without colour too.
 _ASCII: Mapping[Outcome, str] = dict(zip(OUTCOMES, ".X!~-?", strict=True))
 _UNICODE: Mapping[Outcome, str] = {**_ASCII, "passed": "·", "failed": "✗"}
 
@@ -121,7 +121,7 @@ class Page:
         yield from (((text, markup),) for text in lines)
 
     def flow(self, items: Iterable[Segment], *, indent: str = "", hang: str = "") -> Iterator[Line]:
-        """Items side by side, on as many lines as they need; no item is broken."""
+        """Items side by side, on as many lines as they need; no item is split."""
         current: list[Segment] = [(indent, PLAIN)]
         used = columns(indent)
         for item, markup in items:
@@ -147,9 +147,9 @@ def render(
 ) -> Iterator[Line]:
     """The lines of ``report`` for a terminal of ``width`` columns.
 
-    ``verbosity`` is pytest's: below 0 only what is broken or known and the denominator, below -1 the denominator
+    ``verbosity`` is pytest's: below 0 only what failed or is known and the denominator, below -1 the denominator
     alone; above 0 no list is shortened, and what is not applicable is listed with its reasons. ``slowest`` is how many
-    cells are listed with their time, ``untried`` the targets that are an error because no promise of theirs was tried.
+    cells are listed with their time, ``untried`` the targets that are an error because no check of theirs was tried.
     Without ``color`` there is no markup; the symbols differ anyway. Without ``unicode`` all is ASCII. No line is wider
     than ``width`` (32 at least), except commands, upstream links and, unless it ``folds``, the denominator, which users
     copy and search.
@@ -395,7 +395,7 @@ def matrix(page: Page, report: Report) -> Iterator[Line]:
 
 
 def _to_look_at(parts: Iterable[Section], density: Density) -> Iterator[Section]:
-    """The rows in which something is broken or was not tried."""
+    """The rows in which something failed or was not tried."""
     outcomes = {"failed", "incomplete", *(["not run"] if density is _WHOLE else [])}
     left = density.rows
     for part in parts:

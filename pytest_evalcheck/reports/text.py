@@ -103,9 +103,9 @@ def wrap(text: str, width: int, *, indent: str = "", hang: str = "") -> list[str
 
 
 def fold(text: str, width: int, *, hang: str = "", code: bool = False) -> list[str]:
-    """One line in lines of ``width`` columns, ``hang`` before all but the first; nothing without a space is broken.
+    """One line in lines of ``width`` columns, ``hang`` before all but the first; nothing without a space is split.
 
-    White space inside of a line stays as it is. Of ``code`` no string is broken.
+    White space inside of a line stays as it is. Of ``code`` no string is split.
     """
     if columns(text) <= width:
         return [text]

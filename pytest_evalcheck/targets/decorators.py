@@ -23,9 +23,9 @@ class Keywords(TypedDict, total=False):
     inputs: SampleStrategy
     """The strategy of samples: one of `pytest_evalcheck.strategies`. The only keyword that is needed."""
     known_failures: Mapping[str, KnownFailure | Sequence[KnownFailure]]
-    """By the code or the name of a check: why its promise is known to be broken; a tuple of several reasons."""
+    """By the code or the name of a check: why it is known to fail; a tuple of several reasons."""
     not_applicable: Mapping[str, str]
-    """By the code or the name of a check: why its promise does not apply here."""
+    """By the code or the name of a check: why it does not apply here."""
     examples: Sequence[Sequence[Any]]
     """Lists of samples that every check tries first."""
     devices: Sequence[str]

@@ -19,9 +19,9 @@ from pytest_evalcheck.upstream import Fault, find, nearest_id
 
 @dataclass(frozen=True)
 class KnownFailure:
-    """A promise that is known to be broken, and why. Strict: once the promise is kept, the entry must go.
+    """A check that is known to fail, and why. Strict: once the check passes, the entry must go.
 
-    Failures of the same signature are known, and others are not: where a promise is broken in several ways, its check
+    Failures of the same signature are known, and others are not: where a property fails in several ways, its check
     has several entries.
     """
 
@@ -145,7 +145,7 @@ class Target:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """The promises that are tried on it."""
+        """The checks that are tried on it."""
         return (*(made for made in shipped() if self.kind in made.kinds), *self.extra_checks)
 
     def entry(self, table: Mapping[str, Any], made: Check) -> Any:

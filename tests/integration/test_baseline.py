@@ -90,7 +90,7 @@ def test_an_entry_that_does_not_fail_is_an_error_until_it_is_pruned(project: Pro
     project.run(*SELECT, "--evalcheck-known=accept", code=0)
     project.write(CORRECT.replace("def mean(", "def mean_of_means("))
     stale = project.run(*SELECT, code=1).cell("EC201")
-    assert (stale.cause, stale.outdated) == ("stale known failure", ("evalcheck-known.toml:4",))
+    assert (stale.cause, stale.stale) == ("stale known failure", ("evalcheck-known.toml:4",))
     assert "Take the entry out of evalcheck-known.toml:4." in stale.failure.detail
     project.run(*SELECT, code=1).shows("is a stale known failure of").lacks("could not be tried")
     project.run(*SELECT, "--evalcheck-known=prune", code=0).shows(
@@ -446,7 +446,7 @@ def test_an_entry_of_what_the_target_declares_not_applicable_is_stale(project: P
     project.write(declared)
     (project.path / FILE).write_text(ENTRY, encoding="utf-8")
     cell = project.run(*SELECT, code=1).cell("EC201")
-    assert (cell.cause, cell.outdated) == ("stale known failure", ("evalcheck-known.toml:2",))
+    assert (cell.cause, cell.stale) == ("stale known failure", ("evalcheck-known.toml:2",))
     assert "the check is not applicable (its batches are its samples)" in cell.reason
     project.run(*SELECT, "--evalcheck-known=prune", code=0).shows("1 entry no longer failing")
 

@@ -128,7 +128,7 @@ class Resuming:
         if cell.outcome not in _FINAL:
             return f"they were {cell.outcome}"
         # The file does not hold the baseline of its run: entries may have come, or gone.
-        entry_was = cell.outdated or (cell.outcome == "known" and not cell.upstream)
+        entry_was = cell.stale or (cell.outcome == "known" and not cell.upstream)
         if spec.listed or (entry_was and not spec.known):
             return "the baseline may have changed"
         if self.session.options.accept and cell.outcome == "failed":

@@ -23,14 +23,14 @@ _MOST = 8
 
 
 def run_cell(runner: CellRunner, arguments: Mapping[str, Any], options: Options) -> Cell:
-    """Run a cell; where it is asked for, take out of its known failures what is outdated, and add what it shows.
+    """Run a cell; where it is asked for, take out of its known failures what is stale, and add what it shows.
 
     After each change the cell runs again, so that what hides behind one failure is seen too.
     """
     cell = run_in_child.run_cell(runner, arguments)
-    outdated: list[str] = []
-    while options.prune and cell.cause == STALE and _drop(runner, cell.outdated):
-        outdated += cell.outdated
+    stale: list[str] = []
+    while options.prune and cell.cause == STALE and _drop(runner, cell.stale):
+        stale += cell.stale
         cell = run_in_child.run_cell(runner, arguments)
     accepted: list[dict[str, Any]] = []
     red, listed = cell, runner.spec.listed
@@ -43,7 +43,7 @@ def run_cell(runner: CellRunner, arguments: Mapping[str, Any], options: Options)
         cell, accepted = red, []
     if accepted:
         cell = replace(cell, reason="accepted now", accepted=tuple(accepted))
-    return replace(cell, outdated=tuple(outdated)) if outdated else cell
+    return replace(cell, stale=tuple(stale)) if stale else cell
 
 
 def _drop(runner: CellRunner, places: Iterable[str]) -> bool:
@@ -85,21 +85,21 @@ def updated(
     """
     cells, gone = list(cells), list(gone)
     accepted = [_entry(cell, new) for cell in cells for new in cell.accepted]
-    outdated: dict[int, set[str]] = {}
+    stale: dict[int, set[str]] = {}
     tried: dict[tuple[str, str], set[str]] = {}
     for cell in cells:
         kind = device_spec.kind(cell.device)
         tried.setdefault((cell.target, cell.code), set()).add(kind)
-        for place in cell.outdated if cell.cause != STALE else ():
-            outdated.setdefault(_line(place), set()).add(kind)
+        for place in cell.stale if cell.cause != STALE else ():
+            stale.setdefault(_line(place), set()).add(kind)
     for place in gone:
-        outdated[_line(place)] = {*device_spec.KINDS}
-    after = baseline.remove(outdated, tried).with_new(accepted)
+        stale[_line(place)] = {*device_spec.KINDS}
+    after = baseline.remove(stale, tried).with_new(accepted)
     return after, [*_changes(baseline, after, cells, gone), *(_not_accepted(cells) if accept else ())]
 
 
 def _not_accepted(cells: Iterable[Cell]) -> Iterator[str]:
-    red = [cell for cell in cells if cell.outcome == "failed" and not cell.outdated]
+    red = [cell for cell in cells if cell.outcome == "failed" and not cell.stale]
     untried = [cell for cell in red if cell.failure is None or cell.failure.untestable or cell.failure.case is None]
     if untried:
         yield f"not accepted: {plural(len(untried), 'check')} that could not be tried"

@@ -166,14 +166,14 @@ class Baseline:
                 kept.insert(index, replace(entry, text=entry.as_toml()))
         return replace(self, entries=tuple(kept))
 
-    def remove(self, outdated: Mapping[int, set[str]], tried: Mapping[tuple[str, str], set[str]]) -> Baseline:
-        """Remove what is outdated: by the line of an entry, the kinds of device on which it does not fail any more.
+    def remove(self, stale: Mapping[int, set[str]], tried: Mapping[tuple[str, str], set[str]]) -> Baseline:
+        """Remove what is stale: by the line of an entry, the kinds of device on which it does not fail any more.
 
         ``tried`` are the kinds on which a check of a target ran: an entry for all devices keeps the others of them.
         """
         kept = []
         for entry in self.entries:
-            gone = outdated.get(entry.line, set())
+            gone = stale.get(entry.line, set())
             of = entry.devices or tuple(tried.get((entry.target, entry.code), ()))
             left = tuple(kind for kind in KINDS if kind in of and kind not in gone)
             if not gone or (left and left == entry.devices):

@@ -77,9 +77,9 @@ class Batchings:
         if reference is None:
             raise results[0].value.error
         tolerance = tolerance or Tolerance()
-        broken = [result for result in results if difference(result.value, reference.value, tolerance) is not None]
-        if broken:
-            raise _failure(broken, reference, tolerance)
+        failed = [result for result in results if difference(result.value, reference.value, tolerance) is not None]
+        if failed:
+            raise _failure(failed, reference, tolerance)
         return reference.value
 
 
@@ -208,12 +208,12 @@ def _value(evaluate: Callable[[Any], Any], batching: Batching) -> Any:
     return value
 
 
-def _failure(broken: list[_Result], reference: _Result, tolerance: Tolerance) -> CheckFailure:
-    batching, number, value = broken[0]
+def _failure(failed: list[_Result], reference: _Result, tolerance: Tolerance) -> CheckFailure:
+    batching, number, value = failed[0]
     over = f"{batching.name!r}{', the second time' if number else ''}"
     line = difference(value, reference.value, tolerance)
     assert line is not None
-    names = list(dict.fromkeys(result.batching.name for result in broken))
+    names = list(dict.fromkeys(result.batching.name for result in failed))
     detail = [f"batches={show([list(batch) for batch in batching.batches])}"]
     detail += [f"also over {', '.join(map(repr, names[1:]))}"] if names[1:] else []
     if set(names) <= set(_REORDERED):

@@ -53,7 +53,7 @@ def assert_passes(
     optional: Sequence[str] = (),
     **keywords: Any,
 ) -> Report:
-    """Require that a thing keeps every check that is tried on it.
+    """Require that a thing passes every check that is tried on it.
 
     ``thing`` is a target, a class that is called without arguments, a function that returns a new object (its arguments
     are ``device`` and ``fixtures``), or an object, of which a copy is made for each use. ``inputs`` draws its samples;
@@ -78,7 +78,7 @@ def assert_passes(
     '2 passed'
 
     Raises:
-        VerdictError: where a promise is broken, a cell is incomplete or was not run, or no check was tried; it is an
+        VerdictError: where a check fails, a cell is incomplete or was not run, or no check was tried; it is an
             AssertionError, and its message has the screen of every failure.
         UsageError: where the thing, or what is requested here, is not written as it should be.
     """
@@ -120,7 +120,7 @@ def parametrize_with_checks(
             check()
 
     ``things`` are what `assert_passes` takes, as a list or as a mapping from names; the other arguments are the same.
-    ``check()`` fails with the screen of the failure. A known failure is xfailed, and fails once the promise is kept. A
+    ``check()`` fails with the screen of the failure. A known failure is xfailed, and fails once the check passes. A
     check that does not apply is skipped, with the reason. What was not run fails, unless ``optional`` names what is
     missing. Where no check of a thing can be tried, each of them fails. ``check(start=3)`` gives the fixture ``start``
     that a factory asks for; ``check(replay=...)`` tries one case.
@@ -228,7 +228,7 @@ class _Suite:
             cell = quick.cell(check, device, fixtures)
             values |= {cell.value} - {""}
             if cell.varies or len(values) > 1 or cell.outcome in ("failed", "incomplete"):
-                return  # what is broken is an item of its own
+                return  # what fails is an item of its own
         for value in values:
             name = self.request.target.name
             raise VerdictError(f"{name} gave {value} in all cases of all checks, which tests nothing (give wrong=)")
@@ -248,10 +248,10 @@ class _BoundCheck:
         return f"<{self.check.code} of {self.target.name} on {self.device}>"
 
     def __call__(self, target: Target | None = None, /, *, replay: str = "", **fixtures: Any) -> Cell:
-        """Try the promise, and return its cell.
+        """Try the check, and return its cell.
 
         Raises:
-            VerdictError: where it is broken, or could not be tried.
+            VerdictError: where it fails, or could not be tried.
             UsageError: where another target, or a blob of another check, is given.
         """
         __tracebackhide__ = True

@@ -53,7 +53,7 @@ class Replay:
             self._report_teardown("failed", content[0])
 
     def blame(self, headline: str, actual: str, cause: str, detail: str = "") -> None:
-        """Report that the item has broken its process."""
+        """Report that the item has damaged its process."""
         item, runner = self.item, self.runner
         text: Any = f"{headline}: {actual}\n{detail}".strip()
         item.user_properties[:] = []

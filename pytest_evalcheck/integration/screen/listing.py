@@ -1,4 +1,4 @@
-"""``--evalcheck-list``: the checks by kind, each with its code, its name and its promise."""
+"""``--evalcheck-list``: the checks by kind, each with its code, its name and its property."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pytest_evalcheck.reports.text import columns, line, pad, wrap
 
 _JSON = "json"
 _LEAST_PROMISE = 48
-"""The fewest columns for promises beside the names; where there are fewer, a promise is below its name."""
+"""The fewest columns for properties beside the names; where there are fewer, a property is below its name."""
 
 
 def show(config: pytest.Config, words: str) -> None:
@@ -94,13 +94,13 @@ def _lines(groups: dict[str, list[Check]], width: int) -> Iterator[Line]:
 
 def _lines_of_check(check: Check, names: int, width: int) -> Iterator[Line]:
     marks = f" (runs with -m {', '.join(check.marks)})" if check.marks else ""
-    promise = line(check.statement) + marks
+    statement = line(check.statement) + marks
     head: Line = ((f"  {check.code}", BOLD), (f"  {check.name}", PLAIN))
     if width - names - 2 < _LEAST_PROMISE:
         yield head
-        yield from (((text, LIGHT),) for text in wrap(promise, width, indent=" " * 9, hang=" " * 9))
+        yield from (((text, LIGHT),) for text in wrap(statement, width, indent=" " * 9, hang=" " * 9))
         return
-    first, *rest = _wrapped(promise, width - names - 3)
+    first, *rest = _wrapped(statement, width - names - 3)
     yield (*head, (pad("", names + 2 - sum(columns(text) for text, _ in head)), PLAIN), (first, LIGHT))
     yield from (((" " * (names + 2) + text, LIGHT),) for text in rest)
 

@@ -1,6 +1,6 @@
 """The progress of a run in its terminal: how much is done, what is red, the time left, and which cell is stalled.
 
-A broken cell is shown when its report arrives, and not again at the end. Nothing here changes an outcome.
+A failed cell is shown when its report arrives, and not again at the end. Nothing here changes an outcome.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class Progress:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Generator[None, Any, Any]:
-        """Show a broken cell, and count."""
+        """Show a failed cell, and count."""
         if self._reporter is None:
             return (yield)
         with self._lock:
@@ -134,7 +134,7 @@ class Progress:
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        """Count a cell whose process broke before its teardown."""
+        """Count a cell whose process died before its teardown."""
         with self._lock:
             if self._reporter is not None:
                 self._ended(nodeid)

@@ -1,4 +1,4 @@
-"""Pytest's short test summary of cells: it points at targets, names promises, and has one line for each reason."""
+"""Pytest's short test summary of cells: it points at targets, names checks, and has one line for each reason."""
 
 from __future__ import annotations
 
@@ -108,8 +108,8 @@ def _key(cell: Cell) -> tuple[str, str, str]:
 
 
 def _message(cell: Cell) -> str:
-    promise = line(cell.failure.statement) if cell.failure else ""
-    return f"{code(cell)}: {' '.join(filter(None, [promise, line(cell.reason)]))}"
+    statement = line(cell.failure.statement) if cell.failure else ""
+    return f"{code(cell)}: {' '.join(filter(None, [statement, line(cell.reason)]))}"
 
 
 def _targets(cells: Iterable[Cell]) -> str:

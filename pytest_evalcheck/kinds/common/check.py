@@ -46,7 +46,7 @@ class Check:
     streams: bool = False
     """True if missing waits between streams are looked for, where its accelerator is simulated."""
     after: tuple[str, ...] = ()
-    """The codes of more basic checks, the most likely first. Where one of them is broken on the same target and device,
+    """The codes of more basic checks, the most likely first. Where one of them failed on the same target and device,
     a failure of this check is taken to follow from it: the report lists it below that one."""
     since: str = "0.1"
 
@@ -92,7 +92,7 @@ def check(
     """Make a check of ``function(subject, case)``: its kinds and its cases follow from the annotations.
 
     The docstring states the property, then paragraphs that start with ``Why:``, ``Usual cause:`` and ``Fix:``.
-    ``after`` names the codes of more basic checks: where one of them is broken too, this one fails for that reason.
+    ``after`` names the codes of more basic checks: where one of them fails too, this one fails for that reason.
 
     Raises:
         CheckError: when the code, the parameters, the docstring or ``after`` is not as it should be.

@@ -13,7 +13,6 @@ ROOT = Path(__file__).parent.parent
 FOLDERS = ("pytest_evalcheck", "tests", "fixtures", "benchmarks", "history", "docs")
 
 DOCSTRINGS: dict[str, int] = {
-    "fixtures": 144,
     "pytest_evalcheck": 5,
     "pytest_evalcheck/engine": 41,
     "pytest_evalcheck/reports": 68,
@@ -21,7 +20,7 @@ DOCSTRINGS: dict[str, int] = {
     "pytest_evalcheck/targets": 25,
 }
 NAMES: dict[str, int] = {
-    "fixtures": 63,
+    "fixtures": 15,
     "pytest_evalcheck/devices": 2,
     "pytest_evalcheck/engine": 1,
     "pytest_evalcheck/fixes": 5,

@@ -40,7 +40,7 @@ class Compared:
 
 
 FORMS = ("same", "different", "error", "names", "visible", "warned", "unchanged")
-"""How two values are compared: both the same; not the same, or an error; the actual value an error; an
+"""Form of a comparison of two values: both the same; not the same, or an error; the actual value an error; an
 error that has a word in its text; a NaN, an infinity,
 an error or a warning of one of them; any of these or any warning; an input as it was when it was given."""
 

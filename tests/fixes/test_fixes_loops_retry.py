@@ -147,7 +147,7 @@ def test_what_is_copied_and_what_is_not(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_tensor_in_a_list_that_was_written_into_is_an_error_instead_of_a_wrong_number():
     totals = [torch.zeros(1)]
-    with pytest.raises(RuntimeError, match="a tensor in a list was written into"), transactional(totals):  # noqa: PT012
+    with pytest.raises(RuntimeError, match="a tensor in a list was changed"), transactional(totals):  # noqa: PT012
         totals[0] += 1
         raise MemoryError
     with pytest.raises(MemoryError), transactional(totals):  # noqa: PT012

@@ -103,8 +103,8 @@ def test_one_result_is_one_cause():
     rule = run["tool"]["driver"]["rules"][results[1]["ruleIndex"]]
     assert rule["helpUri"] == check_page("EC203")
     assert rule["shortDescription"]["text"] == made.statement
-    assert made.why in rule["fullDescription"]["text"]
-    assert all(text in rule["help"]["text"] for text in (made.statement, made.why, made.usual_cause, made.fix))
+    assert made.rationale in rule["fullDescription"]["text"]
+    assert all(text in rule["help"]["text"] for text in (made.statement, made.rationale, made.usual_cause, made.fix))
     assert run["invocations"][0]["executionSuccessful"]
     assert "3 failed of 2 causes" in [
         one["message"]["text"] for one in run["invocations"][0]["toolExecutionNotifications"]

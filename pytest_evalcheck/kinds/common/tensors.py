@@ -124,6 +124,7 @@ def overwrite(value: Any, noise: Any = None) -> None:
             value[:] = ["overwritten"] * len(value)
     elif type(value).__module__ == "numpy" and getattr(value, "ndim", None) and value.flags.writeable:
         try:
+            torch.from_numpy(value)
             other = value.copy()
             overwrite(torch.from_numpy(other), noise)
             called(sys.modules["numpy"].copyto, value, other)

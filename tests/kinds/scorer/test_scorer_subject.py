@@ -205,5 +205,5 @@ def test_right_and_wrong_responses_differ_and_stay_as_many(inputs: SampleStrateg
 
 
 def test_of_needs_a_function() -> None:
-    with pytest.raises(TypeError, match="is no function"):
+    with pytest.raises(TypeError, match="is not a function"):
         ec.Scorer.of("exact_match")  # type: ignore[arg-type]

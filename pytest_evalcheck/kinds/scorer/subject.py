@@ -207,7 +207,7 @@ class ScorerSubject(Subject):
         def scored_singly() -> Any:
             return self.run(lambda all_own, all_rows: list(map(score, all_own, all_rows)), responses, documents)
 
-        yield "it is given all documents at once and returns a list, one score a document", scored_singly
+        yield "it is given all documents at once and returns a list, one score per document", scored_singly
 
     def run(self, score: Score, responses: Any, documents: Any) -> Any:
         """The scores as a list, or the error; from the same random numbers every time."""

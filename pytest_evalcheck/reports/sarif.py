@@ -166,7 +166,9 @@ def _invocation(report: Report, part: str, left_out: str) -> dict[str, Any]:
 def _rules(report: Report, checks: Sequence[Described]) -> list[dict[str, Any]]:
     """One for each registered check, and for each of the report that is not registered here."""
     rules = {
-        check.code: _rule(check.code, check.name, check.kinds, check.statement, check.rationale, check.usual_cause, check.fix)
+        check.code: _rule(
+            check.code, check.name, check.kinds, check.statement, check.rationale, check.usual_cause, check.fix
+        )
         for check in checks
     }
     for cell in report.cells:

@@ -331,7 +331,10 @@ class TestParametrize:
             (lambda: ec.parametrize_with_checks(Mean, inputs=numbers), "takes a list of objects"),
             (lambda: ec.parametrize_with_checks([Locked()], inputs=numbers), "cannot be copied"),
             (lambda: ec.parametrize_with_checks([Mean]), "Mean: inputs=None; expected samples"),
-            (lambda: ec.parametrize_with_checks([Mean], inputs=numbers, select="EC601"), "no check matches select='EC601'"),
+            (
+                lambda: ec.parametrize_with_checks([Mean], inputs=numbers, select="EC601"),
+                "no check matches select='EC601'",
+            ),
             (
                 lambda: ec.parametrize_with_checks([ec.metric(inputs=numbers)(Mean.compute)], tolerance=1.0),
                 "tolerance= cannot be combined with targets",

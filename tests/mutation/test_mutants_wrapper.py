@@ -50,7 +50,7 @@ def subject(inputs: Any = None, **more: Any) -> WrapperSubject:
 class TestWrapperOf:
     def test_only_a_module_is_wrapped(self) -> None:
         for wrong in (3, type("Half", (), {"forward": lambda self: None})()):
-            with pytest.raises(TypeError, match=r"is no torch\.nn\.Module"):
+            with pytest.raises(TypeError, match=r"is not a torch\.nn\.Module"):
                 ec.Wrapper.of(wrong)
 
     def test_labels_are_left_out_of_the_call_and_given_to_the_loss(self) -> None:

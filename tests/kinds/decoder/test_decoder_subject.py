@@ -273,6 +273,6 @@ def test_a_record_is_complete_with_something_to_compare() -> None:
     assert not ec.Decoder(None, make_cache=len, generate=len).complete  # type: ignore[arg-type]
     assert not ec.Decoder(None, make_cache=len).complete
     assert not ec.Decoder(None, make_cache=None, generate=len, full=len).has_cache  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match=r"no cache at all; expected generate=\.\.\., and full="):
+    with pytest.raises(TypeError, match=r"no cache; expected generate=\.\.\., and full="):
         ec.Decoder(None, make_cache=None, generate=len)  # type: ignore[arg-type]
     assert set(ec.Decoder(Attention(), make_cache=len).contents()) == set(Attention().state_dict())

@@ -188,5 +188,5 @@ def test_a_module_and_a_loss_make_a_wrapper() -> None:
         assert torch.equal(recording.compute()[0]["1"], labels)
     assert list(ec.Wrapper.of(nn.Linear(2, 1)).forward((inputs, labels))) == ["outputs"]
     assert list(made.contents()) == ["weight", "bias"]
-    with pytest.raises(TypeError, match=r"function is no torch\.nn\.Module; describe it with "):
+    with pytest.raises(TypeError, match=r"function is not a torch\.nn\.Module; use ec.Wrapper"):
         ec.Wrapper.of(lambda batch: batch)

@@ -123,7 +123,8 @@ def test_a_target_that_could_not_be_tried_has_no_usual_cause():
 
 
 def test_cells_with_one_cause_show_one_failure():
-    page = render(Report([cell(f"a.py::m{n}", outcome="failed", cause="leak", failure=failure()) for n in range(9)]))
+    same = {"cause": "leak", "signature": "EC201: leak", "failure": failure()}
+    page = render(Report([cell(f"a.py::m{n}", outcome="failed", **same) for n in range(9)]))
     assert page.count('<article class="failure">') == 1
     assert "EC201: a.py::* (9)" in "".join(Reader(page).text)
 

@@ -1,9 +1,9 @@
 """Figures of the package's structure beside their budgets: lines by folder, files that a check reaches, options, words.
 
 ``python benchmarks/house.py`` prints them, and exits 1 where a figure is above its budget in ``benchmarks/house.toml``;
-``--before FOLDER`` adds those of another checkout. A module of checks reaches every file of the rooms of the kinds that
-it imports, directly or through others, in functions too: the files that a reader opens to understand a check. Files
-that all of them use (comparisons, guard, strategies) are not counted.
+``--before FOLDER`` adds those of another checkout, ``--pages`` the words of each page of the site. A module of checks
+reaches every file of the rooms of the kinds that it imports, directly or through others, in functions too: the files
+that a reader opens to understand a check. Files that all of them use (comparisons, guard, strategies) are not counted.
 """
 
 from __future__ import annotations
@@ -93,6 +93,30 @@ def figures(root: Path) -> dict[str, int]:
     made["docstrings, percent that begin with a verb or a noun"] = 100 - 100 * sum(map(begins_badly, texts)) // len(
         texts
     )
+    made["lines of README.md"] = len((root / "README.md").read_text(encoding="utf-8").splitlines())
+    words: Counter[str] = Counter()
+    for group, count in pages(root).values():
+        words[group] += count
+    made |= {f"words, {group}": count for group, count in words.items()}
+    made["words, all pages"] = sum(words.values())
+    return made
+
+
+def pages(root: Path) -> dict[str, tuple[str, int]]:
+    """Return the group in the navigation of the site and the number of words of each page of ``docs/``.
+
+    A word is what stands between blanks and has a letter or a digit, code and tables included.
+    """
+    made, group = {}, ""
+    for line in (root / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2].splitlines():
+        top, name = re.match(r"  - (.+?):", line), re.search(r"([\w./-]+\.md)$", line)
+        group = top[1] if top else group
+        file = root / "docs" / name[1] if name else root
+        if file.is_file():
+            # The hook of the site adds the pages of checks to their list.
+            read = file.parent.glob("*.md") if file.name == "README.md" else [file]
+            words = [word for page in read for word in page.read_text(encoding="utf-8").split()]
+            made[file.relative_to(root).as_posix()] = group, sum(bool(re.search(r"\w", word)) for word in words)
     return made
 
 
@@ -179,6 +203,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--before", type=Path, help="another checkout, to print beside this one")
+    parser.add_argument("--pages", action="store_true", help="the words of each page of docs, by its group")
     parser.add_argument("--budgets", type=Path, default=BUDGETS, help="the file of budgets")
     parser.add_argument("--smoke", action="store_true", help="the same: it ends within seconds")
     given = parser.parse_args(arguments)
@@ -190,6 +215,9 @@ def main(arguments: list[str] | None = None) -> int:
     for name in dict.fromkeys([*now, *before]):
         mark = "  above its budget" if name in over else ""
         print(f"{name:52} {before.get(name, ''):>8} {now.get(name, ''):>8} {most.get(name, ''):>8}{mark}")
+    if given.pages:
+        for page, (group, count) in sorted(pages(ROOT).items(), key=lambda each: (each[1][0], -each[1][1])):
+            print(f"{group:12} {page:39} {count:>8}")
     unknown = sorted(most.keys() - now.keys())
     for name in unknown:
         print(f"{given.budgets.name} has a budget of {name!r}, which is no figure")

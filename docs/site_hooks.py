@@ -73,8 +73,9 @@ Place = tuple[str, str]
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """The checks join the navigation by kind, and links and words are looked up while a page is rendered."""
-    (number,) = (n for n, entry in enumerate(config.nav or []) if "Checks" in entry)
-    config.nav[number] = {"Checks": [config.nav[number]["Checks"], *_checks()]}
+    (group,) = (entry["Look up"] for entry in config.nav or [] if "Look up" in entry)
+    (checks,) = (entry for entry in group if "Checks" in entry)
+    checks["Checks"] = [checks["Checks"], *_checks()]
     config["markdown_extensions"].append(_OfThisSite())
     _OfThisSite.repository = config.repo_url or ""
     return config

@@ -62,8 +62,7 @@ def main() -> None:
         if not asked.smoke:
             shown |= by_finding(examples({*shown}, asked.pages))
         if asked.pages:
-            pages = [(place.partition(".md")[0], place) for place in shown]
-        shown = {place: shown[place] for asked_for in asked.pages for page, place in pages if page == asked_for}
+            shown = {place: cells for place, cells in shown.items() if place.partition(".md")[0] in asked.pages}
         if asked.smoke:
             shown = dict(list(shown.items())[:2])
         made = scripts(shown, asked.workers)  # what was inferred is in the folder
@@ -73,7 +72,7 @@ def main() -> None:
             name = place.replace(".md#", "_").replace("-", "_")[:100]
             (asked.keep / f"{name}.py").write_text(one.script, encoding="utf-8") if one.script else None
     table(made)
-    if asked.smoke and not all(one.script for one in made.values()):
+    if asked.smoke and not (made and all(one.script for one in made.values())):
         raise SystemExit("a script of the smoke run did not come out")
 
 
@@ -148,7 +147,7 @@ def examples(shown: set[str], pages: Sequence[str]) -> list[Cell]:
             targets = [one for one in vars(loaded(path)).values() if isinstance(one, Target)]
         except ImportError:  # of a library that is not installed
             continue
-        available = [one for one in targets if not one.missing]
+        available = [one for one in targets if not one.missing()]
         for target, word, entry in ((one, *pair) for one in available for pair in entries(one)):
             fault, check = upstream.find(entry.upstream) if entry.upstream else None, checks[word]
             if fault is None or fault.finding in shown or entry.example is None or fault.why_out_of_range:

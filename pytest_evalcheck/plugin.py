@@ -30,8 +30,15 @@ _RENAMED = {
     "--evalcheck-write-tests": "--evalcheck-scripts=FILE.py",
 }
 """Options that have a new form."""
-
-_SIMULATED = "simulated: runs on a simulated accelerator"
+_MARKERS = (
+    "evalcheck(target, check, code): a check of pytest-evalcheck",
+    *(f"{kind}: runs on this kind of device" for kind in ("cpu", "cuda", "mps")),
+    "simulated: runs on a simulated accelerator",
+    "distributed: starts real processes; runs when -m names it",
+    "sweep: checks a whole library; runs when -m names it",
+    "full: not part of the short run; runs when -m names it, or the command line names its file",
+)
+"""Registered in every run: files of targets and of tests that have them are read without ``--evalcheck``, too."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -220,7 +227,7 @@ def pytest_evalcheck_main(config: pytest.Config) -> Generator[None, Any, Any]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Bring in the suite when it is asked for."""
-    for line in (*(f"{kind}: runs on this kind of device" for kind in ("cpu", "cuda", "mps")), _SIMULATED):
+    for line in _MARKERS:
         config.addinivalue_line("markers", line)
     if config.getoption("evalcheck"):
         from pytest_evalcheck.integration.choosing import resuming

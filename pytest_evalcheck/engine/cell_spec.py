@@ -86,10 +86,24 @@ class CellSpec:
         return "" if placed else "its factory takes no device"
 
     @property
+    def declared_device(self) -> str:
+        """The kind of device, if the target declares this accelerator: what is not tried there is not run; else ''."""
+        kind = device_spec.kind(self.device)
+        return kind if kind != "cpu" and kind in (self.target.devices or ()) else ""
+
+    @property
+    def not_placed(self) -> str:
+        """The reason why nothing is run on an accelerator that the target declares: its factory takes no device."""
+        if not (self.cannot_build_reason and self.declared_device):
+            return ""
+        name, kind = self.target.name, self.declared_device
+        return f"devices= names {kind}, but the factory takes no device; write {name}(device), or take {kind} out"
+
+    @property
     def inapplicable(self) -> str:
         """The reason why the description of the target rules the check out; empty where it does not."""
         declared = self.target.entry(self.target.not_applicable, self.check)
-        return str(declared) if declared else self.lacks or self.cannot_build_reason
+        return str(declared) if declared else self.lacks or ("" if self.not_placed else self.cannot_build_reason)
 
     @property
     def replayed(self) -> Any:

@@ -21,9 +21,12 @@ def devices_of(target: Target, check: Check, asked: Sequence[str]) -> list[str]:
     A target that is for none of them has its cells nevertheless: they are not run, and say why.
     """
     found = device_spec.chosen(asked, accelerators_only=bool(check.accelerators))
-    if target.devices is None or not _has_place(target, asked):
+    if target.devices is None:
         return found
-    return [device for device in found if device_spec.kind(device) in target.devices]
+    own = [device for device in found if device_spec.kind(device) in target.devices]
+    if not own and device_spec.AUTO in asked and "cpu" not in target.devices:  # everything is tried where it belongs
+        own = [device for device in device_spec.SIMULATED if device_spec.kind(device) in target.devices]
+    return own if own or _has_place(target, asked) else found
 
 
 def other_device(target: Target, device: str) -> str:

@@ -25,8 +25,11 @@ def judge(spec: CellSpec, state: CellState) -> Cell:
     ended, found, stats = state.ended_by, state.found, state.stats
     if isinstance(ended, NotApplicable) and not (found or state.known.findings):
         # What cannot be tried on a simulated device says nothing about an entry.
-        made = cell if isinstance(ended, NotCheckable) else _unless_stale
-        return made(spec, state, "not applicable", reason=str(ended))
+        if not isinstance(ended, NotCheckable):
+            return _unless_stale(spec, state, "not applicable", str(ended))
+        if kind := spec.declared_device:
+            return cell(spec, state, "not run", reason=str(ended), missing=(kind,))
+        return cell(spec, state, "not applicable", reason=str(ended))
     if isinstance(ended, pytest.skip.Exception):
         return cell(spec, state, "not run", reason=str(ended))
     passable = spec.check.existential and found is not None and not found.failure.untestable

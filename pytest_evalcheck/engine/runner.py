@@ -64,6 +64,8 @@ class CellRunner:
         if self.spec.inapplicable:
             state.ended_by = NotApplicable(self.spec.inapplicable)
             return judge(self.spec, state)
+        if self.spec.not_placed:
+            return self.cell("not run", reason=self.spec.not_placed)
         if missing := self.spec.target.missing() or device_spec.absent(self.spec.device):
             return self.cell("not run", reason=missing)
         # Limits only end what hangs: the first one is wide, and the next depends on what was measured here.

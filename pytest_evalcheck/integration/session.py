@@ -16,7 +16,7 @@ from pytest_evalcheck.engine.device_selection import SKIPPED, other_device, with
 from pytest_evalcheck.integration.choosing import inferring, since
 from pytest_evalcheck.integration.choosing.collection import Collection
 from pytest_evalcheck.integration.choosing.not_run import RunFacts
-from pytest_evalcheck.integration.choosing.selection import MARKERS, Selection
+from pytest_evalcheck.integration.choosing.selection import Selection
 from pytest_evalcheck.integration.item_cells import PROPERTY, attach, runner_of
 from pytest_evalcheck.integration.known import accepting
 from pytest_evalcheck.integration.options import Options
@@ -70,10 +70,7 @@ class EvalcheckSession:
 
     @classmethod
     def of(cls, config: pytest.Config) -> EvalcheckSession:
-        """Make the session of a config, and register its markers and its collection."""
-        config.addinivalue_line("markers", "evalcheck(target, check, code): a check of pytest-evalcheck")
-        for name, text in MARKERS.items():
-            config.addinivalue_line("markers", f"{name}: {text}")
+        """Make the session of a config, and register its collection."""
         # A target that cannot be collected must not take the others with it.
         config.option.continue_on_collection_errors = True
         options, places = Options.read(config), Places.read(config)

@@ -112,8 +112,8 @@ def absent(device: str) -> str:
         return f"this machine has a real {name}: ask for it instead" if there else ""
     if name == "cuda":
         count = torch.cuda.device_count()
-        return "" if count > int(index or 0) else f"this machine has {count} CUDA devices"
-    return "" if torch.backends.mps.is_available() else "this machine has no MPS device"
+        return "" if count > int(index or 0) else f"this machine has {count} CUDA devices; sim:{device} simulates it"
+    return "" if torch.backends.mps.is_available() else "this machine has no MPS device; sim:mps simulates one"
 
 
 @contextmanager

@@ -145,6 +145,12 @@ SESSIONS: dict[str, Session] = {
         metric("inputs=numbers, devices=('cpu',)"),
         (ONE, "--evalcheck-device=mps"),
     ),
+    "a declared device that the factory does not take": Session(
+        (NOT_RUN, "devices= names mps, but the factory takes no device"),
+        "@ec.scorer(inputs=es.responses(), devices=('cpu', 'mps'))\n"
+        "def silent():\n    return ec.Scorer.of(lambda own, document: own[0] == document['answer'])\n" + CORRECT,
+        ("--evalcheck-select=EC201,EC401,EC610",),
+    ),
     # What is chosen.
     "everything is declared away": Session(
         ("no check was tried of evalcheck_example.py::silent",),

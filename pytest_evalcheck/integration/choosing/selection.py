@@ -17,13 +17,8 @@ from pytest_evalcheck.kinds.common.check import Check
 from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.targets.target import Target
 
-MARKERS = {
-    "distributed": "starts real processes; runs when -m names it",
-    "sweep": "checks a whole library; runs when -m names it",
-    "full": "not part of the short run; runs when -m names it, or the command line names its file",
-}
-"""Markers whose checks run only on request, with what pytest says about each."""
-
+ON_REQUEST = ("distributed", "sweep", "full")
+"""Markers whose checks run only where -m names them."""
 _BY_FILE = ("full",)
 _EXPRESSIONS = ("-k ", "-m ")
 
@@ -75,7 +70,7 @@ class Selection:
         ``names`` are that of the target, and that of the check where the markers are those of the check. A node that
         the command line names runs, and so does each target of a file that it names, but for sweeps and processes.
         """
-        own = [marker for marker in MARKERS if marker in markers]
+        own = [marker for marker in ON_REQUEST if marker in markers]
         found = [marker for marker in own if marker not in str(self.config.option.markexpr)]
         if len(found) < len(own):  # what -m names runs in files that are not part of the short run, too
             found = [marker for marker in found if marker not in _BY_FILE]

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from pytest_evalcheck.engine.cell_spec import CellSpec
+from pytest_evalcheck.engine.device_selection import devices_of
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.integration.choosing.selection import Selection
@@ -122,7 +123,7 @@ class _Place:
 
 
 def _function(place: _Place, target: Target, check: Check, devices: list[str], options: Options) -> Any:
-    usual = device_spec.chosen([device_spec.AUTO], accelerators_only=bool(check.accelerators))
+    usual = devices_of(target, check, [device_spec.AUTO])
 
     def reproduce(device: str) -> Any:
         command = f"pytest --evalcheck {shlex.quote(f'{place.printed}::{check.name}[{device}]')}"

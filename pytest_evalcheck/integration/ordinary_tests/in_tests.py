@@ -29,6 +29,7 @@ from pytest_evalcheck.reports.case_codec import decode_case
 from pytest_evalcheck.reports.failure_text import format_failure
 from pytest_evalcheck.reports.results import Cell, Report, VerdictError
 from pytest_evalcheck.strategies.samples import SampleStrategy
+from pytest_evalcheck.targets import device_spec
 from pytest_evalcheck.targets.keywords import factory_problems
 from pytest_evalcheck.targets.making import decorator
 from pytest_evalcheck.targets.target import Target
@@ -152,10 +153,15 @@ def parametrize_with_checks(
                 f"@ec.parametrize_with_checks stands above {safe_text(test)}; expected a test function that takes "
                 "`check`, or `target` and `check`"
             )
-        bound = parameters.values()
-        values = [(each.target, each) for each in bound] if "target" in taken else [(each,) for each in bound]
         names = [name for name in ("target", "check") if name in taken]
-        marked = [pytest.param(*each, id=name) for name, each in zip(parameters, values, strict=True)]
+        marked = [
+            pytest.param(
+                *((each.target, each) if "target" in taken else (each,)),
+                id=name,
+                marks=[getattr(pytest.mark, mark) for mark in device_spec.marks(each.device)],
+            )
+            for name, each in parameters.items()
+        ]
         decorated: Test = pytest.mark.parametrize(names, marked)(test)
         return decorated
 

@@ -132,6 +132,20 @@ class SamplesAndPlan:
         return cls(**dict(zip((field.name for field in fields(cls)), (rows, *plan), strict=True)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class FewSamples(SamplesAndPlan):
+    """A few samples: with batches of two, three leave a last batch of one."""
+
+    MOST = 3
+    GIVEN: ClassVar[Given] = lambda _, n: () if n else None
+    CONDITIONS: ClassVar[Conditions] = {"several samples": lambda case: len(case.samples) > 1}
+
+    @classmethod
+    def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
+        """Enough for a last batch of one."""
+        return [(fixed_up_to(inputs, n),)]
+
+
 def given_cases(kind: type[Case], inputs: SampleStrategy, examples: Sequence[Sequence[Sample]]) -> list[Any]:
     """Return the cases of the samples that the author of a target gives, in their order."""
     of = getattr(kind, "of", None)

@@ -65,6 +65,16 @@ class Subject:
         for name, sentence in rotated_conventions(self.build(), first):
             yield name, sentence, replace(self, build=_called_by(self.build, name))
 
+    def rebuilt_on(self, device: str) -> Any:
+        """Return a new subject of the same target on a device.
+
+        Raises:
+            NotApplicable: where the factory takes no device.
+        """
+        if self.on_device is None:
+            raise NotApplicable("its factory takes no device")
+        return self.on_device(device)
+
     def shared(self) -> Any:
         """Return what all objects of the target share and no call may change, such as a configuration, or None."""
         return None
@@ -73,6 +83,16 @@ class Subject:
         """Yield changes of the description that may mend a failing example call, and the call with the change."""
         del rows
         yield from ()
+
+
+class WholeSubject(Subject):
+    """A subject whose results on an accelerator are compared as a whole: it moves its data itself."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("decoder", "loop", "scorer")
+
+    def device_results(self, rows: Rows) -> Iterator[tuple[str, Any]]:
+        """Yield the name of each way to get results for these samples, and the results of new objects, or the error."""
+        raise NotImplementedError
 
 
 def _called_by(build: Callable[..., Any], convention: str) -> Callable[..., Any]:

@@ -12,7 +12,7 @@ from pytest_evalcheck.expectations.comparison import Raised, Tolerance, differen
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, compared, expect, inconclusive, refused
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.convention import with_convention
-from pytest_evalcheck.kinds.common.subject import Rows, Subject
+from pytest_evalcheck.kinds.common.subject import Rows, WholeSubject
 from pytest_evalcheck.kinds.decoder.nan_reads import watching_nan
 from pytest_evalcheck.kinds.decoder.record import Decoder
 from pytest_evalcheck.strategies.samples import Side, padded
@@ -430,7 +430,7 @@ LIST_OPERATIONS: dict[str, Callable[..., list[list[int]]]] = {
 
 
 @dataclass(frozen=True)
-class DecoderSubject(Subject):
+class DecoderSubject(WholeSubject):
     """The decoder under test: new ones on demand, and prompts for them."""
 
     kind: ClassVar[str] = "decoder"
@@ -477,6 +477,27 @@ class DecoderSubject(Subject):
             result = sequence.error or decoder.decode(decoder.methods[0], sequence, prompt)
             decoder.retry_in_float32 = not decoder.last_precision and _has_nan(result)
         return result
+
+    def device_results(self, rows: Rows) -> Iterator[tuple[str, Any]]:
+        """Logits or tokens without a cache, with one, with padding, and after each operation that the cache offers."""
+        decoder = next(self.precisions())
+        ids = decoder.truncate(self.prompts(rows), NEW_TOKENS)
+        even = [row[: min(map(len, ids))] for row in ids]
+        yield "full()", decoder.decode_uncached(even)
+        for method in decoder.methods:
+            yield f"{method}()", decoder.decode_with_new_cache(method, even)
+        if "step" not in decoder.methods:
+            return
+        for side in decoder.record.sides if not decoder.refuses("padding") else ():
+            yield f"step() with padding on the {side}", decoder.start(len(ids)).decode_padded(ids, side)
+        order = list(range(len(even)))[::-1]
+        for name, arguments in {"reset": (), "reorder": (order,), "select": (order[:1],), "crop": (1,)}.items():
+            if decoder.offers(name):
+                sequence = decoder.start(len(even))
+                decoder.decode("step", sequence, even)
+                sequence.apply(name, *arguments)
+                kept = even[:1] if name == "select" else even
+                yield f"step() after {name}()", sequence.decode_step([row[:1] for row in kept])
 
     def prompts(self, rows: Rows) -> list[list[int]]:
         """The ids of these samples.

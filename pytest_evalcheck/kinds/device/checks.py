@@ -1,11 +1,13 @@
-"""EC601 to EC609: scoring on an accelerator gives the result of the CPU, within a declared cost."""
+"""EC601 to EC610: scoring on an accelerator gives the result of the CPU, within a declared cost."""
 
 from __future__ import annotations
 
 from pytest_evalcheck.expectations.comparison import Raised, difference
 from pytest_evalcheck.expectations.failures import NotApplicable, compared, expect, inconclusive, refused
 from pytest_evalcheck.expectations.ids import slug
+from pytest_evalcheck.kinds.common.case import FewSamples
 from pytest_evalcheck.kinds.common.check import check
+from pytest_evalcheck.kinds.common.subject import WholeSubject
 from pytest_evalcheck.kinds.device.cost import measured_costs
 from pytest_evalcheck.kinds.device.cpu_reference import (
     ROUNDING,
@@ -13,6 +15,7 @@ from pytest_evalcheck.kinds.device.cpu_reference import (
     device_tolerance,
     lacking,
     mentions_device,
+    results_or_error,
 )
 from pytest_evalcheck.kinds.device.in_flight import races
 from pytest_evalcheck.kinds.device.placement import placements
@@ -203,4 +206,40 @@ def copies_are_complete_before_they_are_read(subject: DeviceSubject, case: Batch
             about=f"memory is used while work on it is in flight: {part}",
             id=f"in-flight-in-{slug(part)}",
             detail=detail,
+        )
+
+
+@check("EC610", conditions=("several samples",), examples=1, accelerators=1)
+def the_results_match_the_cpu(subject: WholeSubject, case: FewSamples) -> None:
+    """A loop, a scorer and a decoder return on the device what they return on the CPU, and raise no error there alone.
+
+    Why: numbers must not depend on the machine, and a device that nobody tried fails at its first user.
+    Usual cause: outputs are moved to the CPU and labels stay; a cache, a mask or a table is created without `device=`;
+    float64, which MPS does not have.
+    Fix: pytest_evalcheck.fixes.devices; create tensors with `device=` of the input tensors.
+    """
+    expected = dict(subject.rebuilt_on("cpu").device_results(case.samples))
+    there = slug(subject.device)
+    for name, actual in results_or_error(subject, case.samples, list(expected)):
+        if isinstance(expected[name], Raised):
+            inconclusive("the CPU refuses it too" if isinstance(actual, Raised) else f"the CPU refuses {name}")
+            continue
+        lacks = lacking(actual)
+        expect(actual).holds(
+            not lacks,
+            about=f"{subject.device} has no such {lacks or 'dtype'}",
+            id=f"missing-{lacks or 'dtype'}-on-{there}",
+            detail=str(actual),
+        )
+        expect(actual).holds(
+            not isinstance(actual, Raised),
+            about=f"{name} runs on the CPU and not on {subject.device}",
+            id=f"runs-on-{there}",
+            detail=str(actual),
+        )
+        expect(actual).equals(
+            expected[name],
+            about=f"{name} on {subject.device}",
+            id=f"result-on-{there}",
+            tolerance=device_tolerance(subject),
         )

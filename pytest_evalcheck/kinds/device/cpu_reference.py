@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
-from pytest_evalcheck.kinds.common.subject import Rows
+from pytest_evalcheck.kinds.common.subject import Rows, Subject, WholeSubject
 from pytest_evalcheck.kinds.common.tensors import count_tensors
 from pytest_evalcheck.kinds.device.subject import DeviceSubject
 
@@ -124,12 +125,23 @@ def score(subject: DeviceSubject, rows: Rows) -> Any:
         return refused
 
 
+def results_or_error(subject: WholeSubject, rows: Rows, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
+    """Yield the results on the device; where the factory asks for what it lacks, its error by the first name."""
+    try:
+        yield from subject.device_results(rows)
+    except TargetError as error:
+        refused = _asks_for_what_is_lacking(error)
+        if refused is None:
+            raise
+        yield names[0], refused
+
+
 def _asks_for_what_is_lacking(error: TargetError) -> Raised | None:
     """Return the error of a factory if the device lacks a dtype or an operator for it."""
     raised = Raised(error.__cause__, "the factory") if isinstance(error.__cause__, Exception) else None
     return raised if lacking(raised) else None
 
 
-def device_tolerance(subject: DeviceSubject) -> Tolerance:
+def device_tolerance(subject: Subject) -> Tolerance:
     """Return the tolerance between devices: rounding on a simulated device, the target's tolerance on a real one."""
     return ROUNDING if subject.ledger is not None else subject.tolerance

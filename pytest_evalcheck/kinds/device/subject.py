@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 
 
@@ -56,16 +55,6 @@ class DeviceSubject(Subject):
     kinds: ClassVar[tuple[str, ...]] = ("metric", "wrapper")
     feeds_metrics: ClassVar[bool] = False
     """True if a batch, its outputs and a metric are separate objects, which may be on different devices."""
-
-    def rebuilt_on(self, device: str) -> Any:
-        """Return a new subject of the same target on a device.
-
-        Raises:
-            NotApplicable: where the factory takes no device.
-        """
-        if self.on_device is None:
-            raise NotApplicable("its factory takes no device")
-        return self.on_device(device)
 
     def built(self) -> Any:
         """Return the object of the target; a new one where batches change it."""

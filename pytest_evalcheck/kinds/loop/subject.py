@@ -22,12 +22,13 @@ from pytest_evalcheck.kinds.common.process_state import (
     restored_settings,
     same_random_numbers,
 )
-from pytest_evalcheck.kinds.common.subject import Rows, Subject
+from pytest_evalcheck.kinds.common.subject import Rows, WholeSubject
 from pytest_evalcheck.kinds.loop.record import Evaluated, Loop, LoopData, Record
 from pytest_evalcheck.strategies.samples import to_container
 
-BATCH_SIZE = "batch_size"
-WORKER_OPTIONS = ("workers", "num_workers", "prefetch", "prefetch_factor", "persistent_workers", "pin_memory")
+BATCH_SIZE, PIN_MEMORY = "batch_size", "pin_memory"
+_BATCH = 2
+WORKER_OPTIONS = ("workers", "num_workers", "prefetch", "prefetch_factor", "persistent_workers", PIN_MEMORY)
 """Only EC506 tries these options: starting workers is slow."""
 
 
@@ -105,7 +106,7 @@ def _collate(rows: Any) -> None:
 
 
 @dataclass(frozen=True)
-class LoopSubject(Subject):
+class LoopSubject(WholeSubject):
     """The loop under test: new ones on demand, and the data to evaluate."""
 
     kind: ClassVar[str] = "loop"
@@ -156,6 +157,12 @@ class LoopSubject(Subject):
     def plain_result(self, rows: Rows) -> Any:
         """The numbers of a new loop in its default configuration, or the error."""
         return self._numbers(self.fresh().evaluate(LoopData(list(rows), NotedCollate(self.collate))))
+
+    def device_results(self, rows: Rows) -> Iterator[tuple[str, Any]]:
+        """The numbers and records of batches of two, and of each option that moves or orders data in this process."""
+        pinned = {PIN_MEMORY: True} if PIN_MEMORY in self.offered else {}
+        for config in ({BATCH_SIZE: _BATCH, **pinned}, *self.configs(_BATCH, workers=False)):
+            yield f"evaluate({format_config(config)})", comparable(self.evaluate(rows, **config))
 
     def remedies(self, rows: Rows) -> Iterator[tuple[str, Callable[[], Any]]]:
         """A tuple in place of a mapping from the collate."""

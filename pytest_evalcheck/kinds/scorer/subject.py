@@ -16,7 +16,8 @@ from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, n
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.convention import Convention, require_conventions
 from pytest_evalcheck.kinds.common.process_state import restored_settings, same_random_numbers
-from pytest_evalcheck.kinds.common.subject import Rows, Subject
+from pytest_evalcheck.kinds.common.subject import Rows, WholeSubject
+from pytest_evalcheck.kinds.common.tensors import each_tensor
 
 ScoreDocument = Callable[[Any, Any], Any]
 """``function(responses, document)`` returns the score of one document: a number, a text, or several by name."""
@@ -156,7 +157,7 @@ def _read(score: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class ScorerSubject(Subject):
+class ScorerSubject(WholeSubject):
     """The scorer under test: new ones on demand, and responses and documents for them."""
 
     kind: ClassVar[str] = "scorer"
@@ -184,7 +185,8 @@ class ScorerSubject(Subject):
                 expected=f"two lists of {len(rows)}: (responses, documents)",
                 cause="collate",
             )
-        return pair[0], pair[1]
+        # As outputs of a model, tensors are on the device.
+        return each_tensor((pair[0], pair[1]), lambda tensor: tensor.to(self.device))  # type: ignore[no-any-return]
 
     def scores(self, rows: Rows, score: Score | None = None) -> Any:
         """The scores of a new scorer, or those that ``score`` gives, as a list; or the error."""
@@ -193,6 +195,12 @@ class ScorerSubject(Subject):
     def plain_result(self, rows: Rows) -> Any:
         """The scores of a new scorer, or the error."""
         return self.scores(rows)
+
+    def device_results(self, rows: Rows) -> Iterator[tuple[str, Any]]:
+        """The scores, one document after the other, and those of its parts together."""
+        yield "score()", self.scores(rows)
+        if parts := self.record.parts:
+            yield "together()", self.together(parts, rows)
 
     def shared(self) -> Any:
         """The configuration of a scorer: one that others share is written by the first of them that scores."""

@@ -88,9 +88,9 @@ __all__ = sorted([*_HOMES, "__version__"])
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        from pytest_evalcheck.errors import nearest
+        from pytest_evalcheck.errors import missing_attribute
 
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{nearest(name, _HOMES)}")
+        raise missing_attribute(__name__, name, _HOMES)
     value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
     globals()[name] = value
     return value

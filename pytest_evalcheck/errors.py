@@ -14,13 +14,29 @@ class UsageError(Exception):
 
 
 def nearest(word: str, words: Iterable[str], *, cutoff: float = 0.5) -> str:
-    """``; did you mean 'x'?``, or nothing when no word is near; of words equally near the one that begins alike."""
+    """``; did you mean 'x'?``, or nothing when no word is near."""
+    return did_you_mean(nearest_word(word, words, cutoff=cutoff))
+
+
+def did_you_mean(word: str) -> str:
+    """The clause that suggests a word, at the end of a message; empty for none."""
+    return f"; did you mean {word!r}?" if word else ""
+
+
+def nearest_word(word: str, words: Iterable[str], *, cutoff: float = 0.5) -> str:
+    """The nearest of some words, or '' when none is near; of words equally near the one that begins alike."""
     matches = difflib.get_close_matches(word, list(words), n=_EQUALLY_NEAR, cutoff=cutoff)
     if not matches:
         return ""
     ratios = [difflib.SequenceMatcher(None, match, word).ratio() for match in matches]
     best = [match for match, ratio in zip(matches, ratios, strict=True) if ratio == max(ratios)]
-    return f"; did you mean {min(best, key=lambda match: (-_alike(match, word), match))!r}?"
+    return min(best, key=lambda match: (-_alike(match, word), match))
+
+
+def missing_attribute(module: str, name: str, names: Iterable[str]) -> AttributeError:
+    """Make the error of a module's ``__getattr__`` about a name that it lacks, with the nearest of its ``names``."""
+    near = "" if name.startswith("__") else nearest(name, names)
+    return AttributeError(f"module {module!r} has no attribute {name!r}{near}")
 
 
 def _alike(one: str, two: str) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import sys
@@ -10,6 +9,7 @@ from typing import Any
 
 from pytest_evalcheck.adapters.lookup import adapter_for, adapter_of
 from pytest_evalcheck.adapters.protocols import metric as metric_protocols
+from pytest_evalcheck.errors import nearest_word
 from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.kinds.common.calling import describe
@@ -67,8 +67,8 @@ def _hint(spec: KindSpec, made: Any) -> str:
     missing = [name for name in spec.methods if name not in methods]
     if not missing:
         return spec.complete_hint
-    near = {name: difflib.get_close_matches(name, methods, n=1) for name in missing}
-    likely = [f"{matches[0]}() for {name}" for name, matches in near.items() if matches]
+    near = {name: nearest_word(name, methods, cutoff=0.6) for name in missing}
+    likely = [f"{match}() for {name}" for name, match in near.items() if match]
     return f"Describe it: {spec.partial_hint}" + (f", perhaps with {', '.join(likely)}." if likely else ".")
 
 

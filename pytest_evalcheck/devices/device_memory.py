@@ -8,7 +8,6 @@ should_split), so that a real device reports a little more.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +16,7 @@ import torch
 
 from pytest_evalcheck.devices.errors import SimulationError
 from pytest_evalcheck.devices.release import TORCH_RELEASE
+from pytest_evalcheck.errors import nearest_word
 
 UNLIMITED = 2**63
 TOTAL_BYTES = 16 * 2**30
@@ -206,10 +206,8 @@ def parse_size(size: Any) -> int:
 
 
 def _near_unit(unit: str) -> str:
-    near = difflib.get_close_matches(unit, _WRITTEN, 1, 0.6) or [
-        each for each in _WRITTEN if each[0] == unit[:1].upper()
-    ]
-    return (near or ["MB"])[0]
+    alike = (each for each in _WRITTEN if each[0] == unit[:1].upper())
+    return nearest_word(unit, _WRITTEN, cutoff=0.6) or next(alike, "MB")
 
 
 _WRITTEN = ("KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB")

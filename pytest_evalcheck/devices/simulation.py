@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -48,6 +47,7 @@ from pytest_evalcheck.devices.patches.patches import Patches
 from pytest_evalcheck.devices.race_reports import IN_FLIGHT
 from pytest_evalcheck.devices.simulation_end import ended_at_exit
 from pytest_evalcheck.devices.state import ACTIVE, KINDS, Simulation
+from pytest_evalcheck.errors import nearest_word
 
 # Each registers its handlers when it is imported.
 HANDLER_MODULES = (
@@ -240,7 +240,7 @@ def _parse_devices(names: tuple[str, ...]) -> list[torch.device]:
 def _hint(kind: str) -> str:
     if kind == "cpu":
         return "the CPU is always there"
-    near = _NICKNAMES.get(kind.lower()) or next(iter(difflib.get_close_matches(kind.lower(), KINDS, 1)), None)
+    near = _NICKNAMES.get(kind.lower()) or nearest_word(kind.lower(), KINDS)
     return (f"did you mean {near!r}? " if near else "") + f"Known are {' and '.join(map(repr, KINDS))}"
 
 

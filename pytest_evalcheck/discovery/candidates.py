@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_evalcheck import adapters
 from pytest_evalcheck.discovery.requests import Request
-from pytest_evalcheck.errors import UsageError, nearest, safe_text
+from pytest_evalcheck.errors import UsageError, did_you_mean, nearest, nearest_word, safe_text
 
 _TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples")
 """Submodules that hold no metrics of a package."""
@@ -115,12 +115,17 @@ def _imported(request: Request) -> ModuleType:
             raise UsageError(f"{request.module} cannot be imported: it needs {error.name}, which is missing") from error
         home = _importable(parent)
         if home is not None:
-            names = [*vars(home), *(each.name for each in pkgutil.iter_modules(getattr(home, "__path__", [])))]
-            hint = f"; write {parent}:{last} for a name in it" if last in names else nearest(last, names)
+            inside = [each.name for each in pkgutil.iter_modules(getattr(home, "__path__", []))]
+            names = [*vars(home), *inside]
+            near = nearest_word(last, names)
+            hint = did_you_mean(f"{parent}{'.' if near in inside else ':'}{near}" if near else "")
+            hint = f"; write {parent}:{last} for a name in it" if last in names else hint
             raise UsageError(f"there is no module {request.module}{hint}") from error
         installed = [each.name for each in pkgutil.iter_modules()]
         top = request.module.partition(".")[0]
-        raise UsageError(f"there is no module {request.module}{nearest(top, installed, cutoff=0.7)}") from error
+        near = nearest_word(top, installed, cutoff=0.7)
+        hint = did_you_mean(near + request.module.removeprefix(top) if near else "")
+        raise UsageError(f"there is no module {request.module}{hint}") from error
     except (KeyboardInterrupt, UsageError):
         raise
     except BaseException as error:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_evalcheck.errors import UsageError, nearest
+from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.kinds.common.check import Check
+from pytest_evalcheck.kinds.registry import no_match
 
 
 @dataclass(frozen=True)
@@ -32,8 +33,7 @@ class CheckSelection:
         selection = cls.of(select, ignore)
         for word in (*selection.select, *selection.ignore):
             if not any(_matches(word, check) for check in checks):
-                known = [w for check in checks for w in (check.code, check.name)]
-                raise UsageError(f"no check matches {word!r}{nearest(word, known)}")
+                raise UsageError(no_match(word, {check.code: check.name for check in checks}))
         return selection
 
     def selects(self, check: Check) -> bool:

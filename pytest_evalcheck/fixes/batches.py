@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 from collections import Counter, UserDict
 from collections.abc import Iterable, Mapping, Sized
 from typing import Any, TypeVar, cast
@@ -11,6 +10,7 @@ from typing import Any, TypeVar, cast
 import torch
 from torch import Tensor
 
+from pytest_evalcheck.errors import nearest
 from pytest_evalcheck.fixes.containers import (
     is_plain_sequence,
     items,
@@ -147,8 +147,7 @@ def _key(batch: Any, name: str) -> str:
 def _find(batch: object, held: Mapping[str, Any], name: str) -> Any:
     key = _key(batch, name)
     if key not in held:
-        close = difflib.get_close_matches(name, map(str, held), n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = nearest(name, map(str, held))
         raise MissingField(f"batch: expected a field {name!r}, got {', '.join(map(repr, held))}{hint}")
     if held[key] is None:
         raise MissingField(f"{_path(batch, name)}: expected a value, got None")

@@ -13,7 +13,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import weakref
 from collections.abc import Callable, Collection, Iterator
@@ -24,6 +23,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from pytest_evalcheck.errors import nearest
 from pytest_evalcheck.fixes.containers import Reads, replace_tensors, tensors
 
 __all__ = ["BatchPlacement", "DevicePolicy", "TransferCache"]
@@ -67,8 +67,7 @@ class DevicePolicy:
         try:
             torch.device(self.where)
         except (RuntimeError, TypeError) as error:
-            close = difflib.get_close_matches(str(self.where), _FOLLOWED, n=1)
-            hint = f"; did you mean {close[0]!r}?" if close else ""
+            hint = nearest(str(self.where), _FOLLOWED)
             wanted = f"{', '.join(map(repr, _FOLLOWED))} or a device such as 'cpu'"
             raise ValueError(f"where: expected {wanted}, got {self.where!r}{hint}") from error
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import random
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -13,6 +12,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
+
+from pytest_evalcheck.errors import nearest
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -57,8 +58,7 @@ def evaluating(
     if not isinstance(model, nn.Module):
         raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
     if mode not in MODES:
-        close = difflib.get_close_matches(str(mode), MODES, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        hint = nearest(str(mode), MODES)
         raise ValueError(f"mode: expected one of {', '.join(map(repr, MODES))}, got {mode!r}{hint}")
     named = _named(generators)
     _check_seed(seed)

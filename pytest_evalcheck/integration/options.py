@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
+from iniconfig import IniConfig  # comes with pytest
 
 from pytest_evalcheck.engine.check_selection import CheckSelection
+from pytest_evalcheck.engine.device_selection import SKIPPED
 from pytest_evalcheck.engine.effort import EFFORTS, Effort
-from pytest_evalcheck.errors import UsageError, nearest
+from pytest_evalcheck.errors import UsageError, did_you_mean, nearest, nearest_word
 from pytest_evalcheck.integration.choosing import sharding
 from pytest_evalcheck.integration.known.baseline import Baseline, require_writable
 from pytest_evalcheck.integration.process.run_option import RunOption
@@ -21,7 +25,15 @@ from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.reports import ReportError, check_paths, parse
 from pytest_evalcheck.reports.case_codec import InvalidBlob, decode_case
 from pytest_evalcheck.targets import device_spec
+from pytest_evalcheck.targets.device_spec import KINDS
 from pytest_evalcheck.targets.keywords import LEAST_SECONDS, MOST_SECONDS, sensible_seconds
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:  # pragma: no cover
+    import tomli as tomllib  # comes with pytest
+
+Parsed = TypeVar("Parsed")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +81,8 @@ class Options:
         given = partial(given_text, config)
         try:
             _require_consistent(config)
-            CheckSelection.parse(given("select"), given("ignore"), shipped()) if not _foreign(given) else None
+            for name in () if _foreign(given) else ("select", "ignore"):
+                _parsed(config, name, lambda words: CheckSelection.parse(words, "", shipped()))
             replay = config.getoption("evalcheck_replay")
             updates = _updates(config.getoption("evalcheck_known") or "")
             shard, _, path = (config.getoption("evalcheck_shard") or "").partition(":")
@@ -79,9 +92,9 @@ class Options:
             return cls(
                 select=given("select"),
                 ignore=given("ignore"),
-                effort_name=_effort(given("effort")),
-                devices=device_spec.parse(given("device")),
-                timeout=_timeout(given("timeout")),
+                effort_name=_parsed(config, "effort", _effort),
+                devices=_parsed(config, "device", device_spec.parse),
+                timeout=_parsed(config, "timeout", _timeout),
                 run=RunOption.read(config),
                 shard=sharding.parse(shard),
                 durations=_durations(config, path) if shard else {},
@@ -92,7 +105,7 @@ class Options:
                 accept="accept" in updates,
                 prune="prune" in updates,
                 baseline=_baseline(config, updates),
-                optional=_optional(given("optional")),
+                optional=_parsed(config, "optional", _optional),
                 selected_by_ini=" and ".join(
                     f"evalcheck_{name} = {given(name)}"
                     for name in ("select", "ignore")
@@ -109,24 +122,59 @@ def given_text(config: pytest.Config, name: str) -> str:
     return str(config.getini(f"evalcheck_{name}") if value is None else value).strip()
 
 
+def _parsed(config: pytest.Config, name: str, parse: Callable[[str], Parsed]) -> Parsed:
+    """Parse an option; an error names the option, or the file and its setting."""
+    try:
+        return parse(given_text(config, name))
+    except UsageError as error:
+        text, setting = given_text(config, name), f"evalcheck_{name}"
+        option = config.getoption(setting) is not None
+        source = f"--evalcheck-{name}={text}" if option else f"{_place(config, setting)}: {setting} = {text}"
+        raise UsageError(f"{source}: {error}") from error
+
+
+def _place(config: pytest.Config, setting: str) -> str:
+    overridden = [text.partition("=")[0].strip() for text in config.option.override_ini or ()]
+    return config.inipath.name if config.inipath and setting not in overridden else "-o"
+
+
 _LISTS = ("evalcheck_files", "evalcheck_irrelevant")
+_NEARLY = 0.85
 
 
 def _require_consistent(config: pytest.Config) -> None:
     of_file = vars(config).get("_inicfg") or vars(config).get("inicfg") or ()  # renamed in pytest 9.2
     given = [*of_file, *(text.partition("=")[0] for text in config.option.override_ini or ())]
-    for name in (name for name in given if name.startswith("evalcheck")):
-        try:
-            value = config.getini(name)
-        except ValueError:
-            known = [setting for setting in vars(config._parser)["_inidict"] if setting.startswith("evalcheck")]
-            where = f"{config.inipath.name} or -o" if config.inipath else "-o"
-            raise UsageError(f"{where}: there is no setting {name}{nearest(name, known)}") from None
+    settings = vars(config._parser)["_inidict"]
+    known = [name for name in settings if name.startswith("evalcheck")]
+    for name in given:
+        if name not in settings and (name.startswith("evalcheck") or nearest(name, known, cutoff=_NEARLY)):
+            raise UsageError(f"{_place(config, name)}: there is no setting {name}{nearest(name, known)}")
+        value = config.getini(name) if name in known else ""
         if isinstance(value, list) and name not in _LISTS:  # TOML has lists, and pytest takes none for a text
             text = ",".join(map(str, value))
-            raise UsageError(
-                f'{config.inipath.name if config.inipath else "-o"}: expected {name} = "{text}", not a list'
-            )
+            raise UsageError(f'{_place(config, name)}: expected {name} = "{text}", not a list')
+    for path in dict.fromkeys(filter(None, (config.rootpath / "pyproject.toml", config.inipath))):
+        _require_no_own_table(path, known)
+
+
+def _require_no_own_table(path: Path, known: Sequence[str]) -> None:
+    """Raise where a configuration file has a table of this plugin: pytest reads its own alone."""
+    if not path.is_file():
+        return
+    tables: Mapping[str, Any] = {}
+    if path.suffix == ".toml":
+        with suppress(ValueError):  # pytest may read another file
+            tables = tomllib.loads(path.read_text(encoding="utf-8")).get("tool", {})
+        form, right = "[tool.{}]", "[tool.pytest.ini_options]"
+    else:
+        tables = {section.name.removeprefix("tool:"): section for section in IniConfig(path)}
+        right = "[tool:pytest]" if path.name == "setup.cfg" else "[pytest]"
+        form = right.replace("pytest", "{}")
+    for name in (name for name in tables if re.sub("[-_]", "", name) in ("evalcheck", "pytestevalcheck")):
+        words = [f"evalcheck_{word.removeprefix('evalcheck_').replace('-', '_')}" for word in tables[name]]
+        expected = ", ".join(nearest_word(word, known) or word for word in words) or "evalcheck_..."
+        raise UsageError(f"{path.name}: pytest does not read {form.format(name)}; expected {right} with {expected}")
 
 
 def _updates(text: str) -> list[str]:
@@ -171,7 +219,7 @@ def _replay(blob: str) -> tuple[str, Mapping[str, Any]]:
 
 def _effort(name: str) -> str:
     if name not in EFFORTS:
-        raise UsageError(f"effort {name!r}; expected one of {', '.join(EFFORTS)}{nearest(name, list(EFFORTS))}")
+        raise UsageError(f"expected one of {', '.join(EFFORTS)}{nearest(name, list(EFFORTS))}")
     return name
 
 
@@ -181,16 +229,27 @@ def _timeout(text: str) -> float | None:
     except ValueError:
         seconds = -1.0
     if seconds and not sensible_seconds(seconds):
-        raise UsageError(
-            f"timeout {text!r}; expected seconds a check, from {LEAST_SECONDS:g} to {MOST_SECONDS:g}, or 0 for none"
-        )
+        raise UsageError(f"expected seconds a check, from {LEAST_SECONDS:g} to {MOST_SECONDS:g}, or 0 for none")
     return seconds or None
 
 
 def _optional(text: str) -> tuple[str, ...]:
     from packaging.utils import canonicalize_name  # comes with pytest
 
-    return tuple(dict.fromkeys(canonicalize_name(word) for word in re.split(r"[,\s]+", text) if word))
+    words = [word for word in re.split(r"[,\s]+", text) if word]
+    for word in words:
+        if not _NAME.fullmatch(word):
+            name = word.removeprefix("sim:")
+            near = nearest_word(name, KINDS[1:], cutoff=0.7) or re.split(r"[^\w.-]", name)[0].strip("-_.")
+            raise UsageError(
+                f"{word!r} is no name; expected names of distributions without versions, kinds of device "
+                f"({', '.join(KINDS[1:])}), or {SKIPPED}{did_you_mean(near)}"
+            )
+    return tuple(dict.fromkeys(canonicalize_name(word) for word in words))
+
+
+_NAME = re.compile(r"[A-Z0-9]|[A-Z0-9][A-Z0-9._-]*[A-Z0-9]", re.IGNORECASE)
+"""A name of a distribution."""
 
 
 def _files(patterns: list[str]) -> tuple[str, ...]:

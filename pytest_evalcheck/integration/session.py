@@ -14,7 +14,7 @@ import pytest
 from pytest_evalcheck import reports
 from pytest_evalcheck.engine.device_selection import SKIPPED, other_device, with_missing
 from pytest_evalcheck.integration.choosing import inferring, since
-from pytest_evalcheck.integration.choosing.collection import Collection
+from pytest_evalcheck.integration.choosing.collection import COVERS_PROJECT, Collection
 from pytest_evalcheck.integration.choosing.not_run import RunFacts
 from pytest_evalcheck.integration.choosing.selection import Selection
 from pytest_evalcheck.integration.item_cells import PROPERTY, attach, runner_of
@@ -96,7 +96,8 @@ class EvalcheckSession:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a worker of xdist which targets were inferred, and what changed."""
+        """Tell a worker of xdist which targets were inferred, what changed, and whether these are all targets."""
+        node.workerinput[COVERS_PROJECT] = self.selection.covers_project()
         inferring.tell_worker(node)
         since.tell_worker(node, self.selection.changed)
 
@@ -191,8 +192,11 @@ class EvalcheckSession:
             self.config.workeroutput[PROPERTY] = json.dumps(vars(self.facts))  # type: ignore[attr-defined]
         if self.works or looks(self.config):
             return (yield)
-        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self.facts.all_unchanged:
-            session.exitstatus = pytest.ExitCode.OK
+        if session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+            if self.facts.all_unchanged:
+                session.exitstatus = pytest.ExitCode.OK
+            elif any(self.facts.unknown_optional(self.options.optional, whole=self._whole)):
+                session.exitstatus = pytest.ExitCode.USAGE_ERROR
         self.code = int(session.exitstatus)
         self._write_baseline()
         self.changes += self.places.write(self.config, list(self.cells.values()))
@@ -273,13 +277,17 @@ class EvalcheckSession:
             write_summary(terminalreporter, self.report, self.facts, self.selection, self.options, changes=changes)
 
     @property
+    def _whole(self) -> bool:
+        return self.facts.complete and self.selection.covers_project()
+
+    @property
     def report(self) -> Report:
         """The cells so far, and what else decides whether the run is ok."""
         optional, facts, selection = self.options.optional, self.facts, self.selection
         found = [
             *problems(),
             *facts.problems_with(self.cells, self.failed, runxfail=self.config.option.runxfail),
-            *facts.problems_with_optional(optional, whole=facts.complete and selection.covers_project()),
+            *facts.problems_with_optional(optional, whole=self._whole),
             *self.options.baseline.problems(facts.targets, facts.whole_files, self.config.rootpath),
             *self.unwritten,
         ]

@@ -187,9 +187,16 @@ def explanation(word: str) -> str:
     """
     checks = [check for check in shipped() if check.code.startswith(word.upper()) or check.name.startswith(word)]
     if not checks:
-        known = [text for check in shipped() for text in (check.code, check.name)]
-        raise UsageError(f"no check has a code or name that begins with {word!r}{nearest(word.upper(), known)}")
+        raise UsageError(no_match(word, {check.code: check.name for check in shipped()}))
     return "\n\n\n".join(map(explain, checks))
+
+
+def no_match(word: str, names: Mapping[str, str]) -> str:
+    """The sentence about a word that is the beginning of no check; ``names`` are those of the checks, by code."""
+    parts = [name.split("_") for name in names.values()]
+    beginnings = {"_".join(part[:count]) for part in parts for count in range(1, len(part) + 1)}
+    near = nearest(word.upper(), names, cutoff=0.6) or nearest(word, [n for n in names.values() if word in n], cutoff=0)
+    return f"no check matches {word!r}{near or nearest(word, [each for each in beginnings if len(each) > 3])}"
 
 
 def problems() -> Sequence[str]:

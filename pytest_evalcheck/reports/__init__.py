@@ -10,14 +10,13 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
 from importlib import import_module, metadata
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from pytest_evalcheck.errors import safe_text
+from pytest_evalcheck.errors import nearest, safe_text
 from pytest_evalcheck.reports.results import Report
 
 ENTRY_POINTS = "pytest_evalcheck_reports"
@@ -89,9 +88,8 @@ def format_of(name: str) -> ReportFormat:
         return FORMATS[name]
     if not found:
         names = [*FORMATS, *sorted({entry.name for entry in _entry_points()})]
-        near = get_close_matches(name.lower(), names, n=1, cutoff=0.5)
-        hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(names)}."
-        raise ReportError(f"there is no format {name!r}; {hint}")
+        hint = nearest(name.lower(), names) or f"; there are {', '.join(names)}."
+        raise ReportError(f"there is no format {name!r}{hint}")
     problem = f"the entry point {name} = {found[0].value!r} of {sources[0]} is no report format"
     try:
         made = found[0].load()

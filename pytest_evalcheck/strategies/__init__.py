@@ -1,5 +1,8 @@
 """Strategies of samples, for the authors of targets."""
 
+from typing import NoReturn
+
+from pytest_evalcheck.errors import missing_attribute
 from pytest_evalcheck.strategies.classification import binary, multiclass, multilabel, rankings, segmentation
 from pytest_evalcheck.strategies.language import prompts, retrieval, text_lists, text_pairs, tokens
 from pytest_evalcheck.strategies.models import (
@@ -63,3 +66,7 @@ __all__ = [
     "tokens",
     "values",
 ]
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise missing_attribute(__name__, name, __all__)

@@ -7,7 +7,6 @@ A `SampleStrategy` is all that the author of a target writes about data. The che
 from __future__ import annotations
 
 import copy
-import difflib
 import itertools
 import math
 import unittest
@@ -22,6 +21,7 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from pytest_evalcheck.errors import nearest
 from pytest_evalcheck.strategies.arguments import Arguments as Arguments
 from pytest_evalcheck.strategies.arguments import (
     Changed,
@@ -376,8 +376,7 @@ def _check_containers(containers: tuple[str, ...]) -> None:
         raise ValueError(f"containers={containers!r}; expected a tuple of {', '.join(CONTAINERS)}")
     for name in containers:
         if name not in CONTAINERS:
-            near = difflib.get_close_matches(str(name), CONTAINERS, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = nearest(str(name), CONTAINERS)
             raise ValueError(f"container {name!r} is none of {', '.join(CONTAINERS)}{hint}")
 
 

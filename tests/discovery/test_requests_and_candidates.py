@@ -114,13 +114,15 @@ def test_a_request_that_cannot_be_read(text, message):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("scorelib.scors", "there is no module scorelib.scors; did you mean 'scores'?"),
+        ("scorelib.scors", "there is no module scorelib.scors; did you mean 'scorelib.scores'?"),
         ("scorelib.Recall", "there is no module scorelib.Recall; write scorelib:Recall for a name in it"),
         ("scorelib:Recal", "scorelib has no Recal; did you mean 'Recall'?"),
         ("scorelib:VERSION", "scorelib:VERSION is '1'; expected a class or a function"),
         ("scorelib.needs", "scorelib.needs cannot be imported: it needs a_module_that_is_not_there, which is missing"),
         ("scorelib.ends", "importing scorelib.ends raised SystemExit: 3"),
         ("scoreli", "there is no module scoreli; did you mean 'scorelib'?"),
+        ("scoreli.scores", "there is no module scoreli.scores; did you mean 'scorelib.scores'?"),
+        ("scorelib.Recal", "there is no module scorelib.Recal; did you mean 'scorelib:Recall'?"),
     ],
 )
 def test_what_is_not_there_is_named_with_the_nearest(package, text, message):

@@ -114,14 +114,16 @@ SESSIONS: dict[str, Session] = {
         ("evalcheck_optional names 'mosaicml'",),
         arguments=(),
         ini="evalcheck_optional = mosaicml\nevalcheck_select = EC201",
+        code=4,
     ),
     "a misspelt optional name": Session(
         ("did you mean 'no-such-thing'?",),
         metric("inputs=numbers, requires=('no-such-thing',)") + CORRECT,
         (ONE, "--evalcheck-optional=no-such-thin"),
+        code=4,
     ),
     "an optional device of another name": Session(
-        ("did you mean 'cuda'?",), arguments=(ONE, "--evalcheck-optional=gpu")
+        ("did you mean 'cuda'?",), arguments=(ONE, "--evalcheck-optional=gpu"), code=4
     ),
     "one of two requirements is optional": Session(
         (NOT_RUN,), metric("inputs=numbers, requires=('no-a', 'no-b')") + CORRECT, (ONE, "--evalcheck-optional=no-a")

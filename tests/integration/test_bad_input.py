@@ -206,12 +206,16 @@ def test_a_target_of_which_nothing_is_tried_is_an_error(project: Project) -> Non
     [
         ("--evalcheck-select=EC999", "no check matches 'EC999'"),
         ("--evalcheck-ignore=rset", "no check matches 'rset'"),
-        ("--evalcheck-effort=fast", "effort 'fast'; expected one of quick, normal, thorough"),
+        ("--evalcheck-select=resett", "--evalcheck-select=resett: no check matches 'resett'; did you mean 'reset'?"),
+        ("--evalcheck-select=symmetric", "did you mean 'a_symmetric_metric_is_symmetric'?"),
+        ("--evalcheck-effort=fast", "--evalcheck-effort=fast: expected one of quick, normal, thorough"),
+        ("--evalcheck-optional=torch>=2", "'torch>=2' is no name; expected names of distributions without versions"),
+        ("--evalcheck-optional=sim:cuda", "did you mean 'cuda'?"),
         (
             "--evalcheck-device=gpu",
             "device 'gpu'; expected cpu, cuda, mps, sim:cuda, sim:mps, auto or an index as in cuda:1",
         ),
-        ("--evalcheck-timeout=soon", "timeout 'soon'; expected seconds"),
+        ("--evalcheck-timeout=soon", "--evalcheck-timeout=soon: expected seconds"),
         ("--evalcheck-report=json", "has no path: write FORMAT=PATH"),
         ("--evalcheck-report=jsn=x", "did you mean 'json'?"),
         ("--evalcheck-report=json=.", "is a folder"),
@@ -220,6 +224,73 @@ def test_a_target_of_which_nothing_is_tried_is_an_error(project: Project) -> Non
 )
 def test_an_option_that_cannot_be_meant_is_a_usage_error(project: Project, option: str, said: str) -> None:
     project.write(CORRECT).run(option, code=4).shows(said)
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "said"),
+    [
+        ("pyproject.toml", "[tool.pytest.ini_options]\nevalcheck_efort = 'quick'", "did you mean 'evalcheck_effort'?"),
+        (
+            "pyproject.toml",
+            "[tool.pytest.ini_options]\nevalchek_optional = 'cuda'",
+            "did you mean 'evalcheck_optional'?",
+        ),
+        ("pytest.ini", "[pytest]\nevalcheck_optinal = cuda", "pytest.ini: there is no setting evalcheck_optinal"),
+        (
+            "pytest.ini",
+            "[pytest]\nevalcheck_effort = fast",
+            "pytest.ini: evalcheck_effort = fast: expected one of quick, ",
+        ),
+        (
+            "pytest.ini",
+            "[pytest]\nevalcheck_optional = torch>=2",
+            "pytest.ini: evalcheck_optional = torch>=2: 'torch>=2'",
+        ),
+        (
+            "pyproject.toml",
+            "[tool.evalcheck]\neffort = 'quick'\noptinal = 'cuda'",
+            "pytest does not read [tool.evalcheck]; expected [tool.pytest.ini_options] with evalcheck_effort, "
+            "evalcheck_optional",
+        ),
+        (
+            "setup.cfg",
+            "[tool:pytest]\n[tool:evalcheck]\neffort = quick",
+            "expected [tool:pytest] with evalcheck_effort",
+        ),
+    ],
+)
+def test_a_setting_that_pytest_does_not_read_is_a_usage_error(
+    project: Project, file: str, text: str, said: str
+) -> None:
+    (project.path / file).write_text(f"{text}\n", encoding="utf-8")
+    project.write(CORRECT).run(code=4).shows(said)
+
+
+def test_a_table_of_this_plugin_beside_another_configuration(project: Project) -> None:
+    (project.path / "pytest.ini").write_text("[pytest]\nevalcheck_effort = quick\n", encoding="utf-8")
+    (project.path / "pyproject.toml").write_text("[tool.pytest-evalcheck]\n", encoding="utf-8")
+    project.write(CORRECT).run(ONE, code=4).shows("pyproject.toml: pytest does not read [tool.pytest-evalcheck]")
+    (project.path / "pyproject.toml").write_text("[tool.other]\n", encoding="utf-8")
+    project.run(ONE, code=0)
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "2")])
+def test_an_unknown_optional_name_is_reported_before_any_check_runs(project: Project, workers: tuple[str, ...]) -> None:
+    if workers:
+        pytest.importorskip("xdist")
+    source = """
+    from pathlib import Path
+    @ec.metric(inputs=numbers)
+    def mean():
+        Path("ran").touch()
+        return ec.Metric.of(Mean())
+    """
+    project.write(source)
+    ini = "[pytest]\nevalcheck_optional = mosaicml\nevalcheck_select = EC201\n"
+    (project.path / "pytest.ini").write_text(ini, encoding="utf-8")
+    result = project.spawn("--evalcheck", *workers, code=4)
+    result.shows("evalcheck_optional names 'mosaicml'; expected a kind of device (cuda, mps), skipped, or ")
+    assert not (project.path / "ran").exists()
 
 
 @pytest.mark.parametrize("name", ["select", "ignore", "optional", "device", "known", "since"])
@@ -237,7 +308,7 @@ def test_options_that_do_nothing_alone_say_so(project: Project) -> None:
 
 
 def test_explaining_a_check_that_does_not_exist(project: Project) -> None:
-    project.run("--evalcheck-explain=EC777", code=4).shows("no check has a code or name that begins with 'EC777'")
+    project.run("--evalcheck-explain=EC777", code=4).shows("no check matches 'EC777'")
 
 
 def test_explaining_a_check(project: Project) -> None:

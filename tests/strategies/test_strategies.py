@@ -317,3 +317,9 @@ def test_what_must_be_a_function_is_refused_with_its_meaning(name: str, given: A
 def test_what_must_be_a_strategy_is_refused_with_its_meaning(name: str, what: str) -> None:
     with pytest.raises(TypeError, match=f"mine: {name} must be a Hypothesis strategy of {what}, got 3"):
         es.samples(st.integers(), collate=lambda rows: (rows,), name="mine", **{name: 3})
+
+
+def test_a_misspelt_strategy_names_the_nearest() -> None:
+    with pytest.raises(AttributeError, match=r"has no attribute 'multi_class'; did you mean 'multiclass'\?"):
+        es.multi_class  # noqa: B018
+    assert not hasattr(es, "__wrapped__")

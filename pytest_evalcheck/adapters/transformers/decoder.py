@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +10,7 @@ from functools import cached_property, partial
 from typing import Any, NoReturn
 
 from pytest_evalcheck.adapters.transformers import conventions
+from pytest_evalcheck.errors import nearest
 from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.kinds.decoder.record import Decoder, truncate_at_stop
 from pytest_evalcheck.strategies.samples import Side, padded
@@ -204,8 +204,7 @@ def cache_factory(model: Any, name: str, length: int) -> Callable[[int], Any]:
         ValueError: for a name that no cache has.
     """
     if name not in CACHES:
-        near = difflib.get_close_matches(name, CACHES, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = nearest(name, CACHES)
         raise ValueError(f"transformers has no cache {name!r}; expected one of {', '.join(map(repr, CACHES))}{hint}")
     return lambda rows: _new_cache(model, name, length, rows)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from types import SimpleNamespace
 from typing import Any, Literal
 
+from pytest_evalcheck.errors import did_you_mean, nearest_word
 from pytest_evalcheck.fixes.scoring.backends import BACKENDS, JOBLIB_NAMES
 from pytest_evalcheck.fixes.scoring.cache import ScoreCache
 from pytest_evalcheck.fixes.scoring.errors import DocumentError, ScoringError
@@ -128,8 +128,8 @@ def stream_scores(
     if not isinstance(documents, Iterable) and not hasattr(documents, "__getitem__"):
         raise TypeError(f"documents: expected an iterable of documents, got {type(documents).__name__}")
     if backend not in BACKENDS:
-        near = difflib.get_close_matches(str(backend), [*BACKENDS, *JOBLIB_NAMES], n=1)
-        hint = f"; did you mean {JOBLIB_NAMES.get(near[0], near[0])!r}?" if near else ""
+        near = nearest_word(str(backend), [*BACKENDS, *JOBLIB_NAMES])
+        hint = did_you_mean(JOBLIB_NAMES.get(near, near))
         raise ValueError(f"backend: expected one of {', '.join(map(repr, BACKENDS))}, got {backend!r}{hint}")
     for name, (expected, right) in _EXPECTED.items():
         value = getattr(options, name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import copyreg
-import difflib
 import dis
 import hashlib
 import importlib.metadata
@@ -18,6 +17,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from pathlib import Path, PurePath
 from typing import Any
+
+from pytest_evalcheck.errors import nearest
 
 _ATOMS = (bool, int, float, complex, str, bytes, type(None), type(...), type(NotImplemented), range)
 _PYTHON = f"{sys.implementation.name} {'.'.join(map(str, sys.version_info))} {sys.flags.optimize}"
@@ -132,8 +133,7 @@ def _digest_of_module(name: str) -> str:
     except (ImportError, ValueError):
         if found := versions(name):
             return found
-        near = difflib.get_close_matches(name, [*sys.modules, *distributions()], n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = nearest(name, [*sys.modules, *distributions()], cutoff=0.6)
         hint = f"; for a file or folder give Path({name!r})" if name and Path(name).exists() else hint
         raise ValueError(f"depends_on: there is no module or package {name!r}{hint}") from None
     if _installed(name.partition(".")[0]):

@@ -20,13 +20,13 @@ where ``utils`` holds ``numbers = Numbers({...}, failed=...)``, ``process_result
 
 from __future__ import annotations
 
-import difflib
 import inspect
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from pytest_evalcheck.errors import nearest
 from pytest_evalcheck.fixes.scoring.api import Scores, score_documents
 from pytest_evalcheck.fixes.scoring.errors import identified, needed
 from pytest_evalcheck.fixes.scoring.scheduler import RunReport
@@ -64,8 +64,7 @@ class ParallelFilter(Filter):  # type: ignore[misc, valid-type]
             raise TypeError(f"parallel: score: expected a function of responses and a document, got {given}")
         for name in options:
             if name not in _KEYWORDS:
-                near = difflib.get_close_matches(name, [*_KEYWORDS, "report"], n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(_KEYWORDS)}"
+                hint = nearest(name, [*_KEYWORDS, "report"]) or f"; there are {', '.join(_KEYWORDS)}"
                 raise TypeError(f"parallel: there is no option {name!r}{hint}")
         options.setdefault("document_id", _id_of_pair)
         self._score = score

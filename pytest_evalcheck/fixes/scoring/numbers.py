@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_evalcheck.errors import nearest
 from pytest_evalcheck.fixes.scoring.errors import DocumentError, identified
 from pytest_evalcheck.fixes.scoring.pass_at_k import pass_at_k
 
@@ -127,8 +127,7 @@ class Numbers:
             raise NumberError(f"{where}: expected a mapping with {names}, got {type(scored).__name__} {_short(scored)}")
         for name in scored:
             if name not in self.numbers:
-                near = difflib.get_close_matches(str(name), self.numbers, n=1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
+                hint = nearest(str(name), self.numbers)
                 raise NumberError(f"{where}: the score has {name!r}, which is not declared{hint}")
         return {name: value for name, value in self._filled(scored, where) if value is not SKIP}
 

@@ -23,9 +23,12 @@ from pytest_evalcheck.integration.choosing.selection import Selection
 from pytest_evalcheck.integration.item_cells import runner_of
 from pytest_evalcheck.integration.known import accepting
 from pytest_evalcheck.integration.options import Options
+from pytest_evalcheck.integration.process.exit_guard import looks
 from pytest_evalcheck.kinds.common.calling import relative
 from pytest_evalcheck.live_objects import made_to_stay
 from pytest_evalcheck.targets.target import Target
+
+COVERS_PROJECT = "evalcheck_covers_project"
 
 
 @dataclass(eq=False)
@@ -158,6 +161,19 @@ class Collection:
             self.facts.deselected = deselected
         if self.options.shard:
             self._select_shard(items, *self.options.shard)
+        if not looks(config) and any(self.facts.unknown_optional(self.options.optional, whole=self._whole)):
+            self._end_before_the_run(items)
+
+    @property
+    def _whole(self) -> bool:
+        """True if the targets of the whole project were collected; a worker of xdist is told by its controller."""
+        given = getattr(self.config, "workerinput", {}).get(COVERS_PROJECT)
+        return self.facts.complete and (self.selection.covers_project() if given is None else given)
+
+    def _end_before_the_run(self, items: list[pytest.Item]) -> None:
+        """Run nothing; the verdict says why, of the facts of this process."""
+        self._reported_out.update(item.nodeid for item in items)
+        items.clear()
 
     def _select_shard(self, items: list[pytest.Item], number: int, of: int) -> None:
         ours = [item.nodeid for item in items if item.get_closest_marker("evalcheck")]

@@ -20,7 +20,7 @@ from pytest_evalcheck.errors import nearest
 from pytest_evalcheck.integration.choosing.since import UNCHANGED
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.kinds.common.calling import relative
-from pytest_evalcheck.kinds.registry import shipped
+from pytest_evalcheck.kinds.registry import no_match, shipped
 from pytest_evalcheck.reports.results import Cell, plural
 from pytest_evalcheck.targets.device_spec import KINDS, nearest_kind
 from pytest_evalcheck.targets.target import Target
@@ -132,12 +132,16 @@ class RunFacts:
             yield f"{len(beside)} failed in pytest beside the outcomes of checks ({_first_few(beside)})"
 
     def problems_with_optional(self, optional: Iterable[str], *, whole: bool) -> Iterator[str]:
-        """Yield the files that may not be skipped as a whole, and names in ``evalcheck_optional`` that match nothing.
+        """Yield the files that may not be skipped as a whole, and what `unknown_optional` yields."""
+        if SKIPPED not in optional:
+            yield from (f"{file} was skipped ({why})" for file, why in self.skipped.items())
+        yield from self.unknown_optional(optional, whole=whole)
+
+    def unknown_optional(self, optional: Iterable[str], *, whole: bool) -> Iterator[str]:
+        """Yield a line about each name in ``evalcheck_optional`` that matches nothing.
 
         In a run over a part of the files a name that is near to none may be required by the rest.
         """
-        if SKIPPED not in optional:
-            yield from (f"{file} was skipped ({why})" for file, why in self.skipped.items())
         known = [*KINDS[1:], SKIPPED, *self.requires]
         for name in (name for name in optional if name not in known):
             near = nearest(name, known, cutoff=0.75) or nearest_kind(name, KINDS[1:])
@@ -290,7 +294,7 @@ def _about_check(word: str, names: _Names) -> Iterator[str]:
         here = f"{plural(len(names.kinds), 'target')} of the kind {', '.join(sorted(set(names.kinds.values())))}"
         yield f"{word} is about targets of the kind {kinds}; here are {here}"
     else:
-        yield f"no check matches {word!r}{_near(word, [*names.checks, *names.checks.values()])}"
+        yield no_match(word, names.checks)
 
 
 def _words(expression: str, pattern: str) -> Iterator[str]:

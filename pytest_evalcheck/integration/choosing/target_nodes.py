@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import difflib
 import inspect
 import shlex
 from collections import Counter
@@ -18,7 +17,7 @@ import pytest
 from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.device_selection import devices_of
 from pytest_evalcheck.engine.runner import CellRunner
-from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.errors import UsageError, nearest
 from pytest_evalcheck.integration.choosing.selection import Selection
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.kinds.common.calling import relative
@@ -212,6 +211,5 @@ def _require_fixtures(collector: Any, target: Target) -> None:
             continue
         # No public list of fixture names; the attribute was renamed in pytest 9.2.
         known = getattr(manager, "_arg2node2fixturedefs", None) or getattr(manager, "_arg2fixturedefs", {})
-        near = difflib.get_close_matches(argument, ["device", *known], n=1, cutoff=0.6)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = nearest(argument, ["device", *known], cutoff=0.6)
         raise UsageError(f"the factory asks for {argument!r}, which is neither `device` nor a fixture{hint}")

@@ -36,9 +36,9 @@ class Finding:
         return f"{self.page}#{anchor(self.heading)}"
 
     @property
-    def promises(self) -> set[str]:
-        """The codes of the checks that show it."""
-        (line,) = re.findall(r"^\* Promises?: (.*)$", self.text, re.M)
+    def checks(self) -> set[str]:
+        """Return the codes of the checks that show it."""
+        (line,) = re.findall(r"^\* Checks?: (.*)$", self.text, re.M)
         return set(re.findall(r"EC\d{3}", line))
 
     @property
@@ -72,11 +72,11 @@ def anchor(heading: str) -> str:
 
 
 def findings() -> Iterator[Finding]:
-    """Every heading of a page of findings that names a promise."""
+    """Every heading of a page of findings that names a check."""
     for page in sorted(PAGES.glob("*.md")):
         parts = re.split(r"^## (.*)$", page.read_text(encoding="utf-8"), flags=re.M)
         for heading, text in zip(parts[1::2], parts[2::2], strict=True):
-            if re.search(r"^\* Promises?: ", text, re.M):
+            if re.search(r"^\* Checks?: ", text, re.M):
                 yield Finding(page.name, heading, text)
 
 

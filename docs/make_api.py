@@ -30,6 +30,13 @@ FIXES = (
 )
 """The packages of the fixes: name, page, subject."""
 
+RECORDS = {
+    **{name: name.lower() for name in ("Metric", "Wrapper", "Scorer", "Decoder", "Loop")},
+    **dict.fromkeys(("Runner", "Several"), "scorer"),
+    "Evaluated": "loop",
+}
+"""Classes whose fields are in docs/records.md, and the heading there."""
+
 
 @dataclass(frozen=True)
 class Module:
@@ -176,6 +183,9 @@ def entry(name: str, node: Definition) -> list[str]:
     if made:
         shown = "class " + signature(made, name, method=True).removesuffix(" -> None")
     lines += ["```python", shown, "```", "", text_of(node), ""]
+    if name in RECORDS:
+        made_by = [each for each in methods(node) if each.startswith("* `of(")]
+        return [*lines, f"Fields: [records.md](records.md#{RECORDS[name]}).", "", *made_by, ""]
     keywords = any("kw_only=True" in ast.unparse(mark) for mark in node.decorator_list)
     for title, found in (("Keywords" if keywords else "Fields", list(fields(node))), ("Methods", list(methods(node)))):
         lines += [f"{title}:", "", *found, ""] if found else []

@@ -47,12 +47,21 @@ def cells(specimen: Specimen) -> tuple[ec.Cell, ...]:
 
 
 def failure(tried: Sequence[ec.Cell]) -> str:
-    """The text that the check prints when it catches the bug."""
+    """What the check prints when it catches the bug."""
     cell = next((one for one in tried if one.outcome == "failed"), tried[0])
     assert cell.outcome == "failed", f"{cell.code} does not catch {cell.target}: {cell.reason}"
-    # Where the bug stands and how it is replayed is of no use to a reader of the page.
-    lines = (line for line in format_failure(cell).splitlines() if not re.match(r"(target|reproduce) ", line))
-    return "\n".join(re.sub(r"\.py:\d+", ".py", line) for line in lines)
+    return shortened(format_failure(cell))
+
+
+def shortened(text: str) -> str:
+    """A failure without what its page says beside it, what other checks print too, and where the bug stands."""
+    headline, *parts = text.split("\n\n")
+    kept = [re.sub(r"^EC\d{3} \w+\n", "", headline)]
+    kept += [part for part in parts[1:] if not part.startswith("in an example call")]
+    lines = (
+        line for line in "\n\n".join(kept).splitlines() if not re.match(r"(usual cause|fix|target|reproduce) ", line)
+    )
+    return "\n".join(re.sub(r"\.py:\d+", ".py", line) for line in lines).rstrip()
 
 
 def written_failure(code: str) -> str:
@@ -74,15 +83,23 @@ def page(made: Check, printed: str) -> str:
         lines += ["**Needs** samples with: " + ", ".join(f"`{need}`" for need in made.needs) + ".", ""]
     if made.marks:
         lines += ["**Runs** only when asked for: " + ", ".join(f"`-m {mark}`" for mark in made.marks) + ".", ""]
-    lines += [f"Since {made.since}. What it prints on a planted bug:", "", "```text", printed, "```", ""]
+    if made.since != "0.1":
+        lines += [f"Since {made.since}.", ""]
+    lines += ["On a planted bug:", "", "```text", printed, "```", ""]
     return "\n".join(lines)
 
 
 def index() -> str:
     """The list of all checks."""
     rows = [f"| [{made.code}]({made.code}.md) | {made.statement} |" for made in shipped()]
-    head = ["# The promises", "", "One page per check, generated from its docstring by `docs/make_checks.py`.", ""]
-    return "\n".join([*head, "| code | promise |", "| --- | --- |", *rows, ""])
+    head = [
+        "# Checks",
+        "",
+        "One page per check, from its docstring: its property, why it matters, the usual cause, a fix, and a",
+        "failure. `docs/make_checks.py` writes them. `pytest --evalcheck-explain EC203` prints the same.",
+        "",
+    ]
+    return "\n".join([*head, "| code | property |", "| --- | --- |", *rows, ""])
 
 
 def pages(failure_of: Callable[[str], str]) -> dict[str, str]:

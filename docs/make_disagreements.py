@@ -46,8 +46,9 @@ HEAD = """\
 The same samples, ordinary and edge, in several libraries, beside the definition of each metric in float64. Written by
 `python docs/make_disagreements.py` from `fixtures/disagreements`; a test computes all of it again.
 
-**How to read it.** A row is a case, a column a library; each number is what a new object answers to one batch. The
-column *definition* is our own code of the formula above the table; on ordinary samples at least one library agrees.
+**How to read it.** Each number is what a new object answers to one batch. A sentence lists the cases in which all
+libraries agree with the definition, which is our own code of the formula; in brackets those that have such an option,
+where not all do. The others are rows of a table, with a column for each library.
 
 * Where the definition has no value, its column says why (0/0, no sample, a NaN). A library's answer is then an error,
   shown by its type, `NaN`, a number with a warning *(warned)*, or an ordinary number without one, in italics.
@@ -123,7 +124,8 @@ def _summary(every: Sequence[Result]) -> Iterable[str]:
     for result in every:
         for note in result.comparison.notes:
             if note.sort == comparison.WRONG:
-                yield f"* {result.comparison.title}, {note.library}: {note.why}"
+                finding = note.why[note.why.index("[Finding]") :]
+                yield f"* {result.comparison.title}, {note.library}: {finding}"
     yield ""
 
 
@@ -133,16 +135,28 @@ def _section(result: Result) -> Iterable[str]:
     yield ""
     yield f"{made.formula} ([source]({made.source}))"
     yield ""
-    yield "| case | definition | " + " | ".join(made.libraries) + " |"
-    yield "| --- " * (2 + len(made.libraries)) + "|"
-    for case in made.cases:
-        answers = (result.cells.get((case, name)) for name in made.libraries)
-        right = _defined(result.defined[case])
-        yield f"| {case} | {right} | " + " | ".join(_cell(cell, right, made.notes) for cell in answers) + " |"
-    yield ""
     calls = "; ".join(f"{name}: `{library.name}`" for name, library in made.libraries.items())
     yield f"{calls}."
     yield ""
+    rows, alike = [], []
+    for case in made.cases:
+        answers = [result.cells.get((case, name)) for name in made.libraries]
+        right = _defined(result.defined[case])
+        if all(cell is None or cell.sort == comparison.AGREES for cell in answers):
+            having = [name for name, cell in zip(made.libraries, answers, strict=True) if cell is not None]
+            alike.append(f"{case}: {right}" + (f" ({', '.join(having)})" if len(having) < len(answers) else ""))
+        else:
+            rows.append(
+                f"| {case} | {right} | " + " | ".join(_cell(cell, right, made.notes) for cell in answers) + " |"
+            )
+    if alike:
+        yield f"All agree: {'; '.join(alike)}."
+        yield ""
+    if rows:
+        yield "| case | definition | " + " | ".join(made.libraries) + " |"
+        yield "| --- " * (2 + len(made.libraries)) + "|"
+        yield from rows
+        yield ""
     for number, note in enumerate(made.notes, 1):
         yield f"{number}. {note.library}, {note.sort}. {note.why}"
     if made.notes:

@@ -39,11 +39,11 @@ EVERYDAY = {
 def with_libraries(markdown: str) -> str:
     """The index of findings, with a column that says which library each is of."""
     libraries = _libraries()
-    lines = ["| library | finding | promise | upstream report |", "| --- | --- | --- | --- |"]
+    lines = ["| library | finding | checks | upstream report |", "| --- | --- | --- | --- |"]
     for row in findings.rows():
-        finding, promises, report = row.cells
-        promises = re.sub(r"EC\d{3}", lambda code: f"[{code[0]}](checks/{code[0]}.md)", promises)
-        lines.append(f"| {', '.join(libraries[row.place])} | {finding} | {promises} | {report} |")
+        finding, checks, report = row.cells
+        checks = re.sub(r"EC\d{3}", lambda code: f"[{code[0]}](checks/{code[0]}.md)", checks)
+        lines.append(f"| {', '.join(libraries[row.place])} | {finding} | {checks} | {report} |")
     before = markdown[: markdown.index("\n| finding |")]
     return before + "\n" + "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""The layers of docs/design.md."""
+"""The layers of ARCHITECTURE.md."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_a_row_is_whole_and_says_what_its_page_says(place: str) -> None:
     assert len(row.cells) == 3
     assert all(row.cells)
     assert LIBRARIES.sub("", row.title) in (finding.heading, LIBRARIES.sub("", finding.heading))
-    assert {*re.findall(r"EC\d{3}", row.cells[1])} == finding.promises
+    assert {*re.findall(r"EC\d{3}", row.cells[1])} == finding.checks
     for opening, closing in ("()", "[]"):
         assert all(cell.count(opening) == cell.count(closing) for cell in row.cells)
 
@@ -77,8 +77,8 @@ def test_a_finding_has_a_script(place: str) -> None:
 
 
 def test_what_is_no_finding_is_not_read_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "# Findings\n\n## By design\n\n* Sums\n\n## A bug\n\n* Promise: EC201 (quick)\n\n```python\nprint(1)\n```\n"
+    text = "# Findings\n\n## By design\n\n* Sums\n\n## A bug\n\n* Check: EC201 (quick)\n\n```python\nprint(1)\n```\n"
     (tmp_path / "lib.md").write_text(text, encoding="utf-8")
     monkeypatch.setattr(PAGES, "PAGES", tmp_path)
     (finding,) = PAGES.findings()
-    assert (finding.place, finding.promises, finding.script) == ("lib.md#a-bug", {"EC201"}, "print(1)\n")
+    assert (finding.place, finding.checks, finding.script) == ("lib.md#a-bug", {"EC201"}, "print(1)\n")

@@ -8,12 +8,12 @@
   table.dataset.filtered = "";
 
   const rows = [...table.tBodies[0].rows].map((row) => {
-    const [library, , promises, report] = [...row.cells].map((cell) => cell.textContent);
+    const [library, , checks, report] = [...row.cells].map((cell) => cell.textContent);
     return {
       row,
       text: row.textContent.toLowerCase(),
       library: library.split(", "),
-      check: promises.match(/EC\d{3}/g) ?? [],
+      check: checks.match(/EC\d{3}/g) ?? [],
       report: [/^(none|no report) found/.test(report) ? "none found" : "reported"],
     };
   });

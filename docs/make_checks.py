@@ -47,7 +47,7 @@ def cells(specimen: Specimen) -> tuple[ec.Cell, ...]:
 
 
 def failure(tried: Sequence[ec.Cell]) -> str:
-    """What the check prints when it catches the bug."""
+    """Return what the check prints when it catches the bug, without what its page has anyway."""
     cell = next((one for one in tried if one.outcome == "failed"), tried[0])
     assert cell.outcome == "failed", f"{cell.code} does not catch {cell.target}: {cell.reason}"
     return shortened(format_failure(cell))

@@ -169,9 +169,11 @@ def docstrings(folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 def functions(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Return the names of functions and methods, with their files."""
+    """Return the names of functions and methods, with their files; those of targets say what is evaluated."""
     for path, node in _nodes(folder):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        if not (path.parent.name == "targets" and node.decorator_list):
             yield path, node.name
 
 

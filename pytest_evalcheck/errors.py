@@ -40,7 +40,7 @@ def missing_attribute(module: str, name: str, names: Iterable[str]) -> Attribute
 
 
 def _alike(one: str, two: str) -> int:
-    """How many characters two words have in common at their beginning."""
+    """Count the characters that two words have in common at their beginning."""
     return next((index for index, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
 
 

@@ -297,7 +297,7 @@ def evalcheck_device(request: pytest.FixtureRequest) -> Iterator[str]:
     why = device_spec.absent(request.param)
     if why:
         pytest.skip(f"not run on {request.param}: {why}")
-    with device_spec.on(request.param, in_flight="error", asserts="deferred"):
+    with device_spec.placed_on(request.param, in_flight="error", asserts="deferred"):
         yield device_spec.torch_name(request.param)
 
 

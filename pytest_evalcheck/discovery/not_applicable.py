@@ -21,7 +21,7 @@ _OF_A_WINDOW = {
     "EC216": "what is not finite leaves the window with its update",
     "EC221": "every rank has a window of its own",
 }
-"""By code: why a promise about all samples does not apply to a metric of the newest updates."""
+"""By code: why a property of all samples does not apply to a metric of the newest updates."""
 _SORTS = ("reorder", "sort", "sorted")
 """Options that say whether samples are sorted first."""
 _FOR_EACH_SAMPLE = ("samplewise", "sample_wise", "sample-wise")

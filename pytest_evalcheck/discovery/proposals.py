@@ -70,7 +70,7 @@ class Proposal:
     one_sample: bool = False
     """True if it is fed with one sample a call."""
     not_applicable: Mapping[str, str] = field(default_factory=dict)
-    """By code: why a promise does not apply to it."""
+    """By code: why a property does not apply to it."""
 
 
 @dataclass(kw_only=True)

@@ -109,7 +109,7 @@ def _plain_call(
                 "the inputs draw the same sample every time", actual=show(rows[0])[:160], expected="samples that differ"
             )
         shown = f"{len(rows)} samples of {target.inputs.name}: {show(rows)[:160]}"
-        with recorded_calls() as calls, isolated_process(), device_spec.on(device):
+        with recorded_calls() as calls, isolated_process(), device_spec.placed_on(device):
             return _problem(target, subject.plain_result(rows)), (shown, *calls)
     except (KeyboardInterrupt, pytest.skip.Exception, pytest.exit.Exception):
         raise

@@ -308,7 +308,7 @@ class CellRunner:
         changed: list[str] = []
         try:
             check = self.spec.check
-            on_device = device_spec.on(self.spec.device, count=check.accelerators, check_streams=check.streams)
+            on_device = device_spec.placed_on(self.spec.device, count=check.accelerators, check_streams=check.streams)
             with isolated_process() as changed, counting(self.state.stats), on_device as ledger:
                 self.state.ledger = ledger
                 self._check(case, arguments)

@@ -88,8 +88,8 @@ class TimeLimit:
         if signal.SIGALRM in signal.pthread_sigmask(signal.SIG_BLOCK, ()):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
             found = "it blocked SIGALRM"
-        if signal.getsignal(signal.SIGALRM) != self._over:
-            signal.signal(signal.SIGALRM, self._over)
+        if signal.getsignal(signal.SIGALRM) != self._on_alarm:
+            signal.signal(signal.SIGALRM, self._on_alarm)
             found = "it took SIGALRM for itself"
         remaining, interval = signal.getitimer(signal.ITIMER_REAL)
         if self._deadline is not None and (not remaining or interval != _AGAIN):
@@ -102,7 +102,7 @@ class TimeLimit:
     def _take_alarm(self) -> None:
         started, timer = time.monotonic(), signal.getitimer(signal.ITIMER_REAL)
         self._previous = signal.getsignal(signal.SIGALRM), started, timer
-        signal.signal(signal.SIGALRM, self._over)
+        signal.signal(signal.SIGALRM, self._on_alarm)
 
     def _start_timer(self) -> None:
         if self._previous is None:
@@ -114,7 +114,7 @@ class TimeLimit:
         # Again every second: code under test may swallow the first one in a bare `except`.
         signal.setitimer(signal.ITIMER_REAL, max(min(ends) - now, _SHORTEST) if ends else 0, _AGAIN if ends else 0)
 
-    def _over(self, _: int, frame: FrameType | None) -> None:
+    def _on_alarm(self, _: int, frame: FrameType | None) -> None:
         leaving = False
         while frame is not None and frame is not self._owner:
             if frame.f_code in _OWN:

@@ -40,9 +40,9 @@ class Compared:
 
 
 FORMS = ("same", "different", "error", "names", "visible", "warned", "unchanged")
-"""Form of a comparison of two values: both the same; not the same, or an error; the actual value an error; an
-error that has a word in its text; a NaN, an infinity,
-an error or a warning of one of them; any of these or any warning; an input as it was when it was given."""
+"""Forms of a comparison, in this order: both values are the same; they differ, or one is an error; the actual value is
+an error; it is an error whose text has a word; it is NaN, infinite, an error or warns of them; any of these or any
+warning; an input is as it was when it was given."""
 
 
 class CheckFailure(AssertionError):

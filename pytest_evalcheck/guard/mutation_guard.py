@@ -9,7 +9,7 @@ from typing import Any
 from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.guard.fast_guard import FastRecord
 from pytest_evalcheck.guard.tensor_snapshot import CopyBudget, TensorSnapshot, address_of
-from pytest_evalcheck.guard.traversal import Entry, entries, format_value, is_sequence, kind_of, same, with_article
+from pytest_evalcheck.guard.traversal import Entry, are_same, entries, format_value, is_sequence, kind_of, with_article
 
 COPY_LIMIT = 64 * 2**20
 """Bytes of values that a snapshot copies by default: 64 MiB."""
@@ -136,7 +136,7 @@ class _Node:
         """Return whether the object is still at its path."""
         how, key, value = self._entry
         return self._parent is None or (
-            any(now.value is value and now.how == how and same(now.key, key) for now in entries(self._parent.value))
+            any(now.value is value and now.how == how and are_same(now.key, key) for now in entries(self._parent.value))
             and self._parent.attached()
         )
 
@@ -151,7 +151,8 @@ class _Node:
         ):
             return
         was, has = ({(entry.how, entry.key): entry for entry in side} for side in (before, now))
-        other = {at: has[at].value for at, entry in was.items() if at in has and not same(entry.value, has[at].value)}
+        both = [at for at in was if at in has]
+        other = {at: has[at].value for at in both if not are_same(was[at].value, has[at].value)}
         removed = [f"{entry.path_after('')} is gone" for at, entry in was.items() if at not in has]
         added = [f"{entry.path_after('')} was added" for at, entry in has.items() if at not in was]
         replaced = [
@@ -166,7 +167,7 @@ class _Node:
             yield from lines
         keys = [[entry.key for entry in side if entry.how == "item"] for side in (before, now)]
         kept = [[key for key in side if ("item", key) in was and ("item", key) in has] for side in keys]
-        if not all(map(same, *kept)):
+        if not all(map(are_same, *kept)):
             yield f": keys {keys[0]} became {keys[1]}"
 
 
@@ -233,5 +234,5 @@ def _replacement(entry: Entry, now: Any, nodes: list[_Node]) -> str:
     if type(before) is not type(now) or format_value(before) != format_value(now) or kind_of(now) == "plain":
         return f"{path}: {format_value(before)} became {format_value(now)}{shared}"
     inside = [[inner.value for inner in entries(side)] for side in (before, now)]
-    equal = " of equal content" if len(inside[0]) == len(inside[1]) > 0 and all(map(same, *inside)) else ""
+    equal = " of equal content" if len(inside[0]) == len(inside[1]) > 0 and all(map(are_same, *inside)) else ""
     return f"{path} was replaced by another {name.lower() if kind_of(now) == 'tensor' else name}{equal}{shared}"

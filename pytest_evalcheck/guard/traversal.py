@@ -106,7 +106,7 @@ def _items(value: Any, kind: str) -> Iterable[tuple[Any, Any]]:
     return enumerate(value.reshape(-1).tolist()) if kind == "array" and value.dtype.kind == "O" else ()
 
 
-def same(a: Any, b: Any) -> bool:
+def are_same(a: Any, b: Any) -> bool:
     """Return whether two values are the same object, or equal plain values of the same type."""
     if a is b:
         return True

@@ -151,7 +151,7 @@ def _table(section: groups.Section) -> str:
 
 
 def _entry(text: str, cells: groups.Cells, naming: groups.Naming) -> str:
-    return "\n".join([f"- {text}", *(f"  - {prose(entry)}" for entry in naming.where(cells))])
+    return "\n".join([f"- {text}", *(f"  - {prose(entry)}" for entry in naming.target_lines(cells))])
 
 
 def _transfer(text: str) -> str:

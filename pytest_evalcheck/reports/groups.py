@@ -238,7 +238,7 @@ class Naming:
             files.setdefault(split(target)[0], []).append((target, device))
         return "; ".join(self._names(file, rows, most) for file, rows in files.items())
 
-    def where(self, cells: Iterable[Cell], *, most: int | None = None) -> list[str]:
+    def target_lines(self, cells: Iterable[Cell], *, most: int | None = None) -> list[str]:
         """``EC203 EC204: metrics.py::accuracy, f1``: the targets of some cells, one entry per set of codes.
 
         ``every check`` stands for all the codes that the target has.
@@ -272,7 +272,7 @@ def entries(first: Cell, cells: Cells, naming: Naming) -> list[tuple[str, Cells]
     found = []
     for alike in sorted(by_reason(cells), key=lambda alike: cells.index(alike[0])):
         here = len(alike) == 1 and (alike[0].target, alike[0].device) == (first.target, first.device)
-        what = statement(alike[0]) if here else "; ".join(naming.where(alike, most=3))
+        what = statement(alike[0]) if here else "; ".join(naming.target_lines(alike, most=3))
         reason = "" if alike[0].reason == first.reason else line(alike[0].reason)
         found.append((": ".join(filter(None, [what, reason])), alike))
     return found

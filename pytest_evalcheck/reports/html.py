@@ -186,9 +186,9 @@ class _Page:
         """Return the seconds of the cells of a row."""
         return round(sum(cell.seconds for cell in row.cells.values()), 2)
 
-    def where(self, cells: groups.Cells) -> list[str]:
+    def target_lines(self, cells: groups.Cells) -> list[str]:
         """The targets of some cells, one entry per set of codes."""
-        return self._naming.where(cells)
+        return self._naming.target_lines(cells)
 
     def others(self, cause: Cause[Cell]) -> dict[str, list[tuple[str, Cell | None]]]:
         """The other cells of a cause by why they are there: a line each, and the first that has a failure to show."""

@@ -27,9 +27,9 @@ class Libraries:
     def of(self, cell: Cell) -> str:
         """Return the library of its upstream fault, else that of its target; empty where it is not known."""
         fault = upstream.find(cell.upstream) if cell.upstream else None
-        return normalized(fault.library) if fault else self.of_target(cell.target)
+        return normalized(fault.library) if fault else self.library_of(cell.target)
 
-    def of_target(self, target: str) -> str:
+    def library_of(self, target: str) -> str:
         """Return the first requirement of the target, else the library of its class, else what it lacks here."""
         return self._by_target.get(target, "")
 

@@ -38,8 +38,8 @@ def merged(reports: Sequence[Read], *, environments: bool = False) -> Report:
             f"{_differences(runs[first].versions, runs[second].versions)}; shards need the same ones, and environments "
             "that exclude each other are merged with --environments"
         )
-    wholes = [_of_shards(group, runs) for group in groups.values()]
-    return wholes[0] if len(wholes) == 1 else _of_environments(wholes, [group[0][0] for group in groups.values()])
+    wholes = [_join_shards(group, runs) for group in groups.values()]
+    return wholes[0] if len(wholes) == 1 else _join_environments(wholes, [group[0][0] for group in groups.values()])
 
 
 def _run(path: Path, report: Report) -> Run:
@@ -69,7 +69,7 @@ def _differences(one: Mapping[str, str | None], other: Mapping[str, str | None])
     return ", ".join(found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "")
 
 
-def _of_shards(reports: Sequence[Read], runs: Mapping[Path, Run]) -> Report:
+def _join_shards(reports: Sequence[Read], runs: Mapping[Path, Run]) -> Report:
     """The whole of one environment."""
     first, whole = reports[0]
     if len(reports) == 1 and runs[first].shard is None:
@@ -108,7 +108,7 @@ def _of_shards(reports: Sequence[Read], runs: Mapping[Path, Run]) -> Report:
     return _joined([report for _, report in ordered], cells.values(), replace(runs[first], shard=None))
 
 
-def _of_environments(wholes: Sequence[Report], paths: Sequence[Path]) -> Report:
+def _join_environments(wholes: Sequence[Report], paths: Sequence[Path]) -> Report:
     cells: dict[_Key, tuple[Cell, Path]] = {}
     for path, report in zip(paths, wholes, strict=True):
         for cell in report.cells:

@@ -12,7 +12,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const tables = all(".matrix table").map((table) => {
     const columns = all("thead th", table).slice(1).map((head, index) => {
       const code = head.textContent.trim();
-      return { code, promise: head.title, text: head.title.toLowerCase(), index, head };
+      return { code, statement: head.title, text: head.title.toLowerCase(), index, head };
     });
     const files = [...table.tBodies].map((body, order) => {
       const head = body.querySelector(".file");

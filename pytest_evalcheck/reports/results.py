@@ -221,7 +221,7 @@ class Verdict:
 
     def naming(self, most: int) -> str:
         """The line with at most so many reasons."""
-        return f"evalcheck: ok: {self.counts}" if self.ok else f"evalcheck: not ok: {_some(self.why, most=most)}"
+        return f"evalcheck: ok: {self.counts}" if self.ok else f"evalcheck: not ok: {_first_texts(self.why, most=most)}"
 
 
 @dataclass(frozen=True)
@@ -337,7 +337,7 @@ class Report:
         why = [self._counts([outcome]) for outcome in red if self.count(outcome)]
         why += [f"{len(lacking)} not run ({_reasons(lacking)})"] if lacking else []
         if self.untried:
-            why.append(f"no check was tried of {_some(self.untried)}")
+            why.append(f"no check was tried of {_first_texts(self.untried)}")
         elif not self.unchanged and not any(cell.executed or cell.outcome == "incomplete" for cell in self.cells):
             why.append("nothing was tried")
         why += [
@@ -402,7 +402,7 @@ def plural(count: int, noun: str, many: str = "") -> str:
     return f"{count} {noun if count == 1 else many or noun + 's'}"
 
 
-def _some(texts: Iterable[str], separator: str = ", ", most: int = 3) -> str:
+def _first_texts(texts: Iterable[str], separator: str = ", ", most: int = 3) -> str:
     """The first few texts, each once and on one line, and how many more there are."""
     once = list(dict.fromkeys(" ".join(text.split()) for text in texts))
     more = [f"and {len(once) - most} more"] if len(once) > most else []
@@ -410,7 +410,7 @@ def _some(texts: Iterable[str], separator: str = ", ", most: int = 3) -> str:
 
 
 def _reasons(cells: Iterable[Cell]) -> str:
-    return _some((cell.reason or "no reason was given" for cell in cells), "; ")
+    return _first_texts((cell.reason or "no reason was given" for cell in cells), "; ")
 
 
 def _brief(cell: Cell) -> str:

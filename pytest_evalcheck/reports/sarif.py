@@ -292,7 +292,7 @@ def _escaped(text: str) -> str:
 
 def _location(cell: Cell, paths: _Paths) -> dict[str, Any]:
     name = groups.split(cell.target)[1]
-    physical = paths.of_cell(cell)
+    physical = paths.location_of(cell)
     logical = {"fullyQualifiedName": cell.target, "kind": "function", **({"name": name} if name else {})}
     return {**({"physicalLocation": physical} if physical else {}), "logicalLocations": [logical]}
 
@@ -305,7 +305,7 @@ def _related(problem: _Problem, paths: _Paths) -> Iterator[dict[str, Any]]:
         yield {"id": 1, "physicalLocation": physical, "message": {"text": _plain(line(found[0])) or "?"}}
     others = {cell.target: cell for cell in problem.cells if cell.target != problem.first.target}
     for number, cell in enumerate(list(others.values())[: MOST_LOCATIONS - 1], 2):
-        if physical := paths.of_cell(cell):
+        if physical := paths.location_of(cell):
             text = _plain(line(f"{groups.statement(cell)}: {cell.target}"))
             yield {"id": number, "physicalLocation": physical, "message": {"text": text}}
 
@@ -322,7 +322,7 @@ class _Paths:
         above = (self.folder, *self.folder.parents)
         self.root = next((one for one in above if (one / ".git").exists()), self.folder)
 
-    def of_cell(self, cell: Cell) -> dict[str, Any] | None:
+    def location_of(self, cell: Cell) -> dict[str, Any] | None:
         """The place of a target; None where it has no file.
 
         A report may come from another machine, with another place of the repository or with Windows' separators. Then

@@ -247,7 +247,7 @@ def _broken(page: Page, naming: groups.Naming, causes: Sequence[Cause[Cell]]) ->
         first = cause.first
         yield from _item(page, "failed", groups.headline(cause))
         if first.cause:
-            yield from _where(page, naming, cause.alike)
+            yield from _target_paragraphs(page, naming, cause.alike)
         else:
             yield from page.paragraph(naming.targets(cause.alike, most=_most_names(page)), indent=_INDENT)
         yield from page.paragraph(first.reason, indent=_INDENT, most=_MAX_LINES)
@@ -292,7 +292,7 @@ def _list(
         yield from _item(page, cells[0].outcome, groups.explanation(cells[0]), most=_MAX_LINES)
         if cells[0].outcome == "known":
             yield (_INDENT, PLAIN), (page.line(groups.upstream(cells[0])), LIGHT)
-        yield from _where(page, naming, cells)
+        yield from _target_paragraphs(page, naming, cells)
     yield from _rest(entries[len(listed) :])
     if entries and advice:
         yield from page.paragraph(advice, indent="  ")
@@ -356,8 +356,8 @@ def _item(page: Page, outcome: Outcome, title: str, *, indent: str = "  ", most:
     yield from rest
 
 
-def _where(page: Page, naming: groups.Naming, cells: Sequence[Cell]) -> Iterator[Line]:
-    for entry in naming.where(cells, most=_most_names(page)):
+def _target_paragraphs(page: Page, naming: groups.Naming, cells: Sequence[Cell]) -> Iterator[Line]:
+    for entry in naming.target_lines(cells, most=_most_names(page)):
         yield from page.paragraph(entry, indent=_INDENT, hang="  ")
 
 

@@ -14,15 +14,15 @@ import numpy
 import torch
 
 
-def same(actual: Any, expected: Any, rtol: float, atol: float) -> bool:
+def are_same(actual: Any, expected: Any, rtol: float, atol: float) -> bool:
     """Return whether two results are equal within a tolerance; two errors of one type are."""
     if isinstance(actual, Exception) or isinstance(expected, Exception):
         return type(actual) is type(expected)
     if isinstance(actual, dict) and isinstance(expected, dict):
-        return actual.keys() == expected.keys() and all(same(actual[k], expected[k], rtol, atol) for k in actual)
+        return actual.keys() == expected.keys() and all(are_same(actual[k], expected[k], rtol, atol) for k in actual)
     if isinstance(actual, (list, tuple)) and isinstance(expected, (list, tuple)):
         pairs = zip(actual, expected)  # noqa: B905
-        return len(actual) == len(expected) and all(same(a, e, rtol, atol) for a, e in pairs)
+        return len(actual) == len(expected) and all(are_same(a, e, rtol, atol) for a, e in pairs)
     if isinstance(actual, (list, tuple)) or isinstance(expected, (list, tuple)):
         return False
     if isinstance(actual, (str, bytes, type(None))) or isinstance(expected, (str, bytes, type(None))):

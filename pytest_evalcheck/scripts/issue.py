@@ -10,7 +10,7 @@ _MOST_SCRIPT = 50_000
 
 
 def issue(made: Made) -> str:
-    """Versions, what is promised, the script, and what it prints."""
+    """Versions, the property, the script, and what it prints."""
     cell, failure = made.cell, made.cell.failure
     assert failure is not None
     lines = [f"# {title(made)}", ""]

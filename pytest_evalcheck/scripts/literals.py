@@ -92,9 +92,9 @@ class Writer:
             return Text(literal(value))
         module = type(value).__module__.partition(".")[0]
         if module == "torch":
-            return self._of_torch(value, hint)
+            return self._torch_text(value, hint)
         if module == "numpy":
-            return self._of_numpy(value, hint)
+            return self._numpy_text(value, hint)
         if isinstance(value, functools.partial):
             parts = [self.text(part, hint) for part in (value.func, *value.args)]
             named = {name: self.text(part, name) for name, part in value.keywords.items()}
@@ -191,7 +191,7 @@ class Writer:
         made = functools.reduce(lambda a, b: a + b, parts, Text("", imports=frozenset(imports or ())))
         return Text(text, made.uses, made.imports, made.sources)
 
-    def _of_torch(self, value: Any, hint: str) -> Text:
+    def _torch_text(self, value: Any, hint: str) -> Text:
         import torch
 
         needs = frozenset({"import torch"})
@@ -207,7 +207,7 @@ class Writer:
             raise Unwritable(f"an object of type torch.{type(value).__qualname__}")
         return self._variable(value, tensor_text(value), hint, needs)
 
-    def _of_numpy(self, value: Any, hint: str) -> Text:
+    def _numpy_text(self, value: Any, hint: str) -> Text:
         import numpy
 
         needs = frozenset({"import numpy"})

@@ -222,10 +222,10 @@ class CallLog:
             return
         is_record = _is_record(result)
         if is_record:
-            made_by_factory = not (args and any(_behind(result) is one for one in args))
-            if made_by_factory and not self.whole and _behind(result) is not None:
-                self._keep(_behind(result), f"<{entry.number}>")
-                entry.hint = _hint_of(_behind(result))
+            made_by_factory = not (args and any(_source_of(result) is one for one in args))
+            if made_by_factory and not self.whole and _source_of(result) is not None:
+                self._keep(_source_of(result), f"<{entry.number}>")
+                entry.hint = _hint_of(_source_of(result))
                 return
             self._records.append((result, f"<{entry.number}>"))
             for name in ("source", "model"):
@@ -261,7 +261,7 @@ class CallLog:
         if result is None or isinstance(result, bool):
             return True
         if _is_record(result):
-            return _behind(result) not in args and self.expression(_behind(result)) is not None
+            return _source_of(result) not in args and self.expression(_source_of(result)) is not None
         numbers = {one.number for one in inside}
         known = self.expression(result)
         if known is not None:
@@ -371,7 +371,7 @@ class CallLog:
                 if candidate is value and not isinstance(value, (bool, int, str, type(None))):
                     return text
         for one in calls:
-            for text, candidate in (*_candidates(one), *_inside(f"copy<{one.number}>", one.copied, 4)):
+            for text, candidate in (*_candidates(one), *_parts_within(f"copy<{one.number}>", one.copied, 4)):
                 if _equal(candidate, value):
                     return text
         if type(value) in (list, tuple) and value:
@@ -406,15 +406,15 @@ class CallLog:
 
 
 def _candidates(entry: Entry) -> Iterator[tuple[str, Any]]:
-    yield from _inside(f"<{entry.number}>", entry.result, 4)
+    yield from _parts_within(f"<{entry.number}>", entry.result, 4)
 
 
-def _inside(text: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
+def _parts_within(text: str, value: Any, depth: int) -> Iterator[tuple[str, Any]]:
     yield text, value
     if not depth:
         return
     for path, part in parts_of(value)[:_MOST_PARTS]:
-        yield from _inside(text + path, part, depth - 1)
+        yield from _parts_within(text + path, part, depth - 1)
     by_name = getattr(value, "numbers", value)
     if isinstance(by_name, Mapping) and any(_is_array(part) for part in by_name.values()):
         with suppress(TypeError, ValueError, RuntimeError):
@@ -495,7 +495,7 @@ def _is_record(value: Any) -> bool:
     )
 
 
-def _behind(record: Any) -> Any:
+def _source_of(record: Any) -> Any:
     source = getattr(record, "source", None)
     return source if source is not None else getattr(record, "model", None)
 

@@ -41,7 +41,7 @@ def make(cells: Sequence[Cell], folder: Path, options: Sequence[str], environmen
     """
     tried = []
     for cell in cells[:_TRIED]:
-        made = _of_cell(cell, folder, options, environment)
+        made = _make_script(cell, folder, options, environment)
         if made.script:
             return made
         tried.append(made)
@@ -51,10 +51,10 @@ def make(cells: Sequence[Cell], folder: Path, options: Sequence[str], environmen
 _TRIED = 3
 
 
-def _of_cell(cell: Cell, folder: Path, options: Sequence[str], environment: dict[str, str]) -> Made:
+def _make_script(cell: Cell, folder: Path, options: Sequence[str], environment: dict[str, str]) -> Made:
     failure = cell.failure
     if failure is None or failure.case is None or not cell.signature or failure.untestable:
-        return Made(cell, why="no case of the promise has failed: the target could not be tried")
+        return Made(cell, why="no case of the check failed: the target could not be tried")
     if cell.device.partition(":")[0] != "cpu":
         return Made(cell, why=f"it was found on {cell.device}, and a script runs on the CPU")
     command = shlex.split(failure.reproduce)
@@ -126,7 +126,7 @@ def _last_line(ended: subprocess.CompletedProcess[str]) -> str:
 
 
 def title(cell: Cell) -> list[str]:
-    """The docstring of a script: what is promised, and in which versions it is not kept."""
+    """The docstring of a script: the property, and the versions in which it fails."""
     failure = cell.failure
     assert failure is not None
     lines = [failure.statement, "", failure.about]

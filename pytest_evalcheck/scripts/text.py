@@ -33,7 +33,7 @@ _WARNED = {
     "visible": f'any(re.search(r"{ABOUT_NONFINITE}", str(one.message), re.I) for one in caught)',
     "warned": "any(not issubclass(one.category, (DeprecationWarning, FutureWarning)) for one in caught)",
 }
-_SAME = "same({actual}, {expected}, rtol={rtol!r}, atol={atol!r})"
+_SAME = "are_same({actual}, {expected}, rtol={rtol!r}, atol={atol!r})"
 _FORMS = {
     "same": (None, _SAME),
     "unchanged": (None, _SAME),
@@ -150,7 +150,8 @@ def _body(parts: Parts) -> tuple[list[str], str]:
     numbers = {"rtol": verdict.rtol, "atol": verdict.atol}
     if says is None:
         body += [f'print("expected", repr({words["expected"]}))', f'print("actual  ", repr({words["actual"]}))']
-        return body, condition.format(**words, **numbers).replace("same(", "close(" if parts.flat else "same(", 1)
+        text = condition.format(**words, **numbers)
+        return body, text.replace("are_same(", "close(", 1) if parts.flat else text
     outcome = words["actual"]
     # A refusal counts wherever it is raised.
     last = 0 if verdict.form in ("error", "different", "names") else last
@@ -327,11 +328,11 @@ def _with_own_folders(text: str) -> tuple[str, list[str]]:
         for number, path in enumerate(dict.fromkeys(re.findall(made, text)), 1)
     }
 
-    def own(literal: re.Match[str]) -> str:
+    def named(literal: re.Match[str]) -> str:
         name, inside = names[literal[2]], literal[3]
         return f'f"{{{name}}}{inside}"' if inside else name
 
-    text = re.sub(rf"(['\"])({made})((?:/[^'\"\n]*)?)\1", own, text)
+    text = re.sub(rf"(['\"])({made})((?:/[^'\"\n]*)?)\1", named, text)
     lines = [f'{name} = os.environ.setdefault("REPRODUCTION_{name}", tempfile.mkdtemp())' for name in names.values()]
     return text, ["\n".join(lines)] if lines else []
 

@@ -117,7 +117,7 @@ def absent(device: str) -> str:
 
 
 @contextmanager
-def on(
+def placed_on(
     device: str, *, count: int = 1, in_flight: str = "ignore", asserts: str = "at once", check_streams: bool = False
 ) -> Iterator[Any]:
     """Be where a device is: for a simulated one its simulation, of ``count`` devices where its kind has several.

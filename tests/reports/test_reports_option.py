@@ -35,8 +35,8 @@ def test_a_spec_is_a_format_and_a_path(spec, expected):
         ("pdf=x", f"--evalcheck-report 'pdf=x': there is no format 'pdf'; there are {', '.join(FORMATS)}."),
         (
             "json=out.json,html=page.html,sarif=x",
-            "--evalcheck-report 'json=out.json,html=page.html,sarif=x' names several reports; give each an option of "
-            "its own: --evalcheck-report=json=out.json --evalcheck-report=html=page.html",
+            "--evalcheck-report 'json=out.json,html=page.html,sarif=x' names several reports; give each its own "
+            "option: --evalcheck-report=json=out.json --evalcheck-report=html=page.html",
         ),
         (
             "out.json",

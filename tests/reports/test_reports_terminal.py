@@ -220,14 +220,27 @@ def test_verbose_adds_what_is_not_applicable_and_shortens_nothing():
 
 
 def test_twenty_hits_of_one_cause_print_once():
-    hits = [cell(f"a.py::m{n}", "EC203", "failed", cause="leak: RNG", reason="moved the RNG") for n in range(20)]
+    hits = [
+        cell(f"a.py::m{n}", "EC203", "failed", cause="leak: RNG", signature="EC203: leak", reason="moved the RNG")
+        for n in range(20)
+    ]
     shown = text(Report([*hits, cell("a.py::fine")]))
     assert shown.count("leak: RNG") == shown.count("moved the RNG") == 1
     assert "EC203: a.py::m0, m1, m10, m11, m12, m13, m14, m15, 12 more" in line(shown)
 
 
 def test_reasons_of_one_cause_are_told_apart_up_to_ten_more():
-    hits = [cell(f"a.py::m{n}", "EC203", "failed", cause="error", reason=f"error {n}") for n in range(13)]
+    hits = [
+        cell(
+            f"a.py::m{n}",
+            "EC203",
+            "failed",
+            cause="error",
+            signature="EC203: value: another number",
+            reason=f"error {n}",
+        )
+        for n in range(13)
+    ]
     shown = text(Report(hits))
     assert "      EC203: a.py::m1: error 1\n" in shown
     assert len(re.findall(r"error \d+$", shown, re.M)) == 1 + 10

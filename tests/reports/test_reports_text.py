@@ -120,8 +120,8 @@ def _metrics(*names: str, code: str = "EC201", outcome: str = "passed"):
 def test_targets_are_listed_by_the_codes_they_share():
     broken = [*_metrics("a", "b", code="EC203"), *_metrics("a", "b", code="EC204"), *_metrics("c", code="EC203")]
     naming = Naming(Report([*broken, *_metrics("a", "b", "c", "d"), cell("n.py::x", "EC203"), cell("n.py::x")]))
-    assert naming.where(broken) == ["EC203 EC204: m.py::a, b", "EC203: m.py::c"]
-    assert naming.where([*broken, cell("n.py::x", "EC203"), cell("n.py::x")])[-1] == "every check: n.py::x"
+    assert naming.target_lines(broken) == ["EC203 EC204: m.py::a, b", "EC203: m.py::c"]
+    assert naming.target_lines([*broken, cell("n.py::x", "EC203"), cell("n.py::x")])[-1] == "every check: n.py::x"
 
 
 def test_a_whole_file_is_a_star_and_a_long_list_is_counted():

@@ -166,12 +166,12 @@ def test_what_has_no_form_as_source_is_named(value: Any, words: str) -> None:
 
 
 def test_helpers_compare_as_the_suite_does() -> None:
-    assert helpers.same(torch.tensor(0.5), 0.5, 0, 0)
-    assert helpers.same({"a": [math.nan]}, {"a": [math.nan]}, 0, 0)
-    assert not helpers.same(torch.zeros(2), torch.zeros(3), 1, 1)
-    assert not helpers.same([], torch.zeros(0), 1, 1)
-    assert not helpers.same(ValueError(), 1.0, 1, 1)
-    assert helpers.same(ValueError("a"), ValueError("b"), 0, 0)
+    assert helpers.are_same(torch.tensor(0.5), 0.5, 0, 0)
+    assert helpers.are_same({"a": [math.nan]}, {"a": [math.nan]}, 0, 0)
+    assert not helpers.are_same(torch.zeros(2), torch.zeros(3), 1, 1)
+    assert not helpers.are_same([], torch.zeros(0), 1, 1)
+    assert not helpers.are_same(ValueError(), 1.0, 1, 1)
+    assert helpers.are_same(ValueError("a"), ValueError("b"), 0, 0)
     assert helpers.visible({"a": torch.tensor([1.0, math.inf])})
     assert not helpers.visible([1.0, torch.zeros(2)])
 

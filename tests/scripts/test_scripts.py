@@ -272,7 +272,7 @@ EVERY = {
     "ec204_one_at_a_time": "reset()",
     "ec227_takes_any_kind": "has_error(outcome)",
     "ec228_scaled": "Scaled(",
-    "ec241_ends_with_the_shorter_list": "isinstance(outcome, Exception) or not same(",
+    "ec241_ends_with_the_shorter_list": "isinstance(outcome, Exception) or not are_same(",
     "ec219_hands_out_its_cache": "copy_(",
     "ec219_computes_under_inference": "with torch.inference_mode():\n        value.copy_(",
     "ec219_counts": "copyto(",

@@ -95,15 +95,15 @@ def test_a_simulated_device_makes_room_for_a_real_one(monkeypatch: pytest.Monkey
 
 
 def test_as_many_devices_as_are_needed() -> None:
-    with device_spec.on("sim:cuda"):
+    with device_spec.placed_on("sim:cuda"):
         assert torch.cuda.device_count() == 1
-    with device_spec.on("sim:cuda", count=2):
+    with device_spec.placed_on("sim:cuda", count=2):
         assert torch.cuda.device_count() == 2
-    with device_spec.on("sim:cuda:2"):
+    with device_spec.placed_on("sim:cuda:2"):
         assert torch.cuda.device_count() == 3
-    with device_spec.on("sim:mps", count=2):
+    with device_spec.placed_on("sim:mps", count=2):
         assert torch.ones(1, device="mps").device == torch.device("mps:0")
-    with device_spec.on("cpu") as ledger:
+    with device_spec.placed_on("cpu") as ledger:
         assert ledger is None
     assert not torch.cuda.is_available()
 

@@ -85,13 +85,13 @@ def _cuda(patches: Patches, simulation: Simulation) -> None:
     def about_device(value: Any, without: Any = None) -> Any:
         """A function of a device that returns `value`, or `without` for a negative index."""
 
-        def about(device: Any = None) -> Any:
+        def value_for(device: Any = None) -> Any:
             if isinstance(device, int) and device < 0:
                 return without
             device_for(device)  # raises for an unknown one
             return value
 
-        return about
+        return value_for
 
     def exchange_device(index: int) -> int:
         before = simulation.current["cuda"]

@@ -48,7 +48,7 @@ def valid_arguments(func: Any, args: Any, kwargs: Arguments) -> tuple[Any, Argum
     return new_args, {name: changed.get(name, value) for name, value in kwargs.items()}, assertion
 
 
-def _within(values: Tensor, low: float, high: float) -> Tensor | None:
+def _clamped(values: Tensor, low: float, high: float) -> Tensor | None:
     """The values between two bounds, or None where they are so already. NaN is no valid value."""
     if bool(((values >= low) & (values <= high)).all()):
         return None
@@ -62,7 +62,7 @@ def _bounded(name: str, size: Callable[[Arguments], int], assertion: str, *, neg
         index, count = given[name], size(given)
         if not isinstance(index, Tensor) or count == 0:
             return None
-        valid = _within(index, -count if negative else 0, count - 1)
+        valid = _clamped(index, -count if negative else 0, count - 1)
         return None if valid is None else ({name: valid}, assertion)
 
     return rule
@@ -100,7 +100,7 @@ def _indices(given: Arguments) -> Valid | None:
             dimension += index.dim()
             continue
         size = given["self"].size(dimension)
-        within = _within(index, -size, size - 1) if size else None
+        within = _clamped(index, -size, size - 1) if size else None
         dimension += 1
         if within is not None:
             valid[position], changed = within, True
@@ -109,14 +109,14 @@ def _indices(given: Arguments) -> Valid | None:
 
 def _labels(given: Arguments) -> Valid | None:
     target, ignored = given["target"], given["ignore_index"]
-    valid = _within(target.masked_fill(target == ignored, 0), 0, _classes(given) - 1)
+    valid = _clamped(target.masked_fill(target == ignored, 0), 0, _classes(given) - 1)
     return None if valid is None else ({"target": valid.masked_fill(target == ignored, ignored)}, _CLASS)
 
 
 def _probabilities(assertion: str) -> Any:
     def rule(given: Arguments) -> Valid | None:
         name = "p" if isinstance(given.get("p"), Tensor) else "self"
-        valid = _within(given[name], 0, 1)
+        valid = _clamped(given[name], 0, 1)
         return None if valid is None else ({name: valid}, assertion)
 
     return rule

@@ -56,7 +56,7 @@ class LayerCache:
         return sum(each.nbytes for each in self.memory)
 
     @property
-    def before(self) -> int:
+    def earlier_positions(self) -> int:
         """The number of earlier positions that the next append returns in addition to its own."""
         return self.seen if self.kept is None else min(self.seen, self.kept)
 
@@ -78,7 +78,7 @@ class LayerCache:
         self._require(keys)
         if not self.memory:
             self.allocate(keys.shape[1], keys.shape[-1], values.shape[-1], self.dtype or keys.dtype, keys.device)
-        before, new, room = self.before, keys.shape[-2], self.memory[0].shape[-2]
+        before, new, room = self.earlier_positions, keys.shape[-2], self.memory[0].shape[-2]
         self.rows, self.seen = keys.shape[0], self.seen + new
         given = keys.detach(), values.detach()
         if before + new > room:
@@ -92,7 +92,7 @@ class LayerCache:
 
     def visible(self) -> Pair | None:
         """Return what is stored of the batch; None before the first append."""
-        return self._last(self.before) if self.memory else None
+        return self._last(self.earlier_positions) if self.memory else None
 
     def select(self, rows: Sequence[int]) -> None:
         """Keep these rows, in this order, each as often as it is named; no new memory where rows only move down."""
@@ -100,7 +100,7 @@ class LayerCache:
         wrong = [row for row in rows if not 0 <= row < self.rows]
         if wrong:
             raise CacheError(f"rows: expected some of the {self.rows} in the cache, got {wrong[0]}")
-        used = slice(self._end - self.before, self._end)
+        used = slice(self._end - self.earlier_positions, self._end)
         in_place = all(row == target or row >= len(rows) for target, row in enumerate(rows))
         for memory in self.memory:
             if in_place:

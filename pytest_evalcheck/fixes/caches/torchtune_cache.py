@@ -178,7 +178,7 @@ def _window_mask(attention: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if not attention.cache_enabled or not isinstance(mask, Tensor):
         return None
     new = mask.shape[-2]
-    here = min(mask.shape[-1], attention.kv_cache.store.before + new)
+    here = min(mask.shape[-1], attention.kv_cache.store.earlier_positions + new)
     mask = mask[..., mask.shape[-1] - here :]
     places = torch.arange(here, device=mask.device)
     inside = places > places[here - new :, None] - attention.sliding_window_size

@@ -64,7 +64,7 @@ class ResizableLayer(CacheLayerMixin):  # type: ignore[misc]
         return self.store.append(key_states, value_states)
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        before = self.store.before
+        before = self.store.earlier_positions
         return before + query_length, self.store.seen - before
 
     def get_seq_length(self) -> int:

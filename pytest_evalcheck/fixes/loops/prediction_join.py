@@ -161,7 +161,7 @@ def _index(batches: Sequence[Batch], fixed: tuple[str, ...]) -> tuple[dict[Hasha
                 continue
             repeated.append(each)
             for name in fixed:
-                if not _same(batches[known[0]][1][name][known[1]], fields[name][row]):
+                if not _are_same(batches[known[0]][1][name][known[1]], fields[name][row]):
                     raise IdError(f"id {each!r} stands for two samples, which differ in {name!r}", [each])
     return first, repeated
 
@@ -210,7 +210,7 @@ def _alike(values: Iterable[Any], shape: Any) -> bool:
     return len(kinds) == 1 and None not in kinds
 
 
-def _same(a: Any, b: Any) -> bool:
+def _are_same(a: Any, b: Any) -> bool:
     if isinstance(a, Tensor) and isinstance(b, Tensor):
         return a.shape == b.shape and bool(((a == b) | ((a != a) & (b != b))).all())
     return bool(a == b)

@@ -51,7 +51,8 @@ class Number:
 
     def __post_init__(self) -> None:
         if not callable(self.aggregation) and self.aggregation not in AGGREGATIONS:
-            raise ValueError(f"aggregation: expected {_or(AGGREGATIONS)} or a function, got {self.aggregation!r}")
+            expected = f"{_alternatives(AGGREGATIONS)} or a function"
+            raise ValueError(f"aggregation: expected {expected}, got {self.aggregation!r}")
         if isinstance(self.missing, str) and self.missing not in (ERROR, SKIP):
             raise ValueError(f"missing: expected 'error', 'skip' or a value that counts, got {self.missing!r}")
 
@@ -111,7 +112,7 @@ class Numbers:
         """Join the numbers of two score functions; ValueError where both have one of the same name."""
         both = sorted(self.numbers.keys() & other.numbers.keys())
         if both:
-            raise ValueError(f"numbers: both have {_and(both)}; rename one, or a value would overwrite the other")
+            raise ValueError(f"numbers: both have {_listed(both)}; rename one, or a value would overwrite the other")
         if self._score or other._score or self._failed != other._failed:
             raise ValueError("numbers: only those without a score function and with one way to count failures join")
         return Numbers({**self.numbers, **other.numbers}, failed=self._failed)
@@ -123,7 +124,7 @@ class Numbers:
                 raise NumberError(f"{where}: {scored}; failed= says what such a document counts") from scored
             return {} if isinstance(self._failed, str) else dict(self._failed)
         if not isinstance(scored, Mapping):
-            names = _and(self.numbers)
+            names = _listed(self.numbers)
             raise NumberError(f"{where}: expected a mapping with {names}, got {type(scored).__name__} {_short(scored)}")
         for name in scored:
             if name not in self.numbers:
@@ -135,7 +136,7 @@ class Numbers:
         for name, number in self.numbers.items():
             if name not in scored and number.missing == ERROR:
                 raise NumberError(
-                    f"{where}: the score lacks {name!r}; it has {_and(scored)}. missing= says what counts"
+                    f"{where}: the score lacks {name!r}; it has {_listed(scored)}. missing= says what counts"
                 )
             yield name, scored.get(name, number.missing)
 
@@ -200,11 +201,11 @@ def _check(name: Any, number: Any) -> None:
         )
 
 
-def _and(names: Iterable[str]) -> str:
+def _listed(names: Iterable[str]) -> str:
     return ", ".join(map(repr, names)) or "nothing"
 
 
-def _or(names: Iterable[str]) -> str:
+def _alternatives(names: Iterable[str]) -> str:
     return " or ".join(map(repr, names))
 
 

@@ -65,12 +65,12 @@ def restore(before: dict[str, Any]) -> None:
             set_state(before[name])
 
 
-def same(one: Any, other: Any) -> bool:
+def are_same_states(one: Any, other: Any) -> bool:
     """Compare two results of `states`; a library that was imported in between makes a difference."""
     if isinstance(one, dict):
-        return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
+        return one.keys() == other.keys() and all(are_same_states(one[name], other[name]) for name in one)
     if isinstance(one, (list, tuple)) and not isinstance(one[-1], int):  # not the 625 numbers of Python's own
-        return len(one) == len(other) and all(map(same, one, other))
+        return len(one) == len(other) and all(map(are_same_states, one, other))
     if hasattr(one, "tobytes"):
         return bool(one.tobytes() == other.tobytes())
     return bool(one.equal(other) if hasattr(one, "equal") else one == other)

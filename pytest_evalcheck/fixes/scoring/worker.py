@@ -150,7 +150,7 @@ def score_some(
             before = None if job.seed is None else seeding.states()
             while len(scores) < len(documents):
                 score_next()
-            outcome.drew = before is not None and not seeding.same(before, seeding.states())
+            outcome.drew = before is not None and not seeding.are_same_states(before, seeding.states())
         else:
             stack.callback(seeding.restore, seeding.states())
             while (done := len(scores)) < len(documents):
@@ -172,7 +172,7 @@ def _score_group(outcome: Outcome, count: int, score_next: Callable[[], None]) -
     before, done, ends = seeding.states(), len(outcome.scores), time.perf_counter() + GROUP
     while len(outcome.scores) < count and time.perf_counter() < ends:
         score_next()
-    drew = not seeding.same(before, seeding.states())
+    drew = not seeding.are_same_states(before, seeding.states())
     if drew:
         outcome.truncate(done)
     return drew
@@ -187,7 +187,7 @@ def _score_seeded(outcome: Outcome, seed: int, group: AdaptiveGroup, score_next:
     if seeding.generators().keys() != generators.keys():
         outcome.truncate(done)  # it may have drawn from a library that it imported, which had no seed
         return group.draws
-    return before is None or not seeding.same(before, seeding.states())
+    return before is None or not seeding.are_same_states(before, seeding.states())
 
 
 @contextmanager

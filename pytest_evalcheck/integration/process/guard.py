@@ -10,6 +10,8 @@ import threading
 from types import ModuleType
 from typing import Any
 
+from pytest_evalcheck.integration.process.stall_watch import descriptor_identity
+
 try:
     import resource
 except ImportError:  # Windows
@@ -49,7 +51,7 @@ class ProcessGuard:
         self._signals = _signals() if threading.current_thread() is threading.main_thread() else {}
         self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, ()) if hasattr(signal, "pthread_sigmask") else set()
         self._limits = _limits()
-        self._descriptors = {number: (_identity(number), _duplicate(number)) for number in (0, 1, 2)}
+        self._descriptors = {number: (descriptor_identity(number), _duplicate(number)) for number in (0, 1, 2)}
 
     def restore(self) -> list[str]:
         """Undo what was changed and name it; empty where the process is as it was."""
@@ -98,11 +100,12 @@ class ProcessGuard:
     def _restore_descriptors(self) -> list[str]:
         changed = []
         for number, (identity, copy) in self._descriptors.items():
-            if identity is not None and _identity(number) != identity:
-                changed.append(f"the file descriptor {number}: {'closed' if _identity(number) is None else 'replaced'}")
-                if copy is not None and _identity(copy) == identity:
+            now = descriptor_identity(number)
+            if identity is not None and now != identity:
+                changed.append(f"the file descriptor {number}: {'closed' if now is None else 'replaced'}")
+                if copy is not None and descriptor_identity(copy) == identity:
                     os.dup2(copy, number)
-            if copy is not None and _identity(copy) == identity:
+            if copy is not None and descriptor_identity(copy) == identity:
                 os.close(copy)
         return changed
 
@@ -129,14 +132,6 @@ def _limits() -> dict[str, tuple[int, int]]:
         return {}
     names = ("RLIMIT_AS", "RLIMIT_CPU", "RLIMIT_DATA", "RLIMIT_FSIZE", "RLIMIT_NOFILE", "RLIMIT_NPROC", "RLIMIT_STACK")
     return {name: resource.getrlimit(getattr(resource, name)) for name in names if hasattr(resource, name)}
-
-
-def _identity(descriptor: int) -> tuple[int, int] | None:
-    try:
-        found = os.fstat(descriptor)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _duplicate(descriptor: int) -> int | None:

@@ -42,7 +42,7 @@ class StallWatch:
             )
             assert self._process.stdin is not None
             self._pipe = self._process.stdin.fileno()
-            self._identity = _identity(self._pipe)
+            self._identity = descriptor_identity(self._pipe)
             if hasattr(os, "fork"):
                 os.set_blocking(self._pipe, False)
                 self._process.wait()  # the first process has ended: code under test that waits for any child has none
@@ -50,7 +50,7 @@ class StallWatch:
     def expect(self, lines: Sequence[tuple[float, str]]) -> None:
         """Write each text after so many seconds, unless this is called again before."""
         # Code under test may have closed the pipe, and opened something else at its number.
-        if self._pipe is not None and _identity(self._pipe) == self._identity:
+        if self._pipe is not None and descriptor_identity(self._pipe) == self._identity:
             with contextlib.suppress(OSError):
                 os.write(self._pipe, json.dumps(lines).encode() + b"\n")
 
@@ -58,14 +58,15 @@ class StallWatch:
         """End the process."""
         if self._process is None or self._process.stdin is None:
             return
-        if self._pipe is not None and _identity(self._pipe) == self._identity:
+        if self._pipe is not None and descriptor_identity(self._pipe) == self._identity:
             self._process.stdin.close()
         self._pipe = None
         if not hasattr(os, "fork"):
             self._process.wait()
 
 
-def _identity(descriptor: int) -> tuple[int, int] | None:
+def descriptor_identity(descriptor: int) -> tuple[int, int] | None:
+    """Return the device and inode of a file descriptor, or None where it is closed."""
     try:
         found = os.fstat(descriptor)
     except OSError:

@@ -11,7 +11,9 @@ import torch
 from torch import nn
 from wrapper_subjects import subject
 
+import pytest_evalcheck as ec
 from fixtures.gallery.wrappers_texts import LanguageModel, Tagger
+from pytest_evalcheck import strategies as es
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure
 from pytest_evalcheck.kinds.common.tensors import overwrite
@@ -32,6 +34,22 @@ from pytest_evalcheck.kinds.wrapper.outputs import (
 class Record:
     logits: Any
     note: Any = None
+
+
+@pytest.mark.parametrize(("unit", "outcome"), [(3e-5, "passed"), (1e-3, "failed")])
+def test_rounding_is_measured_by_the_largest_output(unit: float, outcome: str) -> None:
+    def forward(batch: Any) -> Any:
+        """A large logit, and one near 0 that differs by so much from batch to batch, as sums in another order do."""
+        ids = batch["input_ids"]
+        small = torch.full(ids.shape, 0.05) + unit * ((ids.shape[0] > 1) + ids.shape[1] % 3)
+        return {"logits": torch.stack([torch.full(ids.shape, 30.0) + ids, small], -1)}
+
+    @ec.wrapper(inputs=es.causal_lm(vocab=5))
+    def large() -> ec.Wrapper:
+        return ec.Wrapper(forward=forward, model=nn.Identity())
+
+    report = ec.run(large, select="EC107,EC108,EC112", device="cpu", effort="quick")
+    assert {cell.code: cell.outcome for cell in report.cells} == dict.fromkeys(["EC107", "EC108", "EC112"], outcome)
 
 
 def test_plain_copies_have_plain_containers_and_share_no_memory() -> None:

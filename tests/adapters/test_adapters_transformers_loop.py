@@ -107,9 +107,11 @@ def test_without_metrics_evaluate_shows_no_predictions_and_predict_does(tmp_path
     assert len(transformers_loop.loop(made, "predict").evaluate(data).records) == 5
 
 
+@pytest.mark.parametrize("of_logits", [None, lambda logits, labels: logits.argmax(-1)], ids=["logits", "likeliest"])
 @pytest.mark.parametrize("concatenated", [True, False])
-def test_records_of_tokens_have_no_padding(concatenated, tmp_path):
+def test_records_of_tokens_have_no_padding(concatenated, of_logits, tmp_path):
     made = trainer(tmp_path, bert("Token"))
+    made.preprocess_logits_for_metrics = of_logits
     loop = transformers_loop.loop(made, "predict")
     found = loop.evaluate(LoopData(ROWS, collate_tokens), batch_size=2, concatenated=concatenated)
     assert [len(fields["prediction"]) for _, fields in found.records] == [3, 1, 2, 4, 2]

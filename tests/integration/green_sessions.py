@@ -194,16 +194,14 @@ SESSIONS: dict[str, Session] = {
     "an effort of no name in the ini": Session(("did you mean 'thorough'?",), ini="evalcheck_effort = thorogh", code=4),
     "a device of no name": Session(("did you mean 'cuda'?",), arguments=("--evalcheck-device=gpu",), code=4),
     "a device of no name in the ini": Session(("did you mean 'mps'?",), ini="evalcheck_device = metal", code=4),
-    "a limit of nothing": Session(
-        ("timeout=1e-9: expected seconds",), arguments=("--evalcheck-timeout=1e-9",), code=4
-    ),
-    "a limit of infinity": Session(
-        ("timeout=inf: expected seconds",), arguments=("--evalcheck-timeout=inf",), code=4
-    ),
+    "a limit of nothing": Session(("timeout=1e-9: expected seconds",), arguments=("--evalcheck-timeout=1e-9",), code=4),
+    "a limit of infinity": Session(("timeout=inf: expected seconds",), arguments=("--evalcheck-timeout=inf",), code=4),
     "a limit that overflows": Session(
         ("timeout=1e400: expected seconds",), arguments=("--evalcheck-timeout=1e400",), code=4
     ),
-    "a limit that is no number": Session(("evalcheck_timeout = nan: expected seconds",), ini="evalcheck_timeout = nan", code=4),
+    "a limit that is no number": Session(
+        ("evalcheck_timeout = nan: expected seconds",), ini="evalcheck_timeout = nan", code=4
+    ),
     "a negative limit": Session(("timeout=-1: expected seconds",), arguments=("--evalcheck-timeout=-1",), code=4),
     "no pattern of files": Session(("evalcheck_files has no pattern",), ini="evalcheck_files =", code=4),
     # Files.

@@ -120,6 +120,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="write a script and the text of an issue for every root cause into a folder, or append a plain test for "
         "each to a file; --runxfail includes known failures",
     )
+    group.addoption(
+        "--evalcheck-version", action="store_true", help="print the versions that an issue should name, and exit"
+    )
     group.addoption("--evalcheck-explain", default=None, metavar="CODE", help="print the page of a check, and exit")
     group.addoption(
         "--evalcheck-list",
@@ -134,7 +137,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="FORMAT=PATH",
-        help="write a report: json, html, github, sarif, badge, or jsonl (a line for each check, as it ends)",
+        help="write a report: json, html, github, comment, annotations, sarif, badge, or jsonl (as checks end)",
     )
     parser.addini("evalcheck_files", "name patterns of files of targets", type="args", default=["evalcheck_*.py"])
     parser.addini("evalcheck_select", "default of --evalcheck-select", default="")
@@ -184,9 +187,14 @@ def pytest_evalcheck_options(parser: pytest.Parser, args: list[str]) -> Generato
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    """Answer ``--evalcheck-explain`` and ``--evalcheck-list`` instead of running tests."""
+    """Answer ``--evalcheck-explain``, ``--evalcheck-list`` and ``--evalcheck-version`` instead of running tests."""
     if config.getoption("evalcheck") and getattr(config.option, "maxworkerrestart", "") is None:
         config.option.maxworkerrestart = "1000000"  # of xdist: each cell may cost its worker
+    if config.getoption("evalcheck_version"):
+        from pytest_evalcheck.reports.json import versions_text
+
+        print(versions_text())
+        return 0
     code, listed = config.getoption("evalcheck_explain"), config.getoption("evalcheck_list")
     if not code and listed is None:
         return None
@@ -212,6 +220,7 @@ def pytest_evalcheck_main(config: pytest.Config) -> Generator[None, Any, Any]:
 
         infer_targets(config)
     lists = config.getoption("evalcheck_explain") or config.getoption("evalcheck_list") is not None
+    lists = lists or config.getoption("evalcheck_version")
     if lists or not config.getoption("evalcheck") or hasattr(config, "workerinput"):
         return (yield)
     from pytest_evalcheck.integration.process.exit_guard import conclude

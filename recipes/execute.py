@@ -40,15 +40,19 @@ def github(project: Path, environment: dict[str, str]) -> None:
     jobs = yaml.safe_load((FOLDER / "github.yml").read_text(encoding="utf-8"))["jobs"]
     summary = project / "summary.md"
     environment = {**environment, "GITHUB_STEP_SUMMARY": str(summary), "GITHUB_SHA": "0" * 40}
+    comments = project.parent / "comments"
+    environment |= {"GITHUB_REPOSITORY": "owner/repository", "NUMBER": "7", "COMMENTS": str(comments)}
     for number in jobs["shard"]["strategy"]["matrix"]["shard"]:
         for step in _steps(jobs["shard"]):
             given = {name: str(value).replace("${{ matrix.shard }}", str(number)) for name, value in step[1].items()}
             _run(step[0], project, {**environment, **given})
-    for job in ("report", "badge"):
-        for text, given in _steps(jobs[job]):
-            _run(text, project, {**environment, **given})
+    again = _steps(jobs["report"])[-1]  # of the next push: it replaces the comment
+    for text, given in (*_steps(jobs["report"]), again, *_steps(jobs["badge"])):
+        _run(text, project, {**given, **environment})
+    (comment,) = comments.iterdir()
+    assert comment.read_text(encoding="utf-8").startswith("<!-- pytest-evalcheck -->\n## evalcheck: nothing failed")
     _require_views(project)
-    assert "## evalcheck: nothing is broken" in summary.read_text(encoding="utf-8")
+    assert "## evalcheck: nothing failed" in summary.read_text(encoding="utf-8")
     _run("git fetch -q origin badges && git show FETCH_HEAD:evalcheck.json", project, environment)
 
 
@@ -105,6 +109,9 @@ def _environment(work: Path) -> dict[str, str]:
     subprocess.run([*pip, "wheel", "--no-deps", "-w", str(wheels), str(ROOT)], check=True)
     (wheel,) = wheels.glob("*.whl")
     subprocess.run([*pip, "--python", str(venv), "install", "--no-deps", "--force-reinstall", str(wheel)], check=True)
+    gh = venv / "bin" / "gh"
+    gh.write_text(_GH, encoding="utf-8")
+    gh.chmod(0o755)
     scripts = {"pytest": "pytest", "nox": "nox"}
     for name, module in scripts.items():
         path = venv / "bin" / name
@@ -113,6 +120,20 @@ def _environment(work: Path) -> dict[str, str]:
             path.chmod(0o755)
     kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return {**kept, "PATH": f"{venv / 'bin'}{os.pathsep}{os.environ['PATH']}", "VIRTUAL_ENV": str(venv)}
+
+
+_GH = """#!/bin/sh
+# GitHub's comments of one pull request, as files.
+mkdir -p "$COMMENTS"
+case "$*" in
+    "api --paginate repos/owner/repository/issues/7/comments --jq "*) ls "$COMMENTS" ;;
+    "api --silent -X PATCH repos/owner/repository/issues/comments/1 -F body=@"*) cp "${7#body=@}" "$COMMENTS/1" ;;
+    "api --silent repos/owner/repository/issues/7/comments -F body=@"*)
+        [ -z "$(ls "$COMMENTS")" ] && cp "${5#body=@}" "$COMMENTS/1" ;;
+    *) echo "unknown: $*"; exit 1 ;;
+esac
+"""
+"""GitHub's command line, as much as the workflow calls of it."""
 
 
 def _project(folder: Path, environment: dict[str, str]) -> Path:

@@ -8,6 +8,7 @@ import pkgutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -125,6 +126,8 @@ def _imported(request: Request) -> ModuleType:
         top = request.module.partition(".")[0]
         near = nearest_word(top, installed, cutoff=0.7)
         hint = did_you_mean(near + request.module.removeprefix(top) if near else "")
+        if Path("src", top).is_dir():
+            hint = "; it is in src: install the project (pip install -e .), or set PYTHONPATH=src"
         raise UsageError(f"there is no module {request.module}{hint}") from error
     except (KeyboardInterrupt, UsageError):
         raise

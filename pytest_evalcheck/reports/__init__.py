@@ -37,6 +37,8 @@ class ReportFormat:
     """Add a report to what is in the file."""
     example: str = ""
     """A path for error messages, as it is written in a shell; the usual name where it is empty."""
+    screen: bool = False
+    """Take ``-`` for the path, which is standard output."""
     describes_checks: bool = False
     """Call `write` with the registered checks, too: reports do not know them."""
 
@@ -53,6 +55,10 @@ FORMATS: Mapping[str, ReportFormat] = {
     "json": ReportFormat(write=_view("json"), file="evalcheck.json", marks=(b'"schema": "pytest-evalcheck/',)),
     "jsonl": ReportFormat(write=_view("jsonl"), file="evalcheck.jsonl", marks=(b'"pytest-evalcheck',)),
     "github": ReportFormat(write=_view("github"), file="evalcheck.md", appends=True, example='"$GITHUB_STEP_SUMMARY"'),
+    "comment": ReportFormat(write=_view("comment"), file="evalcheck-comment.md", marks=(b"<!-- pytest-evalcheck -->",)),
+    "annotations": ReportFormat(
+        write=_view("workflow_commands"), file="evalcheck-annotations.txt", appends=True, screen=True, example="-"
+    ),
     "html": ReportFormat(write=_view("html"), file="evalcheck.html", marks=(b"<!doctype html>", b"<title>evalcheck: ")),
     "sarif": ReportFormat(
         write=_view("sarif"),
@@ -67,7 +73,11 @@ FORMATS: Mapping[str, ReportFormat] = {
         example="evalcheck-badge.json",
     ),
 }
-"""The formats of this package. The module of the same name in this package writes each."""
+"""The formats of this package."""
+
+
+SCREEN = Path("-")
+"""The path of a report that is written to standard output."""
 
 
 class ReportError(ValueError):
@@ -156,6 +166,8 @@ def parse(spec: str) -> tuple[str, Path]:
             f"{option} names several reports; give each its own option: "
             f"--evalcheck-report={name}={path[: more.start()]} --evalcheck-report={more[1].partition(',')[0]}"
         )
+    if path == "-" and not format_of(name).screen:
+        raise ReportError(f"{option} has no path: this format writes a file, such as {name}={format_of(name).file}")
     if name == "html" and find_spec("jinja2") is None:
         raise ReportError(f"{option} needs jinja2, which is not installed: pip install 'pytest-evalcheck[html]'")
     return name, Path(path).expanduser()
@@ -169,6 +181,8 @@ def check_paths(reports: Sequence[tuple[str, Path]]) -> None:
     """
     seen: dict[Path, str] = {}
     for name, path in reports:
+        if path == SCREEN:
+            continue
         place = path.resolve()
         if place in seen:
             raise ReportError(

@@ -19,6 +19,8 @@ _SYMBOLS: dict[Outcome, str] = dict(zip(OUTCOMES, ("·", "❌", "⚠️", "⏳",
 _NOTE_SIZE = 300
 _MAX_NAME = 120
 _MAX_ENTRIES = 50
+_RED = ("Incomplete", "Not run")
+"""The lists of what fails a run, beside failures."""
 _MANY = {"entry": "entries"}
 _MAX_LINE = 10_000
 _MAX_BLOCK = 20_000
@@ -78,14 +80,15 @@ def write(report: Report, path: Path) -> None:
         file.write(b"\n\n" + data if size else data)
 
 
-def render(report: Report, *, limit: int = LIMIT) -> str:
+def render(report: Report, *, limit: int = LIMIT, brief: str = "") -> str:
     """The summary in Markdown, in at most ``limit`` bytes of UTF-8.
 
+    ``brief`` leaves out tables and what fails no run: it is the reason for the limit, in words.
     What does not fit is left out: the ends of long lists first, then failures, tables, and causes with the starts of
     lists. A line at the end reports it.
     Raises `ReportError` when not even the counts fit.
     """
-    blocks = list(_blocks(report))
+    blocks = list(_blocks(report, brief=bool(brief)))
     room = limit if sum(block.size for block in blocks) <= limit else limit - _NOTE_SIZE
     shown = set()
     for index, block in sorted(enumerate(blocks), key=lambda item: item[1].rank):
@@ -98,16 +101,17 @@ def render(report: Report, *, limit: int = LIMIT) -> str:
     texts = [block.text for index, block in enumerate(blocks) if index in shown]
     if names:
         counts = ", ".join(plural(names.count(name), name, _MANY.get(name, "")) for name in dict.fromkeys(names))
-        texts.append(f"*Left out, because GitHub shows at most 1 MiB: {counts}.*")
+        texts.append(f"*Left out, because GitHub shows at most {brief or '1 MiB'}: {counts}.*")
     return "\n\n".join(texts) + "\n"
 
 
-def _blocks(report: Report) -> Iterator[_Block]:
+def _blocks(report: Report, *, brief: bool) -> Iterator[_Block]:
     naming = groups.Naming(report)
-    yield _Block("heading", f"## evalcheck: {groups.verdict(report)}\n\n**{report.denominator}**", 0)
-    for section in groups.sections(report):
+    why = f"\n\n{prose(report.verdict.line)}" if brief else ""
+    yield _Block("heading", f"## evalcheck: {groups.verdict(report)}\n\n**{report.denominator}**{why}", 0)
+    for section in () if brief else groups.sections(report):
         yield _Block("table", _table(section), 3)
-    if report.cells:
+    if report.cells and not brief:
         outcomes = (outcome for outcome in OUTCOMES if report.count(outcome))
         yield _Block("legend", " &nbsp; ".join(f"{_SYMBOLS[outcome]} {outcome}" for outcome in outcomes), 1)
     causes = report.causes
@@ -119,7 +123,7 @@ def _blocks(report: Report) -> Iterator[_Block]:
         yield _Block("cause", _cause(cause, naming), 2)
         yield _Block("failure", _failure(cause.first), 4)
     for title, groups_of_cells in groups.lists(report).items():
-        if groups_of_cells and title != "Not applicable":
+        if groups_of_cells and title != "Not applicable" and (not brief or title in _RED):
             yield _Block("heading", f"### {title}: {plural(sum(map(len, groups_of_cells)), 'check')}", 1)
             for index, cells in enumerate(groups_of_cells):
                 known = cells[0].outcome == "known"

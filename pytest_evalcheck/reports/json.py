@@ -36,6 +36,14 @@ def versions() -> dict[str, str | None]:
     return {"python": platform.python_version(), **{name: _version(name) for name in _REQUIRED}, **libraries}
 
 
+def versions_text() -> str:
+    """Lines for an issue: the installed versions and the platform."""
+    found = {name: version for name, version in versions().items() if version}
+    own, python = found.pop("pytest-evalcheck", "is not installed"), found.pop("python")
+    lines = [f"{name} {version}" for name, version in found.items()]
+    return "\n".join([f"pytest-evalcheck {own}", f"Python {python} on {platform.platform()}", *lines])
+
+
 @cache  # a file is read for each, and a process makes a report, its header and its parts
 def _version(name: str) -> str | None:
     try:

@@ -93,7 +93,7 @@ def render(report: Report, checks: Iterable[Described] = (), folder: Path | None
     checks = tuple(checks)
     wanted = min(len(problems), MOST_RESULTS)
     while True:
-        data = encoded(_log(report, problems[:wanted], len(problems), checks, _Paths(folder or Path.cwd())))
+        data = encoded(_log(report, problems[:wanted], len(problems), checks, Paths(folder or Path.cwd())))
         size = len(gzip.compress(data, 6, mtime=0))
         if size <= MOST_BYTES or not wanted:
             return data, _left_out(wanted, len(problems))
@@ -118,7 +118,7 @@ def _problems(report: Report) -> Iterator[_Problem]:
 
 
 def _log(
-    report: Report, problems: Sequence[_Problem], found: int, checks: Sequence[Described], paths: _Paths
+    report: Report, problems: Sequence[_Problem], found: int, checks: Sequence[Described], paths: Paths
 ) -> dict[str, Any]:
     rules = _rules(report, checks)
     indices = {rule["id"]: index for index, rule in enumerate(rules)}
@@ -204,7 +204,7 @@ def _rule(
 
 
 def _result(
-    problem: _Problem, indices: Mapping[str, int], paths: _Paths, seen: Counter[str], *, suppressions: bool
+    problem: _Problem, indices: Mapping[str, int], paths: Paths, seen: Counter[str], *, suppressions: bool
 ) -> dict[str, Any]:
     first, code = problem.first, groups.code(problem.first)
     digest = fingerprint(first)
@@ -290,14 +290,14 @@ def _escaped(text: str) -> str:
     return _BRACKET.sub(lambda match: f"\\{match[0]}", text)
 
 
-def _location(cell: Cell, paths: _Paths) -> dict[str, Any]:
+def _location(cell: Cell, paths: Paths) -> dict[str, Any]:
     name = groups.split(cell.target)[1]
     physical = paths.location_of(cell)
     logical = {"fullyQualifiedName": cell.target, "kind": "function", **({"name": name} if name else {})}
     return {**({"physicalLocation": physical} if physical else {}), "logicalLocations": [logical]}
 
 
-def _related(problem: _Problem, paths: _Paths) -> Iterator[dict[str, Any]]:
+def _related(problem: _Problem, paths: Paths) -> Iterator[dict[str, Any]]:
     """Yield the place of the error, with the id 1, and the other targets of one cause."""
     failure = problem.first.failure
     found = _ORIGIN.fullmatch(failure.origin) if failure else None
@@ -314,7 +314,7 @@ def _in_repository(location: Mapping[str, Any]) -> bool:
     return bool(location["physicalLocation"]["artifactLocation"].get("uriBaseId") == ROOT)
 
 
-class _Paths:
+class Paths:
     """Addresses of files, relative to the repository that holds the folder of the run."""
 
     def __init__(self, folder: Path) -> None:

@@ -146,3 +146,10 @@ def test_a_package_of_five_thousand_names(package, tmp_path):
     (tmp_path / "manylib.py").write_text(names + metric)
     found = find(Request.parse("manylib"))
     assert ([str(each) for each in found.candidates], found.others) == (["manylib.Share"], 5000)
+
+
+def test_a_package_in_src_that_is_not_installed(tmp_path, monkeypatch):
+    (tmp_path / "src" / "evalkit_of_nobody").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UsageError, match=r"there is no module evalkit_of_nobody\.metrics; it is in src: install"):
+        find(Request.parse("evalkit_of_nobody.metrics"))

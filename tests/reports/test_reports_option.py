@@ -124,7 +124,7 @@ def test_every_format_is_written_by_its_name(name, tmp_path):
     assert write(small(), name, path) == ""
     shown = "3 failed, 5 passed" if name == "badge" else "merging_shards"
     assert shown in path.read_text("utf-8").replace("&#95;", "_").replace("merging shards", "merging_shards")
-    if name != "github":  # a summary is appended, to whatever is there
+    if not FORMATS[name].appends:  # to whatever is there
         check_paths([(name, path)])
         path.write_text('{"another": "program"}')
         with pytest.raises(ReportError, match=f"a file that is not a {name} report of this plugin; expected 'reports/"):

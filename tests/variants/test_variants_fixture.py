@@ -118,7 +118,7 @@ def test_missing_scores_are_an_error() -> None:
 
 
 def test_the_example_of_the_documentation_runs(project: Project) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "variants.md").read_text(encoding="utf-8")
+    text = (Path(__file__).parents[2] / "docs" / "fixtures.md").read_text(encoding="utf-8")
     (example,) = [
         body for body in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S) if "# test_faster.py" in body
     ]

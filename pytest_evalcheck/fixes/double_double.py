@@ -24,7 +24,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-_WITHOUT_FLOAT64 = frozenset({"mps"})
+WITHOUT_FLOAT64 = frozenset({"mps"})
 _EXACT_IN_FLOAT32 = frozenset({torch.bool, torch.uint8, torch.int8, torch.int16})
 
 
@@ -37,7 +37,7 @@ class DoubleDouble(NamedTuple):
 
 def working_dtype(device: torch.device, wanted: torch.dtype | None = None) -> torch.dtype:
     """Return the dtype of the words: float64, or float32 where that is wanted or float64 does not exist."""
-    return torch.float32 if wanted == torch.float32 or device.type in _WITHOUT_FLOAT64 else torch.float64
+    return torch.float32 if wanted == torch.float32 or device.type in WITHOUT_FLOAT64 else torch.float64
 
 
 def zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> DoubleDouble:

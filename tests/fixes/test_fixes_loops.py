@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import DataLoader, DistributedSampler, IterableDataset
 
+from pytest_evalcheck.devices import simulate
 from pytest_evalcheck.fixes import loops
 from pytest_evalcheck.fixes.loops import (
     BatchWithIds,
@@ -372,6 +373,20 @@ def test_losses_of_samples_are_those_of_each_alone(shift: bool):
         )
         assert sums[row].item() == pytest.approx(alone.item(), rel=1e-6, abs=1e-12)
         assert counts[row].item() == int(kept.sum())
+
+
+@pytest.mark.parametrize("kind", ["cuda", "mps"])
+def test_losses_on_a_device_are_those_of_the_cpu(kind: str):
+    logits, labels = torch.randn(4, 5, generator=torch.Generator().manual_seed(0)), torch.tensor([0, -100, 4, 1])
+    expected, counted = sample_losses(logits, labels)
+    with simulate(kind):
+        sums, counts = sample_losses(logits.to(kind), labels.to(kind))
+        loss = LossMean()
+        loss.update_sum(sums.sum(), counts.sum())
+        loss.update_sum(logits.sum().to(kind) * 0, 0)
+        assert (sums.dtype, sums.tolist(), counts.tolist()) == (torch.float64, expected.tolist(), counted.tolist())
+        assert loss.compute().item() == pytest.approx(expected.sum().item() / 3)
+        loss.update_sum(torch.ones(1, device=kind), 1)
 
 
 class Scorer(torch.nn.Module):

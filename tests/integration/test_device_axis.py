@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from target_files import CORRECT
 
@@ -131,6 +133,38 @@ def test_what_cannot_be_simulated_on_a_declared_device_is_not_run(project: Proje
     project.run(select, code=1).shows("evalcheck: not ok: 1 not run (not checkable here: ")
     project.run(select, "--evalcheck-optional=cuda", code=0).shows("1 not run (optional: not checkable here: ")
     project.write(graphs.format(devices=None)).run(select, code=0).shows("1 not applicable")
+
+
+VARIABLE = """
+@ec.loop(inputs=es.tabular(features=3, classes=4))
+def sets(device):
+    import os
+    import torch
+    if device {where}:
+        os.environ["OF_THE_LIBRARY"] = "1"
+    model = torch.nn.Linear(3, 4).to(device)
+    return ec.Loop(evaluate=lambda data, batch_size=2: {{"count": len(data)}}, model=model)
+"""
+
+
+def test_a_variable_that_is_set_where_an_accelerator_is_found_is_no_leak(project: Project) -> None:
+    """accelerate sets PYTORCH_ENABLE_MPS_FALLBACK in every process with MPS."""
+    select = "--evalcheck-select=EC504,EC610"
+    project.write(VARIABLE.format(where="!= 'cpu'")).run(select, code=0)
+    assert os.environ.get("OF_THE_LIBRARY") is None
+    result = project.write(VARIABLE.format(where="== 'cpu'")).run(select, code=1)
+    assert [cell.device for cell in result.report.of("failed")] == ["cpu"]
+
+
+def test_a_device_that_is_not_used_says_nothing(project: Project) -> None:
+    unused = """
+    @ec.loop(inputs=es.tabular(features=3, classes=4), devices={devices})
+    def counts(device):
+        return ec.Loop(evaluate=lambda data, batch_size=2: {{"count": len(data)}})
+    """
+    select, said = "--evalcheck-select=EC504,EC610", "nothing was on the device"
+    project.write(unused.format(devices=None)).run(select, "-rs", code=0).shows("2 not applicable", said)
+    project.write(unused.format(devices=("cpu", "mps"))).run(select, code=1).shows("1 not run", said)
 
 
 @pytest.mark.parametrize(

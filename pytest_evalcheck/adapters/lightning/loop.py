@@ -45,12 +45,13 @@ def loop(
     are evaluated at once where the step takes a ``dataloader_idx``.
 
     Args:
-        module: any `LightningModule`. It is trained where it has a ``training_step``.
+        module: any `LightningModule`. It is trained where it has a ``training_step``. The `Trainer` has its device.
         method: which method of the `Trainer` is the loop.
         trainer: further arguments of the `Trainer`, such as ``precision``.
         fields: of `Loop`, added to those of a module or instead of them.
     """
-    run = _Run(module, method, trainer or {})
+    placed = {"accelerator": {"cuda": "gpu"}.get(module.device.type, module.device.type), "devices": 1}
+    run = _Run(module, method, {**placed, **(trainer or {})})
     known: dict[str, Any] = {"options": OPTIONS, "model": module, "source": module, "scored_with": run.scored_with}
     known["buffers"] = BUFFERS
     if method == "validate" and run.trains():
@@ -183,7 +184,7 @@ def _lightning() -> Any:
 
 def _trainer(callbacks: list[Any], **options: Any) -> Any:
     silent = dict.fromkeys(("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary"), False)
-    return _lightning().Trainer(accelerator="cpu", devices=1, callbacks=callbacks, **silent, **options)
+    return _lightning().Trainer(callbacks=callbacks, **silent, **options)
 
 
 @contextmanager

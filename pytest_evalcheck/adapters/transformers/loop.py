@@ -227,8 +227,15 @@ def _parts(predictions: Any, labels: Any) -> list[tuple[Any, Any]]:
     if isinstance(predictions, tuple):
         predictions = predictions[0]
     if isinstance(labels, tuple):
-        labels = numpy.stack([numpy.asarray(part) for part in labels], 1)
-    return [(numpy.asarray(predictions), numpy.asarray(labels))]
+        labels = numpy.stack([_array(part) for part in labels], 1)
+    return [(_array(predictions), _array(labels))]
+
+
+def _array(values: Any) -> Any:
+    """An array of values, which are a tensor on the device where metrics are fed batch by batch."""
+    import numpy
+
+    return numpy.asarray(values.cpu() if hasattr(values, "cpu") else values)
 
 
 def _row(prediction: Any, label: Any) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pytest_evalcheck.fixes.accumulator_validation import Values, checked_peer, real
+from pytest_evalcheck.fixes.double_double import WITHOUT_FLOAT64
 from pytest_evalcheck.fixes.loops.ranks import gather_objects
 from pytest_evalcheck.fixes.weighted_mean import WeightedMean
 
@@ -65,7 +66,7 @@ class LossMean:
     def update_sum(self, total: Values, count: Any) -> None:
         """Add the summed loss of a batch, and the number of tokens or samples it is the sum of."""
         number = float(count)
-        value = real(total, name="total").double()
+        value = real(total, name="total").cpu().double()
         if number:
             self.update_mean(value / number, number)
         elif value.numel() != 1 or value.item() != 0:
@@ -120,7 +121,8 @@ def sample_losses(
     """Return the summed cross-entropy of each sample and the number of its tokens that count: float64 (n,), int64 (n,).
 
     ``logits`` are (n, ..., classes), ``labels`` integers (n, ...); with ``shift`` position t is scored by label t + 1.
-    Half precision is widened to float32 first. The mean loss is the sum of the sums over the sum of the counts.
+    Half precision is widened to float32 first. The mean loss is the sum of the sums over the sum of the counts. They
+    come on the device of the logits, or on the CPU if that device has no float64.
     ValueError where the shapes do not fit.
     """
     if labels.dtype.is_floating_point or labels.shape != logits.shape[:-1] or not labels.dim():
@@ -142,5 +144,7 @@ def sample_losses(
         label_smoothing=label_smoothing,
     )
     rows = len(labels)
+    if losses.device.type in WITHOUT_FLOAT64:
+        losses, flat = losses.cpu(), flat.cpu()
     sums = losses.reshape(rows, -1).sum(dim=1, dtype=torch.float64)
     return sums, (flat != ignore_index).reshape(rows, -1).sum(dim=1)

@@ -98,13 +98,13 @@ class ExactLossMixin:
         rows = _rows(inputs)
         kept = self._rows_that_count(rows)
         if kept == rows:
-            self._exact.update_mean(found[0].double(), self.loss_items(inputs))
+            self._exact.update_mean(found[0], self.loss_items(inputs))
             self._check(model, inputs, found[0], ignore_keys)
         else:
             # Also on ranks where no row or every row counts: shards of a model have to run equally often.
             part = cut_rows(dict(inputs), rows, 0, max(abs(kept), 1))
             loss = super().prediction_step(model, part, True, ignore_keys=ignore_keys)[0]  # type: ignore[misc]
-            self._exact.update_mean(loss.double(), self.loss_items(part) if kept else 0)
+            self._exact.update_mean(loss, self.loss_items(part) if kept else 0)
         return found  # type: ignore[no-any-return]
 
     def _rows_that_count(self, rows: int) -> int:
@@ -132,7 +132,7 @@ class ExactLossMixin:
         parts = LossMean()
         for part in (cut_rows(dict(inputs), rows, 0, 1), cut_rows(dict(inputs), rows, 1, rows)):
             loss_of_part = super().prediction_step(model, part, True, ignore_keys=ignore_keys)[0]  # type: ignore[misc]
-            parts.update_mean(loss_of_part.double(), self.loss_items(part))
+            parts.update_mean(loss_of_part, self.loss_items(part))
         whole, joined = float(loss), float(parts.compute())
         tolerance = 0.05 if loss.dtype in (torch.float16, torch.bfloat16) else self.exact_loss_tolerance
         if self.loss_items(inputs) and abs(whole - joined) > tolerance * max(abs(whole), abs(joined), 1e-6):

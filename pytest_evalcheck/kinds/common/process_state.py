@@ -22,9 +22,12 @@ SEED = 0x5EED
 
 
 @contextmanager
-def isolated_process() -> Iterator[list[str]]:
-    """Run code under test in this block; the list names what it left changed, and everything is restored."""
-    with warnings.catch_warnings(), same_random_numbers(), restored_settings() as left:
+def isolated_process(*, variables: bool = True) -> Iterator[list[str]]:
+    """Run code under test in this block; the list names what it left changed, and everything is restored.
+
+    Without ``variables`` those of the environment are restored, and not named.
+    """
+    with warnings.catch_warnings(), same_random_numbers(), restored_settings(variables=variables) as left:
         warnings.simplefilter("ignore")
         yield left
 
@@ -99,10 +102,10 @@ def random_states() -> tuple[Any, Any, Any]:
 
 
 @contextmanager
-def restored_settings(*, seeds: bool = True) -> Iterator[list[str]]:
+def restored_settings(*, seeds: bool = True, variables: bool = True) -> Iterator[list[str]]:
     """Restore the settings of the process after this block; the list names what it left changed. Random numbers go on.
 
-    Without ``seeds`` a generator may also be seeded.
+    Without ``seeds`` a generator may also be seeded, without ``variables`` the environment may also be changed.
     """
     import torch
 
@@ -118,7 +121,7 @@ def restored_settings(*, seeds: bool = True) -> Iterator[list[str]]:
         # the target sets itself it sets in the next example again, and there it is reported.
         imported = len(sys.modules) > modules
         changed = _environment() != environment
-        left += _environment_changes(environment) if changed and not imported else []
+        left += _environment_changes(environment) if changed and variables and not imported else []
         if seeds and torch.initial_seed() != seed:
             left.append(f"the torch seed: set to {torch.initial_seed()}")
         if _folder() != folder:

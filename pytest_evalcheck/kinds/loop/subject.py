@@ -159,9 +159,15 @@ class LoopSubject(WholeSubject):
         return self._numbers(self.fresh().evaluate(LoopData(list(rows), NotedCollate(self.collate))))
 
     def device_results(self, rows: Rows) -> Iterator[tuple[str, Any]]:
-        """The numbers and records of batches of two, and of each option that moves or orders data in this process."""
+        """The numbers and records of batches of two, or of one where these fail, and of each option without workers."""
         pinned = {PIN_MEMORY: True} if PIN_MEMORY in self.offered else {}
-        for config in ({BATCH_SIZE: _BATCH, **pinned}, *self.configs(_BATCH, workers=False)):
+        for size in (_BATCH, 1):
+            config = {BATCH_SIZE: size, **pinned}
+            result = comparable(self.evaluate(rows, **config))
+            yield f"evaluate({format_config(config)})", result
+            if not isinstance(result, Raised):
+                break
+        for config in self.configs(_BATCH, workers=False):
             yield f"evaluate({format_config(config)})", comparable(self.evaluate(rows, **config))
 
     def remedies(self, rows: Rows) -> Iterator[tuple[str, Callable[[], Any]]]:

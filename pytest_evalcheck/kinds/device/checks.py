@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_evalcheck.expectations.comparison import Raised, difference
-from pytest_evalcheck.expectations.failures import NotApplicable, NotCheckable, compared, expect, inconclusive, refused
+from pytest_evalcheck.expectations.failures import NotApplicable, compared, expect, inconclusive, refused
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.case import FewSamples
 from pytest_evalcheck.kinds.common.check import check
@@ -15,7 +15,7 @@ from pytest_evalcheck.kinds.device.cpu_reference import (
     device_tolerance,
     lacking,
     mentions_device,
-    results_or_error,
+    results_on_device,
 )
 from pytest_evalcheck.kinds.device.in_flight import races
 from pytest_evalcheck.kinds.device.placement import placements
@@ -220,12 +220,7 @@ def the_results_match_the_cpu(subject: WholeSubject, case: FewSamples) -> None:
     """
     expected = dict(subject.rebuilt_on("cpu").device_results(case.samples))
     there = slug(subject.device)
-    results = list(results_or_error(subject, case.samples, list(expected)))
-    if subject.ledger is not None and not (subject.ledger.transfers or subject.ledger.syncs):
-        raise NotCheckable("nothing was on the device: the factory takes it, and what it returns does not use it")
-    for name, actual in results:
-        if name not in expected:
-            continue  # batches of one, where those of two fail on the device alone
+    for name, actual in results_on_device(subject, case.samples, list(expected)):
         if isinstance(expected[name], Raised):
             inconclusive("the CPU refuses it too" if isinstance(actual, Raised) else f"the CPU refuses {name}")
             continue

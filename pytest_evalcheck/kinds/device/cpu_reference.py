@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
-from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
+from pytest_evalcheck.expectations.failures import NotApplicable, NotCheckable, TargetError
 from pytest_evalcheck.kinds.common.subject import Rows, Subject, WholeSubject
 from pytest_evalcheck.kinds.common.tensors import count_tensors
 from pytest_evalcheck.kinds.device.subject import DeviceSubject
@@ -125,15 +125,24 @@ def score(subject: DeviceSubject, rows: Rows) -> Any:
         return refused
 
 
-def results_or_error(subject: WholeSubject, rows: Rows, names: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the results on the device; where the factory asks for what it lacks, its error by the first name."""
+def results_on_device(subject: WholeSubject, rows: Rows, names: Sequence[str]) -> list[tuple[str, Any]]:
+    """Return the results of these names; where the factory asks for what the device lacks, its error by the first name.
+
+    Raises:
+        NotCheckable: where nothing was on the device.
+    """
     try:
-        yield from subject.device_results(rows)
+        # Batches of one are tried where those of two fail, which may be on the device alone.
+        results = [(name, result) for name, result in subject.device_results(rows) if name in names]
     except TargetError as error:
         refused = _asks_for_what_is_lacking(error)
         if refused is None:
             raise
-        yield names[0], refused
+        return [(names[0], refused)]
+    ledger = subject.ledger
+    if ledger is None or ledger.transfers or ledger.syncs or any(isinstance(result, Raised) for _, result in results):
+        return results
+    raise NotCheckable("nothing was on the device: the factory takes it, and what it returns does not use it")
 
 
 def _asks_for_what_is_lacking(error: TargetError) -> Raised | None:

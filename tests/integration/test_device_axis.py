@@ -126,6 +126,7 @@ def test_what_cannot_be_simulated_on_a_declared_device_is_not_run(project: Proje
         import torch
         if device == "cuda":
             torch.cuda.CUDAGraph()
+        torch.ones(1).to(device)
         return ec.Loop(evaluate=lambda data, batch_size=2: {{"count": len(data)}})
     """
     select = "--evalcheck-select=EC504,EC610"

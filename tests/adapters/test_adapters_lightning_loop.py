@@ -5,6 +5,7 @@ import torch
 from loop_data import collate, data, mean_loss, network
 
 from pytest_evalcheck import LoopData, adapters
+from pytest_evalcheck.devices import simulate
 from pytest_evalcheck.kinds.common.process_state import loader_seeds_not_counted, same_random_numbers
 
 lightning = pytest.importorskip("lightning")
@@ -47,6 +48,17 @@ def test_what_is_logged_are_the_numbers_and_what_is_returned_the_records(way):
         logits = made.network.eval()(collate(data())["x"])
     assert [place for place, _ in found.records] == [0, 1, 2, 3, 4]
     torch.testing.assert_close(torch.tensor([fields["prediction"] for _, fields in found.records]), logits)
+
+
+@pytest.mark.parametrize("kind", ["cuda", "mps"])
+def test_a_module_is_evaluated_where_it_is(kind):
+    with simulate(kind):
+        made, seen = module().to(kind), []
+        made.network.register_forward_hook(lambda _, __, logits: seen.append(logits.device.type))
+        loop = lightning_loop.loop(made)
+        first, second = loop.evaluate(data()).numbers, loop.evaluate(data()).numbers
+    assert set(seen) == {kind}
+    assert first == second
 
 
 @pytest.mark.parametrize("returned", ["nothing", "one"])

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from pytest_evalcheck.fixes.caches.batch_padding import plan_batches as plan_batches
     from pytest_evalcheck.fixes.caches.batch_padding import trim as trim
     from pytest_evalcheck.fixes.caches.decoding import decode as decode
+    from pytest_evalcheck.fixes.caches.generation import StopFlags as StopFlags
+    from pytest_evalcheck.fixes.caches.generation import require_prompts as require_prompts
+    from pytest_evalcheck.fixes.caches.generation import step_mask as step_mask
+    from pytest_evalcheck.fixes.caches.generation import step_positions as step_positions
     from pytest_evalcheck.fixes.caches.lm_eval_models import PersistentCacheLM as PersistentCacheLM
     from pytest_evalcheck.fixes.caches.lm_eval_models import PersistentTorchtuneCache as PersistentTorchtuneCache
     from pytest_evalcheck.fixes.caches.lm_eval_models import TorchtuneLM as TorchtuneLM
@@ -37,6 +41,7 @@ __getattr__, __all__ = lazy_exports(
     {
         "batch_padding": "BatchPlan CacheError Expansion UnsupportedModel expand_choices pad_batch plan_batches trim",
         "decoding": "decode",
+        "generation": "StopFlags require_prompts step_mask step_positions",
         "lm_eval_models": "PersistentCacheLM PersistentTorchtuneCache TorchtuneLM",
         "torchtune_cache": "PersistentKVCaches TorchtuneDecoder persistent_kv_cache",
         "transformers_cache": "ResizableStaticCache TransformersDecoder",

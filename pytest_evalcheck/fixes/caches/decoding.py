@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pytest_evalcheck.fixes.caches.batch_padding import CacheError, plan_batches, require_size
+from pytest_evalcheck.fixes.caches.generation import require_id, require_prompts
 from pytest_evalcheck.fixes.caches.layer_cache import LayerCaches
 
 Self = TypeVar("Self", bound="Decoder")
@@ -78,9 +79,8 @@ def decode(
     require_size(max_new_tokens, "max_new_tokens")
     stops = frozenset(stop_tokens)
     for token in stops:
-        _require_id(token, decoder.vocabulary, "stop_tokens")
-    for number, prompt in enumerate(prompts):
-        _require_prompt(prompt, number, max_new_tokens, decoder)
+        require_id(token, decoder.vocabulary, "stop_tokens")
+    require_prompts(prompts, vocabulary=decoder.vocabulary, max_length=decoder.max_length, new_tokens=max_new_tokens)
     plan = plan_batches(map(len, prompts), decoder.capacity)
     batches = ([prompts[index] for index in batch] for batch in plan.batches)
     with torch.no_grad():
@@ -162,21 +162,3 @@ def left_padded(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple
     # Any id of the vocabulary will do, and the row's own first one is in it.
     ids = [[*[prompt[0]] * (width - len(prompt)), *prompt] for prompt in prompts]
     return torch.tensor(ids, device=device), torch.tensor([len(prompt) for prompt in prompts], device=device)
-
-
-def _require_prompt(prompt: Sequence[int], number: int, limit: int, decoder: Decoder) -> None:
-    where = f"prompts[{number}]"
-    if not len(prompt):
-        raise CacheError(f"{where}: expected one token or more, got none; begin it with a token such as bos")
-    if len(prompt) + limit > decoder.max_length:
-        raise CacheError(
-            f"{where}: {len(prompt)} tokens and {limit} new ones do not fit into {decoder.max_length} positions; "
-            f"cut it to {max(0, decoder.max_length - limit)} or generate fewer"
-        )
-    for token in prompt:
-        _require_id(token, decoder.vocabulary, where)
-
-
-def _require_id(token: int, vocabulary: int, where: str) -> None:
-    if not isinstance(token, int) or not 0 <= token < vocabulary:
-        raise CacheError(f"{where}: expected ids from 0 to {vocabulary - 1}, got {token!r}")

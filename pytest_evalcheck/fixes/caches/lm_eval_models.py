@@ -11,8 +11,9 @@ from lm_eval.api.model import TemplateLM
 from lm_eval.models.huggingface import HFLM
 from torch import Tensor
 
-from pytest_evalcheck.fixes.caches.batch_padding import CacheError, UnsupportedModel
+from pytest_evalcheck.fixes.caches.batch_padding import UnsupportedModel
 from pytest_evalcheck.fixes.caches.decoding import Decoder, decode
+from pytest_evalcheck.fixes.caches.generation import require_prompts
 from pytest_evalcheck.fixes.caches.transformers_cache import TransformersDecoder
 
 # Options of a generation config that do not change greedy generation.
@@ -82,7 +83,7 @@ class PersistentCacheLM(_PersistentDecoder, HFLM):  # type: ignore[misc]
 
     def _model_generate(self, context: Tensor, max_length: int, stop: list[str], **kwargs: Any) -> Tensor:
         rows = len(context) * max(1, kwargs.get("num_beams") or 1) * max(1, kwargs.get("num_return_sequences") or 1)
-        prompts = _prompts(context, kwargs.get("attention_mask"))
+        prompts = require_prompts(context, mask=kwargs.get("attention_mask"), where="context")
         decoder = None
         if self.backend == "causal" and kwargs.get("past_key_values") is None:
             with contextlib.suppress(UnsupportedModel):
@@ -147,7 +148,7 @@ class PersistentTorchtuneCache(_PersistentDecoder):
     ) -> Tensor:
         if kwargs.get("do_sample") or kwargs.get("temperature") or (kwargs.get("num_beams") or 1) > 1:
             raise RuntimeError("generation_kwargs: only greedy generation is offered for torchtune's models")
-        prompts = _prompts(context, attention_mask)
+        prompts = require_prompts(context, mask=attention_mask, where="context")
         asked = context.shape[1] + self.max_gen_toks if max_length is None else max_length  # type: ignore[attr-defined]
         decoder = self._decoder_for(len(prompts), asked)
         room = asked - context.shape[1]
@@ -200,16 +201,6 @@ class TorchtuneLM(PersistentTorchtuneCache, HFLM):  # type: ignore[misc]
     def get_model_info(self) -> dict[str, Any]:
         weights = list(self._model.parameters())
         return {"model_num_parameters": sum(map(Tensor.numel, weights)), "model_dtype": weights[0].dtype}
-
-
-def _prompts(context: Tensor, mask: Tensor | None) -> list[list[int]]:
-    """Return the ids of every row without its padding; `CacheError` for a row that is padding alone."""
-    whole = context if mask is None else mask
-    rows = [ids[real.bool()] if mask is not None else ids for ids, real in zip(context, whole, strict=True)]
-    for number, row in enumerate(rows):
-        if not len(row):
-            raise CacheError(f"context[{number}]: expected one token or more, got padding alone; is a prompt empty?")
-    return [row.tolist() for row in rows]
 
 
 def _appended(context: Tensor, found: list[list[int]], fill: int) -> Tensor:

@@ -17,6 +17,7 @@ from torchtune.modules.kv_cache import KVCache
 
 from pytest_evalcheck.fixes.caches.batch_padding import CacheError, UnsupportedModel, require_context, require_size
 from pytest_evalcheck.fixes.caches.decoding import Decoder
+from pytest_evalcheck.fixes.caches.generation import step_mask
 from pytest_evalcheck.fixes.caches.layer_cache import LayerCache, LayerCaches
 
 
@@ -231,14 +232,8 @@ class TorchtuneDecoder(Decoder):
 
     def step(self, ids: Tensor, positions: Tensor, real: Tensor | None) -> Tensor:
         new = ids.shape[1]
-        width = self._seen + new
-        keys = torch.arange(width, device=ids.device)
-        queries = keys[self._seen :, None]
-        mask = (keys <= queries)[None]
-        if real is not None:
-            # Padding attends to itself, since attention to nothing is NaN.
-            mask = (mask & real[:, None]) | (keys == queries)
-        self._seen = width
+        mask = step_mask(ids, self._seen, real)
+        self._seen += new
         # Logits of the last position alone: the norm and the output get one position of each row.
         last = self.model.norm.register_forward_pre_hook(lambda _, given: (given[0][:, -1:],))
         try:

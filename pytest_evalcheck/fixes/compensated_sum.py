@@ -121,6 +121,28 @@ class CompensatedSum(SumAccumulator):
     ...     total.update(batch)
     >>> total.compute().item()
     1.0
+
+    Symptom: a sum of many or of large values loses its digits, or integers wrap around.
+
+    Before::
+
+        class Sum:
+            def __init__(self): self.reset()
+            def reset(self): self.total = torch.zeros(())
+            def update(self, value): self.total = self.total + value.sum()
+            def compute(self): return self.total
+
+    After::
+
+        from pytest_evalcheck.fixes import CompensatedSum
+
+        total = CompensatedSum()
+
+    Costs: about ten additions for each value in place of one, and two numbers of state.
+
+    Target: ec.metric(inputs=es.values())
+
+    Shown by: EC211.
     """
 
     names = ("sum",)

@@ -36,6 +36,30 @@ class Moments(SumAccumulator):
     ...     moments.update(batch)
     >>> {name: value.item() for name, value in moments.compute().items()}
     {'mean': 100000002.0, 'variance': 0.6666666666666666}
+
+    Symptom: a variance of values far from zero is wrong, negative or NaN.
+
+    Before::
+
+        class Variance:
+            def __init__(self): self.reset()
+            def reset(self): self.n, self.sums = 0, torch.zeros(2)
+            def update(self, value):
+                self.n += len(value)
+                self.sums = self.sums + torch.stack([value.sum(), (value**2).sum()])
+            def compute(self): return self.sums[1] / self.n - (self.sums[0] / self.n) ** 2
+
+    After::
+
+        from pytest_evalcheck.fixes import Moments
+
+        variance = Moments(correction=0)
+
+    Costs: a second pass over each batch, and four numbers of state.
+
+    Target: ec.metric(inputs=es.values())
+
+    Shown by: EC211.
     """
 
     names = ("sum", "squares")

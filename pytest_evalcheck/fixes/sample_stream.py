@@ -26,6 +26,30 @@ class SampleStream:
     >>> samples.update(torch.tensor([0.2, 0.9]), labels=torch.tensor([0, 1]))
     >>> samples.compute()["labels"].tolist()
     [0, 1]
+
+    Symptom: all samples get the numbers of the last batch, because a loader fills one buffer again.
+
+    Before::
+
+        class Rows:
+            def __init__(self): self.reset()
+            def reset(self): self.rows = []
+            def update(self, value): self.rows.append(value)
+            def compute(self): return torch.cat([torch.empty(0), *self.rows]).sort().values
+
+    After::
+
+        from pytest_evalcheck.fixes import SampleStream
+
+        class Rows(SampleStream):
+            def __init__(self): super().__init__({"value": torch.empty(0)})
+            def compute(self): return super().compute()["value"].sort().values
+
+    Costs: one copy of every sample.
+
+    Target: ec.metric(inputs=es.values())
+
+    Shown by: EC207.
     """
 
     def __init__(

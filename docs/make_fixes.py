@@ -1,0 +1,115 @@
+"""Write docs/fixes.md from the docstrings of the public names of the fixes, without importing them.
+
+python docs/make_fixes.py
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT / "docs"))
+
+from make_api import FIXES, Module, markdown, sentence  # noqa: E402
+
+PAGE = ROOT / "docs" / "fixes.md"
+SECTIONS = ("Symptom", "Before", "After", "Costs", "Shown by")
+"""Sections that the docstring of a fix has; *Limits* and *Target*, how the tests run the code, may be added."""
+_SECTION = re.compile(r"^(Symptom|Target|Before|After|Costs|Limits|Shown by):(.*?)(?=\n\n(?! )|\Z)", re.M | re.S)
+_INTRODUCTION = """\
+# Fixes
+
+Every fault with a fix that you can import: the symptom, the code before and after, what the fix costs, and the checks
+that show the fault. `python docs/make_fixes.py` writes this page from the docstrings of the fixes; tests run its code.
+The code before fails these checks, and the code after passes them. The examples assume
+`import torch` and `from torch import nn`; a `model` is a module, and a `loader` gives its batches. The [API](api.md#fixes)
+lists all names. A fix imports its library when it is first used.
+"""
+
+
+@dataclass(frozen=True)
+class Fix:
+    """A public name whose docstring describes a fault."""
+
+    module: str
+    name: str
+    summary: str
+    sections: dict[str, str]
+
+    @property
+    def checks(self) -> list[str]:
+        """The codes of the checks that show the fault."""
+        return re.findall(r"EC\d{3}", self.sections.get("Shown by", ""))
+
+
+def sections(docstring: str) -> dict[str, str]:
+    """The sections of a docstring by name: text on one line, or code without its indent."""
+    found = {}
+    for name, text in _SECTION.findall(inspect.cleandoc(docstring)):
+        code = text.startswith(":\n\n")
+        found[name] = inspect.cleandoc(text[1:]) if code else " ".join(text.split())
+    return found
+
+
+def exports() -> Iterator[tuple[str, str, ast.FunctionDef | ast.ClassDef | None]]:
+    """Every public name of the fixes with its module and its definition; None for a class that is made when used."""
+    for module, _, _ in FIXES:
+        home = Module(module)
+        yield from ((module, name, home.definition(name)) for name in home.exports())
+
+
+def fixes() -> list[Fix]:
+    """The public names that describe a fault, in the order of the page."""
+    found = []
+    for module, name, node in exports():
+        docstring = node and ast.get_docstring(node)
+        if docstring and _SECTION.search(docstring):
+            found.append(Fix(module, name, sentence(node), sections(docstring)))
+    return found
+
+
+def anchor(heading: str) -> str:
+    """The anchor of a heading, as in the site."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def entry(fix: Fix) -> list[str]:
+    """The section of a fix."""
+    part = {name: markdown(text) for name, text in fix.sections.items()}
+    lines = [f"### {fix.name}", "", fix.summary, "", f"**Symptom.** {_sentence(part['Symptom'])}", ""]
+    for title in ("Before", "After"):
+        lines += [f"{title}:", "", "```python", fix.sections[title], "```", ""]
+    lines += [f"**Costs.** {_sentence(part['Costs'])}", ""]
+    lines += [f"**Limits.** {_sentence(part['Limits'])}", ""] if "Limits" in part else []
+    return [*lines, f"**Shown by** {', '.join(f'[{code}](checks/{code}.md)' for code in fix.checks)}.", ""]
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]
+
+
+def page() -> str:
+    """The whole page."""
+    found = fixes()
+    lines = [_INTRODUCTION, "| symptom | fix | shown by |", "| --- | --- | --- |"]
+    for fix in found:
+        shown = ", ".join(f"[{code}](checks/{code}.md)" for code in fix.checks)
+        symptom = _sentence(markdown(fix.sections["Symptom"])).rstrip(".").replace("|", r"\|")
+        lines.append(f"| {symptom} | [`{fix.name}`](#{anchor(fix.name)}) | {shown} |")
+    for module, _, subject in FIXES:
+        inside = [fix for fix in found if fix.module == module]
+        if inside:
+            lines += ["", f"## {subject[0].upper()}{subject[1:]}", "", f"In `{module}`.", ""]
+            for fix in inside:
+                lines += entry(fix)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -27,9 +27,9 @@ _INTRODUCTION = """\
 
 Every fault with a fix that you can import: the symptom, the code before and after, what the fix costs, and the checks
 that show the fault. `python docs/make_fixes.py` writes this page from the docstrings of the fixes; tests run its code.
-The code before fails these checks, and the code after passes them. The examples assume
-`import torch` and `from torch import nn`; a `model` is a module, and a `loader` gives its batches. The [API](api.md#fixes)
-lists all names. A fix imports its library when it is first used.
+The code before fails these checks, and the code after passes them. In the examples `model` is a module, and `Metric`
+a base class of your own: its state is a `total`, a `count` and a list of `rows`, and `compute` divides the first two. The
+[API](api.md#fixes) lists all names. A fix imports its library when it is first used.
 """
 
 
@@ -69,7 +69,7 @@ def fixes() -> list[Fix]:
     found = []
     for module, name, node in exports():
         docstring = node and ast.get_docstring(node)
-        if docstring and _SECTION.search(docstring):
+        if docstring and _SECTION.search(docstring) and all(fix.name != name for fix in found):
             found.append(Fix(module, name, sentence(node), sections(docstring)))
     return found
 

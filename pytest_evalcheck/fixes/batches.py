@@ -48,6 +48,28 @@ def require_batch(
     Raises `MissingField` (a KeyError) for a missing field, TypeError for an object that is no batch and for a wrong
     dtype, ValueError for no fields, no rows, or rows that disagree; each names the field, what was expected and, where
     one is close, the key that was probably meant. A batch in which nothing has rows counts as one row.
+
+    Symptom: a batch with too few labels is scored, because one row of them is broadcast.
+
+    Before::
+
+        def update(batch, outputs, metric):
+            labels = batch["labels"].expand(outputs.shape[:-1])
+            metric.update(outputs, labels)
+
+    After::
+
+        from pytest_evalcheck.fixes import require_batch
+
+        def update(batch, outputs, metric):
+            require_batch(batch, fields=["input_ids", "labels"], integers=["labels"])
+            metric.update(outputs, batch["labels"])
+
+    Costs: microseconds for each field; the device is not waited for.
+
+    Target: ec.wrapper(inputs=es.causal_lm(vocab=12)) with updating(model, update)
+
+    Shown by: EC110.
     """
     held = _fields(batch)
     for name in fields:
@@ -85,6 +107,28 @@ def split_labels(batch: Batch, *, name: str = "labels") -> tuple[Batch, Any]:
     >>> inputs, labels = split_labels(batch)
     >>> sorted(inputs), sorted(batch), labels is batch["labels"]
     (['input_ids'], ['input_ids', 'labels'], True)
+
+    Symptom: the second metric of a batch, or a second evaluation, finds no labels.
+
+    Before::
+
+        def forward(batch):
+            labels = batch.pop("labels")
+            return model(**batch)
+
+    After::
+
+        from pytest_evalcheck.fixes import split_labels
+
+        def forward(batch):
+            inputs, labels = split_labels(batch)
+            return model(**inputs)
+
+    Costs: a new container for each batch; no tensor is copied.
+
+    Target: ec.wrapper(inputs=es.causal_lm(vocab=12)) with ec.Wrapper(forward=forward)
+
+    Shown by: EC101, EC102.
     """
     labels = field(batch, name)
     return cast(Batch, _drop_item(batch, name)), labels
@@ -100,6 +144,29 @@ def shift_labels(labels: Tensor, *, ignore_index: int = -100) -> Tensor:
 
     >>> shift_labels(torch.tensor([[5, 6, 7]]))
     tensor([[   6,    7, -100]])
+
+    Symptom: each metric of a batch gets labels that are shifted once more.
+
+    Before::
+
+        def update(batch, outputs, metric):
+            labels = batch["labels"]
+            labels[:, :-1] = labels[:, 1:].clone()
+            labels[:, -1] = -100
+            metric.update(outputs, labels)
+
+    After::
+
+        from pytest_evalcheck.fixes import shift_labels
+
+        def update(batch, outputs, metric):
+            metric.update(outputs, shift_labels(batch["labels"]))
+
+    Costs: one copy of the labels for each metric.
+
+    Target: ec.wrapper(inputs=es.causal_lm(vocab=12)) with updating(model, update)
+
+    Shown by: EC103.
     """
     require_token_labels(labels)
     limits = torch.iinfo(labels.dtype)

@@ -126,11 +126,12 @@ class CompensatedSum(SumAccumulator):
 
     Before::
 
-        class Sum:
-            def __init__(self): self.reset()
-            def reset(self): self.total = torch.zeros(())
-            def update(self, value): self.total = self.total + value.sum()
-            def compute(self): return self.total
+        class Sum(Metric):
+            def update(self, value):
+                self.total = self.total.to(value.dtype) + value.sum()
+
+            def compute(self):
+                return self.total
 
     After::
 

@@ -53,6 +53,22 @@ class CleanEvaluation:
 
     For a batch that cannot be scored, an error that names the field is raised before the model runs: see
     `require_batch`.
+
+    ``HuggingFaceModel`` of this module is Composer's with it.
+
+    Symptom: Composer's wrapper takes the labels out of the batch, so that a second metric finds none.
+
+    Before::
+
+        from composer.models import HuggingFaceModel
+
+    After::
+
+        from pytest_evalcheck.fixes.composer import HuggingFaceModel
+
+    Costs: a new container for each batch, and one copy of labels that are shifted.
+
+    Shown by: EC101, EC103, EC111.
     """
 
     model: Any

@@ -40,6 +40,24 @@ class OneDevice:
     metric is called with are not moved.
 
     Values are those of the CPU, up to the device's rounding. Copies are dropped with the batch.
+
+    ``HuggingFaceModel`` and ``ComposerClassifier`` of this module are Composer's with it.
+
+    Symptom: on MPS Composer moves outputs to the CPU and leaves labels behind, or it moves everything.
+
+    Before::
+
+        from composer.models import ComposerClassifier
+
+    After::
+
+        from pytest_evalcheck.fixes.composer_devices import ComposerClassifier
+
+    Costs: each tensor that a metric reads is moved once for a batch; ``device=wrapper.on_mps()`` moves nothing else.
+
+    Limits: metrics of a ``ComposerClassifier`` are parts of the model, so that one in float64 cannot be moved to MPS.
+
+    Shown by: EC601, EC602, EC607.
     """
 
     device_policy = DevicePolicy()

@@ -54,6 +54,28 @@ class DevicePolicy:
     >>> placed = DevicePolicy().batch()
     >>> placed.to_device({"labels": torch.tensor([1, 2])}, "cpu")
     {'labels': tensor([1, 2])}
+
+    Symptom: outputs are moved to the CPU, labels are not, and the metric fails on CUDA or MPS alone.
+
+    Before::
+
+        def update(batch, outputs, metric):
+            metric.update(outputs.cpu(), batch["labels"])
+
+    After::
+
+        from pytest_evalcheck.fixes.devices import DevicePolicy
+
+        def update(batch, outputs, metric):
+            DevicePolicy().batch().update(metric, outputs, batch["labels"])
+
+    Costs: each tensor that a metric reads is moved once for a batch, if one placement serves all metrics.
+
+    Limits: a container that is passed on is moved as a whole, unless ``reads`` names its fields; KV caches stay.
+
+    Target: ec.wrapper(inputs=es.causal_lm(vocab=12)) with on_device(model, update, device)
+
+    Shown by: EC603.
     """
 
     where: str | torch.device = "metric"

@@ -41,13 +41,13 @@ class Moments(SumAccumulator):
 
     Before::
 
-        class Variance:
-            def __init__(self): self.reset()
-            def reset(self): self.n, self.sums = 0, torch.zeros(2)
+        class Variance(Metric):
             def update(self, value):
-                self.n += len(value)
-                self.sums = self.sums + torch.stack([value.sum(), (value**2).sum()])
-            def compute(self): return self.sums[1] / self.n - (self.sums[0] / self.n) ** 2
+                self.total = self.total + torch.stack([value.sum(), (value**2).sum()])
+                self.count += len(value)
+
+            def compute(self):
+                return self.total[1] / self.count - (self.total[0] / self.count) ** 2
 
     After::
 

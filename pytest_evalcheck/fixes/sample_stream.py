@@ -31,19 +31,24 @@ class SampleStream:
 
     Before::
 
-        class Rows:
-            def __init__(self): self.reset()
-            def reset(self): self.rows = []
-            def update(self, value): self.rows.append(value)
-            def compute(self): return torch.cat([torch.empty(0), *self.rows]).sort().values
+        class Median(Metric):
+            def update(self, value):
+                self.rows.append(value)
+
+            def compute(self):
+                return torch.cat(self.rows).median()
 
     After::
 
         from pytest_evalcheck.fixes import SampleStream
 
-        class Rows(SampleStream):
-            def __init__(self): super().__init__({"value": torch.empty(0)})
-            def compute(self): return super().compute()["value"].sort().values
+
+        class Median(SampleStream):
+            def compute(self):
+                return super().compute()["value"].median()
+
+
+        median = Median(["value"])
 
     Costs: one copy of every sample.
 

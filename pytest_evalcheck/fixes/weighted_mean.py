@@ -33,11 +33,10 @@ class WeightedMean(SumAccumulator):
 
     Before::
 
-        class Mean:
-            def __init__(self): self.reset()
-            def reset(self): self.means = []
-            def update(self, value): self.means.append(value.mean())
-            def compute(self): return torch.stack(self.means).mean()
+        class Mean(Metric):
+            def update(self, value):
+                self.total += value.mean()
+                self.count += 1
 
     After::
 

@@ -77,6 +77,26 @@ def trim(results: Any, rows: int) -> Any:
     as models return them, those of every element. The obvious ``results[:-added]`` is empty where ``added`` is 0.
 
     `CacheError` where there are fewer entries than rows.
+
+    Symptom: a full batch has no results, because no row was added to it.
+
+    Before::
+
+        def trimmed(tokens, rows, added):
+            return tokens[:-added]
+
+    After::
+
+        from pytest_evalcheck.fixes.caches import trim
+
+        def trimmed(tokens, rows, added):
+            return trim(tokens, rows)
+
+    Costs: nothing; the results of `pad_batch` and other fillers are views.
+
+    Target: ec.decoder(inputs=es.prompts(vocab=vocabulary)) with generation(trimmed=trimmed)
+
+    Shown by: EC305.
     """
     if not isinstance(rows, int) or isinstance(rows, bool) or rows < 0:
         raise CacheError(f"rows: expected a whole number of zero or more, got {rows!r}")
@@ -134,6 +154,30 @@ def plan_batches(lengths: Iterable[int], capacity: int) -> BatchPlan:
 
     The longest come first: too little memory is an error at once, and batches have little padding. Requests of one
     length keep their order. `CacheError` for an invalid capacity or length.
+
+    `expand_choices` makes the rows of multiple-choice questions for it.
+
+    Symptom: more prompts than the cache has rows: some have no answer.
+
+    Before::
+
+        def answers(prompts, capacity, generate):
+            return generate(prompts[:capacity])
+
+    After::
+
+        from pytest_evalcheck.fixes.caches import plan_batches
+
+        def answers(prompts, capacity, generate):
+            plan = plan_batches(map(len, prompts), capacity)
+            found = (generate([prompts[i] for i in batch]) for batch in plan.batches)
+            return plan.restore(found)
+
+    Costs: one sort of the lengths.
+
+    Target: ec.decoder(inputs=es.prompts(vocab=vocabulary)) with generation(answers=answers)
+
+    Shown by: EC303.
     """
     require_size(capacity, "capacity")
     measured = list(lengths)

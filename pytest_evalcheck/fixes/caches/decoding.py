@@ -75,6 +75,35 @@ def decode(
 
     `CacheError`, before anything is computed, for a prompt without tokens, an id outside the vocabulary, and a
     prompt that leaves no room in the cache for ``max_new_tokens``.
+
+    `TransformersDecoder` and `TorchtuneDecoder` bring a model and one cache for all batches.
+
+    Symptom: prompts of several lengths get other answers in a batch than alone.
+
+    Before::
+
+        def generate(prompts, cache, count, stop):
+            rows = [torch.tensor(prompt) for prompt in prompts]
+            ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+            found = model.generate(ids, max_new_tokens=count, eos_token_id=[*stop] or None, do_sample=False)
+            return found[:, ids.shape[1] :].tolist()
+
+    After::
+
+        from pytest_evalcheck.fixes.caches import TransformersDecoder, decode
+
+        def generate(prompts, cache, count, stop):
+            with TransformersDecoder(model, capacity=4, max_length=64) as decoder:
+                return decode(decoder, prompts, count, stop)
+
+    Costs: memory for ``capacity`` rows of ``max_length`` positions; rows that have stopped cost nothing.
+
+    Limits: greedy generation; nothing is compiled, since shapes change with every step; no state-space layers and no
+    cross-attention. For beams and sampling give a `ResizableStaticCache` to the model's own ``generate``.
+
+    Target: ec.decoder(inputs=es.prompts(vocab=23)) with whole(model, generate)
+
+    Shown by: EC312.
     """
     require_size(max_new_tokens, "max_new_tokens")
     stops = frozenset(stop_tokens)

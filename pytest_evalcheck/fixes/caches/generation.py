@@ -27,6 +27,26 @@ def require_prompts(
 
     >>> require_prompts(torch.tensor([[0, 4], [5, 6]]), mask=torch.tensor([[0, 1], [1, 1]]))
     [[4], [5, 6]]
+
+    Symptom: an empty prompt or an unknown id gives an answer, or changes the answers of other rows.
+
+    Before::
+
+        def checked(prompts):
+            return [[token % vocabulary for token in row] or [0] for row in prompts]
+
+    After::
+
+        from pytest_evalcheck.fixes.caches import require_prompts
+
+        def checked(prompts):
+            return require_prompts(prompts, vocabulary=vocabulary)
+
+    Costs: one look at every id; ids of another device are copied to the CPU.
+
+    Target: ec.decoder(inputs=es.prompts(vocab=vocabulary)) with generation(checked=checked)
+
+    Shown by: EC312.
     """
     rows = prompts.tolist() if isinstance(prompts, Tensor) else [list(row) for row in prompts]
     if mask is not None:
@@ -64,6 +84,26 @@ def step_positions(ids: Tensor, seen: int, real: Tensor | None = None) -> Tensor
 
     >>> step_positions(torch.tensor([[7]]), 3), step_positions(torch.tensor([[7]]), 3, torch.tensor([[0, 0, 1, 1]]))
     (tensor([[3]]), tensor([[1]]))
+
+    Symptom: with a cache, or with padding, a text gets other logits than without.
+
+    Before::
+
+        def positions(ids, seen, real):
+            return torch.arange(ids.shape[1]).expand(ids.shape)
+
+    After::
+
+        from pytest_evalcheck.fixes.caches import step_positions
+
+        def positions(ids, seen, real):
+            return step_positions(ids, seen, real)
+
+    Costs: one cumulative sum of the mask for each step.
+
+    Target: ec.decoder(inputs=es.prompts(vocab=vocabulary)) with generation(positions=positions)
+
+    Shown by: EC301, EC306.
     """
     new = ids.shape[1]
     if real is None:
@@ -78,6 +118,27 @@ def step_mask(ids: Tensor, seen: int, real: Tensor | None = None) -> Tensor:
 
     >>> step_mask(torch.tensor([[7]]), 3, torch.tensor([[0, 1, 1, 1]])).int().tolist()
     [[[0, 1, 1, 1]]]
+
+    Symptom: a new token attends to the oldest tokens alone, or to padding.
+
+    Before::
+
+        def attends(ids, seen, real):
+            new = ids.shape[1]
+            return torch.ones(1, new, seen + new, dtype=torch.bool).tril()
+
+    After::
+
+        from pytest_evalcheck.fixes.caches import step_mask
+
+        def attends(ids, seen, real):
+            return step_mask(ids, seen, real)
+
+    Costs: a mask of one bool for each pair of a new token and a token, for each step.
+
+    Target: ec.decoder(inputs=es.prompts(vocab=vocabulary)) with generation(attends=attends)
+
+    Shown by: EC301, EC306.
     """
     keys = torch.arange(seen + ids.shape[1], device=ids.device)
     queries = keys[seen:, None]
@@ -105,6 +166,34 @@ class StopFlags:
     ([[9, 4], [9, 9]], True)
     >>> flags.tokens
     [[9], [4, 9]]
+
+    Symptom: a row ends where another one does, or its answer goes on after its stop token.
+
+    Before::
+
+        def generate(rows, next_tokens, count, stop):
+            tokens, found = None, []
+            while len(found) < count and not (found and set(tokens.tolist()) & set(stop)):
+                tokens = next_tokens(tokens)
+                found.append(tokens)
+            return torch.stack(found, 1).tolist()
+
+    After::
+
+        from pytest_evalcheck.fixes.caches import StopFlags
+
+        def generate(rows, next_tokens, count, stop):
+            flags, tokens = StopFlags(rows, stop), None
+            for _ in range(count):
+                if not flags.all_stopped:
+                    tokens = flags.add(next_tokens(tokens))
+            return flags.tokens
+
+    Costs: the tokens of each step are copied to the CPU.
+
+    Target: ec.decoder(inputs=es.prompts(vocab=vocabulary)) with generation(generate=generate)
+
+    Shown by: EC310.
     """
 
     def __init__(self, rows: int, stop_tokens: Iterable[int]) -> None:

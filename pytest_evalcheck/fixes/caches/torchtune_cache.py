@@ -200,6 +200,38 @@ def persistent_kv_cache(
                 tokens, _ = generate(model, prompts, max_generated_tokens=64)
 
     See `PersistentKVCaches`.
+
+    `TorchtuneLM` and the mixin `PersistentTorchtuneCache` bring it to lm-eval.
+
+    Symptom: torchtune's caches are made again for each batch, or a smaller batch is filled with rows for nothing.
+
+    Before::
+
+        from torchtune.generation import generate
+        from torchtune.modules.common_utils import local_kv_cache
+
+        for rows in (4, 3):
+            cpu = torch.device("cpu")
+        with local_kv_cache(model, batch_size=rows, device=cpu, dtype=torch.float32, decoder_max_seq_len=32):
+                tokens, _ = generate(model, torch.full((rows, 5), 7), max_generated_tokens=4)
+
+    After::
+
+        from pytest_evalcheck.fixes.caches import persistent_kv_cache
+        from torchtune.generation import generate
+
+        with persistent_kv_cache(model, capacity=4, max_seq_len=32) as caches:
+            for rows in (4, 3):
+                caches.start_batch(rows)
+                tokens, _ = generate(model, torch.full((rows, 5), 7), max_generated_tokens=4)
+
+    Costs: memory for the largest batch until the block ends.
+
+    Limits: a batch that was not started is refused where positions begin at 0 again; elsewhere it is not noticed.
+
+    Target: torchtune
+
+    Shown by: EC302, EC313.
     """
     caches = PersistentKVCaches(model, capacity=capacity, max_seq_len=max_seq_len, dtype=dtype).install()
     try:

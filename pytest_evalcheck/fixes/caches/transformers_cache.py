@@ -111,6 +111,32 @@ class ResizableStaticCache(LayerCaches, StaticCache):  # type: ignore[misc]
     rows. ``dtype`` is that of the keys, by default that of the first ones. `CacheError` for a length beyond the
     model's context, `UnsupportedModel` for layers of another kind (those of state-space models, for example) and for
     an encoder-decoder, and later for a batch that does not fit, see `LayerCache`.
+
+    `PersistentCacheLM` is lm-eval's ``HFLM`` with it.
+
+    Symptom: the last batch, which is smaller, is refused, or it needs another cache.
+
+    Before::
+
+        from transformers import StaticCache
+
+        def make_cache(rows):
+            return StaticCache(model.config, max_cache_len=64)
+
+    After::
+
+        from pytest_evalcheck.fixes.caches import ResizableStaticCache
+
+        def make_cache(rows):
+            return ResizableStaticCache(model.config, max_cache_len=64, max_batch_size=rows)
+
+    Costs: memory for the largest batch; a smaller one is computed without rows that are added.
+
+    Limits: the cache of one batch at a time. Views change their shape with every step, so nothing is compiled.
+
+    Target: ec.decoder(inputs=es.prompts(vocab=23)) with static(model, make_cache)
+
+    Shown by: EC302.
     """
 
     def __init__(self, config: Any, max_cache_len: int, max_batch_size: int, dtype: torch.dtype | None = None):

@@ -55,6 +55,32 @@ def evaluate(
     ``step(model, batch)`` returns a `StepResult`; it may be called with parts of a batch, see `retry_in_parts`.
     ``order``, ``ranks`` and ``fixed`` are those of `PredictionsById.gather`, ``seed`` that of `evaluating`; every rank
     calls this once and gets the same result. Raises the errors of these, and TypeError for another result of ``step``.
+
+    Symptom: a whole loop of your own: its numbers depend on batches and ranks, and training goes on in another state.
+
+    Before::
+
+        def evaluated(data, batch_size=2):
+            model.eval()
+            means = [losses(model, batch).mean() for batch in loader(data, batch_size)]
+            model.train()
+            return {"loss": float(torch.stack(means).mean())}
+
+    After::
+
+        from pytest_evalcheck.fixes.loops import StepResult, evaluate, sample_losses
+
+        def step(model, batch):
+            return StepResult(batch["ids"], *sample_losses(model(batch["x"]), batch["labels"]))
+
+        def evaluated(data, batch_size=2):
+            return {"loss": evaluate(model, loader(data, batch_size), step, order=len(data)).loss}
+
+    Costs: those of `evaluating`, `PredictionsById` and `retry_in_parts` together.
+
+    Target: ec.loop(inputs=es.tabular(features=2, classes=3)) with loop(model, evaluated)
+
+    Shown by: EC501, EC505.
     """
     rows = PredictionsById()
     generators = [getattr(batches, "generator", None), getattr(getattr(batches, "sampler", None), "generator", None)]

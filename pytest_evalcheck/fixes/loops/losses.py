@@ -25,6 +25,34 @@ class LossMean:
     >>> loss.update_mean(5.0, count=1)
     >>> loss.compute().item(), loss.count
     (2.0, 4.0)
+
+    `sample_losses` gives the losses and the tokens of each sample.
+
+    Symptom: the loss of a data set depends on the batch size, or on padding.
+
+    Before::
+
+        def evaluate(data, batch_size=2):
+            model.eval()
+            means = [losses(model, batch).mean() for batch in data.loader(batch_size)]
+            return {"loss": float(torch.stack(means).mean())}
+
+    After::
+
+        from pytest_evalcheck.fixes.loops import LossMean
+
+        def evaluate(data, batch_size=2):
+            model.eval()
+            mean = LossMean()
+            for batch in data.loader(batch_size):
+                mean.update(losses(model, batch))
+            return {"loss": float(mean.compute())}
+
+    Costs: a few additions for each loss.
+
+    Target: ec.loop(inputs=es.tabular(features=2, classes=3)) with loop(model, evaluate)
+
+    Shown by: EC501.
     """
 
     def __init__(self) -> None:

@@ -54,6 +54,34 @@ def retry_in_parts(
     row per part. A failure in a later part also restores the updates of earlier parts. After ``tries``, or when rows
     cannot be split further, the last error is raised; any other error is raised at once. In both cases the
     accumulators are as before.
+
+    `transactional` restores the accumulators around a retry of your own.
+
+    Symptom: a batch that ran out of memory half way and was tried again counts twice.
+
+    Before::
+
+        def add(batch, mean):
+            try:
+                for part in halves(batch):
+                    mean.update(losses(model, part))
+            except torch.OutOfMemoryError:
+                add(batch, mean)
+
+    After::
+
+        from pytest_evalcheck.fixes.loops import retry_in_parts
+
+        def add(batch, mean):
+            retry_in_parts(lambda part: mean.update(losses(model, part)), batch, mean)
+
+    Costs: a copy of the state for each batch; lists that predictions are appended to are not copied.
+
+    Limits: a state outside of the attributes, such as a file, is not restored.
+
+    Target: ec.loop(inputs=es.tabular(features=2, classes=3)) with loop(model, adding(model, add), retries=True)
+
+    Shown by: EC507.
     """
     if not callable(work):
         raise TypeError(f"work: expected a function of a batch, got {type(work).__name__}")

@@ -57,6 +57,34 @@ class PredictionsById:
     >>> rows.add([1], score=torch.tensor([0.1]))
     >>> rows.join(3)["score"].tolist()
     [0.0, 0.10000000149011612, 0.20000000298023224]
+
+    `add_ids` and `IdCollator` bring ids into the batches.
+
+    Symptom: over ranks some samples count twice, or predictions are joined to the labels of other samples.
+
+    Before::
+
+        def predictions(model, loader, count, gather):
+            mine = torch.cat([model.eval()(batch["x"]) for batch in loader])
+            return torch.cat(gather(mine))[:count]
+
+    After::
+
+        from pytest_evalcheck.fixes.loops import PredictionsById
+
+        def predictions(model, loader, count, gather):
+            rows = PredictionsById()
+            for batch in loader:
+                rows.add(batch["ids"], logits=model.eval()(batch["x"]))
+            return rows.gather(count, ranks=gather)["logits"]
+
+    Costs: a copy of every prediction, and the ids as Python objects.
+
+    Limits: ids have to be those of the data set. With ``fixed=("label",)`` two samples with one id are an error.
+
+    Target: ec.loop(inputs=es.tabular(features=2, classes=3)) with over_two_ranks(model, predictions)
+
+    Shown by: EC503.
     """
 
     def __init__(self, *, device: torch.device | str | None = "cpu") -> None:

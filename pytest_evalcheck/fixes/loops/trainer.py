@@ -30,6 +30,35 @@ class ExactLossMixin:
     With a NaN or an infinity ``eval_loss`` is one too, whatever ``logging_nan_inf_filter`` says. Over ranks, rows that
     pad the last batch do not count, for which that batch is evaluated a second time. Gathered predictions, and
     ``losses`` in ``compute_metrics``, are those of the Trainer.
+
+    `ExactLossTrainer` is a Trainer with it.
+
+    Symptom: ``eval_loss`` depends on the batch size, on padding, or on the number of ranks.
+
+    Before::
+
+        from transformers import Trainer
+
+        trainer = Trainer(model, arguments())
+
+    After::
+
+        from pytest_evalcheck.fixes.loops import ExactLossMixin
+        from transformers import Trainer
+
+        class ExactTrainer(ExactLossMixin, Trainer):
+            pass
+
+        trainer = ExactTrainer(model, arguments())
+
+    Costs: one batch is evaluated twice for each trainer; over ranks the last batch is, where it has padding.
+
+    Limits: DataParallel, answers outside of the tokens, and streams over ranks without ``dispatch_batches`` are
+    refused.
+
+    Target: ec.loop(inputs=es.causal_lm(vocab=23, containers=("dict",))) with trainer_loop(trainer)
+
+    Shown by: EC501.
     """
 
     exact_loss_check = True

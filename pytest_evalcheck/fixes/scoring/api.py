@@ -62,6 +62,31 @@ def score_documents(
 
     >>> score_documents(len, ["a", "bc", ""])
     [1, 2, 0]
+
+    `ParallelFilter` brings it to lm-eval; a `RunReport` says where documents were scored.
+
+    Symptom: one document that fails, hangs or dies takes the scores of all others with it.
+
+    Before::
+
+        from concurrent.futures import ThreadPoolExecutor
+
+        def scores(score, documents):
+            with ThreadPoolExecutor(2) as pool:
+                return list(pool.map(score, documents))
+
+    After::
+
+        from pytest_evalcheck.fixes.scoring import score_documents
+
+        def scores(score, documents):
+            return score_documents(score, documents, backend="threads", n_jobs=2, errors="record")
+
+    Costs: microseconds for a document in this process; processes are started only where they are faster.
+
+    Target: ec.scorer(inputs=es.responses()) with runner(scores)
+
+    Shown by: EC404.
     """
     stream = stream_scores(**locals())
     scores = Scores((score for block in stream.blocks() for score in block), stream.report)
@@ -118,6 +143,27 @@ def stream_scores(
 
     >>> list(stream_scores(abs, iter([-1, 2, -3])))
     [1, 2, 3]
+
+    Symptom: memory grows with the number of documents.
+
+    Before::
+
+        def stream(documents):
+            waiting = list(documents)
+            return (score(document) for document in waiting)
+
+    After::
+
+        from pytest_evalcheck.fixes.scoring import stream_scores
+
+        def stream(documents):
+            return stream_scores(score, documents, backend="threads", n_jobs=2, window=64)
+
+    Costs: those of `score_documents`.
+
+    Target: ec.scorer(inputs=es.responses()) with streamed(stream)
+
+    Shown by: EC405.
     """
     options = SimpleNamespace(**locals())
     if not callable(score):

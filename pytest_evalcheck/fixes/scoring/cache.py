@@ -34,6 +34,31 @@ class ScoreCache:
     Raises:
         ValueError: for a path that is no file of scores, or one that cannot be read or written. A data base of
             something else is left as it is.
+
+    Symptom: scores from a cache are those of another model, or of another version of the code.
+
+    Before::
+
+        KNOWN = {}
+
+        def scores(score, documents, folder, model):
+            keys = [(str(folder), repr(document)) for document in documents]
+            return [KNOWN.setdefault(key, score(each)) for key, each in zip(keys, documents)]
+
+    After::
+
+        from pytest_evalcheck.fixes.scoring import score_documents
+
+        def scores(score, documents, folder, model):
+            return score_documents(score, documents, cache=folder / "scores.db", depends_on={"model": model})
+
+    Costs: a hash of each document and one row of a database.
+
+    Limits: only what is named in ``version`` and ``depends_on`` is looked at, besides the code of the function itself.
+
+    Target: ec.scorer(inputs=es.responses()) with cached_scorer(scores)
+
+    Shown by: EC408.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -87,6 +87,29 @@ class Numbers:
     >>> numbers = Numbers({"pass@1": Number(), "worst": Number(min)})
     >>> numbers.aggregate([{"pass@1": 1.0, "worst": 3}, {"pass@1": 0.0, "worst": 2}]).values
     {'pass@1': 0.5, 'worst': 2}
+
+    `pass_at` gives such numbers of the responses to a document.
+
+    Symptom: several numbers of one function: it is computed once for each of them.
+
+    Before::
+
+        def aggregated(score, documents, how):
+            return {name: how[name]([score(each)[name] for each in documents]) for name in how}
+
+    After::
+
+        from pytest_evalcheck.fixes.scoring import Number, Numbers, score_documents
+
+        def aggregated(score, documents, how):
+            numbers = Numbers({name: Number(each) for name, each in how.items()})
+            return numbers.aggregate(score_documents(score, documents)).values
+
+    Costs: nothing beside the mapping of each document.
+
+    Target: ec.scorer(inputs=es.responses()) with several(aggregated)
+
+    Shown by: EC406.
     """
 
     def __init__(

@@ -113,6 +113,27 @@ def passes(candidate: str, tests: str, **limits: Any) -> Outcome:
     that are not names of builtins. What crosses is a copy: None, numbers, str, bytes, list, tuple, dict and set. An
     object of another type can be called, iterated, read and passed back; comparing it is a TypeError. Tests that use
     no name of the candidate fail. ``limits`` and errors are those of `run_program`; ValueError for empty tests.
+
+    `run_program` does the same for a whole program.
+
+    Symptom: a program that a model wrote ends the evaluation, changes files, or passes the tests by changing them.
+
+    Before::
+
+        exec("def double(x): return 2 * x")
+        exec("assert double(2) == 4")
+
+    After::
+
+        from pytest_evalcheck.fixes.scoring.sandbox import passes
+
+        outcome = passes("def double(x): return 2 * x", "assert double(2) == 4", seconds=3)
+
+    Costs: two processes for each program, about a tenth of a second.
+
+    Limits: Linux with bubblewrap 0.7; the kernel is shared, so use a virtual machine against attacks on it.
+
+    Shown by: EC404.
     """
     if isinstance(tests, str) and not tests.strip():
         raise ValueError("tests: expected source that calls the candidate, got none")

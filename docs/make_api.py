@@ -19,12 +19,24 @@ PAGE = ROOT / "docs" / "api.md"
 Definition = ast.FunctionDef | ast.ClassDef
 
 FIXES = (
-    ("pytest_evalcheck.fixes", "checks/README.md", "accumulators, and what goes around a model"),
-    ("pytest_evalcheck.fixes.caches", "caches.md", "caches that accept any batch"),
-    ("pytest_evalcheck.fixes.composer", "", "Composer's wrapper of Hugging Face models"),
-    ("pytest_evalcheck.fixes.composer_devices", "devices-fix.md", "Composer on one device"),
-    ("pytest_evalcheck.fixes.devices", "devices-fix.md", "outputs, batch and metric on one device"),
-    ("pytest_evalcheck.fixes.loops", "loops-fix.md", "loops that count every sample once"),
+    ("pytest_evalcheck.fixes", "fixes.md", "accumulators, and what goes around a model"),
+    ("pytest_evalcheck.fixes.caches", "fixes.md#caches-that-accept-any-batch", "caches that accept any batch"),
+    (
+        "pytest_evalcheck.fixes.composer",
+        "fixes.md#composers-wrapper-of-hugging-face-models",
+        "Composer's wrapper of Hugging Face models",
+    ),
+    ("pytest_evalcheck.fixes.composer_devices", "fixes.md#composer-on-one-device", "Composer on one device"),
+    (
+        "pytest_evalcheck.fixes.devices",
+        "fixes.md#outputs-batch-and-metric-on-one-device",
+        "outputs, batch and metric on one device",
+    ),
+    (
+        "pytest_evalcheck.fixes.loops",
+        "fixes.md#loops-that-count-every-sample-once",
+        "loops that count every sample once",
+    ),
     ("pytest_evalcheck.fixes.scoring", "scoring.md", "scoring in parallel"),
     ("pytest_evalcheck.fixes.scoring.sandbox", "scoring.md#generated-programs", "running generated programs"),
 )

@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 
-from make_api import FIXES, Module, markdown, sentence  # noqa: E402
+from make_api import FIXES, Module, markdown  # noqa: E402
 
 PAGE = ROOT / "docs" / "fixes.md"
 SECTIONS = ("Symptom", "Before", "After", "Costs", "Shown by")
@@ -28,8 +28,8 @@ _INTRODUCTION = """\
 Every fault with a fix that you can import: the symptom, the code before and after, what the fix costs, and the checks
 that show the fault. `python docs/make_fixes.py` writes this page from the docstrings of the fixes; tests run its code.
 The code before fails these checks, and the code after passes them. In the examples `model` is a module, and `Metric`
-a base class of your own: its state is a `total`, a `count` and a list of `rows`, and `compute` divides the first two. The
-[API](api.md#fixes) lists all names. A fix imports its library when it is first used.
+a base class of your own: its state is a `total`, a `count` and a list of `rows`, and `compute` divides the first two.
+The [API](api.md#fixes) lists all names. A fix imports its library when it is first used.
 """
 
 
@@ -39,7 +39,6 @@ class Fix:
 
     module: str
     name: str
-    summary: str
     sections: dict[str, str]
 
     @property
@@ -70,7 +69,7 @@ def fixes() -> list[Fix]:
     for module, name, node in exports():
         docstring = node and ast.get_docstring(node)
         if docstring and _SECTION.search(docstring) and all(fix.name != name for fix in found):
-            found.append(Fix(module, name, sentence(node), sections(docstring)))
+            found.append(Fix(module, name, sections(docstring)))
     return found
 
 
@@ -82,7 +81,7 @@ def anchor(heading: str) -> str:
 def entry(fix: Fix) -> list[str]:
     """The section of a fix."""
     part = {name: markdown(text) for name, text in fix.sections.items()}
-    lines = [f"### {fix.name}", "", fix.summary, "", f"**Symptom.** {_sentence(part['Symptom'])}", ""]
+    lines = [f"### {fix.name}", "", f"**Symptom.** {_sentence(part['Symptom'])}", ""]
     for title in ("Before", "After"):
         lines += [f"{title}:", "", "```python", fix.sections[title], "```", ""]
     lines += [f"**Costs.** {_sentence(part['Costs'])}", ""]
@@ -97,11 +96,10 @@ def _sentence(text: str) -> str:
 def page() -> str:
     """The whole page."""
     found = fixes()
-    lines = [_INTRODUCTION, "| symptom | fix | shown by |", "| --- | --- | --- |"]
+    lines = [_INTRODUCTION, "| symptom | fix |", "| --- | --- |"]
     for fix in found:
-        shown = ", ".join(f"[{code}](checks/{code}.md)" for code in fix.checks)
         symptom = _sentence(markdown(fix.sections["Symptom"])).rstrip(".").replace("|", r"\|")
-        lines.append(f"| {symptom} | [`{fix.name}`](#{anchor(fix.name)}) | {shown} |")
+        lines.append(f"| {symptom} | [`{fix.name}`](#{anchor(fix.name)}) |")
     for module, _, subject in FIXES:
         inside = [fix for fix in found if fix.module == module]
         if inside:

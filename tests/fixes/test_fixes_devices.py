@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -241,13 +238,3 @@ def test_a_loaded_batch_is_whole_crosses_once_and_is_read_where_it_came_from_wit
         assert ways(ledger) == [("cpu", "mps:0", 24), ("cpu", "mps:0", 16)]
         with pytest.raises(TypeError, match=r"batch\['x'\]: torch.float64 does not exist on mps:0"):
             near.load({"x": torch.zeros(1).double()}, "mps")
-
-
-def test_the_guide_prints_what_it_says():
-    pytest.importorskip("torchmetrics")
-    guide = (Path(__file__).parents[2] / "docs" / "devices-fix.md").read_text(encoding="utf-8")
-    source, said = re.search(r"^```python\n(import torch.*?)^```\n\n```text\n(.*?)^```$", guide, re.M | re.S).groups()
-    printed = io.StringIO()
-    with contextlib.redirect_stdout(printed):
-        exec(source, {})
-    assert printed.getvalue() == said

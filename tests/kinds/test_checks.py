@@ -34,9 +34,10 @@ def test_a_check_says_what_why_whence_and_how_to_mend(made: Check) -> None:
     assert made.statement.endswith(".")
     assert made.rationale.endswith(".")
     assert made.usual_cause.endswith(".")
-    assert made.fix
-    for path in re.findall(r"pytest_evalcheck\.fixes\.[\w.]*\w", made.fix):
-        assert pkgutil.resolve_name(path), made.fix
+    paths = re.findall(r"pytest_evalcheck\.fixes\.[\w.]*\w", made.fix)
+    assert all(map(pkgutil.resolve_name, paths))
+    assert paths or re.search(r"`[^`]+`", made.fix), f"expected an import of the fixes, or code in backticks: {made.fix}"
+    assert len(made.fix) <= 240, "expected one or two lines of a screen"
     assert made.code in explain(made)
 
 

@@ -44,7 +44,7 @@ def cached_decoding_equals_uncached_decoding(subject: DecoderSubject, case: Chun
 
     Why: a cache is there to save time, and may not change the scores of an evaluation that generates.
     Usual cause: positions or masks count from the first new token instead of from the first token of the text.
-    Fix: compute positions from the length of the cache, and masks from these positions.
+    Fix: pytest_evalcheck.fixes.caches.step_positions, pytest_evalcheck.fixes.caches.step_mask
     """
     for decoder in subject.precisions():
         rows = decoder.truncate(subject.prompts(case.samples), whole=True)
@@ -68,7 +68,7 @@ def cache_operations_equal_operations_on_rows(subject: DecoderSubject, case: Cac
 
     Why: beam search reorders its rows at every step, and rows that are done are removed.
     Usual cause: keys and values are reordered, but not what else belongs to a row: positions, a state, a mask.
-    Fix: apply the operation to everything that has an entry per row.
+    Fix: apply it to all that has an entry per row: `cache = {name: each[order] for name, each in cache.items()}`.
     """
     for decoder in subject.precisions():
         decoder.require_cache()
@@ -94,7 +94,7 @@ def tokens_beyond_the_capacity_are_refused_or_decoded(subject: DecoderSubject, c
 
     Why: otherwise a long prompt is scored by a part of it.
     Usual cause: the index of a new token wraps around, or is clamped to the last one.
-    Fix: raise an error that names the capacity and the length that was asked for.
+    Fix: pytest_evalcheck.fixes.caches.require_prompts with `max_length`
     """
     for decoder in subject.precisions():
         capacity = decoder.record.capacity
@@ -129,7 +129,7 @@ def the_cache_is_used(subject: DecoderSubject, case: ChunkedPrompts) -> None:
 
     Why: a cache that is never read passes every other check, and saves no time.
     Usual cause: the model creates a cache of its own in every call, or all ids are fed again.
-    Fix: pass the cache to the model in every call, and only the ids that are new.
+    Fix: `model(new_ids, past_key_values=cache)` in every call, with only the ids that are new.
     """
     for decoder in subject.precisions():
         decoder.require_cache()
@@ -160,7 +160,7 @@ def other_prompts_get_other_logits(subject: DecoderSubject, case: SameBatchSize)
 
     Why: where all logits are equal every token is right, and a decoder that returns one token passes most other checks.
     Usual cause: weights that were never loaded, an error that becomes a constant, or logits of another position.
-    Fix: look at what the model is given, and at its weights.
+    Fix: look at what the model is given, and at its weights: `logits[:, -1]` of `model(ids)`.
     """
     for decoder in subject.precisions():
         prompts = [decoder.truncate(subject.prompts(rows[:1])) for rows in (case.samples, case.after)]

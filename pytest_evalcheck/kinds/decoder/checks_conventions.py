@@ -32,7 +32,7 @@ def every_way_to_call_gives_the_same_output(subject: DecoderSubject, case: Conve
 
     Why: which of them an evaluation uses is a matter of style, and must not be one of the score.
     Usual cause: positions are counted from the new ids where none are given, or a mask of another form is ignored.
-    Fix: compute what is left out from the length of the cache, and refuse a form that is not supported.
+    Fix: pytest_evalcheck.fixes.caches.step_positions for what is left out; refuse a form that is not supported.
     """
     for decoder in subject.precisions():
         rows = decoder.truncate(subject.prompts(case.samples), sum(case.chunks) + NEW_TOKENS)

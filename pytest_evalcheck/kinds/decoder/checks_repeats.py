@@ -57,7 +57,7 @@ def a_row_is_decoded_alike_in_a_large_batch(subject: DecoderSubject, case: Large
     Why: the batch size is chosen for the memory of one machine, and an answer must not depend on it.
     Usual cause: experts with a capacity drop tokens of large batches, a scale is taken over the batch, or a large batch
     is computed in parts.
-    Fix: no capacity in evaluation; scales per row; kernels whose order of summation does not depend on the batch.
+    Fix: per-row scales, `x.abs().amax(-1, keepdim=True)` for `x.abs().max()`, and no capacity in evaluation.
     """
     for decoder in subject.precisions():
         rows = even(decoder.truncate(subject.prompts(case.samples), NEW_TOKENS))

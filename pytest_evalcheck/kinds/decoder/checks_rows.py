@@ -30,7 +30,8 @@ def padding_does_not_change_the_output(subject: DecoderSubject, case: UnevenProm
 
     Why: prompts of a batch are of unequal length, and a score may not depend on the longest of them.
     Usual cause: positions count the padding, the mask is dropped after the first step, or a state reads padding.
-    Fix: compute positions from the mask, and pass the mask to every step.
+    Fix: pytest_evalcheck.fixes.caches.step_positions, pytest_evalcheck.fixes.caches.step_mask, with the mask in every
+    step
     """
     for decoder in subject.precisions():
         rows, sides = decoder.truncate(subject.prompts(case.samples), NEW_TOKENS), decoder.record.sides
@@ -62,7 +63,7 @@ def every_row_stops_at_its_own_stop_token(subject: DecoderSubject, case: StopTok
 
     Why: an answer that is cut off with another row's answer, or continues after its end, is scored as a wrong one.
     Usual cause: one flag for all rows, a search for the stop token that includes the prompt, padding that is returned.
-    Fix: keep a flag per row, and cut each row at its first stop token.
+    Fix: pytest_evalcheck.fixes.caches.StopFlags
     """
     for decoder in subject.precisions():
         if "generate" not in decoder.methods:
@@ -96,7 +97,7 @@ def invalid_prompts_do_not_affect_other_rows(subject: DecoderSubject, case: Prom
 
     Why: one document without a text, or an id of another tokenizer, must not change the scores of a whole batch.
     Usual cause: a softmax over nothing gives NaN that spreads, or ids are clamped or taken modulo the vocabulary.
-    Fix: raise an error that names the row.
+    Fix: pytest_evalcheck.fixes.caches.require_prompts
     """
     for decoder in subject.precisions():
         row = decoder.truncate(subject.prompts(case.samples), NEW_TOKENS)[:1]

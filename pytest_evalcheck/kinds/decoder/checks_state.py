@@ -25,7 +25,7 @@ def decoding_does_not_modify_its_inputs_or_the_model(subject: DecoderSubject, ca
 
     Why: the next call, and the next user of the model, get the same objects.
     Usual cause: a prompt is extended in place, or the configuration is set for one call and not restored.
-    Fix: create new tensors; copy a configuration before it is changed.
+    Fix: `prompt = [*prompt, token]` for `prompt.append(token)`; `copy.copy(config)` before it is changed.
     """
     changed = "\n".join(subject.changed[:3])  # by the first call in this process: a write may repeat itself since
     expect(case.samples).holds(
@@ -59,7 +59,8 @@ def tearing_down_a_cache_frees_its_memory(subject: DecoderSubject, case: Prompts
 
     Why: caches are the largest tensors of an evaluation, and the next model needs their memory.
     Usual cause: the model, a list of caches or a compiled graph still references them after they were set to zero.
-    Fix: pytest_evalcheck.fixes.caches
+    Fix: pytest_evalcheck.fixes.caches.persistent_kv_cache, which frees at the end of its block; or `layer.kv_cache =
+    None` for all layers.
     """
     for decoder in subject.precisions():
         decoder.require_cache()

@@ -34,7 +34,7 @@ def mixed_device_inputs_are_handled(subject: DeviceSubject, case: Batch) -> None
 
     Why: loops move outputs to the CPU to save memory and leave the labels where they are.
     Usual cause: one of several tensors is moved, or the error is caught and the batch is not counted.
-    Fix: pytest_evalcheck.fixes.devices
+    Fix: pytest_evalcheck.fixes.devices.DevicePolicy
     """
     reference = CpuReference(subject, case.samples)
     if isinstance(reference.expected, Raised) or reference.cannot_be_built:
@@ -81,7 +81,7 @@ def only_what_the_device_has_is_requested(subject: DeviceSubject, case: Batch) -
     Why: everything that accumulates in double precision on the CPU fails on Apple silicon, and so does an operator
     that PyTorch has for the CPU and CUDA alone.
     Usual cause: `.double()`, `torch.float64`, Python floats and NumPy arrays that become float64; eigenvalues, `mode`.
-    Fix: pytest_evalcheck.fixes.devices; compute what the device lacks on the CPU.
+    Fix: pytest_evalcheck.fixes.devices.DevicePolicy('outputs'); compute what the device lacks on the CPU.
     """
     reference = CpuReference(subject, case.samples, state=True)
     if isinstance(reference.actual, Raised) and isinstance(reference.expected, Raised):
@@ -140,7 +140,7 @@ def the_value_matches_the_cpu(subject: DeviceSubject, case: Batch) -> None:
 
     Why: a score must not depend on where it was computed.
     Usual cause: a branch for one kind of device; on a real one also a copy that is read too early, see EC608.
-    Fix: take one path for all devices.
+    Fix: take one path for all devices: no `if x.is_cuda:`.
     """
     reference = CpuReference(subject, case.samples, state=True)
     if isinstance(reference.actual, Raised):
@@ -161,7 +161,7 @@ def scoring_makes_no_transfers_or_syncs(subject: DeviceSubject, case: Batch) -> 
 
     Why: one `.item()` per batch empties the queue of the device, and a transferred tensor waits for it as well.
     Usual cause: a value is read to validate it, a shape depends on values, or results are kept on the CPU.
-    Fix: pytest_evalcheck.fixes.devices
+    Fix: pytest_evalcheck.fixes.devices.DevicePolicy
     """
     reference = CpuReference(subject, case.samples)
     if subject.ledger is None:

@@ -55,7 +55,7 @@ def other_samples_get_other_numbers(loop: LoopSubject, case: TwoDatasets) -> Non
 
     Why: a loop that always returns the same numbers passes nearly every other check.
     Usual cause: an error becomes a number, numbers of an earlier run are returned, or no sample is ever read.
-    Fix: look at what the loop adds up; do not catch its errors.
+    Fix: look at what the loop adds up; no `except Exception` around it.
     """
     count = min(len(case.samples), len(case.others))
     samples, others = case.samples[:count], case.others[:count]
@@ -76,7 +76,7 @@ def workers_and_evaluator_order_do_not_change_the_numbers(loop: LoopSubject, cas
 
     Why: these options are set for one machine, and the next machine needs others.
     Usual cause: every worker reads the whole of an iterable data set, or evaluators share their state.
-    Fix: give each worker its own shard (torch.utils.data.get_worker_info), each evaluator its own state.
+    Fix: a shard for each worker, `islice(data, info.id, None, info.num_workers)`, and a state for each evaluator.
     """
     configs = loop.configs(case.batch_size, workers=True)
     if not configs and loop.record.evaluators is None:
@@ -127,7 +127,7 @@ def numbers_of_one_quantity_agree(loop: LoopSubject, case: Evaluation) -> None:
 
     Why: one of them is quoted, and nobody looks at the other.
     Usual cause: one is a mean over samples and the other over tokens, or one averages batch means.
-    Fix: compute one from the other, or both from the same sums and counts.
+    Fix: compute one from the other, `perplexity = loss.exp()`, or both from the same sums and counts.
     """
     if not loop.record.agree:
         raise NotApplicable("the loop names no numbers that measure the same quantity: ec.Loop(..., agree={...})")

@@ -111,7 +111,7 @@ def an_evaluation_releases_its_tensors(loop: LoopSubject, case: Evaluation) -> N
 
     Why: the tenth evaluation of a long run ends in an out-of-memory error that the first did not have.
     Usual cause: losses are summed up with their graphs, outputs are kept in a list, or every run adds metrics.
-    Fix: torch.no_grad(), sums as numbers, and references that are dropped at the end
+    Fix: `total += loss.item()` for `total += loss`, under `torch.no_grad()`; drop outputs at the end.
     """
     with RetainedTensors() as retained:
         run, data = loop.fresh(), loop.data(case.samples)

@@ -62,7 +62,8 @@ def a_variant_stays_within_its_accuracy_budget(loop: LoopSubject, case: Unselect
 
     Why: two averages that look alike hide losses that are all on one side, or all in one class.
     Usual cause: calibration on other data, a layer that should have stayed in full precision, samples left out.
-    Fix: keep the layers that lose most in full precision, or declare the loss that there is
+    Fix: keep the layers that lose most in full precision, `skip_modules=['lm_head']`, or declare the loss that there
+    is.
     """
     variants, undecided = declared(loop, budgeted=True), []
     measure(loop, variants)

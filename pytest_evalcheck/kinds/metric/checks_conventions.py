@@ -20,7 +20,7 @@ def every_way_to_call_gives_the_same_value(metric: MetricSubject, case: Conventi
 
     Why: which of them a script uses is a matter of style, and must not be one of the score.
     Usual cause: one way has code of its own, which forgets a batch, an option or the names of the arguments.
-    Fix: let all of them end in one method.
+    Fix: let all of them end in one method: `__call__` calls `self.update(*args, **kwargs)`.
     """
     expected = metric.value(case.split)
     for name, sentence, called in metric.by_convention(case.first):
@@ -40,7 +40,8 @@ def a_merge_after_compute_gives_the_merged_value(metric: MetricSubject, case: Sh
 
     Why: each rank logs its score, and the merged one is reported.
     Usual cause: `compute` keeps its value, and merging does not drop it.
-    Fix: drop what is kept wherever the state changes: in `update`, `reset`, the merge and the loading of a state.
+    Fix: pytest_evalcheck.fixes.cached_compute; or `self.value = None` in each of `update`, `reset`, the merge and the
+    loading of a state.
     """
     methods = [name for name in metric.merges if name not in metric.build().collective]
     if not methods:
@@ -67,7 +68,8 @@ def a_loaded_state_replaces_what_was_there(metric: MetricSubject, case: Stream) 
 
     Why: a metric of a running evaluation goes back to its checkpoint, as after a restart.
     Usual cause: `compute` keeps its value, or what the checkpoint does not hold stays as it was.
-    Fix: drop what is kept when a state is loaded, and save all that `compute` reads.
+    Fix: pytest_evalcheck.fixes.cached_compute; or `self.value = None` when a state is loaded, and save all that
+    `compute` reads.
     """
     middle = (len(case.split) + 1) // 2
     loaded = "the value after a checkpoint was loaded into a metric that was fed"

@@ -23,7 +23,8 @@ def ordinary_data_is_scored_or_clearly_refused(metric: MetricSubject, case: FewK
 
     Why: a small data set, a rare class or one rank of many has such data; the evaluation must not end there.
     Usual cause: the largest of no thresholds, a stack of no classes, an index found by a search that found nothing.
-    Fix: return NaN for what is undefined, with a warning, or raise a ValueError that says what is missing.
+    Fix: `return value.new_tensor(nan)` with a warning for what is undefined, or `raise ValueError` that says what is
+    missing.
     """
     live = metric.fresh().update(*case.split)
     if live.failed:
@@ -74,7 +75,7 @@ def an_undefined_value_is_said_to_be_undefined(metric: MetricSubject, case: Decl
 
     Why: a score of 0 or 1 that nothing was measured for goes into a table, and into a mean with those of other data.
     Usual cause: a denominator is clamped or replaced, or a search that finds nothing returns its initial value.
-    Fix: return NaN, or name the value in the documentation and warn.
+    Fix: `torch.where(count > 0, total / count, nan)` for `total / count.clamp(min=1)`; or document the value and warn.
     """
     name, stream = list(metric.undefined.items())[case.which % len(metric.undefined)]
     rows = list(stream.samples) * case.copies
@@ -100,7 +101,7 @@ def a_symmetric_metric_is_symmetric(metric: MetricSubject, case: Stream) -> None
 
     Why: whether x is compared with y or y with x must not matter to a correlation, a distance or an agreement.
     Usual cause: one side is centred, clamped or counted otherwise than the other.
-    Fix: do to both sides the same.
+    Fix: do to both sides the same: `preds - preds.mean(), target - target.mean()`.
     """
     exchanged = [_exchanged(metric.arguments(batch)) for batch in case.split]
     expect(metric.value(exchanged)).equals(
@@ -145,7 +146,7 @@ def samples_without_a_prediction_are_not_left_out(metric: MetricSubject, case: U
 
     Why: where a prediction is lost, the score of the others is reported as that of the data set.
     Usual cause: `zip` ends with the shortest list.
-    Fix: zip(..., strict=True), or count what is missing as wrong
+    Fix: `zip(preds, targets, strict=True)`, or count what is missing as wrong.
     """
     left_out = []
     for rows in case.both:

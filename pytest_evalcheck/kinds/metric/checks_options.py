@@ -27,7 +27,7 @@ def every_combination_of_options_computes(metric: MetricSubject, case: Combined)
 
     Why: an option that works with the default of another one fails on the one night on which both are needed.
     Usual cause: each option is handled by a branch of its own, and tests try one branch at a time.
-    Fix: test every pair of values, and refuse in the constructor what does not fit.
+    Fix: test every pair of values, and `raise ValueError` in the constructor for what does not fit.
     """
     values = metric.option_values
     for chosen in _combinations(values)[case.part :: case.PARTS]:
@@ -58,7 +58,7 @@ def an_option_changes_the_value_or_is_refused(metric: MetricSubject, case: Combi
 
     Why: who sets an option that has no effect believes that the score is another one than it is.
     Usual cause: one branch of the code returns before the option is looked at.
-    Fix: raise a ValueError, or warn, where an option means nothing beside another one.
+    Fix: `raise ValueError`, or warn, in the constructor where an option means nothing beside another one.
     """
     values, streams = metric.option_values, [case.split, *_streams(metric)]
     for name in list(values)[case.part :: case.PARTS]:

@@ -105,7 +105,8 @@ def a_batch_of_another_dtype_leaves_nothing_after_a_reset(metric: MetricSubject,
 
     Why: one metric scores a quantised model and then the original; the second score must not be rounded like the first.
     Usual cause: a state is created in the dtype of the first batch, and a reset fills it with zeros.
-    Fix: keep the initial state, and let reset() restore it with its dtype and device.
+    Fix: keep the initial state, `self.total = self.initial.clone()` for `self.total.zero_()`, with its dtype and
+    device.
     """
     if case.dtype == "float64" and metric.device.startswith("mps"):
         not_offered("the device has no float64")
@@ -135,7 +136,7 @@ def batches_of_several_dtypes_give_the_value_of_their_numbers(metric: MetricSubj
 
     Why: one loader gives integers where all numbers of a file are whole, and a model under autocast changes its dtype.
     Usual cause: a buffer takes the dtype of the first batch, and what comes later is cut off to it.
-    Fix: give every state a dtype of its own, and convert each batch to it.
+    Fix: give every state a dtype, and convert each batch: `self.total += x.to(self.total.dtype).sum()`.
     """
     if "float64" in case.dtypes and metric.device.startswith("mps"):
         not_offered("the device has no float64")

@@ -33,7 +33,7 @@ def reset_restores_the_initial_state(metric: MetricSubject, case: Stream) -> Non
 
     Why: the score of one epoch, or of one data set, must not affect the next.
     Usual cause: one state of several is not reset, or a cached value survives.
-    Fix: keep all state in one place that reset() creates again.
+    Fix: `def reset(self): self.__init__(*self.arguments)`, or all state in one place that `reset` creates again.
     """
     expected, blank = metric.value(case.split), metric.fresh().compute()
     used = {"updates": metric.fresh().update(*case.split), "a compute": metric.fresh().update(*case.split)}
@@ -82,7 +82,8 @@ def compute_is_idempotent(metric: MetricSubject, case: Stream) -> None:
 
     Why: loggers and progress bars call compute() at any time.
     Usual cause: compute() normalises or concatenates its state in place, and an error comes in between.
-    Fix: let compute() read the state and write nothing.
+    Fix: write nothing, `total = self.total / self.count` for `self.total /= self.count`; keep a value with
+    pytest_evalcheck.fixes.cached_compute.
     """
     expected = metric.value(case.split)
     live = metric.fresh().update(*case.split)
@@ -113,7 +114,7 @@ def the_same_stream_twice_gives_the_same_bits(metric: MetricSubject, case: Repea
     Why: who computes a score again must get the number that was published; a comparison may end in its last digit.
     Usual cause: sums are taken in the order in which workers end, of a set or of random names; compute() stores a
     rounded value in place of what it was computed from.
-    Fix: add in the order of the samples, and let compute() write nothing.
+    Fix: add in the order of the samples, `for result in sorted(results)`, and let `compute` write nothing.
     """
     bulk = metric.inputs.bulk
     many = list(bulk(case.bulk)) if bulk is not None else []
@@ -148,7 +149,7 @@ def update_does_not_change_its_inputs(metric: MetricSubject, case: Stream) -> No
 
     Why: the next metric, the loss and the log use the same tensors.
     Usual cause: an in-place clamp_, a masked fill, or a conversion that writes into a view.
-    Fix: work on what the operation returns, not in the caller's tensor.
+    Fix: work on what the operation returns: `preds = preds.clamp(0, 1)` for `preds.clamp_(0, 1)`.
     """
     live = metric.fresh()
     for batch in case.split:
@@ -190,7 +191,7 @@ def writing_into_a_result_does_not_change_the_next_one(metric: MetricSubject, ca
 
     Why: a result that is scaled or rounded in place for a log must not change the score that is reported.
     Usual cause: compute() returns its cache, or a view of its state.
-    Fix: return a copy from compute().
+    Fix: pytest_evalcheck.fixes.copy_result, or `return self.total.clone()` for `return self.total`.
     """
     # Both are computed equally often: whether compute() changes the value is checked by EC205.
     live, untouched = metric.fresh().update(*case.split), metric.fresh().update(*case.split)
@@ -228,7 +229,7 @@ def a_copy_continues_like_its_original(metric: MetricSubject, case: Stream) -> N
 
     Why: evaluation is checkpointed, sent to workers and copied for every data set.
     Usual cause: a plain attribute holds state that copying or the state dict does not include.
-    Fix: keep all state in one place and serialise all of it.
+    Fix: keep all state where it is copied: `self.register_buffer('total', total)`, or all of it in `__getstate__`.
     """
     expected = metric.value(case.split)
     middle = len(case.split) // 2
@@ -297,7 +298,8 @@ def the_state_does_not_grow_with_what_it_counts(metric: MetricSubject, case: Lon
 
     Why: an evaluation over a whole data set must not end because a few numbers of it are large, or because it is long.
     Usual cause: a table is as long as the largest number or label that was seen; each batch is joined to a sum.
-    Fix: sort what is counted, or fix the number of classes or bins in the constructor.
+    Fix: fix the size in the constructor, `torch.bincount(x, minlength=classes)`, or count by `torch.unique`; add to
+    sums.
     """
     live, small = metric.fresh(), metric.fresh()
     counts = {name for name, value in live.record.contents().items() if count_elements(value, plain=False)}

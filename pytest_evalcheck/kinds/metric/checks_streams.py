@@ -98,7 +98,8 @@ def an_early_merge_does_not_change_the_final_value(metric: MetricSubject, case: 
 
     Why: intermediate scores are logged; the final one must not depend on it, and no rank may be left waiting.
     Usual cause: a cached value lets a rank skip the collective call in which the others wait.
-    Fix: drop the cache on all ranks before the next compute(), e.g. by an update with an empty batch.
+    Fix: pytest_evalcheck.fixes.cached_compute, which keeps nothing between ranks; torchmetrics:
+    `compute_with_cache=False`.
     """
     for method in metric.merges:
         expected = metric.merged(method, case.split)
@@ -150,7 +151,8 @@ def order_does_not_change_the_value(metric: MetricSubject, case: Reordered) -> N
 
     Why: loaders shuffle and ranks interleave; a score must not depend on it.
     Usual cause: a running average with a fixed step, a window, or state overwritten by the newest batch.
-    Fix: accumulate sums and counts, or declare the check not applicable where the value is defined by the order.
+    Fix: accumulate sums, `total += value.sum()` for `mean = 0.9 * mean + 0.1 * value`; an order by design:
+    not_applicable.
     """
     in_order, reordered = metric.value(case.split), metric.value(case.reordered)
     finite = sum(not has_nonfinite(sample) for sample in case.samples)  # a metric may leave out what is NaN
@@ -314,7 +316,7 @@ def the_value_equals_the_reference(metric: MetricSubject, case: Stream) -> None:
 
     Why: a metric that measures something else can pass every other check.
     Usual cause: another average, another convention for absent classes or zero division, lost weights.
-    Fix: see the reference that the target names.
+    Fix: the changed line is in the reference of the target, e.g. `hits.sum() / weights.sum()` for `hits.mean()`.
     """
     assert metric.reference is not None
     expect(metric.value(case.split)).equals(

@@ -17,7 +17,7 @@ def every_way_to_call_gives_the_same_scores(scorer: ScorerSubject, case: Convent
 
     Why: a script scores documents one by one, and a harness all at once; their tables are compared.
     Usual cause: one way has code of its own, which normalises, truncates or orders otherwise.
-    Fix: let all of them end in one function.
+    Fix: let all of them end in one function: `score_all = lambda documents: [score(each) for each in documents]`.
     """
     expected = scorer.scores(case.samples)
     for name, sentence, called in scorer.by_convention(case.first):

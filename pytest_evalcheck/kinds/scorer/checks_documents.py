@@ -22,7 +22,8 @@ def every_document_gets_one_score_in_order(scorer: ScorerSubject, case: Malforme
 
     Why: scores are joined with documents by their index, so a missing score shifts all that follow.
     Usual cause: documents without an answer are filtered out, or they are sorted by length and not sorted back.
-    Fix: give a document that cannot be scored an entry of its own.
+    Fix: `scores[index] = None` for a document that cannot be scored; pytest_evalcheck.fixes.scoring.score_documents
+    keeps their order.
     """
     nothing = scorer.scores([])
     if not isinstance(nothing, Raised) and nothing:  # an empty result proves nothing
@@ -47,7 +48,7 @@ def scoring_does_not_modify_its_inputs(scorer: ScorerSubject, case: Documents) -
 
     Why: the next filter and the next metric get the same objects, and samples are logged after scoring.
     Usual cause: a response is normalised in place, an answer is put into the document, or an iterator is read twice.
-    Fix: create new lists and dicts; turn an iterator into a list before it is read twice.
+    Fix: `document = {**document, 'answer': answer}`; `responses = list(responses)` before they are read twice.
     """
     changed = "\n".join(scorer.changed[:3])  # by the first call in this process: a write may repeat itself since
     expect(case.samples).holds(
@@ -79,7 +80,7 @@ def score_is_independent_of_other_documents(scorer: ScorerSubject, case: SingleD
 
     Why: with a limit, a shard or one more metric, the same response would get another score.
     Usual cause: scores are scaled by the best of the run, or a filter passes its result to the next one by mistake.
-    Fix: score a document from its own responses; give every filter the responses of the model.
+    Fix: score a document from its own responses: `score / limit` with a constant for `score / max(scores)`.
     """
     rows, document = case.samples, case.samples[case.index]
     (own,) = scorer.scores_one_by_one([document])
@@ -113,7 +114,7 @@ def a_wrong_response_gets_a_different_score(scorer: ScorerSubject, case: RightAn
 
     Why: a constant scorer passes nearly every other check.
     Usual cause: an error or an empty answer becomes a score of zero, whatever the response was.
-    Fix: look at what the scorer compares; do not catch its errors.
+    Fix: look at what the scorer compares; no `except Exception: return 0.0`.
     """
     right, wrong = scorer.scores(case.right), scorer.scores(case.wrong)
     if scorer.inputs.wrong is None:
@@ -148,7 +149,7 @@ def scores_equal_those_of_the_reference(scorer: ScorerSubject, case: Documents) 
 
     Why: what is wrong in the same way every time passes every other check.
     Usual cause: another denominator than the paper's, or a text that is normalised on one side only.
-    Fix: compare the formula with an exact loop over a few documents.
+    Fix: compare with a loop over a few documents: `sum(map(score, documents)) / len(documents)`.
     """
     assert scorer.reference is not None
     expect(scorer.scores(case.samples)).equals(scorer.reference(case.samples), about="the scores", id="reference")

@@ -46,7 +46,8 @@ def scoring_twice_gives_the_same_scores(scorer: ScorerSubject, case: TwoBatches)
     Why: who scores a file again must get the number that was published.
     Usual cause: ties are broken by a generator that nobody can seed, or what was seen before is remembered: by the
     question alone, or to count every answer once.
-    Fix: derive random numbers from the document; create what is remembered new for every call.
+    Fix: `random.Random(pytest_evalcheck.fixes.scoring.document_seed(0, document))`; what is remembered is new for every
+    call.
     """
     score = scorer.build().score
     first = scorer.scores(case.samples, score)

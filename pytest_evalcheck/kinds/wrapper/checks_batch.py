@@ -130,7 +130,7 @@ def outputs_own_their_data(wrapper: WrapperSubject, case: TwoBatches) -> None:
 
     Why: metrics clamp, round and take the argmax in place, and predictions are kept until the end of an epoch.
     Usual cause: a view of the batch is returned, or one buffer is filled again for every batch.
-    Fix: return the result of an operation; clone a view of the batch or a buffer.
+    Fix: pytest_evalcheck.fixes.copy_result; a view of the batch or a buffer becomes `buffer.clone()`.
     """
     for mode in wrapper.modes:
         live, batch = wrapper.fresh(), wrapper.batch(case.second_rows, mode)

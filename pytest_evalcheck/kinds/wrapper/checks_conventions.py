@@ -17,7 +17,7 @@ def every_way_to_call_gives_the_same_outputs(wrapper: WrapperSubject, case: Conv
 
     Why: a model is wrapped for several devices, or exported, and its scores are compared with those before.
     Usual cause: an attribute is looked for in the model, which is inside another module now; outputs lose their names.
-    Fix: unwrap the model where its attributes are read, and let all ways end in one method.
+    Fix: unwrap where attributes are read, `getattr(model, 'module', model)`, and let all ways end in one method.
     """
     for mode in wrapper.modes:
         expected = wrapper.fresh().scores(wrapper.batch(case.samples, mode))

@@ -22,7 +22,7 @@ def a_container_is_moved_as_a_whole(wrapper: WrapperSubject, case: Batch) -> Non
 
     Why: a tensor that is left on the CPU fails much later, and a container of another type loses its names.
     Usual cause: only dicts of tensors are handled; other containers come back as a list, or are not moved at all.
-    Fix: pytest_evalcheck.fixes.devices
+    Fix: pytest_evalcheck.fixes.devices.TransferCache.to_device
     """
     move = wrapper.record.move
     if move is None:
@@ -47,7 +47,7 @@ def outputs_are_moved_as_a_whole(wrapper: WrapperSubject, case: Batch) -> None:
 
     Why: loops move outputs to the CPU to save memory; a tensor that is left behind keeps the memory of the device.
     Usual cause: a model output comes back as a dict, a named tuple as a tuple, or tuples inside stay behind.
-    Fix: pytest_evalcheck.fixes.devices
+    Fix: pytest_evalcheck.fixes.devices.TransferCache.to_device
     """
     move = wrapper.record.move_outputs
     if move is None:

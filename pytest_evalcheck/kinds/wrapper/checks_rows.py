@@ -127,7 +127,7 @@ def rows_are_the_same_in_a_large_batch(wrapper: WrapperSubject, case: LargeBatch
     Why: the batch size is chosen for the memory of one machine, and benchmarks are compared to the third digit.
     Usual cause: experts with a capacity drop tokens of large batches, a scale is taken over the batch, or a large batch
     is computed in parts or in another precision.
-    Fix: no capacity in evaluation; scales per row; kernels whose order of summation does not depend on the batch.
+    Fix: per-row scales, `x.abs().amax(-1, keepdim=True)` for `x.abs().max()`, and no capacity in evaluation.
     """
     widths, exact = wrapper.widths(case.samples), wrapper.record.batch_invariant
     for mode in wrapper.modes:

@@ -69,7 +69,7 @@ def a_malformed_batch_is_rejected_and_the_next_one_scored(wrapper: WrapperSubjec
 
     Why: otherwise a batch without labels, or with too few, gets a score, or an error that does not name the cause.
     Usual cause: labels that are None reach a metric; a length of 1 is broadcast; an exception leaves state behind.
-    Fix: pytest_evalcheck.fixes.split_labels
+    Fix: pytest_evalcheck.fixes.require_batch, before the model runs.
     """
     for mode in wrapper.modes:
         good = wrapper.fresh().scores(wrapper.batch(case.samples, mode))

@@ -30,6 +30,7 @@ from pytest_evalcheck.fixes.batches import (
     split_labels,
 )
 from pytest_evalcheck.fixes.containers import shallow_copy
+from pytest_evalcheck.fixes.releases import known_release
 
 if TYPE_CHECKING:
     HuggingFaceModel: Any
@@ -181,7 +182,8 @@ def composer_class(module: str, name: str, *mixins: type) -> Any:
 def import_composer(module: str, wanted: str, without: str) -> Any:
     """Import a module of Composer or torchmetrics; ImportError says what needs it and what works without it."""
     try:
-        return importlib.import_module(module)
+        with known_release("mosaicml", wanted):
+            return importlib.import_module(module)
     except ImportError as error:
         raise ImportError(
             f"{wanted} needs Composer, which could not be imported ({error}): "

@@ -36,7 +36,9 @@ def test_a_check_says_what_why_whence_and_how_to_mend(made: Check) -> None:
     assert made.usual_cause.endswith(".")
     paths = re.findall(r"pytest_evalcheck\.fixes\.[\w.]*\w", made.fix)
     assert all(map(pkgutil.resolve_name, paths))
-    assert paths or re.search(r"`[^`]+`", made.fix), f"expected an import of the fixes, or code in backticks: {made.fix}"
+    assert paths or re.search(r"`[^`]+`", made.fix), (
+        f"expected an import of the fixes, or code in backticks: {made.fix}"
+    )
     assert len(made.fix) <= 240, "expected one or two lines of a screen"
     assert made.code in explain(made)
 

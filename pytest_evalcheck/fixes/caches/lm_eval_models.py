@@ -7,14 +7,17 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from lm_eval.api.model import TemplateLM
-from lm_eval.models.huggingface import HFLM
 from torch import Tensor
 
 from pytest_evalcheck.fixes.caches.batch_padding import UnsupportedModel
 from pytest_evalcheck.fixes.caches.decoding import Decoder, decode
 from pytest_evalcheck.fixes.caches.generation import require_prompts
 from pytest_evalcheck.fixes.caches.transformers_cache import TransformersDecoder
+from pytest_evalcheck.fixes.releases import known_release
+
+with known_release("lm_eval", "PersistentCacheLM"):
+    from lm_eval.api.model import TemplateLM
+    from lm_eval.models.huggingface import HFLM
 
 # Options of a generation config that do not change greedy generation.
 _HARMLESS = {

@@ -12,13 +12,16 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torchtune.modules import TransformerCrossAttentionLayer, TransformerDecoder
-from torchtune.modules.kv_cache import KVCache
 
 from pytest_evalcheck.fixes.caches.batch_padding import CacheError, UnsupportedModel, require_context, require_size
 from pytest_evalcheck.fixes.caches.decoding import Decoder
 from pytest_evalcheck.fixes.caches.generation import step_mask
 from pytest_evalcheck.fixes.caches.layer_cache import LayerCache, LayerCaches
+from pytest_evalcheck.fixes.releases import known_release
+
+with known_release("torchtune", "persistent_kv_cache"):
+    from torchtune.modules import TransformerCrossAttentionLayer, TransformerDecoder
+    from torchtune.modules.kv_cache import KVCache
 
 
 class ResizableKVCache(KVCache):  # type: ignore[misc]

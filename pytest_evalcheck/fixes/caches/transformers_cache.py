@@ -11,12 +11,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import cache_utils
-from transformers.cache_utils import Cache, CacheLayerMixin, StaticCache, get_layer_types_and_kwargs
 
 from pytest_evalcheck.fixes.caches.batch_padding import CacheError, UnsupportedModel, require_context, require_size
 from pytest_evalcheck.fixes.caches.decoding import Decoder
 from pytest_evalcheck.fixes.caches.layer_cache import LayerCache, LayerCaches
+from pytest_evalcheck.fixes.releases import known_release
+
+with known_release("transformers", "ResizableStaticCache"):
+    from transformers import cache_utils
+    from transformers.cache_utils import Cache, CacheLayerMixin, StaticCache, get_layer_types_and_kwargs
 
 
 class ResizableLayer(CacheLayerMixin):  # type: ignore[misc]

@@ -7,12 +7,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import Trainer
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from pytest_evalcheck.fixes.loops.losses import LossMean
 from pytest_evalcheck.fixes.loops.oom_retry import cut_rows
 from pytest_evalcheck.fixes.loops.ranks import gather_objects
+from pytest_evalcheck.fixes.releases import known_release
+
+with known_release("transformers", "ExactLossTrainer"):
+    from transformers import Trainer
+    from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 IGNORED = -100
 ANSWER_POSITIONS = {"start_positions", "end_positions"}

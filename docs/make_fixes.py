@@ -21,7 +21,7 @@ from make_api import FIXES, Module, markdown  # noqa: E402
 PAGE = ROOT / "docs" / "fixes.md"
 SECTIONS = ("Symptom", "Before", "After", "Costs", "Shown by")
 """Sections that the docstring of a fix has; *Limits* and *Target*, how the tests run the code, may be added."""
-_SECTION = re.compile(r"^(Symptom|Target|Before|After|Costs|Limits|Shown by):(.*?)(?=\n\n(?! )|\Z)", re.M | re.S)
+_SECTION = re.compile(r"^(Symptom|Target|Before|After|Costs|Limits|Shown by):(.*?)(?=\n\n(?![ \n])|\Z)", re.M | re.S)
 _INTRODUCTION = """\
 # Fixes
 

@@ -44,7 +44,9 @@ def test_the_fixes_import_nothing_but_torch_the_standard_library_and_each_other(
     allowed = {"torch", *sys.stdlib_module_names}
     for node in ast.walk(ast.parse(file.read_text())):
         for name in imported(node):
-            ours = name == "pytest_evalcheck.fixes" or name.startswith("pytest_evalcheck.fixes.")
+            ours = name in ("pytest_evalcheck.fixes", "pytest_evalcheck.errors") or name.startswith(
+                "pytest_evalcheck.fixes."
+            )
             assert ours or name.split(".")[0] in allowed, f"{file.name} imports {name}"
 
 

@@ -103,7 +103,7 @@ def decode(
 
     Target: ec.decoder(inputs=es.prompts(vocab=23)) with whole(model, generate)
 
-    Shown by: EC312.
+    Shown by: EC306, EC310.
     """
     require_size(max_new_tokens, "max_new_tokens")
     stops = frozenset(stop_tokens)

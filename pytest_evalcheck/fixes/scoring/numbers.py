@@ -95,7 +95,7 @@ class Numbers:
     Before::
 
         def aggregated(score, documents, how):
-            return {name: how[name]([score(each)[name] for each in documents]) for name in how}
+            return {name: each([score(one)[name] for one in documents]) for name, each in how.items()}
 
     After::
 

@@ -106,7 +106,7 @@ def page() -> str:
             lines += ["", f"## {subject[0].upper()}{subject[1:]}", "", f"In `{module}`.", ""]
             for fix in inside:
                 lines += entry(fix)
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip() + "\n"
+    return "\n".join(lines).rstrip() + "\n"
 
 
 if __name__ == "__main__":

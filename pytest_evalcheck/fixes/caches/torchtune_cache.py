@@ -215,7 +215,7 @@ def persistent_kv_cache(
 
         for rows in (4, 3):
             cpu = torch.device("cpu")
-        with local_kv_cache(model, batch_size=rows, device=cpu, dtype=torch.float32, decoder_max_seq_len=32):
+            with local_kv_cache(model, batch_size=rows, device=cpu, dtype=torch.float32, decoder_max_seq_len=32):
                 tokens, _ = generate(model, torch.full((rows, 5), 7), max_generated_tokens=4)
 
     After::

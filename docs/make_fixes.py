@@ -83,10 +83,16 @@ def entry(fix: Fix) -> list[str]:
     part = {name: markdown(text) for name, text in fix.sections.items()}
     lines = [f"### {fix.name}", "", f"**Symptom.** {_sentence(part['Symptom'])}", ""]
     for title in ("Before", "After"):
-        lines += [f"{title}:", "", "```python", fix.sections[title], "```", ""]
+        lines += [f"{title}:", "", "```python", _spaced(fix.sections[title]), "```", ""]
     lines += [f"**Costs.** {_sentence(part['Costs'])}", ""]
     lines += [f"**Limits.** {_sentence(part['Limits'])}", ""] if "Limits" in part else []
     return [*lines, f"**Shown by** {', '.join(f'[{code}](checks/{code}.md)' for code in fix.checks)}.", ""]
+
+
+def _spaced(code: str) -> str:
+    """Code with two empty lines around functions and classes, as the formatter of pages wants it."""
+    code = re.sub(r"(\n +[^\n]*)\n\n+(?=\S)", r"\1\n\n\n", code)
+    return re.sub(r"\n\n+(?=def |class |@)", "\n\n\n", code)
 
 
 def _sentence(text: str) -> str:

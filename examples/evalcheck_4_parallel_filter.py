@@ -16,7 +16,7 @@ RESPONSES = es.responses(max_repeats=3)
 
 
 def simulate(responses, document):
-    """Simulate each response once, which gives several numbers."""
+    """Simulate each response once, for both numbers; `fixes.scoring.Numbers` aggregates each of them in a task."""
     right = [int(response) == int(document["answer"]) for response in responses]
     return {"pass@1": sum(right) / len(right), "pass@3": float(any(right))}
 

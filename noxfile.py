@@ -256,14 +256,14 @@ def model(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def wheel(session: nox.Session) -> None:
-    """The README's target where nothing else is: the wheel in an environment and a folder outside of the clone.
+    """The README's targets where nothing else is: the wheel in an environment and a folder outside of the clone.
 
-    What pip installs for ``pip install pytest-evalcheck``, and the library that the target imports.
+    What pip installs for ``pip install pytest-evalcheck``, and the libraries that the targets import.
     """
     text = Path("README.md").read_text(encoding="utf-8")
-    source, screen = (re.findall(rf"^```{name}\n(.*?)^```$", text, re.M | re.S) for name in ("python", "text"))
-    name = source[0].splitlines()[0].removeprefix("# ")
-    imported = set(re.findall(r"^(?:from|import) (\w+)", source[0], re.M)) - {"pytest_evalcheck"}
+    sources, screens = (re.findall(rf"^```{name}\n(.*?)^```$", text, re.M | re.S) for name in ("python", "text"))
+    names = [source.splitlines()[0].removeprefix("# ") for source in sources]
+    imported = set(re.findall(r"^(?:from|import) (\w+)", "".join(sources), re.M)) - {"pytest_evalcheck", "torch"}
     session.install("build")
     with tempfile.TemporaryDirectory() as outside:
         folder, environment, wheels = (Path(outside) / part for part in ("project", "environment", "wheels"))
@@ -276,16 +276,18 @@ def wheel(session: nox.Session) -> None:
         alone = {"PYTHONPATH": None, "COLUMNS": "120"}
         run = (python, "-m", "pytest", "--evalcheck")
         with session.chdir(folder):
-            session.run(*run, "--evalcheck-explain", screen[0][:5], env=alone, external=True, silent=True)
-            Path(name).write_text(source[0], encoding="utf-8")
+            session.run(*run, "--evalcheck-explain", screens[0][:5], env=alone, external=True, silent=True)
+            for name, source in zip(names, sources, strict=True):
+                Path(name).write_text(source, encoding="utf-8")
             lacks = str(session.run(*run, env=alone, external=True, silent=True, success_codes=[1]))
             session.run(*pip, *imported, external=True)
             printed = str(session.run(*run, env=alone, external=True, silent=True, success_codes=[1]))
     if not all(f"No module named '{library}'" in lacks for library in imported):
         session.error(f"without {', '.join(imported)} it is not named:\n{lacks}")
-    if screen[0].rstrip() not in "\n".join(map(str.rstrip, printed.splitlines())):
-        session.error(f"the README shows\n{screen[0]}\nand this is printed:\n{printed}")
-    session.log(f"{name} prints what the README shows")
+    expected = [*screens[0].splitlines(), *(f"fails for {name}::" for name in names)]
+    if missing := [line for line in expected if line not in printed]:
+        session.error(f"the README leads to expect\n{missing}\nand this is printed:\n{printed}")
+    session.log(f"{', '.join(names)} print what the README shows")
 
 
 @nox.session(default=False)

@@ -70,8 +70,8 @@ def _splits(known: Mapping[str, Library], results: Mapping[str, Any]) -> str:
 
 
 def _library_section(library: Library, results: Mapping[str, Any]) -> str:
-    lines = [f"## {library.name}", "", _row(["fixed in", "what was wrong", "checks", "outcome", "shown by"])]
-    lines.append(_row(["---"] * 5))
+    lines = [f"## {library.name}", "", _row(["fixed in", "what was wrong", "outcome", "shown by, or why not"])]
+    lines.append(_row(["---"] * 4))
     for entry in library.entries:
         result = results.get(entry.id, {})
         outcome = result.get("outcome", "not run yet")
@@ -79,14 +79,14 @@ def _library_section(library: Library, results: Mapping[str, Any]) -> str:
             outcome = "missed (caught at first)"
         elif outcome == "caught" and result.get("first") != "caught":
             outcome = f"caught ({result['first']} at first)"
-        why = (
-            ", ".join(result.get("codes", ()))
-            if outcome.startswith("caught")
-            else entry.missed or result.get("why", "")
-        )
-        checks = ", ".join(entry.checks) or f"none: {entry.why}"
+        if outcome.startswith("caught"):
+            why = ", ".join(result.get("codes", ()))
+        elif outcome == "not reproduced":
+            why = ""
+        else:
+            why = entry.missed or (entry.why if not entry.checks else "") or result.get("why", "")
         fixed = f"[{entry.after}]({entry.source})"
-        lines.append(_row([fixed, entry.what, checks, outcome, why]))
+        lines.append(_row([fixed, entry.what, outcome, why]))
     return "\n".join([*lines, ""])
 
 

@@ -53,22 +53,41 @@ def follow(project: Project, document: str, *, keep: bool) -> int:
     return commands
 
 
-def test_the_readme_shows_what_its_target_prints(evalcheck_project: Project) -> None:
+def mended(source: str, change: str) -> str:
+    """The file of an example with the change of the README: its import, and lines in place of others."""
+    lines = change.splitlines()
+    imports = [line[1:] for line in lines if line.startswith("+from ")]
+    new = [line[1:] for line in lines if line.startswith("+") and line[1:] not in imports]
+    old = "\n".join(line[1:] for line in lines if line.startswith("-"))
+    assert source.count(old) == 1, f"the README changes what its example does not have:\n{old}"
+    name, _, rest = source.replace(old, "\n".join(new)).partition("\n")
+    return "\n".join([name, *imports, rest])
+
+
+def test_the_faults_of_the_readme_fail_and_are_mended_by_its_changes(evalcheck_project: Project) -> None:
     pytest.importorskip("torchmetrics")
-    (source,) = [body for language, body in blocks("README.md") if language == "python"]
+    pytest.importorskip("transformers")
+    sources = [body for language, body in blocks("README.md") if language == "python"]
+    changes = [body for language, body in blocks("README.md") if language == "diff"]
     (screen,) = [body for language, body in blocks("README.md") if language == "text"]
-    name = source.splitlines()[0].removeprefix("# ")
-    project = evalcheck_project.write(source, name=name, header="")
-    project.run(f"--evalcheck-select={screen[:5]}", code=1).shows(screen.rstrip())
+    checks = {"evalcheck_labels.py": "EC101", "evalcheck_cache.py": "EC302", "evalcheck_devices.py": "EC610"}
+    names = [source.splitlines()[0].removeprefix("# ") for source in sources]
+    assert names == [*checks]
+    for name, source in zip(names, sources, strict=True):
+        evalcheck_project.write(source, name=name, header="")
+    select = f"--evalcheck-select={','.join(checks.values())}"
+    result = evalcheck_project.run(select, code=1).shows(*screen.splitlines())
+    result.shows(*(f"fails for {name}::" for name in names))
+    for name, source, change in zip(names, sources, changes, strict=True):
+        evalcheck_project.write(mended(source, change), name=name, header="")
+    evalcheck_project.run(select, code=0)
 
 
 def test_the_readme_names_the_two_commands() -> None:
     commands = [body.strip() for language, body in blocks("README.md") if language == "console"]
     assert commands == [
         "pip install pytest-evalcheck",
-        "pytest --evalcheck-target torchmetrics.regression\npytest --evalcheck-target sklearn.metrics\n"
-        'pytest --evalcheck-target "mypackage.metrics:TopK(k=3)"',
-        "python -m pip install -c constraints.txt -e '.[targets]' && pytest --evalcheck -n 2",
+        "python -m pip install -c constraints.txt -e '.[targets]' && pytest --evalcheck -n 2\n"
         "python -m pip install -c constraints.txt -e '.[dev]' && pytest -n 3",
     ]
 
@@ -205,8 +224,9 @@ def test_the_page_of_findings_says_which_library_each_is_of() -> None:
 
 
 def test_the_home_page_shows_what_the_readme_shows() -> None:
-    shown = {block for block in blocks("README.md") if block[0] in ("python", "text")}
-    assert {block for block in blocks("docs/index.md") if block[0] != "console"} == shown
+    shown = {block for block in blocks("docs/index.md") if block[0] != "console"}
+    assert {language for language, _ in shown} == {"python", "text", "diff"}
+    assert shown <= {*blocks("README.md")}
 
 
 @pytest.mark.parametrize("document", PAGES)

@@ -66,7 +66,8 @@ def mended(source: str, change: str) -> str:
 
 def test_the_faults_of_the_readme_fail_and_are_mended_by_its_changes(evalcheck_project: Project) -> None:
     pytest.importorskip("torchmetrics")
-    pytest.importorskip("transformers")
+    # What a run imports is forgotten after it, and the second run would have a model of a forgotten module.
+    pytest.importorskip("transformers.models.llama.modeling_llama")
     sources = [body for language, body in blocks("README.md") if language == "python"]
     changes = [body for language, body in blocks("README.md") if language == "diff"]
     (screen,) = [body for language, body in blocks("README.md") if language == "text"]

@@ -101,6 +101,12 @@ class KnownFailures:
         self._confirmed.append(entry)
         return None
 
+    def is_of_another(self, entry: KnownFailure, finding: Finding) -> bool:
+        """Return whether the case of an entry shows what another one covers, so that its own failure may come later."""
+        if entry.signature == finding.signature or (entry.fault and entry.fault.shows(finding.signature)):
+            return False
+        return self.should_pass_over(finding) if entry.signature else finding.signature in self.findings
+
     def finding(self, failure: CheckFailure, case: Any, ledger: Any = None) -> Finding:
         """Return a failure with the case that shows it."""
         return Finding(failure, case, signature_of(self._spec.check.code, failure), ledger)

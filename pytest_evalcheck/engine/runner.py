@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -141,16 +141,27 @@ class CellRunner:
         state = self.state
         require_plain(case)
         state.running = case
+        others: list[Finding] = []
+
+        def is_of_another(finding: Finding) -> bool:
+            others.extend([finding] if (of_another := state.known.is_of_another(entry, finding)) else [])
+            return of_another
+
+        shown = None
         try:
-            self._without_leaks(case, arguments)
+            with self._passing_over(case, is_of_another):
+                self._without_leaks(case, arguments)
         except CheckFailure as failure:
-            state.examples += 1
-            if found := state.known.confirm(entry, self._finding(failure, case)):
-                state.found, state.traceback = found, ""  # of the check, which is given what is no case of it
-                raise found.failure from None
-        else:
-            state.examples += 1
-            raise state.known.stale_entry(entry, "its case passes")
+            shown = self._finding(failure, case)
+        state.examples += 1
+        if shown is None and others and not entry.signature:
+            shown = others[0]
+        if shown is None:
+            seen = "its case shows another known failure alone" if others else "its case passes"
+            raise state.known.stale_entry(entry, seen)
+        if found := state.known.confirm(entry, shown):
+            state.found, state.traceback = found, ""  # of the check, which is given what is no case of it
+            raise found.failure
 
     def _search(self, arguments: Mapping[str, Any], count: int) -> None:
         spec = self.spec
@@ -203,7 +214,7 @@ class CellRunner:
         stats = state.stats
         compared, not_offered = stats.compared, stats.not_offered
         try:
-            with self._passing_over_known_failures(case):
+            with self._passing_over(case, state.known.should_pass_over):
                 self._without_leaks(case, arguments)
         except NotCheckable:
             raise
@@ -269,12 +280,12 @@ class CellRunner:
         raise finding.failure
 
     @contextmanager
-    def _passing_over_known_failures(self, case: Any) -> Iterator[None]:
+    def _passing_over(self, case: Any, is_known: Callable[[Finding], bool]) -> Iterator[None]:
         """Continue after a known failure, so that later comparisons of the case still run."""
-        stats, known = self.state.stats, self.state.known
+        stats = self.state.stats
         stats.known_seen = 0
         if not self.spec.check.existential:
-            stats.should_pass_over = lambda failure: known.should_pass_over(self._finding(failure, case))
+            stats.should_pass_over = lambda failure: is_known(self._finding(failure, case))
         try:
             yield
         except Exception as error:

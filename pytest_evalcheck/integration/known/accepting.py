@@ -18,8 +18,9 @@ from pytest_evalcheck.reports.results import Cell, plural
 from pytest_evalcheck.reports.text import line as shown
 from pytest_evalcheck.targets import device_spec
 
-_MOST = 8
+_MOST = 20
 """Most failures of different signatures that one cell may have to be accepted."""
+_MOST_NAMED = 5
 
 
 def run_cell(runner: CellRunner, arguments: Mapping[str, Any], options: Options) -> Cell:
@@ -32,17 +33,17 @@ def run_cell(runner: CellRunner, arguments: Mapping[str, Any], options: Options)
     while options.prune and cell.cause == STALE and _drop(runner, cell.stale):
         stale += cell.stale
         cell = run_in_child.run_cell(runner, arguments)
-    accepted: list[dict[str, Any]] = []
+    accepted: dict[str, dict[str, Any]] = {}
     red, listed = cell, runner.spec.listed
-    while options.accept and len(accepted) < _MOST and (new := _acceptable(cell)):
-        accepted.append(new)
+    while options.accept and len(accepted) < _MOST and (new := _acceptable(cell)) and new["signature"] not in accepted:
+        accepted[new["signature"]] = new
         runner.spec = replace(runner.spec, listed=(*runner.spec.listed, _entry(cell, new).known_failure("")))
         cell = run_in_child.run_cell(runner, arguments)
     if accepted and cell.outcome != "known":  # it does not fail each time, or in too many ways
         runner.spec = replace(runner.spec, listed=listed)
-        cell, accepted = red, []
-    if accepted:
-        cell = replace(cell, reason="accepted now", accepted=tuple(accepted))
+        cell = replace(red, unaccepted=_shown_again(cell, len(accepted)))
+    elif accepted:
+        cell = replace(cell, reason="accepted now", accepted=tuple(accepted.values()))
     return replace(cell, stale=tuple(stale)) if stale else cell
 
 
@@ -59,6 +60,14 @@ def _acceptable(cell: Cell) -> dict[str, Any] | None:
     if cell.outcome != "failed" or failure is None or failure.untestable or failure.case is None or not cell.signature:
         return None
     return {"signature": cell.signature, "case": dict(failure.case)}
+
+
+def _shown_again(cell: Cell, tries: int) -> str:
+    """Return what a cell shows with its failures accepted, as a clause."""
+    if cell.cause == STALE:
+        return "the same case passed when tried again"
+    text = shown(cell.reason) or cell.outcome
+    return f"with {plural(tries, 'failure')} accepted it still fails: {text}"
 
 
 def _entry(cell: Cell, new: Mapping[str, Any]) -> Entry:
@@ -103,8 +112,19 @@ def _not_accepted(cells: Iterable[Cell]) -> Iterator[str]:
     untried = [cell for cell in red if cell.failure is None or cell.failure.untestable or cell.failure.case is None]
     if untried:
         yield f"not accepted: {plural(len(untried), 'check')} that could not be tried"
-    if unsteady := len(red) - len(untried):
-        yield f"not accepted: {plural(unsteady, 'check')} that failed in another way when tried again"
+    unsteady = [cell for cell in red if cell.unaccepted]
+    for cell in unsteady[:_MOST_NAMED]:
+        yield f"not accepted: {cell.code} of {cell.target} on {cell.device}: {shown(cell.reason)}; {cell.unaccepted}"
+    if unsteady[_MOST_NAMED:]:
+        yield f"not accepted: {plural(len(unsteady) - _MOST_NAMED, 'check')} more of this kind"
+    if unsteady:
+        yield _WAY_OUT
+
+
+_WAY_OUT = (
+    "An entry covers failures that every run shows. Seed what is random in the target, or declare the check in it: "
+    "not_applicable={'EC201': 'why'}"
+)
 
 
 def _changes(before: Baseline, after: Baseline, cells: Iterable[Cell], gone: Iterable[str]) -> Iterator[str]:

@@ -194,3 +194,31 @@ def test_a_run_that_is_killed_leaves_what_was_done(project: Project, monkeypatch
     project.spawn("--evalcheck", SELECT, "--evalcheck-resume", "cells.jsonl", code=1).assert_outcomes(
         passed=3, failed=1
     )
+
+
+HIDES_NAN = """
+floats = es.samples(st.integers(0, 9), collate=lambda rows: ([float(row) for row in rows],), name="floats",
+                    corrupted=lambda row, number: number, wrong=lambda row: row + 1, contrast=(1, 2))
+
+class HidesNan(Mean):
+    def update(self, values):
+        super().update([value for value in values if value == value])
+
+@ec.metric(inputs=floats)
+def hides_nan(device):
+    return ec.Metric.of(HidesNan())
+"""
+
+
+@pytest.mark.parametrize(
+    "found", [HIDES_NAN, HIDES_NAN.replace("[value for value in values if value == value]", "values")]
+)
+def test_a_case_with_a_nan_is_written_once(project: Project, found: str) -> None:
+    """A NaN differs from itself, and three reports of an item carry one check."""
+    project.write(found)
+    options, failed = ["--evalcheck-select=EC216", "--evalcheck-device=cpu"], found is HIDES_NAN
+    project.run(*options, "--evalcheck-report=jsonl=cells.jsonl", code=int(failed))
+    head, cell, end = lines(project.path / "cells.jsonl")
+    assert cell["check"]["outcome"] == ("failed" if failed else "passed")  # type: ignore[index]
+    project.run(*options, "--evalcheck-resume=cells.jsonl", code=int(failed))
+    assert lines(project.path / "cells.jsonl") == [head, cell, end]

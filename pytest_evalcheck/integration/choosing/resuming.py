@@ -27,7 +27,8 @@ class Streaming:
     def __init__(self, session: Any, resumed: Resuming | None) -> None:
         self.session = session
         self.paths = [path for name, path in session.options.reports if name == "jsonl"]
-        self._written: dict[str, Cell] = {}
+        self._written: dict[str, Mapping[str, Any]] = {}
+        """The cells as JSON by id: a NaN of a case differs from itself, and its tag does not."""
         self._resumed = resumed
         head = jsonl.header(session.options.effort_name, session.options.devices)
         for path in self.paths:
@@ -40,9 +41,9 @@ class Streaming:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write the cell of a report, where it is new."""
         cell = self.session.cells.get(report.nodeid)
-        if cell is None or self._written.get(report.nodeid) == cell:
+        if cell is None or self._written.get(report.nodeid) == (as_json := cell.as_json()):
             return
-        self._written[report.nodeid] = cell
+        self._written[report.nodeid] = as_json
         for path in list(self.paths):
             known = self._resumed is not None and path == self._resumed.path and self._resumed.has(report.nodeid, cell)
             try:
@@ -88,7 +89,7 @@ class Resuming:
 
     def has(self, nodeid: str, cell: Cell) -> bool:
         """Return whether the file has this cell."""
-        return nodeid in self.cells and self.cells[nodeid].cell == cell
+        return nodeid in self.cells and self.cells[nodeid].cell.as_json() == cell.as_json()
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:

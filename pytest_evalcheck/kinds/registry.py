@@ -17,6 +17,7 @@ from pytest_evalcheck.errors import UsageError, nearest
 from pytest_evalcheck.kinds.common.check import Check, explain
 from pytest_evalcheck.kinds.common.kind import Adapter, KindSpec
 from pytest_evalcheck.kinds.common.subject import Subject
+from pytest_evalcheck.reports.text import line
 
 ENTRY_POINTS = "pytest_evalcheck"
 """The group of entry points."""
@@ -180,7 +181,7 @@ def shipped() -> tuple[Check, ...]:
 
 
 def explanation(word: str) -> str:
-    """The documentation of the checks whose code or name begins with ``word``.
+    """The documentation of the check whose code or name begins with ``word``; of several a line each.
 
     Raises:
         UsageError: when there is none, with the nearest.
@@ -188,7 +189,11 @@ def explanation(word: str) -> str:
     checks = [check for check in shipped() if check.code.startswith(word.upper()) or check.name.startswith(word)]
     if not checks:
         raise UsageError(no_match(word, {check.code: check.name for check in shipped()}))
-    return "\n\n\n".join(map(explain, checks))
+    exact = [check for check in checks if word.upper() == check.code or word == check.name]
+    if len(exact or checks) == 1:
+        return explain(*(exact or checks))
+    return "
+".join(f"{check.code} {check.name}: {line(check.statement)}" for check in checks)
 
 
 def no_match(word: str, names: Mapping[str, str]) -> str:

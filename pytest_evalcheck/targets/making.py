@@ -17,17 +17,20 @@ from pytest_evalcheck.targets.target import Target
 
 Decorator = Callable[[Callable[..., Any]], Target]
 
-_notes: list[list[tuple[str, Target]]] = []
+Namespace = dict[str, Any]
+"""The globals of a module: a file that is imported twice has two."""
+
+_notes: list[list[tuple[Namespace, Target]]] = []
 
 
 @contextmanager
-def noting() -> Iterator[list[tuple[str, Target]]]:
-    """Gives a list, to which every target that is made in this block is added, with the file that made it.
+def noting() -> Iterator[list[tuple[Namespace, Target]]]:
+    """Gives a list, to which every target that is made in this block is added, with the module that made it.
 
-    The file is that of the innermost module whose top level was being run: a helper that makes targets does so for
-    the file that calls it.
+    The module is the innermost one whose top level was being run: a helper that makes targets does so for the file
+    that calls it.
     """
-    notes: list[tuple[str, Target]] = []
+    notes: list[tuple[Namespace, Target]] = []
     _notes.append(notes)
     try:
         yield notes
@@ -72,9 +75,9 @@ def _target(kind: str, factory: Any, given: Any, problems: list[str]) -> Target:
         problems=tuple(problems),
     )
     if _notes:
-        file = _importing(written)
+        module = _importing(written)
         for notes in _notes:
-            notes.append((file, made))
+            notes.append((module, made))
     return made
 
 
@@ -116,7 +119,7 @@ def _caller() -> FrameType | None:
     return frame
 
 
-def _importing(frame: FrameType | None) -> str:
+def _importing(frame: FrameType | None) -> Namespace:
     while frame and frame.f_code.co_name != "<module>":
         frame = frame.f_back
-    return frame.f_code.co_filename if frame else ""
+    return frame.f_globals if frame else {}

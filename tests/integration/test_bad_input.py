@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from target_files import CORRECT
 
+from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.testing import Project
 
 ONE = "--evalcheck-select=EC201"
@@ -316,6 +317,13 @@ def test_explaining_a_check(project: Project) -> None:
     result.shows(
         "EC203 merging_shards_gives_the_value_of_the_whole", "Why:", "Usual cause:", "Fix: pytest_evalcheck.fixes."
     )
+
+
+def test_explaining_several_checks_is_a_line_each(project: Project) -> None:
+    printed = project.run("--evalcheck-explain=EC2", evalcheck=False, code=0).text.splitlines()
+    checks = [check for check in shipped() if check.code.startswith("EC2")]
+    assert [line.split()[0] for line in printed if line.startswith("EC2")] == [check.code for check in checks]
+    assert len(printed) <= len(checks) + 2
 
 
 def test_a_cell_that_hangs_ends_and_the_others_go_on(project: Project) -> None:

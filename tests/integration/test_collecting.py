@@ -9,6 +9,8 @@ from target_files import BROKEN, CORRECT
 
 from pytest_evalcheck.testing import Project
 
+ONE = "--evalcheck-select=EC201"
+
 
 def test_ids_read_file_target_check_device(project: Project) -> None:
     result = project.write(CORRECT).run("--collect-only", "-q", code=0)
@@ -174,3 +176,45 @@ def test_a_run_in_this_process_leaves_the_finder_of_plugins(project: Project) ->
         pytest.skip("importlib_metadata is not installed")
     project.write("import importlib_metadata", CORRECT).run("--evalcheck-select=EC201", code=0)
     project.run("--evalcheck-select=EC201", code=0)
+
+
+SECOND_COLLECTOR = """
+import importlib.util
+import pytest
+
+class SecondCollector(pytest.Module):
+    def collect(self):
+        spec = importlib.util.spec_from_file_location("again", self.path)
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+        return []
+
+@pytest.hookimpl(tryfirst={first}, trylast=not {first})
+def pytest_collect_file(file_path, parent):
+    if file_path.name.startswith("evalcheck_"):
+        return SecondCollector.from_parent(parent, path=file_path)
+"""
+DOCTEST = '''
+def twice(number):
+    """
+    >>> twice(2)
+    4
+    """
+    return 2 * number
+'''
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_plugin_that_imports_files_of_targets_too_changes_nothing(project: Project, first: bool) -> None:
+    (project.path / "conftest.py").write_text(SECOND_COLLECTOR.format(first=first), encoding="utf-8")
+    project.write(CORRECT).run(ONE, code=0).shows("evalcheck: ok: 1 passed")
+    project.write(CORRECT, "lost = [mean]\ndel mean")
+    project.run(ONE, code=1).shows("target mean is not collected: it is held in lost", "1 error while collecting")
+    (project.path / "evalcheck_example.py").write_text("import pytest_evalcheck", encoding="utf-8")
+    project.run(ONE, code=1).shows("evalcheck_example.py holds no target")
+
+
+@pytest.mark.parametrize("option", ["--doctest-modules", "--doctest-plus"])
+def test_doctests_of_files_of_targets_change_nothing(project: Project, option: str) -> None:
+    if option == "--doctest-plus":
+        pytest.importorskip("pytest_doctestplus")
+    project.write(CORRECT, DOCTEST).run(ONE, option, code=0).shows("evalcheck: ok: 1 passed")

@@ -39,8 +39,8 @@ class Collection:
     options: Options
     selection: Selection
     facts: RunFacts
-    made: list[tuple[str, Target]]
-    """The targets that were made, each with the file that made it."""
+    made: list[tuple[dict[str, Any], Target]]
+    """The targets that were made, each with the module that made it."""
     _seen: set[int] = field(default_factory=set)
     _with_targets: set[str] = field(default_factory=set)
     _files: dict[str, Path] = field(default_factory=dict)
@@ -111,7 +111,9 @@ class Collection:
     @pytest.hookimpl(wrapper=True)
     def pytest_make_collect_report(self, collector: pytest.Collector) -> Generator[None, Any, Any]:
         """Report a file that ends the process, has no target or a target without a name, as an error of that file."""
-        if not (isinstance(collector, pytest.Module) and self._is_target_file(collector.path)):
+        # Other plugins collect a file a second time, such as its doctests, by modules of their own.
+        collects = type(collector).collect is pytest.Module.collect
+        if not (isinstance(collector, pytest.Module) and collects and self._is_target_file(collector.path)):
             return (yield)
         try:
             report = yield
@@ -124,7 +126,7 @@ class Collection:
 
     def _bad_targets(self, collector: pytest.Module, nodes: list[Any]) -> Iterator[target_nodes.BadTarget]:
         twice = {node.name for node in nodes if isinstance(node, target_nodes.BadTarget)}
-        found = [*uncollected_targets(self.made, collector.path.resolve(), self._seen, collector.obj)]
+        found = [*uncollected_targets(self.made, self._seen, collector.obj)]
         for name, problem in found:
             if name.partition(":")[0] not in twice:
                 yield target_nodes.bad_target(collector, name, problem)

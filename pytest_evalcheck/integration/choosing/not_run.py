@@ -350,14 +350,14 @@ def _target_files(config: pytest.Config, patterns: Sequence[str]) -> list[Path]:
 
 
 def uncollected_targets(
-    made: Iterable[tuple[str, Target]], path: Path, seen: Collection[int], module: Any
+    made: Iterable[tuple[Mapping[str, Any], Target]], seen: Collection[int], module: Any
 ) -> Iterator[tuple[str, str]]:
-    """Yield the names and the problems of the targets that a file made and that were not collected from it."""
+    """Yield the names and the problems of the targets that a module made and that were not collected from it."""
     problems: dict[str, str] = {}
-    for file, target in made:
-        if id(target) in seen or not file or Path(file).resolve() != path:
+    for namespace, target in made:
+        if id(target) in seen or namespace is not vars(module):
             continue
-        why = _whereabouts(vars(module) if isinstance(module, ModuleType) else {}, target)
+        why = _whereabouts(namespace, target)
         where = f"{relative(target.file)}:{target.line}: target {target.name} is not collected: {why}"
         rule = "a target is collected by its name at the top level of its file"
         problems.setdefault(f"{target.name}:{target.line}", f"{where}; {rule}")

@@ -16,6 +16,7 @@ from pytest_evalcheck.engine.cell_state import not_plain
 from pytest_evalcheck.engine.target_errors import TARGET_ERROR
 from pytest_evalcheck.expectations.comparison import Raised, show
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, TargetError
+from pytest_evalcheck.expectations.origin import callers_line
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.call_facts import describe_value, recorded_calls
 from pytest_evalcheck.kinds.common.process_state import isolated_process
@@ -110,7 +111,7 @@ def _plain_call(
             )
         shown = f"{len(rows)} samples of {target.inputs.name}: {show(rows)[:160]}"
         with recorded_calls() as calls, isolated_process(), device_spec.placed_on(device):
-            return _problem(target, subject.plain_result(rows)), (shown, *calls)
+            return _problem(target, subject, rows), (shown, *calls)
     except (KeyboardInterrupt, pytest.skip.Exception, pytest.exit.Exception):
         raise
     except NotApplicable:
@@ -123,12 +124,15 @@ def _plain_call(
         return problem, ()
 
 
-def _problem(target: Target, result: Any) -> CheckFailure | None:
+def _problem(target: Target, subject: Subject, rows: list[Any]) -> CheckFailure | None:
+    result = subject.plain_result(rows)
     if isinstance(result, Raised):
+        lines = (callers_line(result.error), subject.data_in_words(rows))
         return TargetError(
             "an ordinary batch raises an error",
             actual=str(result),
             expected=f"what a {target.kind} returns",
+            detail="\n".join(filter(None, lines)),
             origin=result.origin,
         )
     nothing = no_value(result)

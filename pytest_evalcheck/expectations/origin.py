@@ -39,6 +39,15 @@ def place_of(error: BaseException) -> str:
     return f"{name} at {_short(code.co_filename)}:{line} ({getattr(code, 'co_qualname', code.co_name)})"
 
 
+def callers_line(error: BaseException) -> str:
+    """Return the line of the user's own code from which an installed library raised an error; else ''."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_under_test(frame.filename)]
+    own = [frame for frame in frames if not _installed(Path(frame.filename))]
+    if not own or own[-1] is frames[-1]:
+        return ""
+    return f"called at {_short(own[-1].filename)}:{own[-1].lineno}: {own[-1].line}"
+
+
 def raised_on_purpose(error: BaseException) -> bool:
     """Return whether code under test raised an error by a ``raise`` or an ``assert`` of its own, with a text.
 

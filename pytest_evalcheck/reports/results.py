@@ -317,12 +317,16 @@ class Report:
 
     @property
     def constant(self) -> dict[str, str]:
-        """By target, the one value that it gave in all cases of all checks: a property of it was not tested."""
+        """By target, the one value that it gave in all cases of all checks: a property of it was not tested.
+
+        A target with a failed check is not among them: its control has said so, or its failures come first.
+        """
         if self.narrowed:
             return {}
+        failed = {cell.target for cell in self.of("failed")}
         values: dict[str, set[str]] = {}
         for cell in self.cells:
-            if cell.value or cell.varies:
+            if (cell.value or cell.varies) and cell.target not in failed:
                 values.setdefault(cell.target, set()).update(["", "..."] if cell.varies else [cell.value])
         return {target: next(iter(seen)) for target, seen in values.items() if len(seen) == 1}
 
@@ -342,10 +346,9 @@ class Report:
             why.append(f"no check was tried of {_first_texts(self.untried)}")
         elif not self.unchanged and not any(cell.executed or cell.outcome == "incomplete" for cell in self.cells):
             why.append("nothing was tried")
-        why += [
-            f"{target} gave {value} in all cases of all checks, which tests nothing (samples need right= and wrong=)"
-            for target, value in self.constant.items()
-        ]
+        if constant := [f"{target} gave {value}" for target, value in self.constant.items()]:
+            advice = "samples need right= and wrong=, or answers that can be right"
+            why.append(f"{_some(constant)} in all cases of all checks, which tests nothing ({advice})")
         consented = [cell for cell in self.of("not run") if self.excuses(cell)]
         counts = [
             f"{count} {outcome}" for outcome in ("passed", "known", "not applicable") if (count := self.count(outcome))
@@ -384,9 +387,9 @@ class Report:
 
     @property
     def denominator(self) -> str:
-        """``12 targets, 214 cells: 198 passed, 9 failed of 2 causes, 5 known, 2 not applicable, 0 not run``."""
-        shown = (outcome for outcome in OUTCOMES if outcome != "incomplete" or self.count(outcome))
-        text = f"{plural(len(self.targets), 'target')}, {plural(len(self.cells), 'check')}: {self._counts(shown)}"
+        """``12 targets, 214 checks: 198 passed, 9 failed of 2 causes, 5 known, 2 not applicable``."""
+        text = f"{plural(len(self.targets), 'target')}, {plural(len(self.cells), 'check')}"
+        text = f"{text}: {self.counts}" if self.counts else text
         return f"{text}; {self.unchanged}" if self.unchanged else text
 
     @property

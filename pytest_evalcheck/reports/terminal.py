@@ -40,7 +40,6 @@ _MAX_BRIEF = 40
 """The most causes that are a line each."""
 _MAX_LINES = 3
 _MAX_NAMES = 8
-_MIN_SECONDS = 0.01
 _MIN_NAME = 24
 """The fewest columns to which a name is clipped. Where there are fewer, the matrix becomes a list."""
 _MAX_VARIANT_TARGETS = 6
@@ -63,7 +62,6 @@ class Density:
     """Show an entry of a list as one line."""
     tables: bool = True
     """Show the variants of a target as a table, and not as a line."""
-    slowest: int = 5
 
 
 _WHOLE = Density(rows=40, files=10_000)
@@ -73,7 +71,7 @@ DENSITIES = (
     Density(rows=24, files=12),
     Density(rows=16, files=8, entries=5, brief=True),
     Density(rows=10, files=4, entries=4, brief=True, tables=False),
-    Density(rows=5, files=2, entries=3, brief=True, tables=False, slowest=3),
+    Density(rows=5, files=2, entries=3, brief=True, tables=False),
 )
 """The densities from the lowest: the first one is taken in which the parts beside the failures fit."""
 MOST_LINES = 44
@@ -90,6 +88,8 @@ class Page:
     density: Density = _WHOLE
     folds: bool = False
     """Fold the denominator like any other line."""
+    shown: bool = False
+    """Every failure was shown as a whole screen."""
 
     @property
     def brief(self) -> bool:
@@ -141,21 +141,22 @@ def render(
     color: bool = False,
     unicode: bool = True,
     verbosity: int = 0,
-    slowest: int = 5,
     untried: Iterable[str] = (),
     folds: bool = False,
+    shown: bool = False,
 ) -> Iterator[Line]:
     """The lines of ``report`` for a terminal of ``width`` columns.
 
     ``verbosity`` is pytest's: below 0 only what failed or is known and the denominator, below -1 the denominator
-    alone; above 0 no list is shortened, and what is not applicable is listed with its reasons. ``slowest`` is how many
-    cells are listed with their time, ``untried`` the targets that are an error because no check of theirs was tried.
+    alone; above 0 no list is shortened, and what is not applicable is listed with its reasons. ``untried`` are the
+    targets that are an error because no check of theirs was tried. With ``shown`` every failure was shown as a whole
+    screen, so that only a verbose report lists them again, by cause.
     Without ``color`` there is no markup; the symbols differ anyway. Without ``unicode`` all is ASCII. No line is wider
     than ``width`` (32 at least), except commands, upstream links and, unless it ``folds``, the denominator, which users
     copy and search.
     """
-    page = Page(width=max(width, _MIN_WIDTH), unicode=unicode, verbosity=verbosity, folds=folds)
-    for segments in _lines(page, report, slowest, sorted(untried)):
+    page = Page(width=max(width, _MIN_WIDTH), unicode=unicode, verbosity=verbosity, folds=folds, shown=shown)
+    for segments in _lines(page, report, sorted(untried)):
         yield segments if color else tuple((segment, PLAIN) for segment, _ in segments)
 
 
@@ -173,14 +174,15 @@ def text(report: Report, *, width: int = 100, unicode: bool = True, verbosity: i
     return "\n".join("".join(segment for segment, _ in segments).rstrip() for segments in lines)
 
 
-def _lines(page: Page, report: Report, slowest: int, untried: Sequence[str]) -> Iterator[Line]:
+def _lines(page: Page, report: Report, untried: Sequence[str]) -> Iterator[Line]:
     naming = groups.Naming(report)
     if page.verbosity >= 0:
-        for lines in _fitting(page, naming, report, slowest):
+        for lines in _fitting(page, naming, report):
             yield from [*lines, ()]
     elif page.verbosity == -1:
         known = groups.by_fault(report.of("known"))
-        red = [*(cause.cells for cause in report.causes), *groups.lists(report)["Incomplete"]]
+        causes = () if page.shown else report.causes
+        red = [*(cause.cells for cause in causes), *groups.lists(report)["Incomplete"]]
         for cells in (*red, *known[:_MAX_ENTRIES]):
             yield from _brief(page, naming, cells)
         yield from _rest(known[_MAX_ENTRIES:], "without -q")
@@ -196,15 +198,15 @@ def _lines(page: Page, report: Report, slowest: int, untried: Sequence[str]) -> 
         yield ((part, markup),)
 
 
-def _fitting(page: Page, naming: groups.Naming, report: Report, slowest: int) -> list[list[Line]]:
+def _fitting(page: Page, naming: groups.Naming, report: Report) -> list[list[Line]]:
     """The parts that are not empty, as long as fits."""
     lists = groups.lists(report)
     failures = [
-        list(_broken(page, naming, report.causes)),
+        list(_broken(page, naming, report.causes)) if page.verbosity > 0 or not page.shown else [],
         list(_list(page, naming, "Incomplete", lists["Incomplete"], advice=groups.MORE_TIME)),
     ]
     for density in DENSITIES:
-        first, *others = map(list, _blocks(replace(page, density=density), naming, report, lists, slowest))
+        first, *others = map(list, _blocks(replace(page, density=density), naming, report, lists))
         fits = sum(len(lines) + bool(lines) for lines in (first, *others)) <= MOST_LINES
         if fits or page.verbosity > 0:
             break
@@ -212,17 +214,23 @@ def _fitting(page: Page, naming: groups.Naming, report: Report, slowest: int) ->
 
 
 def _blocks(
-    page: Page, naming: groups.Naming, report: Report, lists: Mapping[str, list[groups.Cells]], slowest: int
+    page: Page, naming: groups.Naming, report: Report, lists: Mapping[str, list[groups.Cells]]
 ) -> Iterator[Iterator[Line]]:
     """All parts but the failures, which are behind the first."""
-    yield matrix(page, report)
+    yield iter(()) if _is_plain(page, report) else matrix(page, report)
     yield _known(page, naming, lists["Known failures"])
     yield _unreached(page, naming, lists["Not shown"])
     yield _list(page, naming, "Not run", lists["Not run"])
     if page.verbosity:
         yield _list(page, naming, "Not applicable", lists["Not applicable"])
     yield _variants(page, variants.comparisons(report))
-    yield _slowest(page, naming, report, min(slowest, page.density.slowest) if page.brief else slowest)
+
+
+def _is_plain(page: Page, report: Report) -> bool:
+    """Return whether a matrix would say no more than the counts: a short run in which all is well."""
+    rows = {(cell.target, cell.device) for cell in report.cells}
+    red = report.count("failed") + report.count("incomplete") + report.count("not run")
+    return page.verbosity < 1 and not red and len(rows) <= _WHOLE.rows
 
 
 def _brief(
@@ -333,16 +341,6 @@ def _unreached(page: Page, naming: groups.Naming, entries: Sequence[groups.Cells
         text = f"not shown: {groups.explanation(cells[0])} ({where})"
         yield from page.paragraph(text, indent="", hang=_INDENT, most=1 if page.brief else None)
     yield from _rest(entries[len(shown) :])
-
-
-def _slowest(page: Page, naming: groups.Naming, report: Report, count: int) -> Iterator[Line]:
-    cells = [cell for cell in groups.ordered(report.cells) if cell.seconds >= _MIN_SECONDS]
-    cells = sorted(cells, key=lambda cell: -cell.seconds)[:count]
-    if cells:
-        yield (("Slowest", BOLD),)
-    for cell in cells:
-        name = page.line(f"{groups.code(cell)} {naming.targets([cell])}")
-        yield ((page.clip(f"{cell.seconds:8.2f} s  {name}", middle=True), PLAIN),)
 
 
 def _title(page: Page, name: str, count: str) -> Line:

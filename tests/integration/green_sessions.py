@@ -179,12 +179,12 @@ SESSIONS: dict[str, Session] = {
         ("no check was tried of",), arguments=(), ini="evalcheck_select = EC217"
     ),
     "addopts -k leave what is not applicable": Session(
-        ("left out by the configuration: -k 'reference'", "no check was tried of"),
+        ("not selected, by the configuration: -k 'reference'", "no check was tried of"),
         arguments=(),
         ini="addopts = -k reference",
     ),
     "the environment leaves what is not applicable": Session(
-        ("left out by the configuration: -k 'reference'", "no check was tried of"),
+        ("not selected, by the configuration: -k 'reference'", "no check was tried of"),
         arguments=(),
         environment={"PYTEST_ADDOPTS": "-k reference"},
     ),
@@ -231,7 +231,7 @@ SESSIONS: dict[str, Session] = {
         conftest="import pytest_evalcheck as ec\n@ec.metric(inputs=None)\ndef hidden(device): pass\n",
     ),
     "a file that collect_ignore names, and no other": Session(
-        ("left out: evalcheck_example.py, which the configuration ignores", "nothing was tried"),
+        ("not selected: evalcheck_example.py, which the configuration ignores", "nothing was tried"),
         conftest="collect_ignore = ['evalcheck_example.py']",
         code=5,
     ),
@@ -445,55 +445,55 @@ SAID: dict[str, Session] = {
     # Green is right here, and the screen says what was left out.
     "addopts -m leave a part": Session(
         (
-            "left out by the configuration: -m 'not slow'",
-            "left out: 1 check of evalcheck_example.py::silent, which pytest calls deselected",
+            "not selected, by the configuration: -m 'not slow'",
+            "not selected: 1 check of evalcheck_example.py::silent, which pytest calls deselected",
         ),
         metric(marks="@pytest.mark.slow") + CORRECT,
         (ONE,),
         ini="addopts = -m 'not slow'\nmarkers = slow",
     ),
     "the ini ignores a part": Session(
-        ("left out by the configuration: evalcheck_ignore = EC202",),
+        ("not selected, by the configuration: evalcheck_ignore = EC202",),
         arguments=("-k", "splitting"),
         ini="evalcheck_ignore = EC202",
     ),
     "since, and a part changed": Session(
         (
-            "evalcheck: ok: 1 passed, 1 left out (unchanged since v1)",
+            "evalcheck: ok: 1 passed, 1 not selected (unchanged since v1)",
             "1 check of 1 target unchanged since v1; --evalcheck-since= runs them",
         ),
         arguments=(ONE, "--evalcheck-since=v1"),
         later={"evalcheck_other.py": CORRECT},
     ),
     "since, and nothing changed": Session(
-        ("evalcheck: ok: nothing changed since v1, 1 check left out",),
+        ("evalcheck: ok: nothing changed since v1, 1 check not selected",),
         arguments=(ONE, "--evalcheck-since=v1"),
         later={},
     ),
     "collect_ignore leaves a file": Session(
-        ("left out: evalcheck_other.py, which the configuration ignores",),
+        ("not selected: evalcheck_other.py, which the configuration ignores",),
         conftest="collect_ignore = ['evalcheck_other.py']",
         files={"evalcheck_other.py": CORRECT},
     ),
     "a hook leaves a file": Session(
-        ("left out: evalcheck_other.py, which the configuration ignores",),
+        ("not selected: evalcheck_other.py, which the configuration ignores",),
         conftest=hook(
             "def pytest_ignore_collect(collection_path): return True if collection_path.name == 'evalcheck_other.py' else None"
         ),
         files={"evalcheck_other.py": CORRECT},
     ),
     "--ignore in the ini": Session(
-        ("left out: evalcheck_other.py, which the configuration ignores",),
+        ("not selected: evalcheck_other.py, which the configuration ignores",),
         ini="addopts = --ignore=evalcheck_other.py",
         files={"evalcheck_other.py": CORRECT},
     ),
     "a folder that collect_ignore names": Session(
-        ("left out: old, which the configuration ignores",),
+        ("not selected: old, which the configuration ignores",),
         conftest="collect_ignore = ['old']",
         files={"old/evalcheck_other.py": CORRECT},
     ),
     "a hook that reports what it takes out": Session(
-        ("left out: 1 check of evalcheck_example.py::mean",),
+        ("not selected: 1 check of evalcheck_example.py::mean",),
         arguments=("--evalcheck-select=EC201,EC205",),
         conftest=hook(
             "def pytest_collection_modifyitems(config, items): config.hook.pytest_deselected(items=[items.pop()])"
@@ -525,7 +525,7 @@ SAID: dict[str, Session] = {
         files={"evalchek_other.py": "import pytest_evalcheck as ec\n" + CORRECT},
     ),
     "-k takes one of two": Session(
-        ("left out: 1 check of evalcheck_example.py::mean_of_means",),
+        ("not selected: 1 check of evalcheck_example.py::mean_of_means",),
         CORRECT + BROKEN,
         (ONE, "-k", "not mean_of_means"),
     ),

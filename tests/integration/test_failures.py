@@ -121,7 +121,7 @@ def test_a_known_failure_is_listed_and_not_red(project: Project) -> None:
     source = KNOWN.format(more='see="our/repository#12"', metric="MeanOfMeans")
     result = project.write(source).run(ONE, "-rx", code=0)
     assert result.outcomes == {"xfailed": 1}
-    result.shows("averages batches", "our/repository#12", "0 failed, 1 known")
+    result.shows("averages batches", "our/repository#12", "1 known")
 
 
 def test_a_known_failure_without_a_report_says_so(project: Project) -> None:
@@ -175,7 +175,7 @@ def test_not_applicable_is_counted_with_its_reason(project: Project) -> None:
     def batches(device): return ec.Metric.of(MeanOfMeans())
     """
     result = project.write(source).run("--evalcheck-select=EC201,EC205", "-rs", code=0)
-    result.shows("batches are its unit", "1 passed, 0 failed, 0 known, 1 not applicable")
+    result.shows("batches are its unit", "1 passed, 1 not applicable")
 
 
 def test_a_requirement_that_is_not_installed_is_counted(project: Project) -> None:
@@ -212,7 +212,7 @@ def test_one_cause_prints_once(project: Project) -> None:
     """
     result = project.write(source).run(code=1)
     assert result.text.count("the factory raised an error\n") == 1
-    result.shows("Failed: 1 check, 1 cause")
+    result.shows("evalcheck: not ok: 1 failed, ")
 
 
 def test_a_check_of_the_users_own(project: Project) -> None:
@@ -238,7 +238,7 @@ def test_a_check_of_the_users_own(project: Project) -> None:
     def mean(device): return ec.Metric.of(Mean())
     '''
     result = project.write(source).run("--evalcheck-select=MY", code=1)
-    result.shows("MY101", "samples=[5]", "MY102", "too large", "samples=[8]", "0 passed, 2 failed")
+    result.shows("MY101", "samples=[5]", "MY102", "too large", "samples=[8]", "2 failed")
 
 
 def test_an_error_or_a_value_whose_text_raises_is_that_of_the_target(project: Project) -> None:

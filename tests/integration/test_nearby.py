@@ -105,14 +105,10 @@ def test_target_files_outside_of_testpaths_are_named(project: Project) -> None:
     (project.path / "tests").mkdir()
     project.write("def test_one(): pass\n", name="tests/test_one.py", header="")
     project.write("[pytest]\ntestpaths = tests\n", name="pytest.ini", header="")
-    outside = (
-        "left out: evalcheck_example.py: outside of testpaths = tests; pytest --evalcheck . runs it, or add the folder"
-    )
-    tests = "left out: the ordinary tests of tests/test_one.py; --evalcheck-with-tests runs them, too"
+    outside = "not selected: evalcheck_example.py: outside of testpaths = tests; pytest --evalcheck . runs it, or add the folder"
+    tests = "not selected: the ordinary tests of tests/test_one.py; --evalcheck-with-tests runs them, too"
     project.run(code=5).shows(outside, tests, "no target was run")
-    project.write(CORRECT, name="tests/evalcheck_inside.py").run("-k", "EC201", code=0).shows(
-        outside, tests, "ok: 1 passed"
-    )
+    project.write(CORRECT, name="tests/evalcheck_inside.py").run("-k", "EC201", code=0).shows(outside, "ok: 1 passed")
     project.run("tests", "-k", "EC201", code=0).lacks("outside of testpaths")
     project.run("--evalcheck-with-tests", "-k", "EC201 or test_one", code=0).shows(outside, "2 passed").lacks(tests)
 

@@ -21,16 +21,18 @@ def test_a_marked_target_runs_where_the_expression_names_its_marker(project: Pro
     marked(project, marker)
     short = project.run(SELECT, code=0)
     assert short.outcomes == {"passed": 1}
-    short.shows(f"left out: 2 checks of 1 target in evalcheck_marked.py; -m {marker} runs them")
+    short.shows(f"not selected: 2 checks of 1 target in evalcheck_marked.py; -m {marker} runs them")
     rest = project.run(SELECT, "-m", marker, code=0)
     assert rest.outcomes == {"passed": 1, "deselected": 1}
-    rest.shows("left out: 1 check of evalcheck_example.py::mean, which pytest calls deselected")
+    rest.shows("not selected: 1 check of evalcheck_example.py::mean, which pytest calls deselected")
     assert project.run(SELECT, "-m", f"{marker} or not {marker}", code=0).outcomes == {"passed": 2}
 
 
 def test_the_markers_of_checks_are_asked_for_in_the_same_way(project: Project) -> None:
     project.write(CORRECT)
-    project.run(SELECT, code=0).shows("left out: 1 check of 1 target in evalcheck_example.py; -m distributed runs them")
+    project.run(SELECT, "-v", code=0).shows(
+        "not selected: 1 check of 1 target in evalcheck_example.py; -m distributed runs them"
+    )
     collected = project.run(SELECT, "-m", "distributed", "--collect-only", "-q", code=0)
     collected.shows("::real_processes_give_the_value_of_the_whole[cpu]").lacks("splitting")
 
@@ -107,7 +109,7 @@ class Constant(Mean):
         return 1.0
 
 @pytest.mark.full
-@ec.metric(inputs=numbers)
+@ec.metric(inputs=numbers, not_applicable={"EC218": "the control, which would say so before the last line"})
 def constant(device):
     return Constant()
 """

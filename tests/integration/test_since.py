@@ -23,7 +23,7 @@ def lazy(device):
     return ec.Metric.of(Mean())
 """
 PLAIN = "evalcheck_plain.py"
-LEFT = "left out: {cells} of {targets} unchanged since v1; --evalcheck-since= runs them"
+LEFT = "not selected: {cells} of {targets} unchanged since v1; --evalcheck-since= runs them"
 GIT = {
     **{f"GIT_{who}_{what}": "tester" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
     "GIT_CONFIG_GLOBAL": os.devnull,
@@ -78,7 +78,7 @@ def test_nothing_changed_is_green_and_says_so(repository: Project) -> None:
     commit(repository, "v1")
     result = repository.run(SELECT, SINCE, code=0)
     result.shows(LEFT.format(cells="2 checks", targets="1 target"))
-    assert result.text.rstrip().splitlines()[-1] == "evalcheck: ok: nothing changed since v1, 2 checks left out"
+    assert result.text.rstrip().splitlines()[-1] == "evalcheck: ok: nothing changed since v1, 2 checks not selected"
     assert result.report.cells == ()
     repository.run(SELECT, "--evalcheck-since=", code=0).lacks("since v1").assert_outcomes(passed=2)
 
@@ -95,7 +95,7 @@ def test_a_broken_cell_that_did_change_is_red_beside_what_is_left_out(repository
     assert ran(result) == {"mean_of_means"}
     repository.write(CORRECT.replace("mean(", "other("), name="evalcheck_broken.py")
     fine = repository.run(SELECT, SINCE, code=0)
-    assert fine.text.rstrip().endswith("evalcheck: ok: 2 passed, 2 left out (unchanged since v1)")
+    assert fine.text.rstrip().endswith("evalcheck: ok: 2 passed, 2 not selected (unchanged since v1)")
 
 
 PACKAGE = {"pkg/__init__.py": "", "pkg/a.py": "", "pkg/b.py": "", "pkg/c.py": "", "helper.py": ""}
@@ -185,7 +185,7 @@ def test_what_a_target_does_not_import_does_not_reach_it(repository: Project, na
     with_line(repository, f"if device is None: {line}" if "=" not in line else line, {**PACKAGE, **files})
     write(repository, {"unrelated.py": "# new\n", "tests/test_helper.py": "import helper\n"})
     result = repository.run(SELECT, SINCE, code=0)
-    result.shows("evalcheck: ok: no change since v1 affects a check, 4 checks left out")
+    result.shows("evalcheck: ok: no change since v1 affects a check, 4 checks not selected")
 
 
 UNKNOWN = {
@@ -310,7 +310,7 @@ def test_a_conftest_reaches_all_that_it_may_be_loaded_with(repository: Project) 
     git(repository.path, "add", "--all")
     git(repository.path, "commit", "--quiet", "-m", "before", "--", "other")
     git(repository.path, "tag", "-f", "v1")
-    below = repository.run(SELECT, SINCE, code=0).shows("of_fixtures.py changed since v1", "2 left out")
+    below = repository.run(SELECT, SINCE, code=0).shows("of_fixtures.py changed since v1", "2 not selected")
     assert {cell.target for cell in below.report.cells} == {"other/evalcheck_below.py::mean"}
     commit(repository)
     git(repository.path, "tag", "-f", "v1")
@@ -388,7 +388,7 @@ def test_a_report_of_nothing_can_be_written(repository: Project) -> None:
     reports = [f"--evalcheck-report={name}={path}" for name, path in paths.items()]
     repository.run(SELECT, SINCE, *reports, f"--junit-xml={repository.path / 'junit.xml'}", code=0)
     for name in ("html", "github"):
-        assert "nothing changed since v1, 2 checks left out" in (repository.path / paths[name]).read_text()
+        assert "nothing changed since v1, 2 checks not selected" in (repository.path / paths[name]).read_text()
     repository.run(SELECT, SINCE, f"--junit-xml={repository.path / 'junit.xml'}", code=0)
 
 
@@ -425,7 +425,7 @@ def test_a_part_of_a_target_that_runs_is_no_whole(repository: Project, monkeypat
     commit(repository, "v1")
     monkeypatch.setattr(ChangedSince, "reason", lambda self, path, target, check: "changed" * (check.code == "EC202"))
     result = repository.run(SELECT, SINCE, code=0).assert_outcomes(not_applicable=1)
-    result.shows("evalcheck: ok: 1 not applicable, 1 left out (unchanged since v1)")
+    result.shows("evalcheck: ok: 1 not applicable, 1 not selected (unchanged since v1)")
     monkeypatch.setattr(ChangedSince, "reason", lambda self, path, target, check: "changed")
     write(repository, {"pytest.ini": "[pytest]\nevalcheck_select = EC202\n"})
     repository.run(SINCE, code=1).shows("no check was tried of evalcheck_plain.py::mean")
@@ -450,12 +450,12 @@ def test_other_choices_are_as_without_it(repository: Project) -> None:
 def test_workers_leave_out_the_same(repository: Project) -> None:
     with_line(repository, "if device is None: import helper", PACKAGE)
     unchanged = repository.spawn("--evalcheck", SELECT, SINCE, "-n", "2", code=0)
-    unchanged.shows("evalcheck: ok: nothing changed since v1, 4 checks left out")
+    unchanged.shows("evalcheck: ok: nothing changed since v1, 4 checks not selected")
     write(repository, {"helper.py": "# changed\n"})
     result = repository.spawn("--evalcheck", SELECT, SINCE, "-n", "2", code=0)
     assert ran(result) == {"lazy"}
     assert result.output.count(LEFT.format(cells="2 checks", targets="1 target")) == 1
-    result.shows("selected: 2 checks: helper.py changed since v1", "ok: 2 passed, 2 left out (unchanged since v1)")
+    result.shows("selected: 2 checks: helper.py changed since v1", "ok: 2 passed, 2 not selected (unchanged since v1)")
 
 
 def test_a_revision_that_does_not_exist(repository: Project) -> None:

@@ -146,7 +146,7 @@ def test_a_report_counts_the_causes_of_its_broken_cells_alone():
     report = Report([known, broken("EC203", upstream="torchmetrics-cache"), broken("EC206"), cell("lm.py::c")])
     assert [len(cause.cells) for cause in report.causes] == [1, 1]
     assert "2 failed of 2 causes, 1 known" in report.denominator
-    assert "1 failed, 0 known" in Report([broken("EC206")]).denominator
+    assert "1 failed" in Report([broken("EC206")]).denominator
 
 
 @thorough

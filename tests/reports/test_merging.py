@@ -29,7 +29,7 @@ def shard(number: int, of: int, *targets: str, run: Run = RUN, selection: str = 
 
 
 def test_shards_are_joined_in_the_order_of_files():
-    one = shard(1, 2, "b.py::x", "a.py::y", problems=["p"], optional=["cuda"], unchanged="3 left out")
+    one = shard(1, 2, "b.py::x", "a.py::y", problems=["p"], optional=["cuda"], unchanged="3 not selected")
     two = shard(2, 2, "a.py::x", problems=["p", "q"], narrowed=True)
     whole = merged([(A, two), (B, one)])
     assert [each.target for each in whole] == ["a.py::y", "a.py::x", "b.py::x"]
@@ -37,7 +37,7 @@ def test_shards_are_joined_in_the_order_of_files():
     assert whole.optional == ("cuda",)
     assert whole.narrowed
     assert whole.run == RUN
-    assert whole.unchanged == "3 left out"
+    assert whole.unchanged == "3 not selected"
     assert merged([(A, whole)]) is whole
 
 

@@ -48,10 +48,6 @@ Not run: 2 checks
   ? nltk is not installed
     every check: evalcheck_text.py::rouge
 
-Slowest
-   12.35 s  EC201 evalcheck_lm.py::accuracy
-    1.50 s  EC203 evalcheck_lm.py::accuracy
-
 5 targets, 14 checks: 5 passed, 3 failed of 2 causes, 3 known, 1 not applicable, 2 not run"""
 
 AT_40 = """\
@@ -95,10 +91,6 @@ Not run: 2 checks
   ? nltk is not installed
     every check:
       evalcheck_text.py::rouge
-
-Slowest
-   12.35 s  EC201 ev…eck_lm.py::accuracy
-    1.50 s  EC203 ev…eck_lm.py::accuracy
 
 5 targets, 14 checks: 5 passed, 3 failed of 2 causes, 3 known, 1 not applicable, 2 not run"""
 
@@ -303,7 +295,7 @@ def test_one_cause_is_one_headline_with_its_cells_below():
         ]
     )
     assert ONE_CAUSE in text(report)
-    assert report.denominator.startswith("2 targets, 5 checks: 0 passed, 5 failed of 2 causes, 0 known")
+    assert report.denominator.startswith("2 targets, 5 checks: 5 failed of 2 causes")
 
 
 def test_what_a_failure_did_not_reach_is_not_held_against_it():
@@ -311,13 +303,6 @@ def test_what_a_failure_did_not_reach_is_not_held_against_it():
     broken = Report([cell(outcome="failed", **missed), cell("a.py::b", outcome="known", **missed)])
     assert "not shown" not in text(broken)
     assert 'reached no "empty shard" (a.py::b)' in text(Report([cell("a.py::b", **missed)]))
-
-
-def test_the_slowest_are_listed_slowest_first_and_only_as_many_as_asked():
-    report = Report(cell(f"a.py::m{n}", seconds=n) for n in range(9))
-    lines = ["".join(part for part, _ in line) for line in render(report, width=80, slowest=2)]
-    assert lines[lines.index("Slowest") + 1 :][:3] == ["    8.00 s  EC201 a.py::m8", "    7.00 s  EC201 a.py::m7", ""]
-    assert "Slowest" not in text(Report([cell(seconds=0.001)]))
 
 
 def test_a_target_that_was_not_tried_is_an_error_before_the_denominator():
@@ -344,7 +329,7 @@ def test_the_denominator_is_green_only_when_something_was_tried_and_nothing_brok
 
 
 def test_nothing_is_one_line():
-    assert text(Report()) == "0 targets, 0 checks: 0 passed, 0 failed, 0 known, 0 not applicable, 0 not run"
+    assert text(Report()) == "0 targets, 0 checks"
 
 
 @pytest.mark.parametrize("unicode", [True, False])

@@ -150,30 +150,39 @@ class RunFacts:
                 yield f"evalcheck_optional names {name!r}; {expected}{near}"
 
     def notes(
-        self, by_configuration: Iterable[str], optional: Iterable[str], *, since: str = "", verbose: bool = False
+        self,
+        by_configuration: Iterable[str],
+        optional: Iterable[str],
+        *,
+        since: str = "",
+        verbose: bool = False,
+        brief: bool = False,
     ) -> Iterator[str]:
         """Yield lines for the screen about what was not selected, and by whom; with all names where ``verbose``.
 
-        ``since`` is the revision of ``--evalcheck-since``.
+        ``since`` is the revision of ``--evalcheck-since``. Where ``brief``, ordinary tests are not mentioned, and
+        of markers only those of targets of which nothing ran.
         """
-        yield from (f"left out by the configuration: {text}" for text in by_configuration)
+        yield from (f"not selected, by the configuration: {text}" for text in by_configuration)
         if self.shard:
             counts = f"{len(self.selected)} of {self.shard['checks']} checks"
             part = f"shard {self.shard['number']}/{self.shard['of']}: {counts}"
             yield f"{part}; python -m pytest_evalcheck merge joins the JSON reports of all shards"
         if self.deselected:
             count = plural(len(self.deselected), "check")
-            yield f"left out: {count} of {_targets(self.deselected)}, which pytest calls deselected"
-        for reason, counted in sorted(self.left_out_by_reason.items()):
+            yield f"not selected: {count} of {_targets(self.deselected)}, which pytest calls deselected"
+        ran = {nodeid.rpartition("::")[0] for nodeid in self.selected} if brief else set()
+        for reason, by_target in sorted(self.left_out_by_reason.items()):
+            counted = {target: count for target, count in by_target.items() if target not in ran}
             cells, targets = plural(sum(counted.values()), "check"), plural(len(counted), "target")
-            if reason != UNCHANGED:
-                yield f"left out: {cells} of {targets} in {_targets(counted, verbose)}; -m {reason} runs them"
+            if counted and reason != UNCHANGED:
+                yield f"not selected: {cells} of {targets} in {_targets(counted, verbose)}; -m {reason} runs them"
         if since:
             yield from self._notes_of_changes(since, verbose)
-        yield from (f"left out: {path}, which the configuration ignores" for path in self.ignored)
-        if self.tests:
+        yield from (f"not selected: {path}, which the configuration ignores" for path in self.ignored)
+        if self.tests and not brief:
             which = next(iter(self.tests)) if len(self.tests) == 1 else f"{len(self.tests)} files"
-            yield f"left out: the ordinary tests of {which}; --evalcheck-with-tests runs them, too"
+            yield f"not selected: the ordinary tests of {which}; --evalcheck-with-tests runs them, too"
         if self.unmatched:
             yield f"not collected: targets in {_first_few(self.unmatched)}; no pattern of evalcheck_files matches"
         if SKIPPED in optional:
@@ -188,7 +197,7 @@ class RunFacts:
         if self.unchanged:
             cells, targets = plural(sum(self.unchanged.values()), "check"), plural(len(self.unchanged), "target")
             where = f" ({', '.join(self.unchanged)})" if verbose else ""
-            yield f"left out: {cells} of {targets} unchanged since {since}{where}; --evalcheck-since= runs them"
+            yield f"not selected: {cells} of {targets} unchanged since {since}{where}; --evalcheck-since= runs them"
 
 
 def _targets(nodeids: Iterable[str], verbose: bool = False) -> str:
@@ -324,7 +333,7 @@ def target_files_outside(config: pytest.Config, patterns: Sequence[str], *, foun
         command = f"pytest --evalcheck {' '.join(folders[:_MOST])} runs {'it' if len(files) == 1 else 'them'}"
         where = f"testpaths = {' '.join(config.getini('testpaths'))}" if of_ini else "what pytest was given"
         more = ", or add the folder to testpaths" if of_ini else ""
-        yield f"left out: {_first_few(files)}: outside of {where}; {command}{more}"
+        yield f"not selected: {_first_few(files)}: outside of {where}; {command}{more}"
 
 
 def _target_files(config: pytest.Config, patterns: Sequence[str]) -> list[Path]:

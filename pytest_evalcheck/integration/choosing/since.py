@@ -303,10 +303,10 @@ class ChangedSince:
         if not count:
             return ""
         if not whole:
-            return f"{count} left out (unchanged since {since})"
+            return f"{count} not selected (unchanged since {since})"
         if self.changes.python or self.changes.others:
-            return f"no change since {since} affects a check, {plural(count, 'check')} left out"
-        return f"nothing changed since {since}, {plural(count, 'check')} left out"
+            return f"no change since {since} affects a check, {plural(count, 'check')} not selected"
+        return f"nothing changed since {since}, {plural(count, 'check')} not selected"
 
     def _reason(self, starts: tuple[str, ...]) -> str:
         try:

@@ -16,6 +16,9 @@ from pytest_evalcheck.integration.screen.folding import folds, write_note
 from pytest_evalcheck.reports.results import Report
 from pytest_evalcheck.reports.terminal import emit, render
 
+_SHORT = 12
+"""The most targets of a run that says nothing of what others would run, as long as all is well."""
+
 
 def write_summary(
     reporter: Any, report: Report, facts: RunFacts, selection: Selection, options: Options, *, changes: Iterable[str]
@@ -38,14 +41,16 @@ def write_summary(
             unicode="utf" in (getattr(writer._file, "encoding", None) or "ascii").lower(),
             untried=report.untried,
             folds=folds(writer),
+            shown=config.option.tbstyle not in ("no", "line"),
         )
         emit(lines, writer.write)
     discovery = config.stash.get(inferring.DISCOVERY, None)
     since = selection.changed.changes.revision if selection.changed else ""
     verbose = config.option.verbose > 0
+    brief = report.ok and not verbose and len(report.targets) <= _SHORT
     for line in (
         *(inferring.lines(discovery) if discovery else ()),
-        *facts.notes(selection.by_configuration(), options.optional, since=since, verbose=verbose),
+        *facts.notes(selection.by_configuration(), options.optional, since=since, verbose=verbose, brief=brief),
         *not_run.target_files_outside(config, options.files, found=bool(facts.found)),
         *changes,
         *([summary(options.baseline)] if options.baseline.entries else []),

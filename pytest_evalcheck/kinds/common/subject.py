@@ -79,6 +79,10 @@ class Subject:
         """Return what all objects of the target share and no call may change, such as a configuration, or None."""
         return None
 
+    def data_in_words(self, rows: Rows) -> str:  # noqa: ARG002
+        """Describe what the target is given beside arguments, where reading it may be the mistake; empty elsewhere."""
+        return ""
+
     def remedies(self, rows: Rows) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Yield changes of the description that may mend a failing example call, and the call with the change."""
         del rows

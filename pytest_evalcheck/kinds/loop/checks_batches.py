@@ -54,8 +54,11 @@ def other_samples_get_other_numbers(loop: LoopSubject, case: TwoDatasets) -> Non
     """Control: the numbers depend on the samples: some others, as many of them, get other numbers.
 
     Why: a loop that always returns the same numbers passes nearly every other check.
-    Usual cause: an error becomes a number, numbers of an earlier run are returned, or no sample is ever read.
-    Fix: look at what the loop adds up; no `except Exception` around it.
+    Usual cause: no answer can be right, as of an untrained model; or an error becomes a number, numbers of an earlier
+    run are returned, or no sample is ever read.
+    Fix: let the inputs draw samples that the model answers rightly (take its own answers to some of them as the
+    expected ones), or return a number that varies, such as the loss. Where that exists, look at what the loop adds up;
+    no `except Exception` around it.
     """
     count = min(len(case.samples), len(case.others))
     samples, others = case.samples[:count], case.others[:count]
@@ -66,7 +69,7 @@ def other_samples_get_other_numbers(loop: LoopSubject, case: TwoDatasets) -> Non
         refused(first)
         return
     differ = difference(first, second, loop.tolerance) is not None
-    about, detail = "other samples got the same numbers", f"both  {show(first)}"
+    about, detail = "nothing was tested: other samples got the same numbers", f"both  {show(first)}"
     expect(first).holds(differ, about=about, id="other-samples", form="different", beside=second, detail=detail)
 
 

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from pytest_evalcheck.expectations.comparison import Raised, plain, show
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.expectations.ids import slug
-from pytest_evalcheck.kinds.common.call_facts import note_call, note_result
+from pytest_evalcheck.kinds.common.call_facts import describe_value, note_call, note_result
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.process_state import (
     loader_seeds_not_counted,
@@ -30,6 +30,7 @@ BATCH_SIZE, PIN_MEMORY = "batch_size", "pin_memory"
 _BATCH = 2
 WORKER_OPTIONS = ("workers", "num_workers", "prefetch", "prefetch_factor", "persistent_workers", PIN_MEMORY)
 """Only EC506 tries these options: starting workers is slow."""
+_LONGEST_SAMPLE = 80
 
 
 @dataclass
@@ -169,6 +170,15 @@ class LoopSubject(WholeSubject):
                 break
         for config in self.configs(_BATCH, workers=False):
             yield f"evaluate({format_config(config)})", comparable(self.evaluate(rows, **config))
+
+    def data_in_words(self, rows: Rows) -> str:
+        """Describe what iterating over ``data`` gives, and what a batch of it is."""
+        samples = f"`for sample in data` gives the samples that the inputs draw, here {type(rows[0]).__name__} such as"
+        try:
+            batch = f": {describe_value(self.collate(list(rows[:2])))}"
+        except Exception:  # the collate is the mistake
+            batch = ""
+        return f"{samples} {show(rows[0])[:_LONGEST_SAMPLE]}\n`data.loader(2)` gives batches of the collate{batch}"
 
     def remedies(self, rows: Rows) -> Iterator[tuple[str, Callable[[], Any]]]:
         """A tuple in place of a mapping from the collate."""

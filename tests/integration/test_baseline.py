@@ -176,7 +176,7 @@ def test_failures_of_one_case_are_all_accepted(project: Project) -> None:
 
 
 def test_a_failure_that_hides_behind_another_is_still_required(project: Project) -> None:
-    """Where one of two failures of a case is mended, its entry is stale although the case still fails."""
+    """An entry is stale where its failure is mended and the same case still fails in another way."""
     project.write(RESETS_ONE_OF_TWO)
     select = ("--evalcheck-select=EC204", "--evalcheck-device=cpu")
     project.run(*select, "--evalcheck-known=accept", code=0)

@@ -86,7 +86,7 @@ def test_non_finite_and_nested_samples_replay(project: Project) -> None:
     ],
 )
 def test_a_blob_that_is_none_is_refused_before_anything_runs(project: Project, blob: str, said: str) -> None:
-    project.write(CORRECT).run(f"--evalcheck-replay={blob}", code=4).shows(said, "copied whole")
+    project.write(CORRECT).run(f"--evalcheck-replay={blob}", code=4).shows(said, "expected the complete text")
 
 
 def test_a_stale_blob_says_what_does_not_fit(project: Project) -> None:

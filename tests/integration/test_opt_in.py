@@ -31,7 +31,7 @@ def test_a_marked_target_runs_where_the_expression_names_its_marker(project: Pro
 def test_the_markers_of_checks_are_asked_for_in_the_same_way(project: Project) -> None:
     project.write(CORRECT)
     project.run(SELECT, "-v", code=0).shows(
-        "not selected: 1 check of 1 target in evalcheck_example.py; -m distributed runs them"
+        "not selected: 1 check of 1 target in evalcheck_example.py::mean; -m distributed runs them"
     )
     collected = project.run(SELECT, "-m", "distributed", "--collect-only", "-q", code=0)
     collected.shows("::real_processes_give_the_value_of_the_whole[cpu]").lacks("splitting")

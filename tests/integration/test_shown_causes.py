@@ -62,7 +62,7 @@ def test_a_failure_is_told_once_and_listed_once(project: Project) -> None:
     lines = result.text.splitlines()
     (property,) = {cell.failure.statement.splitlines()[0] for cell in result.report.cells if cell.failure}
     assert sum(property in line for line in lines) == 1
-    assert sum("splitting_into_batches" in line and line.startswith("FAILED") for line in lines) == 1
+    assert sum(line.startswith("FAILED evalcheck_example.py::last::") for line in lines) == 1
     assert len(result.reproduce) == 1
     result.lacks("Failed: ", "Slowest")
 

@@ -192,8 +192,7 @@ def explanation(word: str) -> str:
     exact = [check for check in checks if word.upper() == check.code or word == check.name]
     if len(exact or checks) == 1:
         return explain(*(exact or checks))
-    return "
-".join(f"{check.code} {check.name}: {line(check.statement)}" for check in checks)
+    return "\n".join(f"{check.code} {check.name}: {line(check.statement)}" for check in checks)
 
 
 def no_match(word: str, names: Mapping[str, str]) -> str:

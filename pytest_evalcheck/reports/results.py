@@ -348,7 +348,7 @@ class Report:
             why.append("nothing was tried")
         if constant := [f"{target} gave {value}" for target, value in self.constant.items()]:
             advice = "samples need right= and wrong=, or answers that can be right"
-            why.append(f"{_some(constant)} in all cases of all checks, which tests nothing ({advice})")
+            why.append(f"{_first_texts(constant)} in all cases of all checks, which tests nothing ({advice})")
         consented = [cell for cell in self.of("not run") if self.excuses(cell)]
         counts = [
             f"{count} {outcome}" for outcome in ("passed", "known", "not applicable") if (count := self.count(outcome))

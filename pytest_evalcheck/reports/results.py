@@ -128,7 +128,7 @@ class Cell:
     """The failures that ``--evalcheck-known=accept`` adds to the baseline: the ``signature`` and the ``case`` of each,
     whose fields are as those of `Failure.case`."""
     unaccepted: str = ""
-    """What the check showed when ``--evalcheck-known=accept`` tried it again, and so did not take its failure."""
+    """A clause: what the check showed when ``--evalcheck-known=accept`` tried it again and did not take its failure."""
     stale: tuple[str, ...] = ()
     """The known failures that do not fail any more, by where they are listed: ``evalcheck-known.toml:12``, or the
     target."""

@@ -67,18 +67,6 @@ class TargetFactory:
         made = made if inspect.isroutine(made) else type(made)
         return f"{made.__module__}.{made.__qualname__}"
 
-    @property
-    def place(self) -> tuple[str, int] | None:
-        """The file and the line of that class or function; None where there is no source."""
-        made = self.adapted
-        while isinstance(made, partial):
-            made = made.func
-        made = inspect.unwrap(made) if inspect.isroutine(made) else type(made)
-        try:
-            return str(inspect.getsourcefile(made) or ""), max(1, inspect.getsourcelines(made)[1])
-        except (TypeError, OSError):
-            return None
-
     def _another(self, arguments: Mapping[str, Any]) -> Any:
         made = self._make(arguments)
         keeps_nothing = made is None or inspect.isroutine(made) or isinstance(made, partial)

@@ -36,7 +36,7 @@ def place_of(error: BaseException) -> str:
         return name
     own = [place for place in frames if is_under_test(place[0].co_filename)]
     code, line = (own or frames)[-1]
-    return f"{name} at {short_path(code.co_filename)}:{line} ({getattr(code, 'co_qualname', code.co_name)})"
+    return f"{name} at {_short(code.co_filename)}:{line} ({getattr(code, 'co_qualname', code.co_name)})"
 
 
 def callers_line(error: BaseException) -> str:
@@ -45,7 +45,7 @@ def callers_line(error: BaseException) -> str:
     own = [frame for frame in frames if not _installed(Path(frame.filename))]
     if not own or own[-1] is frames[-1]:
         return ""
-    return f"called at {short_path(own[-1].filename)}:{own[-1].lineno}: {own[-1].line}"
+    return f"called at {_short(own[-1].filename)}:{own[-1].lineno}: {own[-1].line}"
 
 
 def raised_on_purpose(error: BaseException) -> bool:
@@ -100,8 +100,7 @@ def _installed(path: Path) -> tuple[str, ...]:
 
 
 @cache
-def short_path(file: str) -> str:
-    """Return a path below the folder of installed distributions, or from the working folder."""
+def _short(file: str) -> str:
     installed = _installed(Path(file))
     if installed:
         return "/".join(installed)

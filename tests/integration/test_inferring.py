@@ -1,7 +1,6 @@
 """``--evalcheck-target``: no file, no lines; the denominator on the screen and in the report."""
 
 import json
-import shlex
 
 import pytest
 
@@ -76,36 +75,3 @@ def test_what_cannot_be_meant_ends_the_run_before_it_begins(project):
     result = project.spawn("--evalcheck-target", "sharelib:Shar")
     assert result.code == 4
     assert "ERROR: sharelib has no Shar; did you mean 'Share'?" in result.errors
-
-
-FORGETS = LIBRARY.split("class Embedded", maxsplit=1)[0].replace(
-    "self.hits + int((preds == target).sum()), self.count + len(preds)", "int((preds == target).sum()), len(preds)"
-)
-OTHER = """
-@ec.metric(inputs=numbers)
-def mean(device):
-    return ec.Metric.of(Mean())
-"""
-
-
-@pytest.mark.parametrize("options", [(), ("--evalcheck-run=isolated",)])
-def test_ids_and_places_name_the_source_of_the_user(project, options):
-    project.write(FORGETS, name="forgetlib.py", header="")
-    line = (project.path / "forgetlib.py").read_text().splitlines().index("class Share:") + 1
-    path = project.path / "report.json"
-    command = ("--evalcheck-target=forgetlib:Share", *QUICK, f"--evalcheck-report=json={path}", *options)
-    result = project.spawn(*command, code=1)
-    result.shows(f"target       forgetlib.py:{line}\n", "fails for forgetlib::share on cpu")
-    result.shows("FAILED forgetlib::share::splitting_a_stream_does_not_change_the_value[cpu]")
-    cells = report(project)["checks"]
-    assert {cell["target"] for cell in cells} == {"forgetlib::share"}
-    assert ("forgetlib.py", line) in {(cell["file"].rpartition("/")[2], cell["line"]) for cell in cells}
-    if options:
-        return
-    project.spawn(*command, "-k", "share and EC201", code=1).assert_outcomes(failed=1)
-    project.spawn(*command, "--lf", code=1).assert_outcomes(failed=1)
-    (reproduce,) = result.reproduce
-    project.spawn(*shlex.split(reproduce)[1:], code=1).assert_outcomes(failed=1)
-    project.spawn(*command, "--evalcheck-known=accept", code=0)
-    project.spawn(*command, code=0).shows("1 known")
-    project.write(OTHER).run("--evalcheck-select=EC201", code=0).lacks("is not there")

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from pytest_evalcheck.engine.runner import choose_reporters
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.integration.choosing import inferring, sharding, target_nodes
+from pytest_evalcheck.integration.choosing import sharding, target_nodes
 from pytest_evalcheck.integration.choosing.not_run import (
     RunFacts,
     defines_targets,
@@ -79,16 +79,6 @@ class Collection:
         if file_path.suffix != ".py" or by_pytest or not self._is_target_file(file_path):
             return None
         module: pytest.Module = pytest.Module.from_parent(parent, path=file_path)
-        return module
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_pycollect_makemodule(self, module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
-        """Make the module of inferred targets, whose ids name what was asked for."""
-        if not inferring.is_inferred(self.config, module_path):
-            return None
-        module: pytest.Module = pytest.Module.from_parent(
-            parent, path=module_path, nodeid=inferring.nodeid(self.config)
-        )
         return module
 
     def pytest_pycollect_makeitem(self, collector: Any, name: str, obj: object) -> Any:

@@ -49,23 +49,12 @@ def infer_targets(config: pytest.Config) -> None:
     path.write_text(found.source(), encoding="utf-8")
     _collect(config, str(path))
     config.stash[DISCOVERY] = found
-
-
-def is_inferred(config: pytest.Config, path: Path) -> bool:
-    """Return whether a file is that of the inferred targets."""
-    return config.stash.get(_FILE, None) == str(path)
-
-
-def nodeid(config: pytest.Config) -> str:
-    """Return the id of that file: the modules that were asked for, since the user has not written the file."""
-    texts = config.getoption("evalcheck_target")
-    return "+".join(dict.fromkeys(text.partition(":")[0].strip() for text in texts))
+    config.stash[_FILE] = str(path)
 
 
 def _collect(config: pytest.Config, path: str) -> None:
-    named = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
-    config.args = [*named, *([] if any(argument.startswith(path) for argument in named) else [path])]
-    config.stash[_FILE] = path
+    named = config.args_source is pytest.Config.ArgsSource.ARGS
+    config.args = [*(config.args if named else []), path]
     config.args_source = pytest.Config.ArgsSource.ARGS
 
 

@@ -18,7 +18,6 @@ from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.device_selection import devices_of
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.errors import UsageError, nearest
-from pytest_evalcheck.integration.choosing import inferring
 from pytest_evalcheck.integration.choosing.selection import Selection
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.kinds.common.calling import relative
@@ -107,7 +106,6 @@ class _Place:
     printed: str
     """The same from where pytest was called, as a command line names it."""
     signature: inspect.Signature
-    inferred: bool
 
     @classmethod
     def of(cls, collector: Any, name: str, target: Target) -> _Place:
@@ -120,8 +118,7 @@ class _Place:
             ]
         )
         printed = f"{_from_invocation(collector)}::{name}"
-        inferred = inferring.is_inferred(collector.config, collector.path)
-        return cls(name, target.factory.__module__, f"{collector.nodeid}::{name}", printed, signature, inferred)
+        return cls(name, target.factory.__module__, f"{collector.nodeid}::{name}", printed, signature)
 
 
 def _function(place: _Place, target: Target, check: Check, devices: list[str], options: Options) -> Any:
@@ -146,7 +143,6 @@ def _function(place: _Place, target: Target, check: Check, devices: list[str], o
                 replay=options.replay[1] if options.replay else None,
                 listed=options.baseline.of(place.where, check.code),
                 reproduce=reproduce(device),
-                inferred=place.inferred,
             )
         )
         for device in devices

@@ -341,7 +341,7 @@ def test_ranks_that_are_threads_gather_on_the_device() -> None:
         gather = AllGather(2)
 
         def work(rank: int) -> Tensor:
-            return torch.stack(gather.on(rank)(torch.full((1,), float(rank), device="cuda")))
+            return torch.stack(gather.for_rank(rank)(torch.full((1,), float(rank), device="cuda")))
 
         found = on_ranks([lambda rank=rank: work(rank) for rank in range(2)], gather)
         assert (found.tolist(), str(found.device)) == ([[0.0], [1.0]], "cuda:0")

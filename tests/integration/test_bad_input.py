@@ -371,7 +371,7 @@ def test_a_worker_that_dies_is_a_broken_cell(project: Project) -> None:
     def killer(device): return ec.Metric.of(Killer())
     """
     result = project.write(source, CORRECT).spawn("--evalcheck", ONE, "-n", "2", code=1)
-    result.shows("the process of the check died: exit code 9", "2 targets, 2 checks: 1 passed, 1 failed")
+    result.shows("exit code 9, before the check had ended", "2 targets, 2 checks: 1 passed, 1 failed")
 
 
 def test_a_code_of_another_kind_is_said_to_be_one(project: Project) -> None:

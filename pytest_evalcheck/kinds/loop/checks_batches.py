@@ -56,9 +56,8 @@ def other_samples_get_other_numbers(loop: LoopSubject, case: TwoDatasets) -> Non
     Why: a loop that always returns the same numbers passes nearly every other check.
     Usual cause: no answer can be right, as of an untrained model; or an error becomes a number, numbers of an earlier
     run are returned, or no sample is ever read.
-    Fix: let the inputs draw samples that the model answers rightly (take its own answers to some of them as the
-    expected ones), or return a number that varies, such as the loss. Where that exists, look at what the loop adds up;
-    no `except Exception` around it.
+    Fix: let the inputs draw samples that the model answers rightly (expect its own answers to some of them), or return
+    a number that varies, such as the loss. Then look at what the loop adds up; no `except Exception` around it.
     """
     count = min(len(case.samples), len(case.others))
     samples, others = case.samples[:count], case.others[:count]

@@ -44,6 +44,8 @@ class Discovery:
     """By name: what has no target, with the reason; also submodules that cannot be imported."""
     partly: dict[str, str] = field(default_factory=dict)
     """By construction: configurations of a candidate that are not tried, with the reason."""
+    homes: dict[tuple[str, str], str] = field(default_factory=dict)
+    """By identity of a candidate: the module that was asked for."""
     others: int = 0
     functions: list[Candidate] = field(default_factory=list)
     """Functions that look like metrics, and are not tried since there are classes beside them."""
@@ -71,12 +73,17 @@ class Discovery:
             )
         return lines
 
-    def source(self) -> str:
-        """A file of these targets."""
-        versions = "; ".join(dict.fromkeys(_version(request.module) for request in self.requests))
-        names = ", ".join(request.text for request in self.requests)
+    def targets_of(self, module: str = "") -> list[Proposal]:
+        """Targets of one module that was asked for, or all."""
+        return [each for each in self.proposals if module in ("", self.homes[each.candidate.identity])]
+
+    def source(self, module: str = "") -> str:
+        """A file of these targets, or of those of one module that was asked for."""
+        requests = [request for request in self.requests if module in ("", request.module)]
+        versions = "; ".join(dict.fromkeys(_version(request.module) for request in requests))
+        names = ", ".join(request.text for request in requests)
         title = f"Targets for {names} ({versions}), inferred by pytest-evalcheck; read, edit and commit them."
-        return write(title, self.proposals, {**self.left, **self.partly}, self.summary)
+        return write(title, self.targets_of(module), {**self.left, **self.partly}, self.summary)
 
 
 def discover(texts: Sequence[str], *, workers: int = 2, progress: Callable[[str], object] = len) -> Discovery:
@@ -97,7 +104,9 @@ def discover(texts: Sequence[str], *, workers: int = 2, progress: Callable[[str]
         for request in discovery.requests:
             found = _found(pools[0], request)
             known = {each.identity for each in candidates}
-            candidates += [each for each in found.candidates if each.identity not in known]
+            new = [each for each in found.candidates if each.identity not in known]
+            candidates += new
+            discovery.homes.update((each.identity, request.module) for each in new)
             discovery.left.update(found.left)
             discovery.others += found.others
             discovery.functions += found.functions

@@ -34,6 +34,8 @@ class CellSpec:
     """The known failures that the baseline of the project lists."""
     reproduce: Callable[[str], str] = lambda blob: f"--evalcheck-replay={blob}"
     """The command that replays a blob."""
+    inferred: bool = False
+    """The file of the target is a generated one, so that the target is shown at what it makes."""
 
     @property
     def unused_device_reason(self) -> str:

@@ -53,6 +53,8 @@ class CellState:
     class_name: str = ""
     """The class of the object of a library that the target describes, or the function; empty for a record that its
     author has written."""
+    place: tuple[str, int] | None = None
+    """The file and line of that, of an inferred target; None for the place of the target."""
     given: tuple[str, ...] = ()
     """Arguments and result of an example call."""
     running: Any = None

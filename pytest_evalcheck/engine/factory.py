@@ -6,7 +6,7 @@ import copy
 import inspect
 import re
 from collections.abc import Mapping
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import pytest
@@ -59,13 +59,22 @@ class TargetFactory:
     @property
     def class_name(self) -> str:
         """The class of the object of a library, or the function itself, with its module; empty without one."""
+        return "" if self.adapted is None else f"{self._described.__module__}.{self._described.__qualname__}"
+
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """The file and the line of that class or function; None where there is no source."""
+        try:
+            return _source_of(inspect.unwrap(self._described))
+        except (TypeError, OSError):
+            return None
+
+    @property
+    def _described(self) -> Any:
         made = self.adapted
-        if made is None:
-            return ""
         while isinstance(made, partial):
             made = made.func
-        made = made if inspect.isroutine(made) else type(made)
-        return f"{made.__module__}.{made.__qualname__}"
+        return made if inspect.isroutine(made) else type(made)
 
     def _another(self, arguments: Mapping[str, Any]) -> Any:
         made = self._make(arguments)
@@ -121,3 +130,9 @@ class TargetFactory:
         if "device" not in self._target.arguments and re.search(r"\b(cuda|nvidia|mps|xpu)\b", str(error), re.I):
             return "A factory with the argument device is given the device of the run: `def target(device): ...`."
         return ""
+
+
+@lru_cache(maxsize=16)  # each check of a target asks, and a file is parsed for the line of a class
+def _source_of(made: Any) -> tuple[str, int] | None:
+    file = inspect.getsourcefile(made)
+    return (file, max(1, inspect.getsourcelines(made)[1])) if file else None

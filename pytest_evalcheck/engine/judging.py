@@ -85,10 +85,14 @@ def cell(spec: CellSpec, state: CellState, outcome: Outcome, *, reason: str = ""
         requires=spec.target.required,
         conditions={name: state.conditions[name] for name in state.offered(spec.check.conditions)} if counted else {},
         variants=tuple(row for row in state.stats.variants.values() if "speed" in row),
-        file=spec.target.file,
-        line=spec.target.line,
+        file=_place(spec, state)[0],
+        line=_place(spec, state)[1],
         **more,
     )
+
+
+def _place(spec: CellSpec, state: CellState) -> tuple[str, int]:
+    return state.place or (spec.target.file, spec.target.line)
 
 
 def failed(spec: CellSpec, state: CellState, failure: CheckFailure, trace: str = "", *, with_case: bool = True) -> Cell:
@@ -151,7 +155,7 @@ def _data(spec: CellSpec, state: CellState, failure: CheckFailure, found: Findin
         traceback=trace or state.traceback,
         origin=failure.origin,
         after=check.after,
-        location=f"{relative(spec.target.file)}:{spec.target.line}",
+        location=f"{relative(_place(spec, state)[0])}:{_place(spec, state)[1]}",
         reproduce=spec.reproduce(encode_case(check.code, case) if case is not None else ""),
     )
 

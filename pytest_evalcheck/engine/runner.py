@@ -84,6 +84,7 @@ class CellRunner:
         except BaseException as error:
             state.ended_by = error
         state.class_name = self._factory.class_name
+        state.place = self._factory.place if self.spec.inferred else None
         state.seconds = time.monotonic() - started
         return self.reporter.reported(judge(self.spec, state), self.spec.key)
 

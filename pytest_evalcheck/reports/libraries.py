@@ -53,4 +53,4 @@ def _is_library(cell: Cell) -> bool:
     """Return whether the class is neither of the file of the target nor of the standard library."""
     package, dot, _ = cell.class_name.partition(".")
     file = cell.target.partition("::")[0].replace("\\", "/").rpartition("/")[2]
-    return bool(dot) and package not in _NONE and package != file.removesuffix(".py")
+    return bool(dot) and package not in _NONE and f"{package}.py" != file

@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 
 from pytest_evalcheck.engine.runner import choose_reporters
 from pytest_evalcheck.errors import UsageError
-from pytest_evalcheck.integration.choosing import sharding, target_nodes
+from pytest_evalcheck.integration.choosing import inferring, sharding, target_nodes
 from pytest_evalcheck.integration.choosing.not_run import (
     RunFacts,
     defines_targets,
@@ -80,6 +80,12 @@ class Collection:
             return None
         module: pytest.Module = pytest.Module.from_parent(parent, path=file_path)
         return module
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pycollect_makemodule(self, module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+        """Make the module of inferred targets, whose ids name what was asked for."""
+        inferred = inferring.module_of(self.config, module_path)
+        return pytest.Module.from_parent(parent, path=module_path, nodeid=inferred) if inferred else None
 
     def pytest_pycollect_makeitem(self, collector: Any, name: str, obj: object) -> Any:
         """Make a class of checks of a target."""

@@ -1,8 +1,11 @@
-"""``--evalcheck-target``: targets are inferred before pytest collects, and written into a file that it collects."""
+"""``--evalcheck-target``: targets are inferred before pytest collects, and written into files that it collects."""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -16,14 +19,15 @@ from pytest_evalcheck.discovery.search import Discovery, discover
 from pytest_evalcheck.errors import UsageError
 
 DISCOVERY = pytest.StashKey[Discovery]()
-_FILE = pytest.StashKey[str]()
-_PATH = "evalcheck_inferred"
+_FILES = pytest.StashKey[dict[str, str]]()
+"""By path of a file of inferred targets: the module that was asked for."""
+_FILES_THERE = "evalcheck_inferred"
 _MOST_REASONS = 12
 _MOST_NAMES = 4
 
 
 def infer_targets(config: pytest.Config) -> None:
-    """Infer the targets that the command line asks for; the run then collects their file, and what else it names.
+    """Infer the targets that the command line asks for; the run then collects their files, and what else it names.
 
     Raises:
         pytest.UsageError: where what was asked for cannot be meant, or has no target.
@@ -33,40 +37,74 @@ def infer_targets(config: pytest.Config) -> None:
     if folder not in sys.path:  # a module beside the tests, as under `python -m pytest`
         sys.path.insert(0, folder)
     if hasattr(config, "workerinput"):  # a worker of xdist: its controller has inferred them
-        _collect(config, config.workerinput[_PATH])
+        _collect(config, config.workerinput[_FILES_THERE])
         return
-    texts = list(dict.fromkeys(config.getoption("evalcheck_target")))
+    folder_of_files = _folder(config)
+    files = {str(folder_of_files / _file_name(module, texts)): module for module, texts in _texts(config).items()}
+    # A replay needs the targets of the run that has failed, which has written them.
+    if not (config.getoption("evalcheck_replay") and all(map(os.path.exists, files))):
+        found = config.stash[DISCOVERY] = _discover(config)
+        files = {path: module for path, module in files.items() if found.targets_of(module)}
+        for path, module in files.items():
+            Path(path).write_text(found.source(module), encoding="utf-8")
+    _collect(config, files)
+
+
+def _discover(config: pytest.Config) -> Discovery:
     workers = getattr(config.option, "numprocesses", None)
     try:
-        found = discover(
-            texts,
+        return discover(
+            list(dict.fromkeys(config.getoption("evalcheck_target"))),
             workers=workers if isinstance(workers, int) and workers > 0 else 2,
             progress=lambda text: print(f"evalcheck: {text}", file=sys.stderr, flush=True),
         )
     except UsageError as error:
         raise pytest.UsageError(str(error)) from error
-    path = _folder(config) / f"evalcheck_{_slug(texts)}.py"
-    path.write_text(found.source(), encoding="utf-8")
-    _collect(config, str(path))
-    config.stash[DISCOVERY] = found
-    config.stash[_FILE] = str(path)
 
 
-def _collect(config: pytest.Config, path: str) -> None:
-    named = config.args_source is pytest.Config.ArgsSource.ARGS
-    config.args = [*(config.args if named else []), path]
+def module_of(config: pytest.Config, path: Path) -> str:
+    """Return the module whose inferred targets a file holds: it begins their ids. Empty for a file of a user."""
+    return config.stash.get(_FILES, {}).get(str(path), "")
+
+
+def options(config: pytest.Config, module: str) -> str:
+    """Return the options that ask for the targets of a module, as a command line has them."""
+    return " ".join(f"--evalcheck-target={shlex.quote(text)}" for text in _texts(config)[module])
+
+
+def _texts(config: pytest.Config) -> dict[str, list[str]]:
+    """Return by module what was asked for."""
+    found: dict[str, list[str]] = {}
+    for text in dict.fromkeys(config.getoption("evalcheck_target")):
+        found.setdefault(text.partition(":")[0].strip(), []).append(text)
+    return found
+
+
+def _file_name(module: str, texts: list[str]) -> str:
+    digest = hashlib.blake2b("\n".join(texts).encode(), digest_size=4).hexdigest()
+    return f"evalcheck_{re.sub(r'[^a-zA-Z0-9]+', '_', module)[:80]}_{digest}.py"
+
+
+def _collect(config: pytest.Config, files: dict[str, str]) -> None:
+    """Collect the files, or of them what the command line names by ids that begin with a module."""
+    named = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
+    for path, module in files.items():
+        named = [path + text.removeprefix(module) if text.startswith(f"{module}::") else text for text in named]
+    by_id = any(text.partition("::")[0] in files for text in named)
+    config.args = [*named, *([] if by_id else files)]
     config.args_source = pytest.Config.ArgsSource.ARGS
+    config.stash[_FILES] = files
 
 
 def tell_worker(node: Any) -> None:
-    """Give a worker of xdist the path of the file, where there is one."""
-    path = node.config.stash.get(_FILE, None)
-    if path is not None:
-        node.workerinput[_PATH] = path
+    """Give a worker of xdist the paths of the files, where there are some."""
+    files = node.config.stash.get(_FILES, None)
+    if files is not None:
+        node.workerinput[_FILES_THERE] = files
 
 
 def _folder(config: pytest.Config) -> Path:
-    """Return the folder for the file: that of pytest's cache, so that a failure can be replayed after the run."""
+    """Return the folder for the files: that of pytest's cache, so that a failure can be replayed after the run."""
     try:
         folder = config.rootpath / str(config.getini("cache_dir")) / "d" / "evalcheck"
         folder.mkdir(parents=True, exist_ok=True)
@@ -75,10 +113,6 @@ def _folder(config: pytest.Config) -> Path:
         made = tempfile.mkdtemp(prefix="evalcheck-")
         config.add_cleanup(lambda: shutil.rmtree(made, ignore_errors=True))
         return Path(made)
-
-
-def _slug(texts: list[str]) -> str:
-    return re.sub(r"\W+", "_", "_".join(texts)).strip("_")[:80]
 
 
 def lines(found: Discovery) -> list[str]:

@@ -17,6 +17,7 @@ import pytest
 from pytest_evalcheck.engine.check_selection import CheckSelection
 from pytest_evalcheck.engine.device_selection import SKIPPED
 from pytest_evalcheck.errors import nearest
+from pytest_evalcheck.integration.choosing import inferring
 from pytest_evalcheck.integration.choosing.since import UNCHANGED
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.kinds.common.calling import relative
@@ -272,10 +273,12 @@ def _about_argument(config: pytest.Config, argument: str, names: _Names, pattern
         near = f"; there is {found[0]}" if found else nearest(path.name, beside)
         yield f"there is no file or folder {given}{near}"
         return
+    module = inferring.module_of(config, path)
+    given = module or given
     targets = {
         target.partition("::")[2]: kind
         for target, kind in names.kinds.items()
-        if (config.rootpath / target.partition("::")[0]).resolve() == path
+        if (file := target.partition("::")[0]) == module or (config.rootpath / file).resolve() == path
     }
     if not (rest and targets):
         return

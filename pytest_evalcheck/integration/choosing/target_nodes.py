@@ -18,6 +18,7 @@ from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.device_selection import devices_of
 from pytest_evalcheck.engine.runner import CellRunner
 from pytest_evalcheck.errors import UsageError, nearest
+from pytest_evalcheck.integration.choosing import inferring
 from pytest_evalcheck.integration.choosing.selection import Selection
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.kinds.common.calling import relative
@@ -106,6 +107,8 @@ class _Place:
     printed: str
     """The same from where pytest was called, as a command line names it."""
     signature: inspect.Signature
+    inferred: str
+    """The options that ask for an inferred target; empty for one that has a file."""
 
     @classmethod
     def of(cls, collector: Any, name: str, target: Target) -> _Place:
@@ -117,15 +120,18 @@ class _Place:
                 *(inspect.Parameter(argument, keyword) for argument in wanted),
             ]
         )
-        printed = f"{_from_invocation(collector)}::{name}"
-        return cls(name, target.factory.__module__, f"{collector.nodeid}::{name}", printed, signature)
+        where = f"{collector.nodeid}::{name}"
+        module = inferring.module_of(collector.config, collector.path)
+        inferred = inferring.options(collector.config, module) if module else ""
+        printed = where if inferred else f"{_from_invocation(collector)}::{name}"
+        return cls(name, target.factory.__module__, where, printed, signature, inferred)
 
 
 def _function(place: _Place, target: Target, check: Check, devices: list[str], options: Options) -> Any:
     usual = devices_of(target, check, [device_spec.AUTO])
 
     def reproduce(device: str) -> Any:
-        command = f"pytest --evalcheck {shlex.quote(f'{place.printed}::{check.name}[{device}]')}"
+        command = f"pytest {place.inferred or '--evalcheck'} {shlex.quote(f'{place.printed}::{check.name}[{device}]')}"
         if device not in usual:
             command += f" --evalcheck-device={device}"
         marks = " ".join(f"-m {mark}" for mark in check.marks)
@@ -143,6 +149,7 @@ def _function(place: _Place, target: Target, check: Check, devices: list[str], o
                 replay=options.replay[1] if options.replay else None,
                 listed=options.baseline.of(place.where, check.code),
                 reproduce=reproduce(device),
+                inferred=bool(place.inferred),
             )
         )
         for device in devices

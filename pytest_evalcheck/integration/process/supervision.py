@@ -168,14 +168,15 @@ class Supervision:
 
     def _spawn(self, item: pytest.Item) -> Child:
         config, options = item.config, self.evalcheck.options
-        path, _, rest = item.nodeid.partition("::")
+        rest = item.nodeid.partition("::")[2]
         arguments: list[Any] = [
             "-p",
             "pytest_evalcheck",
             "--evalcheck",
-            f"{config.rootpath / path}::{rest}",
+            f"{item.path}::{rest}",
             "--evalcheck-since=",
         ]
+        arguments += [f"--evalcheck-target={text}" for text in config.getoption("evalcheck_target") or ()]
         arguments += ["--rootdir", config.rootpath, *([] if config.inipath is None else ["-c", config.inipath])]
         arguments += ["-m", config.option.markexpr] if config.option.markexpr else []
         arguments += [f"--evalcheck-effort={options.effort_name}", f"--evalcheck-device={','.join(options.devices)}"]

@@ -40,7 +40,7 @@ class ShortSummary:
         runner = runner_of(item)
         if runner is not None and report.skipped and isinstance(report.longrepr, tuple) and report.when == "call":
             target = runner.spec.target
-            report.longrepr = (target.file, target.line, report.longrepr[2])
+            report.longrepr = (*(runner.state.place or (target.file, target.line)), report.longrepr[2])
         return report
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -47,7 +47,7 @@ def test_a_loop_of_which_no_answer_is_right_says_once_and_first_that_nothing_was
     assert failed.reason == "nothing was tested: other samples got the same numbers"
     assert failed.failure is not None
     assert "no answer can be right" in failed.failure.usual_cause
-    assert "take its own answers" in failed.failure.fix
+    assert "expect its own answers" in failed.failure.fix
     run.lacks("which tests nothing")  # the last line says the same of a target whose control was not tried
     assert run.text.splitlines()[-1] == "evalcheck: not ok: 1 failed"
 

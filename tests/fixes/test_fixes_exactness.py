@@ -247,7 +247,7 @@ class RefusesFloat64(TorchDispatchMode):
 def test_a_device_without_float64_is_never_asked_for_it(kind: Any, monkeypatch: pytest.MonkeyPatch):
     with RefusesFloat64(), pytest.raises(TypeError, match="made a float64"):
         kind()
-    monkeypatch.setattr(double_double, "_WITHOUT_FLOAT64", {"cpu"})
+    monkeypatch.setattr(double_double, "WITHOUT_FLOAT64", {"cpu"})
     with RefusesFloat64():
         accumulator, other = kind(), kind()
         accumulator.update(torch.tensor([1.0, 2.0]).half())
@@ -274,7 +274,7 @@ def test_moving_between_words_keeps_what_a_pair_can_hold(kind: Any, monkeypatch:
     for accumulator in (moved, stayed):
         accumulator.update(numbers)
     # What the CPU has is taken away and given back, as a move to MPS and back would.
-    monkeypatch.setattr(double_double, "_WITHOUT_FLOAT64", {"cpu"})
+    monkeypatch.setattr(double_double, "WITHOUT_FLOAT64", {"cpu"})
     assert value(moved.to("cpu")) == pytest.approx(value(stayed), rel=2**-23)
     moved.update(numbers)
     monkeypatch.undo()
@@ -287,7 +287,7 @@ def test_moving_between_words_keeps_what_a_pair_can_hold(kind: Any, monkeypatch:
 def test_values_are_summed_where_they_are_and_widened_where_the_state_is(monkeypatch: pytest.MonkeyPatch):
     total, mean = CompensatedSum(), WeightedMean()
     values = torch.full((3,), 0.1)
-    monkeypatch.setattr(double_double, "_WITHOUT_FLOAT64", {"cpu"})
+    monkeypatch.setattr(double_double, "WITHOUT_FLOAT64", {"cpu"})
     total.update(values)
     mean.update(values, torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64))
     assert total.compute().dtype == mean.compute().dtype == torch.float64

@@ -98,7 +98,7 @@ def test_markers_choose_checks_in_the_tests_of_a_user(project: Project) -> None:
     source = LOOP.partition("\n")[2].partition("\n")[2].format(
         parameter="device", placed=".to(device)", labels=".cpu()"
     ) + "\n".join(line[4:] for line in source.splitlines())
-    project.write(source, name="test_loops.py").write(USERS, name="test_users.py", header="")
+    project.write(source, name="test_loops_of_a_user.py").write(USERS, name="test_users.py", header="")
     for expression, count in (("mps", 1), ("simulated", 2), ("not simulated", 3), ("slow", 1)):
         result = project.run("-m", expression, evalcheck=False, code=0)
         assert result.outcomes["passed"] == count, expression

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import types
 from dataclasses import replace
 from types import SimpleNamespace
@@ -53,6 +54,13 @@ def stepwise(made, cache):
 def test_a_cache_by_name_decodes_as_none_does(name):
     made = decoder(llama(), name, length=6)
     torch.testing.assert_close(stepwise(made, made.make_cache(2)), made.step(IDS, None, MASK, POSITIONS))
+
+
+def test_a_model_whose_module_was_forgotten_has_its_conventions(monkeypatch):
+    model = llama()
+    expected = set(decoder(model, "dynamic", length=6).conventions)
+    monkeypatch.delitem(sys.modules, type(model).__module__)  # what a run of pytest in the process does afterwards
+    assert set(decoder(model, "dynamic", length=6).conventions) == expected
 
 
 def test_a_name_that_no_cache_has_is_told_with_the_nearest_one():

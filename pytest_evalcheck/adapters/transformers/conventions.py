@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from pytest_evalcheck.kinds.common.convention import Convention
@@ -140,12 +140,12 @@ def _prepares_masks(model: Any) -> bool:
     config = model.config.get_text_config(decoder=True)
     kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
     plain = kinds == {"full_attention"} and not getattr(config, "sliding_window", None)
-    return plain and hasattr(sys.modules[type(model).__module__], "create_causal_mask")
+    return plain and hasattr(import_module(type(model).__module__), "create_causal_mask")
 
 
 def _adds_distances(model: Any) -> bool:
     """Return whether distances are added to the scores of attention, which are computed from the mask."""
-    has_table = hasattr(sys.modules[type(model).__module__], "build_alibi_tensor")
+    has_table = hasattr(import_module(type(model).__module__), "build_alibi_tensor")
     return has_table and bool(getattr(model.config, "alibi", True))
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 DRAWN = FOLDER / "drawn.tsv"
 COUNT = 72
-_EVALUATION = re.compile(r"\b(metrics?|evaluat\w+|evals?|scor(e|es|er|ers|ing)|benchmark\w*)\b", re.IGNORECASE)
+EVALUATION = re.compile(r"\b(metrics?|evaluat\w+|evals?|scor(e|es|er|ers|ing)|benchmark\w*)\b", re.IGNORECASE)
 _LEARNING = re.compile(
     r"\b(machine learning|deep learning|models?|llms?|language|classif\w+|segmentation|retriev\w+|recommend\w*"
     r"|forecast\w*|detection|speech|translation|ranking|calibration|predict\w+|generative|images?|clustering|rag|survival|nlp)\b",
@@ -37,7 +37,7 @@ def eligible(index: Path, known: frozenset[str]) -> Iterator[dict[str, str]]:
         for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
             name, summary = row["name"], row["summary"] or ""
             words = f"{re.sub('[-_.]+', ' ', name)} {summary}"
-            fits = all(pattern.search(words) for pattern in (_EVALUATION, _LEARNING, _CODE))
+            fits = all(pattern.search(words) for pattern in (EVALUATION, _LEARNING, _CODE))
             if fits and (row["month"] or "") >= _OLDEST and _normal(name) not in known:
                 yield {key: row[key] or "" for key in row}
 

@@ -150,7 +150,7 @@ def _running(wanted: list[torch.device], given: dict[str, Any], memory: int | No
         check_streams=given["streams"] == "check",
         defer_asserts=given["asserts"] == "deferred",
     )
-    patches = Patches()
+    patches = simulation.patches = Patches()
     persistent_marks.install(device.memory for device in simulation.devices.values())
     for device in simulation.devices.values():
         device.memory.begin(memory)

@@ -62,6 +62,8 @@ class Simulation:
         self.kinds = tuple(dict.fromkeys(device.type for device in devices))
         self.forked = self.closed = False
         self.falls_back = MPS_FALLS_BACK
+        self.patches: Any = None
+        """What the simulation replaces in PyTorch: `patches/patches.py`."""
         self._warned: set[str] = set()
         self._current = _CurrentIndices()
         self.set_available(True)

@@ -125,16 +125,22 @@ def placed_on(
     Gives the ledger of what crosses, or None where nothing is counted. What is used while a copy is in flight is in the
     ledger, for EC608; with ``in_flight="error"`` it is an error. A kernel complains of values at once, as on the CPU:
     checks give invalid ones on purpose, and a real device would be of no use after the first. With ``check_streams``
-    the ledger has the waits between streams that are missing, too.
+    the ledger has the waits between streams that are missing, too. Modules that are imported inside see the devices of
+    the machine, so that what they store does not depend on the check that imports them first.
     """
     streams = "check" if check_streams else "trust"
     with _simulation(device, count, in_flight, asserts, streams) if simulated(device) else nullcontext() as ledger:
         yield ledger
 
 
-def _simulation(device: str, count: int, in_flight: Any, asserts: Any, streams: Any) -> Any:
+@contextmanager
+def _simulation(device: str, count: int, in_flight: Any, asserts: Any, streams: Any) -> Iterator[Any]:
     from pytest_evalcheck.devices import simulate
+    from pytest_evalcheck.devices.patches.imported_modules import imports_see_the_machine
 
     name, _, index = torch_name(device).partition(":")
     last = max(int(index or 0), count - 1 if name == "cuda" else 0)
-    return simulate(f"{name}:{last}" if last else name, in_flight=in_flight, asserts=asserts, streams=streams)
+    simulated_name = f"{name}:{last}" if last else name
+    place = simulate(simulated_name, in_flight=in_flight, asserts=asserts, streams=streams)
+    with place as ledger, imports_see_the_machine():
+        yield ledger

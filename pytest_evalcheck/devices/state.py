@@ -63,7 +63,7 @@ class Simulation:
         self.forked = self.closed = False
         self.falls_back = MPS_FALLS_BACK
         self.patches: Any = None
-        """What the simulation replaces in PyTorch: `patches/patches.py`."""
+        """Attributes of PyTorch that the simulation replaces: `patches/patches.py`."""
         self._warned: set[str] = set()
         self._current = _CurrentIndices()
         self.set_available(True)

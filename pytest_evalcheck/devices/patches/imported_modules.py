@@ -61,7 +61,7 @@ def imports_see_the_machine() -> Iterator[None]:
     Some modules store the devices that they see when they are imported. A simulation may be where they are imported
     first, or not: this depends on what ran before in the process.
     """
-    finder = _install_finder(_outside, "")
+    finder = _install_finder(_machine_itself, "")
     try:
         yield
     finally:
@@ -69,7 +69,7 @@ def imports_see_the_machine() -> Iterator[None]:
 
 
 @contextmanager
-def _outside(module: ModuleType) -> Iterator[None]:
+def _machine_itself(module: ModuleType) -> Iterator[None]:
     state = ACTIVE.state
     if state is None:  # a thread that is not part of the simulation, or an import inside another one
         yield
@@ -102,7 +102,7 @@ def _pop_modes() -> list[Any]:
 
 
 def _install_finder(around: _Around, name: str) -> _Finder:
-    finder: Any = _Finder(around, name)
+    finder = _Finder(around, name)
     sys.meta_path.insert(0, finder)
     return finder
 

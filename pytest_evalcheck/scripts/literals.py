@@ -116,6 +116,12 @@ class Writer:
         if isinstance(value, (slice, range)):
             parts = [self.text(part, hint) for part in (value.start, value.stop, value.step)]
             return self._joined(f"{type(value).__name__}({', '.join(part.text for part in parts)})", parts)
+        if isinstance(value, re.Pattern):
+            flags = f", {int(value.flags & ~re.UNICODE)}" if value.flags & ~re.UNICODE else ""
+            return Text(f"re.compile({value.pattern!r}{flags})", imports=frozenset({"import re"}))
+        if isinstance(value, types.MappingProxyType):
+            inner = self.text(dict(value), hint)
+            return self._joined(f"types.MappingProxyType({inner.text})", [inner], {"import types"})
         if isinstance(value, functools._lru_cache_wrapper):
             wrapped = value.__wrapped__
             if getattr(wrapped, "__name__", "") != "<lambda>":
@@ -230,7 +236,7 @@ class Writer:
 
     def _lambda(self, function: Any) -> Text:
         """A lambda by its source, with what it has from around it as arguments of another one."""
-        source = _lambda_source(function)
+        source, defaults = _bound_defaults(_lambda_source(function), function)
         code = function.__code__
         resolved = self._tape.resolved(function, source)
         read = (node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name))
@@ -239,14 +245,18 @@ class Writer:
         named = [self._by_name(name, function.__globals__[name]) for name in names if name in function.__globals__]
         others = dict(zip((name for name in names if name in function.__globals__), named, strict=True))
         source = _renamed(source, {name: made.text for name, made in others.items() if made.text != name})
-        if not code.co_freevars:
+        around = {
+            **{
+                name: cell.cell_contents
+                for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)
+            },
+            **defaults,
+        }
+        if not around:
             return self._joined(f"({source})", named)
-        cells = [
-            self.text(cell.cell_contents, name)
-            for name, cell in zip(code.co_freevars, function.__closure__, strict=True)
-        ]
+        cells = [self.text(value, name) for name, value in around.items()]
         inside = ", ".join(cell.text for cell in cells)
-        return self._joined(f"(lambda {', '.join(code.co_freevars)}: {source})({inside})", [*cells, *named])
+        return self._joined(f"(lambda {', '.join(around)}: {source})({inside})", [*cells, *named])
 
     def _by_name(self, name: str, value: Any) -> Text:
         """Return a value that a lambda names, where a script can have it by this name."""
@@ -297,6 +307,8 @@ class Writer:
         module, name = str(getattr(thing, "__module__", None) or "builtins"), str(getattr(thing, "__qualname__", ""))
         if module == "builtins" and getattr(sys.modules["builtins"], name, None) is thing:
             return Text(name)
+        if module == "builtins" and (known := [key for key, value in vars(types).items() if value is thing]):
+            return Text(f"types.{known[0]}", imports=frozenset({"import types"}))
         if getattr(thing, "__name__", "") == "<lambda>":
             return self._lambda(thing)
         if module in self._tape.rewritten or module.startswith("pytest_evalcheck"):
@@ -339,6 +351,24 @@ def _lambda_source(function: Any) -> str:
     if len(found) != 1:
         raise Unwritable(f"one of several lambdas at line {first + 1}")
     return ast.unparse(found[0])
+
+
+def _bound_defaults(source: str, function: Any) -> tuple[str, dict[str, Any]]:
+    """Return a lambda whose defaults that are no constants are names, and the values of these names."""
+    tree = ast.parse(source, mode="eval")
+    arguments, values = tree.body.args, dict(function.__kwdefaults__ or {})  # type: ignore[attr-defined]
+    named = [one.arg for one in (*arguments.posonlyargs, *arguments.args)]
+    defaults = function.__defaults__ or ()
+    values |= zip(named[len(named) - len(defaults) :], defaults, strict=True)
+    bound = {}
+    for names, nodes in (
+        (named[len(named) - len(defaults) :], arguments.defaults),
+        ([one.arg for one in arguments.kwonlyargs], arguments.kw_defaults),
+    ):
+        for place, (name, node) in enumerate(zip(names, nodes, strict=True)):
+            if node is not None and not isinstance(node, ast.Constant):
+                nodes[place], bound[name] = ast.Name(name, ast.Load()), values[name]
+    return ast.unparse(tree), bound
 
 
 def _renamed(source: str, names: Mapping[str, str]) -> str:

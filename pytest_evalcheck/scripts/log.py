@@ -248,6 +248,7 @@ class CallLog:
             for one in self.entries:
                 one.shown = one.shown and one.number not in gone
             self._known = {key: text for key, text in self._known.items() if not numbers_in(text) & gone}
+            self._records = [(record, text) for record, text in self._records if not numbers_in(text) & gone]
 
     def _is_shown_by(self, entry: Entry, inside: list[Entry], call: Any, args: tuple[Any, ...]) -> bool:
         """Return whether the calls inside of a call of this package say all of it, with its result or its error."""
@@ -261,7 +262,10 @@ class CallLog:
         if result is None or isinstance(result, bool):
             return True
         if _is_record(result):
-            return _source_of(result) not in args and self.expression(_source_of(result)) is not None
+            source = self.expression(_source_of(result))
+            # An object that nothing has shown has no source: the call that made it is the one to show.
+            unwritten = {one.number for one in inside if one.missing}
+            return _source_of(result) not in args and source is not None and not numbers_in(source) & unwritten
         numbers = {one.number for one in inside}
         known = self.expression(result)
         if known is not None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from pytest_evalcheck.adapters import record
 from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.reports.case_codec import is_plain, literal
 from pytest_evalcheck.scripts import helpers
@@ -416,10 +417,21 @@ class _Resolver(ast.NodeTransformer):
         function = self._resolved(node.func)
         if function is called:
             node.func, node.args = node.args[0], node.args[1:]
-        elif self._strips and node.args and _describes(function):
-            return self.visit(node.args[0])  # type: ignore[no-any-return]
+        elif self._strips and (described := self._described(node)) is not None:
+            return self.visit(described)  # type: ignore[no-any-return]
         self.generic_visit(node)
         return node
+
+    def _described(self, node: ast.expr) -> ast.expr | None:
+        """Return the object whose record a call makes, or changes a field of."""
+        if not isinstance(node, ast.Call) or not node.args:
+            return None
+        function = self._resolved(node.func)
+        if function is record:
+            return node.args[1]
+        if function is replace:
+            return self._described(node.args[0])
+        return node.args[0] if _describes(function) else None
 
     def _resolved(self, node: ast.AST) -> Any:
         match node:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 import math
+import re
 import threading
+import types
 from typing import Any
 
 import numpy
@@ -129,6 +132,35 @@ def test_plain_values_survive(value: Any) -> None:
         for number in numbers_in(text):
             text = text.replace(f"<{number}>", log.entries[number].text)
     assert repr(eval(text)) == repr(value)
+
+
+SCALE = [2.0]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        re.compile("a+", re.IGNORECASE),
+        types.MappingProxyType({"a": re.compile("b")}),
+        types.MappingProxyType,
+        functools.partial(lambda value, scale=tuple(SCALE), *, more=SCALE[0] + 1: (value * scale[0], more), 4),
+    ],
+    ids=["pattern", "mapping", "type", "defaults of a lambda"],
+)
+def test_a_value_of_the_standard_library_survives(value: Any) -> None:
+    log = CallLog(is_of_package)
+    made = log.writer.text(value, "value")
+    text = made.text
+    for number in sorted(numbers_in(text), reverse=True):
+        text = text.replace(f"<{number}>", log.entries[number].text)
+    names: dict[str, Any] = {}
+    exec("\n".join(sorted(made.imports | frozenset().union(*(one.imports for one in log.entries)))), names)
+    copied = eval(text, names)
+    assert (
+        (copied(), value()) == ((8.0, 3.0),) * 2
+        if callable(value) and value is not types.MappingProxyType
+        else (copied == value)
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int8, torch.bool])

@@ -209,9 +209,11 @@ class MeanLogit:
         return self.total / self.count
 '''
 TARGETS = """
+import dataclasses
 import torch
 import library
 import pytest_evalcheck as ec
+from pytest_evalcheck import adapters
 from pytest_evalcheck import strategies as es
 from hypothesis import strategies as st
 
@@ -233,6 +235,10 @@ gives_a_summary = metric("GivesASummary")
 one_at_a_time = metric("OneAtATime", one_sample=True)
 ends_with_the_shorter_list = metric("EndsWithTheShorterList", es.text_pairs())
 mean = metric("Mean")
+
+@ec.metric(inputs=es.values())
+def of_a_changed_record(device):
+    return dataclasses.replace(adapters.record("metric", library.MeanOfMeans()), weights="")
 
 @ec.metric(inputs=es.values(), options={"kind": ("mean", "sum")})
 def takes_any_kind(device, kind="mean"):
@@ -269,6 +275,7 @@ has_no_labels = fed("HasNoLabels")
 EVERY = {
     "ec201_mean_of_means": "close(",
     "ec201_gives_a_summary": ".mean",
+    "ec201_of_a_changed_record": "close(",
     "ec204_one_at_a_time": "reset()",
     "ec227_takes_any_kind": "has_error(outcome)",
     "ec228_scaled": "Scaled(",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import cycle, islice, pairwise
@@ -169,7 +170,14 @@ class Reordered(Batched):
     CONDITIONS = {
         "batches that move": lambda case: [*map(sorted, case.order)] != [*map(sorted, case.batches)],
         "samples that move in their batch": lambda case: any(batch not in case.batches for batch in case.order),
+        "a tie": lambda case: len({*Counter(map(repr, case.samples)).values()}) == 1 and case.is_led_by_another,
     }
+
+    @property
+    def is_led_by_another(self) -> bool:
+        """Tell whether another sample comes first in the other order."""
+        (one, *_), (other, *_) = (sum(plan, []) for plan in (self.batches, self.order))
+        return repr(self.samples[one]) != repr(self.samples[other])
 
     @property
     def reordered(self) -> list[Rows]:
@@ -186,10 +194,30 @@ class Reordered(Batched):
 
     @classmethod
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
-        """Batches that move, samples that move in their batch, and both at once, where each alone might not show."""
+        """Batches that move, samples that move in their batch, and both at once, where each alone might not show; ties.
+
+        In a tie, samples of two or four kinds occur equally often: two right ones, a right and a wrong one, and both of
+        each. The first that is seen must not win.
+        """
         plan = first_batch(n - 2, n)
         within = [batch[::-1] for batch in plan]
-        return [(n, plan, order) for order in (plan[::-1], within, within[::-1])]
+        moved = [(n, plan, order) for order in (plan[::-1], within, within[::-1])]
+        ties = [(rows, first_batch(len(rows) // 2, len(rows))) for rows in cls._ties(inputs)]
+        return [*moved, *((rows, plan, [batch[::-1] for batch in plan[::-1]]) for rows, plan in ties)]
+
+    @classmethod
+    def _ties(cls, inputs: SampleStrategy) -> list[Rows]:
+        right, wrong = inputs.right or (lambda row: row), inputs.wrong or (lambda row: row)
+        kinds = list({repr(row): row for row in map(right, (*inputs.contrast, *inputs.fixed(4)))}.values())
+        one, other = (kinds * 2)[:2]
+        pairs = [[one, other], [one, wrong(other)], [one, wrong(one), other, wrong(other)]]
+        if inputs.distinct is not None:
+            keys = [{*map(inputs.distinct, rows)} for rows in pairs]
+            return [
+                rows for rows, known in zip(pairs, keys, strict=True) if inputs.min_samples <= len(rows) == len(known)
+            ]
+        # Each as often as the others, and enough for a value.
+        return [rows * -(-max(cls.FEWEST, inputs.min_samples) // len(rows)) for rows in pairs]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -142,7 +142,7 @@ def real_processes_give_the_value_of_the_whole(metric: MetricSubject, case: Proc
             expect(value).equals(expected, about=f"the value of rank {rank} over {plan}", id=f"rank-over-{slug(plan)}")
 
 
-@check("EC208", conditions=("batches that move", "samples that move in their batch"), after=("EC201",))
+@check("EC208", conditions=("batches that move", "samples that move in their batch", "a tie"), after=("EC201",))
 def order_does_not_change_the_value(metric: MetricSubject, case: Reordered) -> None:
     """The order of the batches, and of the samples in a batch, does not change the value.
 
@@ -150,7 +150,8 @@ def order_does_not_change_the_value(metric: MetricSubject, case: Reordered) -> N
     multiset of rows.
 
     Why: loaders shuffle and ranks interleave; a score must not depend on it.
-    Usual cause: a running average with a fixed step, a window, or state overwritten by the newest batch.
+    Usual cause: a running average with a fixed step, a window, state overwritten by the newest batch, or a tie that the
+    first sample wins.
     Fix: accumulate sums, `total += value.sum()` for `mean = 0.9 * mean + 0.1 * value`; an order by design:
     not_applicable.
     """

@@ -12,7 +12,6 @@ from typing import Any
 
 from pytest_evalcheck import adapters
 from pytest_evalcheck import strategies as es
-from pytest_evalcheck.adapters.protocols.collecting import Collected
 from pytest_evalcheck.discovery.schemas import Schema
 from pytest_evalcheck.engine.preflight import no_value
 from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
@@ -133,7 +132,7 @@ def _order_dependence(subject: MetricSubject, rows: Sequence[Any]) -> str:
     are no other rows, they do not say whether it is one or a series. Of few rows too few are left where an option
     leaves rows out.
     """
-    if not isinstance(getattr(subject.build().update, "__self__", None), Collected):
+    if subject.build().function is None:
         return ""  # an object with a state is given one batch after another
     # The first ones alone may be special: each word of a sentence beside itself.
     sets = [_without_ties(some) for some in (rows, rows[::-1], random.Random(0).sample(rows, len(rows)))]

@@ -238,7 +238,7 @@ def segmentation(*, classes: int, size: tuple[int, int] = (2, 3), ignore_index: 
         wrong=lambda row: (predicted_mask(row[1], classes, 1), row[1]),
         contrast=tuple((m, m) for m in ramp),
         ignored=None if ignore_index is None else st.tuples(mask, st.just(blank)),
-        partly_ignored=None if ignore_index is None else beside_an_ignored_column(sample, pixel, ignore_index),
+        partly_ignored=None if ignore_index is None else beside_an_ignored_column(pair, pixel, ignore_index),
         integers=True,
     )
 
@@ -267,8 +267,9 @@ def with_ignored_pixels(draw: st.DrawFn, pair: st.SearchStrategy[Sample], ignore
 def beside_an_ignored_column(
     draw: st.DrawFn, sample: st.SearchStrategy[Sample], pixel: st.SearchStrategy[int], ignore_index: int
 ) -> tuple[Sample, Sample]:
-    """A pair of masks with a column more, which is ignored, and the same pair without it."""
+    """A pair of masks with a column more, which is ignored, and the same pair without it, half of them right."""
     predicted, true = draw(sample)
+    predicted = true if draw(st.booleans()) else predicted
     longer = tuple((*line, draw(pixel)) for line in predicted), tuple((*line, ignore_index) for line in true)
     return longer, (predicted, true)
 

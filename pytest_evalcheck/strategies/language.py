@@ -20,11 +20,11 @@ def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) 
     """
     row = st.permutations(range(vocab)).map(lambda p: tuple(r / 2 for r in p))
     label = st.integers(0, vocab - 1)
+    sample = counted = st.tuples(st.tuples(*[row] * length), st.tuples(*[label] * length))
     if ignore_index is not None:
         # Real batches mix counted and ignored positions in one row.
         label = st.one_of(label, label, st.just(ignore_index))
-    sample = st.tuples(st.tuples(*[row] * length), st.tuples(*[label] * length))
-    if ignore_index is not None:
+        sample = st.tuples(st.tuples(*[row] * length), st.tuples(*[label] * length))
         sample = sample.filter(lambda s: any(t != ignore_index for t in s[1]))
 
     def predicted(labels: Sequence[int], shift: int) -> Sample:
@@ -60,7 +60,7 @@ def tokens(*, vocab: int = 4, length: int = 3, ignore_index: int | None = None) 
 
     @st.composite
     def partly_ignored(draw: st.DrawFn) -> tuple[Sample, Sample]:
-        without = draw(sample)
+        without = draw(counted)
         if draw(st.booleans()):  # predictions that are drawn are mostly wrong, and what counts as wrong would not show
             without = predicted(without[1], 0)
         places = list(zip(*without, strict=True))

@@ -79,9 +79,7 @@ def masks(
         contrast=tuple((m, m) for m in ramp),
         ignored=None if ignore_index is None else st.tuples(mask, st.just(blank)),
         partly_ignored=(
-            None
-            if ignore_index is None
-            else beside_an_ignored_column(sample, st.integers(0, classes - 1), ignore_index)
+            None if ignore_index is None else beside_an_ignored_column(pair, st.integers(0, classes - 1), ignore_index)
         ),
         integers=True,
     )
@@ -140,6 +138,8 @@ def boxes(*, classes: int = 3, max_boxes: int = 3, format: BoxFormat = "xyxy") -
         (_, *more), label = truths[0]
         return number, (((bad, *more), label, 7), *((*truth, 7) for truth in truths[1:])), truths
 
+    kinds = [(c, (), (((4 * c % 32, 4, 4 * c % 32 + 16, 24), c % classes),)) for c in range(max(2, classes))]
+    # The last one has boxes of other sizes, which some numbers are about.
     return SampleStrategy(
         name="boxes",
         sample=_images(classes, max_boxes),
@@ -147,7 +147,7 @@ def boxes(*, classes: int = 3, max_boxes: int = 3, format: BoxFormat = "xyxy") -
         distinct=lambda sample: sample[0],
         right=lambda sample: (sample[0], tuple((*truth, 7) for truth in sample[2]), sample[2]),
         wrong=wrong,
-        contrast=tuple((c, (), (((4 * c % 32, 4, 4 * c % 32 + 16, 24), c % classes),)) for c in range(max(2, classes))),
+        contrast=(*kinds, (len(kinds), (), (((0, 0, 60, 60), 0), ((0, 0, 240, 240), 1 % classes))[:max_boxes])),
         corrupted=corrupted,
     )
 

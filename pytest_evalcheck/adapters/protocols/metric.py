@@ -158,7 +158,8 @@ def _one_at_a_time(known: Metric) -> Metric:
         known = replace(known, update=of_each, compute=listed.compute, weights="")
     feed = by_sample(known.update)
     # What a method would return for a batch, and other ways to call it, are of single samples here.
-    return replace(known, update=feed, forward=None, conventions=by_name(feed, _signature(known.update)))
+    conventions = by_name(feed, _signature(known.update))
+    return replace(known, update=feed, forward=None, function=None, conventions=conventions)
 
 
 def with_conventions(known: Metric, again: Callable[[Any], Metric], conventions: Mapping[str, Convention]) -> Metric:
@@ -198,7 +199,8 @@ def adapted(source: Any, merge: str | None, one_sample: bool, changes: Mapping[s
 
     if isinstance(source, Metric):
         known: Metric = _one_at_a_time(source) if one_sample else source
-        return replace(known, **{**changes, "conventions": ways(source)})
+        function = None if changes.keys() & {"update", "compute"} else known.function
+        return replace(known, **{"function": function, **changes, "conventions": ways(source)})
     if merge is not None and not callable(getattr(source, merge, None)):
         methods = [name for name in dir(source) if not name.startswith("_")]
         raise TypeError(f"{type(source).__name__} has no method {merge!r} to merge by{nearest(merge, methods)}")
@@ -211,6 +213,8 @@ def adapted(source: Any, merge: str | None, one_sample: bool, changes: Mapping[s
     kept: dict[str, Any] = {"merges": {} if "compute" in loose else merges, "copies": copies}
     if not (_VALUES | ({"update"} if is_function(source) else set())) & changes.keys():
         kept["stock"] = source
+    if changes.keys() & {"update", "compute"}:
+        kept["function"] = None
     return replace(base, **{**kept, **bound, "conventions": ways(base)}, changed=frozenset(changes))
 
 
@@ -293,6 +297,7 @@ def _collecting_record(function: Callable[..., Any]) -> Metric:
         compute=collected.compute,
         weights=weights_of(function),
         conventions=by_name(collected.update, feed),
+        function=function,
         source=function,
     )
 

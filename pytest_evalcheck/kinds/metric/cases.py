@@ -176,7 +176,7 @@ class Reordered(Batched):
     @property
     def is_led_by_another(self) -> bool:
         """Tell whether another sample comes first in the other order."""
-        (one, *_), (other, *_) = (sum(plan, []) for plan in (self.batches, self.order))
+        one, other = (next(index for batch in plan for index in batch) for plan in (self.batches, self.order))
         return repr(self.samples[one]) != repr(self.samples[other])
 
     @property

@@ -11,6 +11,7 @@ from pytest_evalcheck.expectations.failures import compared, expect, inconclusiv
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.allocations import largest_tensor
+from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.tensors import (
     count_elements,
@@ -145,7 +146,7 @@ _ROWS = 32
 
 @check("EC206", conditions=("several batches",))
 def update_does_not_change_its_inputs(metric: MetricSubject, case: Stream) -> None:
-    """`update` does not change its inputs.
+    """`update` does not change its inputs, and neither does a function that is called with all samples.
 
     Why: the next metric, the loss and the log use the same tensors.
     Usual cause: an in-place clamp_, a masked fill, or a conversion that writes into a view.
@@ -155,12 +156,17 @@ def update_does_not_change_its_inputs(metric: MetricSubject, case: Stream) -> No
     for batch in case.split:
         arguments = metric.arguments(batch)
         before = Snapshot({"args": arguments.args, "kwargs": dict(arguments.kwargs)}, "update")
-        live.try_update(arguments)
+        # The record of a function gives it copies, and a caller the batch itself.
+        function = live.record.function
+        if function is None:
+            live.try_update(arguments)
+        else:
+            attempt("the function", function, *arguments.args, **arguments.kwargs)
         changes = before.changes()
         expect(batch).holds(
             not changes,
-            about="update() changed its inputs",
-            id="inputs",
+            about="update() changed its inputs" if function is None else "the function changed its arguments",
+            id="inputs" if function is None else "arguments",
             form="unchanged",
             detail="\n".join(changes[:3]),
         )
@@ -174,6 +180,7 @@ def state_does_not_alias_inputs(metric: MetricSubject, case: Stream) -> None:
     Usual cause: a tensor, or a view of one, is appended to a list state without a copy.
     Fix: pytest_evalcheck.fixes.SampleStream
     """
+    metric.require_accumulator()
     buffers = [metric.arguments(batch) for batch in case.split]
     live = metric.fresh().update(*buffers)
     for buffer in buffers:
@@ -265,6 +272,7 @@ def a_rejected_batch_does_not_change_the_state(metric: MetricSubject, case: Reje
     Usual cause: one state is written before the next one is validated; forward resets before it updates.
     Fix: pytest_evalcheck.fixes.SampleStream
     """
+    metric.require_accumulator()
     if case.through == "forward" and metric.build().forward is None:
         not_offered("the metric offers no forward")
         return

@@ -31,6 +31,7 @@ from pytest_evalcheck.kinds.metric.cases import (
     Shards,
     Stream,
 )
+from pytest_evalcheck.kinds.metric.entries import constant_entries
 from pytest_evalcheck.kinds.metric.samplewise import unordered
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
@@ -47,6 +48,7 @@ def splitting_a_stream_does_not_change_the_value(metric: MetricSubject, case: St
     Usual cause: a mean of batch means, or a statistic that is computed per batch and then averaged.
     Fix: pytest_evalcheck.fixes.WeightedMean
     """
+    metric.require_accumulator()
     expect(metric.value(case.split)).equals(
         metric.value(case.whole), about="the value of the stream in these batches", id="split"
     )
@@ -60,6 +62,7 @@ def an_empty_batch_changes_nothing(metric: MetricSubject, case: EmptyBatches) ->
     Usual cause: a mean over no rows is NaN, and NaN stays in every sum to which it is added.
     Fix: pytest_evalcheck.fixes.WeightedMean
     """
+    metric.require_accumulator()
     metric.require_empty_batch()
     live = metric.fresh()
     for batch in case.split:
@@ -176,6 +179,9 @@ def ignored_samples_do_not_change_the_value(metric: MetricSubject, case: Ignored
     Usual cause: the sum excludes them and the count does not, or a batch with all ignored gives a NaN mean.
     Fix: pytest_evalcheck.fixes.WeightedMean
     """
+    if not case.counted and metric.build().function is not None:
+        inconclusive("nothing counts, and a function is called with some samples")
+        return
     actual, expected = metric.value(case.split), metric.value(case.counted)
     if not case.counted and is_no_score(actual) and is_no_score(expected):
         actual = expected
@@ -329,6 +335,9 @@ def the_value_equals_the_reference(metric: MetricSubject, case: Stream) -> None:
 def a_wrong_prediction_changes_the_value(metric: MetricSubject, case: RightAndWrong) -> None:
     """Control: right predictions and wrong ones get different values.
 
+    So does each number of a value of several parts: a mapping, or a tuple. One that is always -1 or NaN is no value, by
+    design, unless a metric of the same class that is built without arguments has one.
+
     Where the samples name no `wrong` prediction, some lists of different samples must have different values. Where all
     of them have the same, the check is not applicable: an honest metric may be 0 for whatever is drawn.
 
@@ -357,4 +366,14 @@ def a_wrong_prediction_changes_the_value(metric: MetricSubject, case: RightAndWr
         form="different",
         beside=wrong,
         detail=f"both      {show(right)}",
+    )
+    constant = constant_entries(metric, [right, wrong])
+    names = ", ".join(f"{name} = {number}" for name, number in constant.items())
+    expect(right).holds(
+        not constant,
+        about="an entry of the value is the same for all samples that were tried, and others are not",
+        id=f"constant-{slug(' '.join(constant))}",
+        form="different",
+        beside=wrong,
+        detail=f"constant  {names}\nright     {show(right)}\nwrong     {show(wrong)}",
     )

@@ -49,6 +49,8 @@ class Metric:
     """The parameter of ``update`` that takes one weight per sample, such as ``sample_weight``; empty for none."""
     conventions: Mapping[str, Convention] = field(default_factory=dict)
     """Other documented ways to call it, by name: each must give the same value."""
+    function: Callable[..., Any] | None = None
+    """The function of all samples that ``compute`` calls with the collected batches: it accumulates nothing itself."""
     source: Any = None
     """The object behind the callables."""
     stock: Any = None

@@ -205,6 +205,15 @@ class MetricSubject(DeviceSubject):
             for group in ([predicted] if named else [[place] for place in places])
         ]
 
+    def require_accumulator(self) -> None:
+        """Go on where the metric is given its batches.
+
+        Raises:
+            NotApplicable: where it is a function: batches are collected for it, however the samples are split.
+        """
+        if self.build().function is not None:
+            raise NotApplicable("a function is called once, with all samples")
+
     def require_empty_batch(self) -> None:
         """Go on where a batch without samples can be written.
 

@@ -381,7 +381,8 @@ def _sources(
         for naming in namings
         for source in words
     ]
-    again = [(source, "inputs of another configuration of it") for source in dict.fromkeys(used)]
+    others = dict.fromkeys(strategy_candidates.ignoring_as(source, _given(thing, form)) for source in used)
+    again = [(source, "inputs of another configuration of it") for source in others]
     for source, origin in [*tuned[:1], *again, *tuned[1:], *counted, *worded]:
         if source not in used_up:
             used_up.add(source)

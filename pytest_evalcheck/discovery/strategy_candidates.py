@@ -5,10 +5,12 @@ A guess is no claim: it is used only where the metric accepts it and right and w
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_evalcheck import strategies as es
 from pytest_evalcheck.adapters.protocols.metric import is_numbered_pair, role
 from pytest_evalcheck.adapters.protocols.three_arrays import ThreeArrays
 from pytest_evalcheck.discovery.naming_tables import TOPICS
@@ -179,6 +181,22 @@ def _classes(options: Mapping[str, Any], *names: str, default: int = 3) -> int:
 def _ignoring(options: Mapping[str, Any]) -> str:
     ignored = options.get("ignore_index")
     return f", ignore_index={ignored}" if isinstance(ignored, int) else ""
+
+
+def ignoring_as(source: str, options: Mapping[str, Any]) -> str:
+    """Return the strategy with the ignored label of these options in place of its own; none where they have none.
+
+    >>> ignoring_as('es.binary(of="labels", ignore_index=-100)', {"ignore_index": None})
+    'es.binary(of="labels")'
+    >>> ignoring_as('es.binary(of="labels").as_numpy()', {"ignore_index": -1})
+    'es.binary(of="labels", ignore_index=-1).as_numpy()'
+    """
+    name = re.match(r"es\.(\w+)", source)
+    if "ignore_index" not in options or name is None:
+        return source
+    plain = re.sub(r", ignore_index=-?\d+", "", source)
+    takes_one = "ignore_index" in inspect.signature(getattr(es, name[1])).parameters
+    return re.sub(r"^(es\.\w+\([^()]+)\)", rf"\1{_ignoring(options)})", plain) if takes_one else plain
 
 
 def _binary(options: Mapping[str, Any]) -> Iterator[str]:

@@ -473,3 +473,19 @@ def test_a_curve_for_each_class_as_lists_of_tensors_is_a_value():
         "        return [hits, hits / 2], [hits + 1, hits]\n"
     )
     assert proposed(source, "CurvesOfClasses").targets
+
+
+def test_inputs_of_another_configuration_have_the_ignored_label_of_this_one():
+    source = (
+        "class Hits:\n"
+        "    def __init__(self, ignore_index=-100): self.ignore_index, self.hits, self.count = ignore_index, 0, 0\n"
+        "    def update(self, preds, target):\n"
+        "        kept = target == target if self.ignore_index is None else target != self.ignore_index\n"
+        "        self.hits, self.count = self.hits + ((preds == target) & kept).sum(), self.count + kept.sum()\n"
+        "    def compute(self): return self.hits / self.count\n"
+        "    def reset(self): self.hits, self.count = 0, 0\n"
+    )
+    inputs = {each.label: each.inputs for each in proposed(source, "Hits").targets}
+    assert "ignore_index=-100" in inputs[""]
+    assert "ignore_index" not in inputs["ignore_index=None"]
+    assert "ignore_index=-1)" in inputs["ignore_index=-1"]

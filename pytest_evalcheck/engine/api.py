@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from pytest_evalcheck.engine.check_selection import CheckSelection
 from pytest_evalcheck.engine.device_selection import devices_of, other_device, with_missing
 from pytest_evalcheck.engine.effort import EFFORTS
 from pytest_evalcheck.engine.runner import CellRunner
-from pytest_evalcheck.engine.target_errors import TargetErrorReporter
+from pytest_evalcheck.engine.target_errors import TargetErrorReporter, reports_faults
 from pytest_evalcheck.errors import UsageError, nearest, safe_text
 from pytest_evalcheck.kinds.common.calling import relative
 from pytest_evalcheck.kinds.common.check import Check
@@ -73,7 +73,7 @@ class RunRequest:
     """Seconds a cell; None for no limit."""
     reproduce: Callable[[Target, str, str], str]
     """From the target, the device and a blob to the command that replays it."""
-    reporter: TargetErrorReporter = field(default_factory=TargetErrorReporter)
+    reporter: TargetErrorReporter
 
     @classmethod
     def of(
@@ -105,13 +105,15 @@ class RunRequest:
         for name, value in {"device": device, "select": select, "ignore": ignore}.items():
             if not isinstance(value, str):
                 raise UsageError(f"{name}={safe_text(value)}; expected text, with commas between several")
+        selection = CheckSelection.parse(select, ignore, [*target.checks])
         return cls(
             target=target,
             devices=device_spec.parse(device),
-            selection=CheckSelection.parse(select, ignore, [*target.checks]),
+            selection=selection,
             effort=effort,
             limit=_limit(timeout),
             reproduce=reproduce or _reproduce,
+            reporter=TargetErrorReporter(fault=reports_faults(filter(selection.selects, target.checks))),
         )
 
     @property

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_evalcheck.engine.known_failures import Finding, KnownFailures
-from pytest_evalcheck.expectations.failures import ComparisonStats, NotApplicable, TargetError
+from pytest_evalcheck.expectations.failures import CheckFailure, ComparisonStats, NotApplicable, TargetError
 from pytest_evalcheck.reports.case_codec import case_fields, is_plain
 
 
@@ -57,6 +57,8 @@ class CellState:
     """The file and line of that, of an inferred target; None for the place of the target."""
     given: tuple[str, ...] = ()
     """Arguments and result of an example call."""
+    fault: CheckFailure | None = None
+    """The error of a library in the example call; None where it gave a value."""
     running: Any = None
     """The case that was tried last."""
     limit: float = 0.0

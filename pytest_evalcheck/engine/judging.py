@@ -13,8 +13,9 @@ from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.cell_state import CellState, SearchOver, ledger_totals
 from pytest_evalcheck.engine.known_failures import Finding, StaleEntry
 from pytest_evalcheck.engine.timeout import CellTimeout
+from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotCheckable, TargetError
-from pytest_evalcheck.expectations.origin import place_of
+from pytest_evalcheck.expectations.origin import absent_packages, missing_import, place_of
 from pytest_evalcheck.kinds.common.calling import format_exception_location, relative
 from pytest_evalcheck.reports.case_codec import case_fields, encode_case
 from pytest_evalcheck.reports.results import Cell, Failure, Outcome
@@ -23,6 +24,8 @@ from pytest_evalcheck.reports.results import Cell, Failure, Outcome
 def judge(spec: CellSpec, state: CellState) -> Cell:
     """The cell of a run that is over."""
     ended, found, stats = state.ended_by, state.found, state.stats
+    if ended is not None and not (found or state.known.findings) and (why := missing_import(ended)):
+        return cell(spec, state, "not run", reason=why, missing=absent_packages(ended))
     if isinstance(ended, NotApplicable) and not (found or state.known.findings):
         # What cannot be tried on a simulated device says nothing about an entry.
         if not isinstance(ended, NotCheckable):
@@ -35,6 +38,8 @@ def judge(spec: CellSpec, state: CellState) -> Cell:
     passable = spec.check.existential and found is not None and not found.failure.untestable
     if isinstance(ended, CellTimeout) and (found is None or passable):
         return _incomplete(spec, state)
+    if found is not None and state.fault is not None and _shows_alone(found.failure, state.fault.origin):
+        return failed(spec, state, found.failure if spec.check.ordinary else state.fault)
     if ended is not None and not isinstance(ended, (SearchOver, NotApplicable)):
         return failed(spec, state, *_failure_of(spec, state, ended))
     if found is not None and not (passable and state.passed_once):
@@ -43,8 +48,12 @@ def judge(spec: CellSpec, state: CellState) -> Cell:
         return _known(spec, state)
     if not state.examples:
         return failed(spec, state, TargetError("no case was tried", cause="inputs"))
+    if state.fault is not None and spec.check.ordinary:  # other cases than those of the example call gave a value
+        return failed(spec, state, state.fault)
     if stats.compared:
         return _unless_stale(spec, state, "passed")
+    if stats.refused and state.fault is not None:
+        return failed(spec, state, state.fault)
     if stats.refused:
         return failed(
             spec,
@@ -89,6 +98,14 @@ def cell(spec: CellSpec, state: CellState, outcome: Outcome, *, reason: str = ""
         line=_place(spec, state)[1],
         **more,
     )
+
+
+def _shows_alone(failure: CheckFailure, origin: str) -> bool:
+    """Return whether a failure compares nothing but errors, of which one has this origin."""
+    if failure.compared is None:
+        return False
+    values = [value for value in (failure.compared.actual, failure.compared.expected) if value is not None]
+    return all(isinstance(value, Raised) for value in values) and any(value.origin == origin for value in values)
 
 
 def _place(spec: CellSpec, state: CellState) -> tuple[str, int]:

@@ -1,4 +1,8 @@
-"""One plain batch before the checks of a target: a target that fails there has a mistake, and no check is tried."""
+"""One plain batch before the checks of a target: what fails there is a mistake in the target, or an error of a library.
+
+With a mistake no check is tried. An error that a library raises, and that is no refusal, is a finding, and the checks
+are tried where they can.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,18 @@ import pytest
 from hypothesis.errors import HypothesisException
 
 from pytest_evalcheck.engine.cell_state import not_plain
-from pytest_evalcheck.engine.target_errors import TARGET_ERROR
+from pytest_evalcheck.engine.target_errors import FAULT, TARGET_ERROR
 from pytest_evalcheck.expectations.comparison import Raised, show
-from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, TargetError
-from pytest_evalcheck.expectations.origin import callers_line
+from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotImportable, TargetError
+from pytest_evalcheck.expectations.origin import (
+    callers_line,
+    innermost_arguments,
+    raised_by_library,
+    raising_line,
+)
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.call_facts import describe_value, recorded_calls
+from pytest_evalcheck.kinds.common.calling import is_clear_refusal
 from pytest_evalcheck.kinds.common.process_state import isolated_process
 from pytest_evalcheck.kinds.common.subject import Subject
 from pytest_evalcheck.reports.case_codec import is_plain
@@ -40,6 +50,8 @@ class Preflight:
     seconds: float = 0.0
     problem: CheckFailure | None = None
     """The mistake in the target; None where there is none."""
+    fault: CheckFailure | None = None
+    """The error of a library on ordinary data; None where there is none."""
     changed: tuple[str, ...] = ()
     """Changes that the call left in what all objects of the target share, a line each: a later call that writes the
     same again changes nothing."""
@@ -73,6 +85,8 @@ def _preflight(target: Target, subject: Subject, device: str) -> Preflight:
     assert first is not None
     problem, given = first
     found = _remedy(target, subject)
+    if problem.cause == FAULT and not found:
+        return Preflight(given, time.monotonic() - started, fault=problem)
     lines = [line for line in (problem.detail, found) if line]
     wrong = TargetError(
         f"a mistake in the target: {problem.about}",
@@ -82,6 +96,7 @@ def _preflight(target: Target, subject: Subject, device: str) -> Preflight:
         cause=TARGET_ERROR,
         origin=problem.origin,
     )
+    wrong.__cause__ = problem.__cause__
     return Preflight(given, time.monotonic() - started, wrong)
 
 
@@ -112,7 +127,7 @@ def _plain_call(
         shown = f"{len(rows)} samples of {target.inputs.name}: {show(rows)[:160]}"
         with recorded_calls() as calls, isolated_process(), device_spec.placed_on(device):
             return _problem(target, subject, rows), (shown, *calls)
-    except (KeyboardInterrupt, pytest.skip.Exception, pytest.exit.Exception):
+    except (KeyboardInterrupt, pytest.skip.Exception, pytest.exit.Exception, NotImportable):
         raise
     except NotApplicable:
         return None, ()
@@ -127,12 +142,14 @@ def _plain_call(
 def _problem(target: Target, subject: Subject, rows: list[Any]) -> CheckFailure | None:
     result = subject.plain_result(rows)
     if isinstance(result, Raised):
-        lines = (callers_line(result.error), subject.data_in_words(rows))
+        fault = _is_of_library(result.error, target)
+        lines = (raising_line(result.error), callers_line(result.error), "" if fault else subject.data_in_words(rows))
         return TargetError(
-            "an ordinary batch raises an error",
+            "a library fails on ordinary data" if fault else "an ordinary batch raises an error",
             actual=str(result),
             expected=f"what a {target.kind} returns",
             detail="\n".join(filter(None, lines)),
+            cause=FAULT if fault else "",
             origin=result.origin,
         )
     nothing = no_value(result)
@@ -141,6 +158,19 @@ def _problem(target: Target, subject: Subject, rows: list[Any]) -> CheckFailure 
     return TargetError(
         f"an ordinary batch gives no value: {nothing}", actual=describe_value(result), expected="numbers"
     )
+
+
+def _is_of_library(error: BaseException, target: Target) -> bool:
+    """Return whether a library failed on data that it does not refuse: no statement of it says what is wrong with them.
+
+    Where it was given a text or a container and an operation on that fails, the data are of another type than it takes.
+    """
+    if not raised_by_library(error, target.file) or is_clear_refusal(error):
+        return False
+    plain = (str, bytes, list, tuple, dict)
+    if isinstance(error, AttributeError):
+        return not isinstance(getattr(error, "obj", None), plain)
+    return not (isinstance(error, TypeError) and any(isinstance(value, plain) for value in innermost_arguments(error)))
 
 
 def no_value(result: Any) -> str:

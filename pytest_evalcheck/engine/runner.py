@@ -24,7 +24,7 @@ from pytest_evalcheck.engine.factory import TargetFactory
 from pytest_evalcheck.engine.judging import cell, failed, judge
 from pytest_evalcheck.engine.known_failures import Finding, KnownFailures
 from pytest_evalcheck.engine.preflight import Preflight, preflight
-from pytest_evalcheck.engine.target_errors import TargetErrorReporter
+from pytest_evalcheck.engine.target_errors import TargetErrorReporter, reports_faults
 from pytest_evalcheck.engine.timeout import time_limit
 from pytest_evalcheck.expectations.failures import (
     CheckFailure,
@@ -77,6 +77,7 @@ class CellRunner:
                 state.given = ready.given
                 if ready.problem is not None:
                     raise ready.problem
+                state.fault = ready.fault
                 self._set_limit(limit, max(usual, _SCALE * ready.seconds))
                 self._try_all(arguments, limit, usual)
         except (KeyboardInterrupt, pytest.exit.Exception):
@@ -392,7 +393,7 @@ def choose_reporters(runners: Iterable[CellRunner]) -> None:
         targets.setdefault(runner.spec.where, []).append(runner)
     for own in targets.values():
         first = min(own, key=lambda r: (bool(r.spec.inapplicable), r.spec.check.code, r.spec.device))
-        reporter = TargetErrorReporter(first.spec.key)
+        reporter = TargetErrorReporter(first.spec.key, reports_faults(r.spec.check for r in own))
         for runner in own:
             runner.reporter = reporter
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from pytest_evalcheck.errors import safe_text
-from pytest_evalcheck.expectations.origin import place_of, raised_on_purpose
+from pytest_evalcheck.expectations.origin import place_of, raised_by_adapter, raised_on_purpose
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,11 @@ class Raised:
     def origin(self) -> str:
         """The type of the error and the line of the code under test that raised it."""
         return place_of(self.error)
+
+    @property
+    def is_of_adapter(self) -> bool:
+        """Return whether an adapter of this package raised it: it says nothing of the code under test."""
+        return raised_by_adapter(self.error)
 
     @property
     def on_purpose(self) -> bool:

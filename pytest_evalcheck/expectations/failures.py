@@ -98,6 +98,10 @@ class NotCheckable(NotApplicable):
     """The simulated device cannot do what the code needs, so that nothing is known. No entry is stale for that."""
 
 
+class NotImportable(NotCheckable):
+    """The code under test cannot import what it needs, so that nothing is known."""
+
+
 @dataclass
 class ComparisonStats:
     """Counts of what the cases of one cell have compared so far."""
@@ -253,6 +257,9 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
         failure is known again: no other comparison of the check has it, and it stays when ``about`` changes.
         """
         stats, id = _stats.get(), _id_here(id)
+        if isinstance(expected, Raised) and expected.is_of_adapter and not isinstance(self.actual, Raised):
+            inconclusive(f"nothing to compare with: {expected}")
+            return
         if stats is not None:
             if isinstance(self.actual, Raised) and isinstance(expected, Raised):
                 refused(self.actual)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import importlib.util
 import os
 import sys
 import sysconfig
@@ -10,6 +11,7 @@ import traceback
 from functools import cache
 from pathlib import Path
 from types import CodeType
+from typing import Any
 
 from pytest_evalcheck.errors import safe_text
 
@@ -26,10 +28,7 @@ def place_of(error: BaseException) -> str:
     which users import), of the standard library, of torch or of numpy. Where all frames are of those, it is the
     innermost one; without any frame there is only the type.
     """
-    seen = {id(error)}
-    while error.__cause__ is not None and id(error.__cause__) not in seen:
-        error = error.__cause__
-        seen.add(id(error))
+    *_, error = causes_of_error(error)
     frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
     name = type(error).__name__
     if not frames:
@@ -37,6 +36,73 @@ def place_of(error: BaseException) -> str:
     own = [place for place in frames if is_under_test(place[0].co_filename)]
     code, line = (own or frames)[-1]
     return f"{name} at {_short(code.co_filename)}:{line} ({getattr(code, 'co_qualname', code.co_name)})"
+
+
+def causes_of_error(error: BaseException) -> list[BaseException]:
+    """Return an error, the one that it was raised from, and so on."""
+    found = [error]
+    while (cause := found[-1].__cause__) is not None and cause not in found:
+        found.append(cause)
+    return found
+
+
+def innermost_arguments(error: BaseException) -> list[Any]:
+    """Return what the innermost function of code under test was called with, beside its object."""
+    *_, error = causes_of_error(error)
+    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if is_under_test(frame.f_code.co_filename)]
+    if not frames:
+        return []
+    code, values = frames[-1].f_code, frames[-1].f_locals
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return [values[name] for name in names if name in values]
+
+
+def raising_line(error: BaseException) -> str:
+    """Return the source of the line of the code under test that raised an error; '' where there is none to read."""
+    *_, error = causes_of_error(error)
+    own = [each for each in traceback.extract_tb(error.__traceback__) if is_under_test(each.filename)]
+    return f"raised at {_short(own[-1].filename)}:{own[-1].lineno}: {own[-1].line}" if own and own[-1].line else ""
+
+
+def raised_by_library(error: BaseException, file: str) -> bool:
+    """Return whether the innermost frame of code under test is in another file than this one, that of the target.
+
+    An error without such a frame is of a call that does not fit, or of this package.
+    """
+    *_, error = causes_of_error(error)
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
+    own = [name for name in files if is_under_test(name)]
+    return bool(own) and own[-1] != file
+
+
+def raised_by_adapter(error: BaseException) -> bool:
+    """Return whether a statement of an adapter of this package raised an error with a text."""
+    code = raising_code(error)
+    return code is not None and Path(code.co_filename).is_relative_to(_HERE / "adapters")
+
+
+def missing_import(error: BaseException) -> str:
+    """Return the reason if an error is that of an import, or was raised from one, else ''."""
+    if not (found := _import_error(error)):
+        return ""
+    text = safe_text(found, str, most=300).strip().splitlines()
+    reason = ": ".join([type(found).__name__, *text[:1]])
+    absent = absent_packages(error)
+    return f"{reason}. Name what the target needs: requires={absent!r}" if absent else reason
+
+
+def absent_packages(error: BaseException) -> tuple[str, ...]:
+    """Return the name of the package that an import asked for, where it is not installed."""
+    found = _import_error(error)
+    package = ((found.name if found else "") or "").partition(".")[0]
+    try:
+        return (package,) if package and importlib.util.find_spec(package) is None else ()
+    except (ImportError, ValueError):
+        return ()
+
+
+def _import_error(error: BaseException) -> ImportError | None:
+    return next((each for each in causes_of_error(error) if isinstance(each, ImportError)), None)
 
 
 def callers_line(error: BaseException) -> str:
@@ -83,7 +149,14 @@ def is_under_test(file: str) -> bool:
     installed = _installed(path)
     if installed:
         return installed[0] not in _TENSOR_LIBRARIES
-    return not any(path.is_relative_to(folder) for folder in _standard_library())
+    return not is_standard(file)
+
+
+@cache
+def is_standard(file: str) -> bool:
+    """Return whether a file is of the standard library."""
+    path = Path(file)
+    return not _installed(path) and any(path.is_relative_to(folder) for folder in _standard_library())
 
 
 @cache

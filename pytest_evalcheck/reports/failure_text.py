@@ -46,6 +46,8 @@ def format_repeated(cell: Cell, first: Cell, why: str) -> str:
     """A failure whose cause was shown in full with the cell ``first``: what it is, why, and how to replay it."""
     lines = [f"{cell.code} {cell.check}: {why}", f"    {cell.reason}"]
     shown = f"{first.code} of {first.target} on {first.device}"
+    if cell.failure and cell.failure.origin and cell.failure.origin not in why:
+        lines.append(f"raised       {cell.failure.origin}")
     lines.append(f"shown above  {shown}")
     return "\n".join([*lines, f"reproduce    {cell.reproduce}"])
 

@@ -259,6 +259,8 @@ def _broken(page: Page, naming: groups.Naming, causes: Sequence[Cause[Cell]]) ->
         else:
             yield from page.paragraph(naming.targets(cause.alike, most=_most_names(page)), indent=_INDENT)
         yield from page.paragraph(first.reason, indent=_INDENT, most=_MAX_LINES)
+        if first.failure and first.failure.origin:
+            yield from page.paragraph(f"raised: {first.failure.origin}", indent=_INDENT, most=1)
         if first.reproduce:
             yield (_INDENT, PLAIN), (page.line(first.reproduce), LIGHT)
         yield from _others(page, naming, cause)

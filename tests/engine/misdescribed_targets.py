@@ -252,16 +252,6 @@ METRICS = [
         ("NameError", "name 'np' is not defined"),
     ),
     Mistake(
-        "a module that is not installed",
-        """
-        @ec.metric(inputs=numbers)
-        def target():
-            from no_such_library import Metric
-            return Metric()
-        """,
-        ("No module named 'no_such_library'", "requires="),
-    ),
-    Mistake(
         "the factory returns the same object every time",
         """
         ONE = ec.Metric.of(WeightedMean())

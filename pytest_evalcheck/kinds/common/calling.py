@@ -13,8 +13,8 @@ from hypothesis.errors import HypothesisException
 from pytest_evalcheck.errors import safe_text
 from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotCheckable, TargetError
-from pytest_evalcheck.expectations.origin import is_under_test, raising_code
+from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotCheckable, NotImportable, TargetError
+from pytest_evalcheck.expectations.origin import is_standard, is_under_test, missing_import, raising_code
 from pytest_evalcheck.kinds.common.call_facts import note_call, note_result
 from pytest_evalcheck.kinds.common.forked_process import end_forked_process
 
@@ -40,6 +40,8 @@ def attempt(where: str, call: Callable[..., Any], *args: Any, **kwargs: Any) -> 
         if not isinstance(error, Exception) and not _is_panic(error):
             raise
         pass_on_what_cannot_be_simulated(error)
+        if why := missing_import(error):
+            raise NotImportable(why) from error
         result = Raised(error, where)
     finally:
         end_forked_process()
@@ -55,19 +57,26 @@ def _is_panic(error: BaseException) -> bool:
 def is_clear_refusal(error: BaseException) -> bool:
     """Return whether an error was raised on purpose, with a text: by a ``raise`` of any code, not by an operator.
 
-    A lookup or an attribute that fails is a mistake of the code, whoever raises its error; so is an argument of another
-    type, and a division by 0, where Python's own code or a library below raises it. Code under test that raises a
-    ``TypeError`` or a ``ZeroDivisionError`` itself says why. A ``ValueError`` is about a value, whatever else it is:
-    libraries have errors that are a ``TypeError``, too.
+    A lookup, an attribute or an assertion that fails is a mistake of the code, whoever raises its error; so is an
+    argument of another type, and a division by 0, where Python's own code or a library below raises it. Code under test
+    that raises a ``TypeError`` or a ``ZeroDivisionError`` itself says why. A ``ValueError`` is about a value, whatever
+    else it is: libraries have errors that are a ``TypeError``, too. A compiled validator raises a class of its own.
     """
     code = raising_code(error)
     if code is None or _is_panic(error):
-        return False
+        return isinstance(error, ValueError) and bool(safe_text(error, str).strip()) and _is_of_library(type(error))
     if isinstance(error, ValueError):
         return True
     if isinstance(error, (ArithmeticError, TypeError)):
         return is_under_test(code.co_filename)
-    return not isinstance(error, (AttributeError, LookupError, NameError))
+    mistakes = (AssertionError, AttributeError, LookupError, NameError)
+    return not isinstance(error, mistakes) and not is_standard(code.co_filename)
+
+
+def _is_of_library(error: type) -> bool:
+    """Return whether a library other than Python's own and those of tensors defines a class."""
+    file = getattr(sys.modules.get(error.__module__), "__file__", None)
+    return file is not None and is_under_test(file)
 
 
 def pass_on_what_cannot_be_simulated(error: BaseException) -> None:

@@ -146,6 +146,27 @@ class FewSamples(SamplesAndPlan):
         return [(fixed_up_to(inputs, n),)]
 
 
+@dataclass(frozen=True, kw_only=True)
+class OrdinarySamples(FewSamples):
+    """Ordinary samples of few kinds: one, equal ones, two equal ones beside another, and any."""
+
+    MOST = 5
+    CONDITIONS: ClassVar[Conditions] = {
+        "a single sample": lambda case: len(case.samples) == 1,
+        "equal samples": lambda case: len({repr(row) for row in case.samples}) < len(case.samples),
+    }
+
+    @classmethod
+    def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
+        """One sample, equal ones, two equal ones beside another, and several."""
+        least = cls.fewest(inputs)
+        several = fixed_up_to(inputs, max(n, least))
+        if inputs.distinct is not None:
+            return [(several,)]
+        pair = [*several[:1] * max(2, least), several[-1]]
+        return [(several[:1] * least,), (several[:1] * max(3, least),), (pair,), (several,)]
+
+
 def given_cases(kind: type[Case], inputs: SampleStrategy, examples: Sequence[Sequence[Sample]]) -> list[Any]:
     """Return the cases of the samples that the author of a target gives, in their order."""
     of = getattr(kind, "of", None)

@@ -12,6 +12,7 @@ from typing import Any
 
 from pytest_evalcheck.kinds.common.case import Case
 from pytest_evalcheck.kinds.common.subject import Subject
+from pytest_evalcheck.reports.severity import SEVERITIES, Severity
 
 CheckFunction = Callable[[Any, Any], None]
 _CODE = r"[A-Z]{2,}\d{2,4}"
@@ -48,6 +49,10 @@ class Check:
     after: tuple[str, ...] = ()
     """The codes of more basic checks, the most likely first. Where one of them failed on the same target and device,
     a failure of this check is taken to follow from it: the report lists it below that one."""
+    ordinary: bool = False
+    """True if it is about errors on ordinary data, so that it reports what a library raises there."""
+    severity: Severity = "number"
+    """The severity of its failures, except of those that are an error of the code under test."""
     since: str = "0.1"
 
     @property
@@ -88,6 +93,8 @@ def check(
     accelerators: int = 0,
     streams: bool = False,
     after: tuple[str, ...] = (),
+    ordinary: bool = False,
+    severity: Severity = "number",
 ) -> Callable[[CheckFunction], Check]:
     """Make a check of ``function(subject, case)``: its kinds and its cases follow from the annotations.
 
@@ -95,13 +102,15 @@ def check(
     ``after`` names the codes of more basic checks: where one of them fails too, this one fails for that reason.
 
     Raises:
-        CheckError: when the code, the parameters, the docstring or ``after`` is not as it should be.
+        CheckError: when the code, the parameters, the docstring, ``after`` or ``severity`` is not as it should be.
     """
     if not re.fullmatch(_CODE, code):
         raise CheckError(f"code {code!r}; expected two or more capital letters and a number, such as 'XY101'")
 
     if isinstance(after, str) or not all(isinstance(other, str) and re.fullmatch(_CODE, other) for other in after):
         raise CheckError(f"after={after!r} of {code}; expected a tuple of codes, such as ('EC101',)")
+    if severity not in SEVERITIES:
+        raise CheckError(f"severity={severity!r} of {code}; expected one of {', '.join(SEVERITIES)}")
     if code in after:
         raise CheckError(f"after={after!r} of {code}; no check is more basic than itself")
 
@@ -121,6 +130,8 @@ def check(
             accelerators=accelerators,
             streams=streams,
             after=after,
+            ordinary=ordinary,
+            severity=severity,
             since=since,
         )
         if not made.statement:

@@ -89,7 +89,13 @@ class Subject:
         yield from ()
 
 
-class WholeSubject(Subject):
+class OrdinarySubject(Subject):
+    """A subject whose result for a few samples is one call; metrics have two, and a check of their own."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("decoder", "loop", "scorer", "wrapper")
+
+
+class WholeSubject(OrdinarySubject):
     """A subject whose results on an accelerator are compared as a whole: it moves its data itself."""
 
     kinds: ClassVar[tuple[str, ...]] = ("decoder", "loop", "scorer")

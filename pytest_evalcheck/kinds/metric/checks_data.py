@@ -14,12 +14,18 @@ from pytest_evalcheck.kinds.metric.subject import MetricSubject
 from pytest_evalcheck.strategies.samples import Arguments
 
 
-@check("EC222", conditions=("a batch of one", "a constant stream", "a last batch of one"), after=("EC201",))
+@check(
+    "EC222",
+    conditions=("a batch of one", "a constant stream", "a last batch of one"),
+    after=("EC201",),
+    ordinary=True,
+    severity="error",
+)
 def ordinary_data_is_scored_or_clearly_refused(metric: MetricSubject, case: FewKinds) -> None:
     """Ordinary data is scored or refused clearly: one sample, one class, classes that are absent.
 
     A refusal of `update` or of `compute` is clear where a `raise` statement raises an error with a text, other than
-    those of Python's own mistakes: a lookup, an attribute, a name, a type or a division.
+    those of mistakes of the code: a lookup, an attribute, a name, a type, an assertion or a division.
 
     Why: a small data set, a rare class or one rank of many has such data; the evaluation must not end there.
     Usual cause: the largest of no thresholds, a stack of no classes, an index found by a search that found nothing.

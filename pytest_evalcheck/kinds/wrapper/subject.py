@@ -15,7 +15,7 @@ from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.convention import Convention, require_conventions
 from pytest_evalcheck.kinds.common.process_state import restored_settings
-from pytest_evalcheck.kinds.common.subject import Rows
+from pytest_evalcheck.kinds.common.subject import OrdinarySubject, Rows
 from pytest_evalcheck.kinds.common.tensors import each_tensor
 from pytest_evalcheck.kinds.device.subject import DeviceRun, DeviceSubject, Ending
 from pytest_evalcheck.kinds.wrapper.malformed import MalformedBatch, malformed_batches, without_field
@@ -203,7 +203,7 @@ class LiveWrapper:
 
 
 @dataclass(frozen=True)
-class WrapperSubject(DeviceSubject):
+class WrapperSubject(DeviceSubject, OrdinarySubject):
     """The wrapper under test: creates new ones, and batches for them."""
 
     kind: ClassVar[str] = "wrapper"

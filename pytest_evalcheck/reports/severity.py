@@ -1,0 +1,14 @@
+"""Severities: what is wrong with code that fails, from a number that is silently another one to a cost."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+Severity = Literal["number", "error", "cost"]
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+"""The gravest first: another number, silently; an error where a value or a clear refusal is due; waits and memory."""
+
+
+def rank(severity: str) -> int:
+    """Return the place of a severity among all, the gravest first; an unknown one comes last."""
+    return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)

@@ -1,4 +1,4 @@
-"""What an error on ordinary data is, by where it comes from: a finding, a mistake in the target, or not run."""
+"""Errors on ordinary data by their origin: a finding, a mistake in the target, or not run."""
 
 from __future__ import annotations
 

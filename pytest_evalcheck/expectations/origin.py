@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dis
 import importlib.util
+import linecache
 import os
 import sys
 import sysconfig
 import traceback
 from functools import cache
 from pathlib import Path
-from types import CodeType
+from types import CodeType, FrameType
 from typing import Any
 
 from pytest_evalcheck.errors import safe_text
@@ -48,20 +49,21 @@ def causes_of_error(error: BaseException) -> list[BaseException]:
 
 def innermost_arguments(error: BaseException) -> list[Any]:
     """Return what the innermost function of code under test was called with, beside its object."""
-    *_, error = causes_of_error(error)
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__) if is_under_test(frame.f_code.co_filename)]
+    frames = _own_frames(error)
     if not frames:
         return []
-    code, values = frames[-1].f_code, frames[-1].f_locals
+    code, values = frames[-1][0].f_code, frames[-1][0].f_locals
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return [values[name] for name in names if name in values]
 
 
 def raising_line(error: BaseException) -> str:
     """Return the source of the line of the code under test that raised an error; '' where there is none to read."""
-    *_, error = causes_of_error(error)
-    own = [each for each in traceback.extract_tb(error.__traceback__) if is_under_test(each.filename)]
-    return f"raised at {_short(own[-1].filename)}:{own[-1].lineno}: {own[-1].line}" if own and own[-1].line else ""
+    for frame, number in _own_frames(error)[-1:]:
+        file = frame.f_code.co_filename
+        source = linecache.getline(file, number).strip()
+        return f"raised at {_short(file)}:{number}: {source}" if source else ""
+    return ""
 
 
 def raised_by_library(error: BaseException, file: str) -> bool:
@@ -69,10 +71,13 @@ def raised_by_library(error: BaseException, file: str) -> bool:
 
     An error without such a frame is of a call that does not fit, or of this package.
     """
-    *_, error = causes_of_error(error)
-    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
-    own = [name for name in files if is_under_test(name)]
-    return bool(own) and own[-1] != file
+    return any(frame.f_code.co_filename != file for frame, _ in _own_frames(error)[-1:])
+
+
+def _own_frames(error: BaseException) -> list[tuple[FrameType, int]]:
+    """The frames of code under test and their lines, of the error that another one was raised from."""
+    frames = traceback.walk_tb(causes_of_error(error)[-1].__traceback__)
+    return [(frame, line) for frame, line in frames if is_under_test(frame.f_code.co_filename)]
 
 
 def raised_by_adapter(error: BaseException) -> bool:

@@ -31,8 +31,7 @@ from pytest_evalcheck.kinds.metric.cases import (
     Shards,
     Stream,
 )
-from pytest_evalcheck.kinds.metric.entries import constant_entries
-from pytest_evalcheck.kinds.metric.samplewise import unordered
+from pytest_evalcheck.kinds.metric.samplewise import constant_entries, unordered
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
 
 

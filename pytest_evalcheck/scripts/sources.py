@@ -180,7 +180,8 @@ class Definitions:
         self._attributes |= resolver.attributes
         if nested:
             own = thing.__code__.co_name
-            item.before = ", ".join(["called", *thing.__code__.co_freevars])
+            names = thing.__code__.co_freevars
+            item.before = ", ".join(["called_" if "called" in names else "called", *names])
             item.after = own
 
     def resolve(self, function: Any, source: str) -> str:
@@ -311,7 +312,8 @@ class Definitions:
             tree.name = self._placeholder(self._items.index(item))
         text = ast.unparse(ast.fix_missing_locations(tree))
         if item.after:
-            body = textwrap.indent(f"{text}\n{item.after}.__name__ = called\nreturn {item.after}", "    ")
+            lines = [text, f"{item.after}.__name__ = {item.before.partition(',')[0]}", f"return {item.after}"]
+            body = textwrap.indent("\n".join(lines), "    ")
             return f"def {self._placeholder(self._items.index(item))}({item.before}):\n{body}"
         return text
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_evalcheck.scripts.log import Entry
+from pytest_evalcheck.scripts.sources import definitions
 from pytest_evalcheck.scripts.text import Names, _with_own_folders
 
 
@@ -48,3 +49,19 @@ def test_a_variable_does_not_have_the_name_of_a_builtin() -> None:
     """In a test the helpers stand beside the variables, and would find them."""
     entry = Entry(0, "library.numbers()", hint="dict")
     assert Names([entry], "<0>").lines(entry, [entry]) == ["dict_ = library.numbers()"]
+
+
+def _scaled_by(called: float):
+    def scaled(value: float) -> float:
+        return called * value
+
+    return scaled
+
+
+def test_a_function_may_hold_a_variable_that_is_named_as_that_of_its_own_name() -> None:
+    text, _, _ = definitions([_scaled_by(2.0)], lambda module: module == __name__, lambda _: None, None, whole=True)
+    names: dict[str, object] = {}
+    exec(text[0], names)
+    del names["__builtins__"]
+    made = next(iter(names.values()))("other", 2.0)  # type: ignore[operator]
+    assert (made.__name__, made(3.0)) == ("other", 6.0)

@@ -12,6 +12,7 @@ import csv
 import json
 import math
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -136,6 +137,7 @@ class Runner:
 
     code: Path
     reports: Path
+    venvs: Path
 
     def revision(self) -> str:
         """Return the commit of the checkout.
@@ -153,7 +155,10 @@ class Runner:
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
     def install(self, name: str, version: str, venv: Path) -> tuple[Path, str]:
-        """Return the folder of packages of a new venv, and why the package cannot be installed there, or nothing."""
+        """Return the folder of packages of a venv, and why the package cannot be installed there, or nothing."""
+        tried = venv / "tried.txt"
+        if tried.exists():
+            return next(venv.glob("lib/python*/site-packages")), tried.read_text(encoding="utf-8")
         subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
         site = next(venv.glob("lib/python*/site-packages"))
         (site / "environment.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
@@ -163,10 +168,12 @@ class Runner:
         command += ["--no-input", "--prefer-binary", "--only-binary=:all:", "-c", str(held), f"{name}=={version}"]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+            errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
+            why = "" if done.returncode == 0 else " ".join((errors or [done.stderr])[-1].split())[:200]
         except subprocess.TimeoutExpired:
-            return site, f"installing took longer than {SECONDS} s"
-        errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        return site, "" if done.returncode == 0 else " ".join((errors or [done.stderr])[-1].split())[:200]
+            why = f"installing took longer than {SECONDS} s"
+        tried.write_text(why, encoding="utf-8")
+        return site, why
 
     def request(self, module: str, venv: Path, seconds: float) -> Result:
         """Run the checks of one module in the sandbox."""
@@ -191,11 +198,12 @@ class Runner:
                 code = subprocess.run(command, stdout=file, stderr=subprocess.STDOUT, check=False).returncode
                 file.seek(0)
                 output = file.read()
-            (self.reports / f"{module}.{self.revision()}.txt").write_text(output, encoding="utf-8")
+            kept = self.reports / f"{venv.name}.{module}.{self.revision()}"
+            Path(f"{kept}.txt").write_text(output, encoding="utf-8")
             loaded = {}
             if report.exists():
                 text = report.read_text(encoding="utf-8")
-                (self.reports / f"{module}.{self.revision()}.json").write_text(text, encoding="utf-8")
+                Path(f"{kept}.json").write_text(text, encoding="utf-8")
                 loaded = json.loads(text)
         return classify(code, output, loaded)
 
@@ -203,21 +211,23 @@ class Runner:
         """Run one package; return its row, and a row for each check that failed."""
         name, version = drawn["package"], drawn["version"]
         row: dict[str, Any] = {**drawn, "run": self.revision()}
-        with tempfile.TemporaryDirectory() as folder:
-            venv = Path(folder, "venv")
-            site, why = self.install(name, version, venv)
-            if why:
-                return {**row, "ended": "not installed", "note": why}, []
+        venv = self.venvs / name
+        site, why = self.install(name, version, venv)
+        results: list[Result] = []
+        requests: list[str] = []
+        spent = 0.0
+        if not why:
             found = next(iter(metadata.distributions(name=name, path=[str(site)])))
             requests = choose_requests(site, [str(file) for file in found.files or ()])
-            results: list[Result] = []
-            spent = 0.0
-            for module in requests:
-                began = time.monotonic()
-                results.append(self.request(module, venv, SECONDS - spent))
-                spent += time.monotonic() - began
-                if results[-1].ended == "tried" or spent > SECONDS - 10:
-                    break
+        for module in requests:
+            began = time.monotonic()
+            results.append(self.request(module, venv, SECONDS - spent))
+            spent += time.monotonic() - began
+            if results[-1].ended == "tried" or spent > SECONDS - 10:
+                break
+        shutil.rmtree(venv)
+        if why:
+            return {**row, "ended": "not installed", "note": why}, []
         if not results:
             return {**row, "ended": "no module", "note": "it has no public module"}, []
         result = min(results, key=lambda each: ENDINGS.index(each.ended))
@@ -274,7 +284,7 @@ def table() -> Iterator[str]:
             of_kind = Counter(
                 each["verdict"] or "not judged" for each in failed if (each["code"], each["kind"]) == kind
             )
-            yield f"    {': '.join(kind)}: {count}: {_counts(of_kind)}"
+            yield f"    {', '.join(filter(None, kind))}: {count}: {_counts(of_kind)}"
 
 
 def _counts(counter: Counter[str]) -> str:
@@ -288,6 +298,8 @@ def main() -> None:
     parser.add_argument("--half", choices=("1", "2"))
     parser.add_argument("--code", type=Path, default=FOLDER.parent, help="the checkout whose checks run")
     parser.add_argument("--reports", type=Path, help="a folder for the JSON reports and the output of the runs")
+    parser.add_argument("--venvs", type=Path, help="where packages are installed (default: a folder of --reports)")
+    parser.add_argument("--install", action="store_true", help="install the packages for a later run")
     parser.add_argument("--table", action="store_true", help="print the figures")
     given = parser.parse_args()
     if given.table:
@@ -299,12 +311,18 @@ def main() -> None:
     unknown = [name for name in given.packages if name not in drawn]
     if unknown:
         parser.error(f"{unknown[0]} is no package of half {given.half}; expected one of {', '.join(drawn)}")
+    given.venvs = given.venvs or given.reports / "venvs"
+    given.venvs.mkdir(parents=True, exist_ok=True)
     given.reports.mkdir(parents=True, exist_ok=True)
-    runner = Runner(given.code.resolve(), given.reports.resolve())
+    runner = Runner(given.code.resolve(), given.reports.resolve(), given.venvs.resolve())
     run = runner.revision()
     for name in given.packages or drawn:
         if any((row["package"], row["run"]) == (name, run) for row in read(OUTCOMES, COLUMNS)):
             print(f"{name}: run by {run} before; its first outcome is kept", flush=True)
+            continue
+        if given.install:
+            why = runner.install(name, drawn[name]["version"], runner.venvs / name)[1]
+            print(f"{name}: {why or 'installed'}", flush=True)
             continue
         row, red = runner.package(drawn[name])
         append(RED, RED_COLUMNS, red)

@@ -25,13 +25,15 @@ class SimulatedDevice:
     A tensor that outlives its simulation is on the device again in a later one that has it.
     """
 
-    __slots__ = ("available", "memory", "on_mark", "torch_device", "type", "unsupported_dtypes")
+    __slots__ = ("available", "generator", "memory", "on_mark", "torch_device", "type", "unsupported_dtypes")
 
     def __init__(self, torch_device: torch.device, unsupported_dtypes: dict[torch.dtype, str]) -> None:
         self.torch_device = torch_device
         self.type: str = torch_device.type
         self.unsupported_dtypes = unsupported_dtypes
         self.memory = DeviceMemory(torch_device)
+        self.generator: Any = None
+        """Default generator of the device in the open simulation."""
         self.available = False
         """True where the open simulation has it."""
         self.on_mark: Callable[[Tensor], Any] | None = None

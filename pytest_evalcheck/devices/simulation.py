@@ -157,12 +157,12 @@ def _running(wanted: list[torch.device], given: dict[str, Any], memory: int | No
     default = dict(vars(torch._GLOBAL_DEVICE_CONTEXT))
     _OPEN.append(simulation)
     try:
+        generators.install(patches, simulation)
         backends.install(patches, simulation)
         storages.install(patches)
         threads.install(patches)
         tensor_groups.install(patches)
         processes.install(patches, simulation, simulate, given)
-        generators.install(patches)
         compiled.install(patches, compile_runs_eagerly=given["compile"] == "eager")
         autocast.install(patches)
         default_device.install(patches)

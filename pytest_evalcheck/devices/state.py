@@ -15,7 +15,7 @@ from pytest_evalcheck.devices.asynchrony import Asynchrony
 from pytest_evalcheck.devices.device_marks import CPU, SimulatedDevice, simulated_device_of
 from pytest_evalcheck.devices.device_memory import UNLIMITED
 from pytest_evalcheck.devices.errors import CannotSimulate
-from pytest_evalcheck.devices.ledger import Ledger
+from pytest_evalcheck.devices.ledger import Ledger, call_site
 from pytest_evalcheck.devices.queues import HappensBefore
 from pytest_evalcheck.devices.rules.unsupported_dtypes import UNSUPPORTED_DTYPES
 
@@ -72,12 +72,18 @@ class Simulation:
         """Warn at the caller's line, once in a simulation: TORCH_WARN_ONCE."""
         if key not in self._warned or torch.is_warn_always_enabled():
             self._warned.add(key)
-            warnings.warn(text, UserWarning, stacklevel=3)
+            file, line, _ = call_site()
+            warnings.warn_explicit(text, UserWarning, file or __file__, line)
 
     @property
     def current(self) -> dict[str, int]:
         """The index of the current device of each kind, in the thread that asks."""
         return self._current.of_kind
+
+    @property
+    def generators(self) -> list[Any]:
+        """The default generators of the devices."""
+        return [device.generator for device in self.devices.values()]
 
     def set_available(self, available: bool) -> None:
         """Record whether this simulation is open."""

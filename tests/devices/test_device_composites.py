@@ -82,15 +82,17 @@ def test_what_is_compared_must_be_together(call: Callable[[Tensor, Tensor], Any]
 
 
 @pytest.mark.usefixtures("two_cards")
-def test_lengths_of_ctc_loss_may_be_on_the_cpu_but_not_its_targets() -> None:
+def test_lengths_and_targets_of_ctc_loss_may_be_on_the_cpu() -> None:
     steps, targets = torch.randn(5, 2, 4).log_softmax(-1), torch.tensor([[1, 2], [3, 1]])
     lengths = torch.tensor([5, 5]), torch.tensor([2, 2])
     wanted = torch.nn.functional.ctc_loss(steps, targets, *lengths)
-    found = torch.nn.functional.ctc_loss(steps.cuda(), targets.cuda(), *lengths)
-    assert str(found.device) == "cuda:0"
-    torch.testing.assert_close(found.cpu(), wanted)
-    with pytest.raises(RuntimeError, match="same device"):
-        torch.nn.functional.ctc_loss(steps.cuda(), targets, *lengths)
+    for given in (targets, targets.cuda()):
+        found = torch.nn.functional.ctc_loss(steps.cuda(), given, *lengths)
+        assert str(found.device) == "cuda:0"
+        torch.testing.assert_close(found.cpu(), wanted)
+        torch.testing.assert_close(
+            torch.nn.CTCLoss()(steps, targets=given, input_lengths=lengths[0], target_lengths=lengths[1]), wanted
+        )
 
 
 @pytest.mark.usefixtures("two_cards")

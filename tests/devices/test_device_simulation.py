@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import multiprocessing
 import pickle
 import subprocess
@@ -309,8 +310,27 @@ def test_what_was_pickled_inside_needs_the_device() -> None:
 def test_replicas_are_refused() -> None:
     with simulate("cuda:1"):
         model = torch.nn.DataParallel(torch.nn.Linear(2, 2).cuda())
-        with pytest.raises(CannotSimulate, match=r"torch\.nn\.parallel\.comm"):
+        with pytest.raises(CannotSimulate, match=r"torch\.nn\.parallel\.comm\.scatter .*use one device"):
             model(torch.ones(2, 2, device="cuda"))
+
+
+@pytest.mark.parametrize(("kind", "ids"), [("cuda", None), ("cuda:1", [1]), ("mps", None)])
+def test_data_parallel_over_one_device_calls_its_module(kind: str, ids: list[int] | None) -> None:
+    layer = torch.nn.Linear(2, 2)
+    x = torch.ones(3, 2, requires_grad=True)
+    expected = torch.autograd.grad(layer(x).sum(), [x, layer.weight])
+    for _ in range(2):  # PyTorch stores a stream for copies, which may not be that of an earlier simulation
+        with simulate(kind, in_flight="error"):
+            model = torch.nn.DataParallel(copy.deepcopy(layer).to(kind), device_ids=ids)
+            out = model(x if kind != "mps" else x.to("mps"))
+            assert str(out.device) == (kind if ":" in kind else f"{kind}:0")
+            there = torch.autograd.grad(out.sum(), [x, model.module.weight])
+            assert [each.device.type for each in there] == ["cpu", kind.partition(":")[0]]
+            assert all(torch.equal(found.cpu(), wanted) for found, wanted in zip(there, expected, strict=True))
+            inputs = x.to(kind)
+            with torch.no_grad():
+                assert torch.equal(model(inputs), model.module(inputs))
+                assert torch.equal(model(input=inputs), model.module(inputs))
 
 
 def timed_event() -> torch.cuda.Event:

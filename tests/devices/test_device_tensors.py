@@ -466,3 +466,21 @@ def test_an_index_of_0_is_a_device_for_data_of_any_kind() -> None:
         for data in (storage, [1, 2], torch.ones(2)):
             assert str(torch.asarray(data, dtype=torch.uint8, device=0).device) == "cuda:0"
         assert str(torch.tensor(storage, dtype=torch.uint8, device=0).device) == "cuda:0"
+
+
+def test_tensors_without_data_are_not_moved(machine) -> None:
+    meta = torch.ones(2, device="meta")
+    text = r"^Cannot copy out of meta tensor; no data!"
+    for move in (lambda: meta.to("cuda"), lambda: meta.cuda(), lambda: meta.to(torch.ones(1, device="cuda"))):
+        with pytest.raises(NotImplementedError, match=f"{text}$"):
+            move()
+    layer = torch.nn.Linear(2, 2, device="meta")
+    with pytest.raises(NotImplementedError, match=rf"{text} Please use torch\.nn\.Module\.to_empty\(\)"):
+        layer.to("cuda")
+    with pytest.raises(NotImplementedError, match=text):
+        layer.cuda()
+    assert layer.weight.device == meta.device == torch.device("meta")
+    assert repr(meta) == "tensor(..., device='meta', size=(2,))"
+    assert layer.to_empty(device="cuda").weight.device == CUDA
+    assert torch.ones(2, device="cuda").to("meta").device == torch.device("meta")
+    assert torch.empty_like(meta, device="cuda").device == CUDA

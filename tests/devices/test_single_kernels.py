@@ -259,7 +259,7 @@ def test_functions_that_do_more_than_compute_keep_the_mode() -> None:
         assert HANDLERS[function] is not HANDLER, function
     # By older releases a dimension of `cat` may be a text, and `mm` has more overloads: both keep the mode there.
     later = (torch.cat, torch.mm) if torch.__version__ >= "2.8" else ()
-    for function in (torch.add, Tensor.mul, Tensor.__eq__, torch._C._nn.gelu, Tensor.argmax, *later):
+    for function in (torch.add, Tensor.mul, Tensor.__eq__, torch._C._nn.gelu, Tensor.amax, *later):
         assert HANDLERS[function] is HANDLER, function
 
 

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from pytest_evalcheck.devices.device_marks import device_of, mark, simulated_device_of
+from pytest_evalcheck.devices.handlers.transfers import transfer
 from pytest_evalcheck.devices.state import ThreadState, handles
 
 
@@ -35,14 +37,21 @@ def matrix_rank(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]
 
 @handles(torch.ctc_loss, torch.nn.functional.ctc_loss)
 def ctc_loss(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Lengths are read on the host, as PyTorch does where no mode is on: aten/src/ATen/native/LossCTC.cpp."""
+    """Lengths are read on the host, as PyTorch does where no mode is on, and targets go to the device of the inputs.
+
+    aten/src/ATen/native/LossCTC.cpp, ctc_loss
+    """
     arguments: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
-    for name in (2, 3, "input_lengths", "target_lengths"):
-        lengths = arguments.get(name)
-        if isinstance(lengths, Tensor):
-            state.record_read(lengths)
-            arguments[name] = Tensor.tolist(lengths)
-    return func(*(arguments[number] for number in range(len(args))), **{name: arguments[name] for name in kwargs})
+    device = simulated_device_of(arguments[0] if args else arguments["log_probs"])
+    changed = False
+    for name, given in list(arguments.items()):
+        if name in (1, "targets") and simulated_device_of(given) is not device:
+            arguments[name], changed = transfer(state, given, device), True
+        elif name in (2, 3, "input_lengths", "target_lengths") and isinstance(given, Tensor):
+            state.record_read(given)
+            arguments[name], changed = Tensor.tolist(given), True
+    with state.function_mode if changed else nullcontext():  # PyTorch makes tensors on the device of these arguments
+        return func(*(arguments[number] for number in range(len(args))), **{name: arguments[name] for name in kwargs})
 
 
 @handles(torch.inner, Tensor.inner)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -13,12 +14,15 @@ from pytest_evalcheck.devices.device_marks import CPU, SimulatedDevice, mark, ma
 from pytest_evalcheck.devices.device_memory import does_not_fit, is_out_of_memory
 from pytest_evalcheck.devices.handlers.transfers import transfer
 from pytest_evalcheck.devices.handlers.without_dispatch import PLAIN_VALUES, is_alone, undispatched
+from pytest_evalcheck.devices.random_numbers import drawn_on
 from pytest_evalcheck.devices.rules.device_checks import require_generator
 from pytest_evalcheck.devices.rules.unsupported_dtypes import require_dtype
 from pytest_evalcheck.devices.state import ThreadState, handles
 
 # PyTorch's own list of functions that follow a default device; those that take data have a handler below.
 _SHORT = 32
+_DRAWS = {torch.rand, torch.randn, torch.randint, torch.randperm, torch.normal}
+_DRAWS |= {torch.rand_like, torch.randn_like, torch.randint_like}
 FACTORIES = _device._device_constructors() - {torch.tensor, torch.as_tensor, torch.asarray}
 
 
@@ -83,20 +87,23 @@ def create(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> 
         require_generator(kwargs["generator"], device, exact=func is torch.randperm)
     if not state.simulation.is_limited:
         return _created(state, func, args, kwargs, device, pinned)
-    before = torch.default_generator.get_state()
+    generator = torch.default_generator if device is None else device.generator
+    before = generator.get_state()
     try:
         return _created(state, func, args, kwargs, device, pinned)
     except RuntimeError as error:
         if is_out_of_memory(error):  # a device allocates before it draws
-            torch.default_generator.set_state(before)
+            generator.set_state(before)
         raise
 
 
 def _created(
     state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any], device: SimulatedDevice | None, pinned: bool
 ) -> Any:
+    draws = device is not None and func in _DRAWS and kwargs.get("generator") is None
     try:
-        out = _call_factory(state, func, args, kwargs)
+        with drawn_on(device) if draws and device is not None else nullcontext():
+            out = _call_factory(state, func, args, kwargs)
     except RuntimeError as error:
         full = None if device is None else does_not_fit(device.memory, error)
         if full is None:

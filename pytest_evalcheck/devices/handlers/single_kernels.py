@@ -65,6 +65,11 @@ def new_results_like(state: ThreadState, func: Any, args: Any, kwargs: dict[str,
     return new_results(state, func, args, kwargs)
 
 
+def new_results_except_on_mps(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """The same for a function whose kernel on MPS the mode below looks at: `rules/mps_kernels.py`."""
+    return func(*args, **kwargs) if "mps" in state.simulation.kinds else new_results(state, func, args, kwargs)
+
+
 def handler_of(func: Any) -> Handler | None:
     """The handler of a function that has none yet, which is stored for the next call; None where there is no need."""
     if type(func) is _METHOD:
@@ -88,6 +93,8 @@ def handler_of(func: Any) -> Handler | None:
     found: Handler | None = new_results if asked and all(map(_makes_new_results, asked)) else None
     if found is not None and any(PLANS[id(each)].results.follow_argument for each in asked):
         found = new_results_like
+    elif found is not None and any(PLANS[id(each)].on_mps for each in asked):
+        found = new_results_except_on_mps
     HANDLERS[func] = found
     return found
 
@@ -113,12 +120,11 @@ def _makes_new_results(overload: Any) -> bool:
     plan: Plan = PLANS.get(id(overload)) or plan_for(overload)
     returns = overload._schema.returns
     return (
-        not (plan.special or plan.effects or plan.alert)
+        not (plan.special or plan.effects or plan.alert or plan.draws)
         and not (plan.rule.indexed or plan.rule.mixed or plan.rule.has_keywords)
         and bool(returns)
         and all(str(each.type) == "Tensor" and each.alias_info is None for each in returns)
         and not any(each.alias_info is not None for each in overload._schema.arguments)
-        and torch.Tag.nondeterministic_seeded not in overload.tags
     )
 
 

@@ -37,6 +37,8 @@ def transfer(
     """Do as `Tensor.to` does, to a simulated device or to the CPU (None)."""
     source = simulated_device_of(tensor)
     dtype = tensor.dtype if dtype is None else dtype
+    if tensor.is_meta:  # aten/src/ATen/native/Copy.cpp; nn.Module.to adds a way out to this text
+        raise NotImplementedError("Cannot copy out of meta tensor; no data!")
     if source is device:
         if dtype is tensor.dtype and not copy and options.keys() <= {"non_blocking"}:
             return tensor

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from pytest_evalcheck.devices.modes.indexing import INDEXING_CALLS, place_writte
 from pytest_evalcheck.devices.modes.kernel_errors import after_error
 from pytest_evalcheck.devices.modes.lacking import NOT_SPECIAL, run_lacking
 from pytest_evalcheck.devices.modes.out_of_memory import effects_undone, recount_written
+from pytest_evalcheck.devices.random_numbers import drawn_on
 from pytest_evalcheck.devices.rules.deterministic import require_deterministic
 from pytest_evalcheck.devices.rules.device_checks import (
     BY_PARTS,
@@ -65,7 +67,7 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
         if effects is not None and effects.is_undone and not state.undoes and state.simulation.is_limited:
             state.undoes = True
             try:
-                with effects_undone(func, args, kwargs):
+                with effects_undone(func, args, kwargs, state.simulation.generators):
                     return self.__torch_dispatch__(func, types, args, kwargs)
             finally:
                 state.undoes = False
@@ -85,8 +87,14 @@ class SimulationDispatchMode(TorchDispatchMode):  # type: ignore[misc]
                 return _run_by_parts(self, func, args, kwargs)
         if plan.alert is not None and device is not None and device.type == "cuda":
             require_deterministic(plan.alert, func, args, kwargs)
+        if plan.on_mps is not None and device is not None and device.type == "mps":
+            plan.on_mps.examine(args, state.simulation.warn_once)
         try:
-            out = plan.call(*args, **kwargs) if kwargs else plan.call(*args)
+            if plan.draws and device is not None and kwargs.get("generator") is None:
+                with drawn_on(device):
+                    out = plan.call(*args, **kwargs)
+            else:
+                out = plan.call(*args, **kwargs) if kwargs else plan.call(*args)
         except (RuntimeError, IndexError) as error:
             return after_error(state, plan, device, func, args, kwargs, error)
         state.last_device = device
@@ -180,18 +188,27 @@ def _cast(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs
 
 def _create(mode: SimulationDispatchMode, plan: Plan, func: Any, args: Any, kwargs: Any) -> Any:
     """A tensor from nothing, or from data. A handler marks one that the user creates; PyTorch's own are marked here."""
-    out = func(*args, **kwargs)
-    if mode.state.creating or _is_elsewhere(kwargs) or simulated_device_of(out) is not None:
+    state = mode.state
+    if plan.draws and not state.creating and kwargs.get("generator") is None:
+        _, device = _creation_place(state, kwargs)
+        with nullcontext() if device is None else drawn_on(device):
+            out = func(*args, **kwargs)
+    else:
+        out = func(*args, **kwargs)
+    if state.creating or _is_elsewhere(kwargs) or simulated_device_of(out) is not None:
         return out
-    native = mode.state.native_device
-    function, device = None, native if kwargs.get("device") else None
-    if native is None:
-        function, device = _surrounding_call(mode.state)
+    function, device = _creation_place(state, kwargs)
     is_number = plan.results.is_host_number and out.dim() == 0
     if device is None or (is_number and out.dtype in device.unsupported_dtypes):
         return out
     require_dtype(out.dtype, device)
-    return place_written_out(mode.state, out, device) if function in INDEXING_CALLS else mark(out, device)
+    return place_written_out(state, out, device) if function in INDEXING_CALLS else mark(out, device)
+
+
+def _creation_place(state: ThreadState, kwargs: Any) -> tuple[Any, SimulatedDevice | None]:
+    """The PyTorch function that now runs, and the device of a tensor that it makes from nothing."""
+    native = state.native_device
+    return _surrounding_call(state) if native is None else (None, native if kwargs.get("device") else None)
 
 
 def _surrounding_call(state: ThreadState) -> tuple[Any, SimulatedDevice | None]:

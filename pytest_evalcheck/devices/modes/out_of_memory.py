@@ -23,9 +23,9 @@ def recount_written(func: Any, args: Any, kwargs: dict[str, Any]) -> None:
 
 
 @contextmanager
-def effects_undone(func: Any, args: Any, kwargs: dict[str, Any]) -> Iterator[None]:
+def effects_undone(func: Any, args: Any, kwargs: dict[str, Any], generators: list[Any]) -> Iterator[None]:
     """Restore what the operator wrote, and the states of the generators, where the block runs out of memory."""
-    generators = [torch.default_generator, kwargs.get("generator")]
+    generators = [*generators, torch.default_generator, kwargs.get("generator")]
     states = [(generator, generator.get_state()) for generator in generators if isinstance(generator, torch.Generator)]
     tensors = [_Before(tensor) for tensor in written(func, args, kwargs) if simulated_device_of(tensor) is not None]
     try:

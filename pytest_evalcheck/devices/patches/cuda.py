@@ -16,10 +16,10 @@ from pytest_evalcheck.devices.patches.device_functions import (
     NAME,
     device_for_kind,
     functions_of_any_kind,
+    generators,
     random_functions,
     set_index,
 )
-from pytest_evalcheck.devices.patches.generators import default_generators
 from pytest_evalcheck.devices.patches.memory import Memory
 from pytest_evalcheck.devices.patches.patches import Patches
 from pytest_evalcheck.devices.state import Simulation
@@ -36,7 +36,6 @@ _REFUSED = {
     "cuda.graphs": "CUDAGraph graph graph_pool_handle make_graphed_callables",
     "cuda.gds": "GdsFile",
     "cuda.tunable": "mgpu_tune_gemm_in_file tune_gemm_in_file",
-    "cuda.comm": "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
 }
 """Functions for the device or its allocator alone. `bindings` refuses functions in C behind other names."""
 _SENSORS = "the driver measures it; run this on the device itself."
@@ -80,7 +79,7 @@ def _not_compiled() -> None:
 def _cuda(patches: Patches, simulation: Simulation) -> None:
     device_for = device_for_kind(simulation, "cuda")
     memory = Memory(simulation, device_for)
-    count, generator = simulation.count("cuda"), torch.default_generator
+    count = simulation.count("cuda")
 
     def about_device(value: Any, without: Any = None) -> Any:
         """A function of a device that returns `value`, or `without` for a negative index."""
@@ -98,15 +97,12 @@ def _cuda(patches: Patches, simulation: Simulation) -> None:
         set_index(simulation, "cuda", index)
         return before
 
-    def set_rng_state_all(new_states: Any) -> None:
-        for new_state in new_states:
-            generator.set_state(new_state)
-
     patches.set_existing(
         torch.cuda,
         **functions_of_any_kind(simulation, device_for, "cuda"),
         device_count=lambda: count,
         is_initialized=lambda: True,
+        _initialized=True,  # torch.utils.checkpoint reads it before it saves states of random numbers
         init=lambda: None,
         _lazy_init=lambda: None,
         _lazy_call=lambda function, **_: function(),
@@ -132,7 +128,7 @@ def _cuda(patches: Patches, simulation: Simulation) -> None:
     for owner in (torch.cuda, torch.cuda.memory):
         sensors = {name: refused(f"torch.cuda.{name}", _SENSORS) for name in _OF_THE_DRIVER.split()}
         patches.set_existing(owner, **sensors)
-    patches.set(torch.cuda, "default_generators", default_generators(simulation, "cuda"))
+    patches.set(torch.cuda, "default_generators", generators(simulation, "cuda"))
     patches.set(torch.version, "cuda", torch.version.cuda or _VERSION)
     patches.set_existing(torch.backends.cudnn, is_available=lambda: True, version=lambda: _CUDNN_VERSION)
     cuda_tools.install(patches, memory.info)
@@ -141,16 +137,8 @@ def _cuda(patches: Patches, simulation: Simulation) -> None:
     patches.set_existing(torch.cuda.graphs, is_current_stream_capturing=lambda: False)
     for owner in (torch.cuda, torch.cuda.memory):
         patches.set_existing(owner, **memory.functions())
-    random = random_functions()
     for owner in (torch.cuda, torch.cuda.random):
-        patches.set_existing(
-            owner,
-            **random,
-            manual_seed_all=random["manual_seed"],
-            seed_all=random["seed"],
-            get_rng_state_all=lambda: [generator.get_state() for _ in range(count)],
-            set_rng_state_all=set_rng_state_all,
-        )
+        patches.set_existing(owner, **random_functions(simulation, device_for, "cuda"))
 
 
 def functions_in_c(simulation: Simulation) -> dict[str, Any]:

@@ -1,5 +1,4 @@
 """Common parts of the modules of several kinds of device: arguments that name a device, and random numbers."""
-# ruff: noqa: ARG001, ARG005  (the parameters are PyTorch's)
 
 from __future__ import annotations
 
@@ -8,7 +7,6 @@ from typing import Any
 
 import torch
 
-from pytest_evalcheck.devices.patches.generators import require_host_state
 from pytest_evalcheck.devices.patches.streams import stream_functions
 from pytest_evalcheck.devices.state import Simulation
 
@@ -45,24 +43,36 @@ def functions_of_any_kind(simulation: Simulation, device_for: DeviceFor, kind: s
     }
 
 
-def random_functions() -> dict[str, Any]:
-    """One stream of random numbers for all devices: that of the CPU."""
-    generator = torch.default_generator
+def random_functions(simulation: Simulation, device_for: DeviceFor, kind: str) -> dict[str, Any]:
+    """The functions about random numbers of a kind of device. Each device has a generator of its own."""
+
+    def generator(device: Any = None) -> Any:
+        return simulation.devices[device_for(device)].generator
+
+    def manual_seed_all(seed: int) -> None:
+        for each in generators(simulation, kind):
+            each.manual_seed(int(seed))
 
     def set_rng_state(new_state: Any, device: Any = None) -> None:
-        require_host_state(new_state)
-        generator.set_state(new_state)
+        generator(device).set_state(new_state)
 
-    def manual_seed(seed: int) -> None:
-        generator.manual_seed(int(seed))
-
-    def seed() -> None:
-        generator.seed()
+    def set_rng_state_all(new_states: Any) -> None:
+        for index, new_state in enumerate(new_states):
+            set_rng_state(new_state, index)
 
     return {
-        "get_rng_state": lambda device=None: generator.get_state(),
+        "get_rng_state": lambda device=None: generator(device).get_state(),
+        "get_rng_state_all": lambda: [each.get_state() for each in generators(simulation, kind)],
         "set_rng_state": set_rng_state,
-        "manual_seed": manual_seed,
-        "seed": seed,
-        "initial_seed": lambda: generator.initial_seed(),
+        "set_rng_state_all": set_rng_state_all,
+        "manual_seed": lambda seed: generator().manual_seed(int(seed)) and None,
+        "manual_seed_all": manual_seed_all,
+        "seed": lambda: generator().seed() and None,
+        "seed_all": lambda: manual_seed_all(generator(0).seed()),
+        "initial_seed": lambda: generator().initial_seed(),
     }
+
+
+def generators(simulation: Simulation, kind: str) -> tuple[Any, ...]:
+    """The default generators of a kind of device, by index."""
+    return tuple(device.generator for device in simulation.devices.values() if device.type == kind)

@@ -1,4 +1,4 @@
-"""`torch.Generator` for a simulated device: a CPU generator whose `device` is the simulated one."""
+"""`torch.Generator` for a simulated device: a CPU generator whose `device` is the simulated one; default generators."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Meta(type(_RealGenerator)):  # type: ignore[misc]
         return issubclass(type(instance), _RealGenerator)
 
 
-_NO_OFFSET = "all devices draw from the CPU's generator, which has none; save and restore the whole state."
+_NO_OFFSET = "a simulated device draws as the CPU does, whose generators have none; save and restore the whole state."
 _NO_GRAPHS = "there are no graphs; use get_state and set_state."
 
 
@@ -65,39 +65,11 @@ class Generator(_RealGenerator, metaclass=_Meta):  # type: ignore[misc]
         return clone
 
 
-class DefaultGenerator(Generator):
-    """One of `torch.cuda.default_generators`: its state is that of the CPU's generator, from which all devices draw."""
-
-    is_default = True
-
-    def get_state(self) -> Any:
-        return torch.default_generator.get_state()
-
-    def set_state(self, new_state: Any) -> Any:
-        require_host_state(new_state)
-        torch.default_generator.set_state(new_state)
-        return self
-
-    def manual_seed(self, seed: int) -> Any:
-        torch.default_generator.manual_seed(seed)
-        return self
-
-    def seed(self) -> int:
-        return int(torch.default_generator.seed())
-
-    def initial_seed(self) -> int:
-        return int(torch.default_generator.initial_seed())
-
-
-def default_generators(simulation: Simulation, kind: str) -> tuple[Any, ...]:
-    """The generator of each device of a kind."""
-    generators = []
-    for device in simulation.devices.values():
-        if device.type == kind:
-            generator = _RealGenerator.__new__(DefaultGenerator)
-            generator._simulated = device
-            generators.append(generator)
-    return tuple(generators)
+def _default_generator(device: SimulatedDevice) -> Any:
+    """The default generator of a device, with the seed of the CPU's: `torch.manual_seed` seeds all of them."""
+    generator = _RealGenerator.__new__(Generator)
+    generator._simulated = device
+    return generator.manual_seed(torch.initial_seed())
 
 
 def require_host_state(state: Any) -> None:
@@ -106,8 +78,10 @@ def require_host_state(state: Any) -> None:
         raise TypeError("RNG state must be a torch.ByteTensor")
 
 
-def install(patches: Patches) -> None:
-    """Replace PyTorch's class, and the function for the CPU's generator."""
+def install(patches: Patches, simulation: Simulation) -> None:
+    """Make the generators of devices. Replace PyTorch's class, and the function for the CPU's generator."""
+    for device in simulation.devices.values():
+        device.generator = _default_generator(device)
     set_rng_state = torch.random.set_rng_state
 
     def set_rng_state_checked(new_state: torch.Tensor) -> None:

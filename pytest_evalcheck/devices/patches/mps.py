@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from pytest_evalcheck.devices.patches.device_functions import NAME, device_for_kind, random_functions
+from pytest_evalcheck.devices.patches.device_functions import NAME, device_for_kind, generators, random_functions
 from pytest_evalcheck.devices.patches.memory import Memory
 from pytest_evalcheck.devices.patches.patches import Patches
 from pytest_evalcheck.devices.patches.streams import stream_functions
@@ -38,7 +38,8 @@ def install(patches: Patches, simulation: Simulation) -> None:
     memory = Memory(simulation, device_for)
     patches.set_existing(
         torch.mps,
-        **random_functions(),
+        **random_functions(simulation, device_for, "mps"),
+        _get_default_mps_generator=lambda: generators(simulation, "mps")[0],  # PyTorch stores it
         synchronize=stream_functions(simulation, device_for, "mps")["synchronize"],
         empty_cache=memory.empty_cache,
         set_per_process_memory_fraction=lambda fraction: memory.set_fraction(fraction, most=2),
@@ -48,11 +49,11 @@ def install(patches: Patches, simulation: Simulation) -> None:
     )
 
 
-def functions_in_c() -> dict[str, Any]:
+def functions_in_c(simulation: Simulation) -> dict[str, Any]:
     """Functions in C that the Python code of PyTorch calls."""
     return {
         "_mps_is_available": lambda: True,
         "_mps_is_in_bad_fork": lambda: False,
         "_mps_is_on_macos_or_newer": lambda major, minor: True,
-        "_mps_get_default_generator": lambda: torch.default_generator,
+        "_mps_get_default_generator": lambda: generators(simulation, "mps")[0],
     }

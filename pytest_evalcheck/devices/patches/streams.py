@@ -27,7 +27,6 @@ _EXTERNAL = "there is no stream of another library; make a torch.cuda.Stream()."
 _REFUSED = {
     "cuda": "CUDAGraph graph graph_pool_handle make_graphed_callables",
     "mps": "compile_shader load_metallib",
-    "nn.parallel.comm": "broadcast broadcast_coalesced gather reduce_add reduce_add_coalesced scatter",
 }
 
 

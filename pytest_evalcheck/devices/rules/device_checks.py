@@ -118,8 +118,6 @@ def require_generator(generator: Any, device: SimulatedDevice | Tensor | None, *
 
     `exact` demands the same index: aten/src/ATen/native/TensorFactories.cpp, randperm_out.
     """
-    if getattr(generator, "is_default", False):
-        raise CannotSimulate("generator= with a default generator", "leave it out: the same is drawn.")
     device = simulated_device_of(device) if isinstance(device, Tensor) else device
     expected = CPU if device is None else device.torch_device
     if exact and generator.device != expected:

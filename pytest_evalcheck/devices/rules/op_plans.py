@@ -10,6 +10,7 @@ import torch
 from pytest_evalcheck.devices.rules import op_overrides
 from pytest_evalcheck.devices.rules.deterministic import Alert, alert_for
 from pytest_evalcheck.devices.rules.missing_kernels import missing_for
+from pytest_evalcheck.devices.rules.mps_kernels import MPSKernel, mps_kernel
 from pytest_evalcheck.devices.rules.native_functions import entry
 from pytest_evalcheck.devices.rules.op_effects import has_effects, resizes
 
@@ -63,6 +64,8 @@ class Plan:
     effects: Effects | None  # None where there are none, as of most operators
     results: Results
     alert: tuple[Alert, str] | None  # CUDA has no deterministic kernel
+    draws: bool  # random numbers
+    on_mps: MPSKernel | None  # differences of the kernel there
     lacks: dict[str, str]  # dispatch keys without a kernel, and the operator whose kernel that is
 
 
@@ -115,6 +118,8 @@ def plan_for(func: Any) -> Plan:
             follow_argument=any(argument.name == "device" for argument in arguments),
         ),
         alert=alert_for(func),
+        draws=torch.Tag.nondeterministic_seeded in func.tags,
+        on_mps=mps_kernel(func),
         lacks=lacks,
     )
     return plan

@@ -35,15 +35,12 @@ def isolated_process(*, variables: bool = True) -> Iterator[list[str]]:
 @contextmanager
 def same_random_numbers() -> Iterator[None]:
     """Start this block from the same random numbers every time, and restore the generators after it."""
-    import torch
-
     numpy_random: Any = getattr(sys.modules.get("numpy"), "random", None)
     states = random_states()
     random.seed(SEED)
-    # torch.manual_seed() would also note, with a traceback, to seed devices that nobody has started.
-    torch.default_generator.manual_seed(SEED)
-    if torch.cuda.is_initialized():
-        torch.cuda.manual_seed_all(SEED)
+    generators = torch_generators()
+    for generator in generators:
+        generator.manual_seed(SEED)
     if numpy_random:
         numpy_random.seed(SEED)
     note_seed()
@@ -51,7 +48,8 @@ def same_random_numbers() -> Iterator[None]:
         yield
     finally:
         random.setstate(states[0])
-        torch.set_rng_state(states[1])
+        for generator, state in zip(generators, states[1], strict=True):
+            generator.set_state(state)
         if numpy_random:
             numpy_random.set_state(states[2])
 
@@ -93,12 +91,21 @@ def _after_a_seed(state: Any) -> Any:
     return generator.get_state()
 
 
+def torch_generators() -> list[Any]:
+    """The default generators of torch: that of the CPU, and of each device that has been started."""
+    import torch  # whose manual_seed() would also note, with a traceback, to seed devices that nobody has started
+
+    found: list[Any] = [torch.default_generator]
+    found += torch.cuda.default_generators if torch.cuda.is_initialized() else ()
+    found += [torch.mps._get_default_mps_generator()] if torch.backends.mps.is_available() else []
+    return found
+
+
 def random_states() -> tuple[Any, Any, Any]:
     """The states of the generators of Python, torch and numpy; None for a numpy that is not imported."""
-    import torch
-
     numpy_random: Any = getattr(sys.modules.get("numpy"), "random", None)
-    return random.getstate(), torch.get_rng_state(), numpy_random and numpy_random.get_state()
+    states = [generator.get_state() for generator in torch_generators()]
+    return random.getstate(), states, numpy_random and numpy_random.get_state()
 
 
 @contextmanager

@@ -96,13 +96,16 @@ def _equal(now: Any, before: Any) -> bool:
 
     if now is None or before is None or now.dtype != before.dtype:
         return now is before
+    now = now.to(before.device)  # evaluating may move a model, whose values stay
     return bool(torch.equal(torch.nan_to_num(now), torch.nan_to_num(before)))
 
 
 def _equal_states(before: Any, after: Any) -> bool:
     if before is None or after is None:  # numpy may have been imported in between
         return True
-    return bool(before.equal(after)) if hasattr(before, "equal") else _without_arrays(before) == _without_arrays(after)
+    if isinstance(before, list):  # of torch: a device that was started in between has drawn nothing before
+        return all(old.equal(now) for old, now in zip(before, after, strict=False))
+    return bool(_without_arrays(before) == _without_arrays(after))
 
 
 def _without_arrays(state: Any) -> Any:

@@ -11,6 +11,7 @@ from torch import nn
 from wrapper_subjects import IMAGES, subject
 
 from fixtures.gallery.wrappers_correct import EvaluatesByItself, ScoresLabels
+from pytest_evalcheck.devices import simulate
 from pytest_evalcheck.kinds.common.process_state import same_random_numbers
 from pytest_evalcheck.kinds.wrapper.malformed import malformed_batches, without_field
 from pytest_evalcheck.kinds.wrapper.model_state import (
@@ -115,3 +116,15 @@ def test_a_wrapper_that_sets_its_own_mode_restores_everything() -> None:
         before = ModelStateSnapshot(live.record.model)
         live.record.forward(wrapper.batch(IMAGES))
         assert before.differences() == []
+
+
+def test_a_model_that_evaluating_moves_to_a_device_is_compared_by_its_values() -> None:
+    with simulate("cuda"):
+        model = nn.BatchNorm1d(2)
+        before = ModelStateSnapshot(model)
+        model.to("cuda")
+        assert before.differences() == []
+        with torch.no_grad():
+            model.weight.add_(1)
+            model.running_mean.add_(1)
+        assert before.differences() == ["the parameter weight was changed", "the buffer running_mean was changed"]

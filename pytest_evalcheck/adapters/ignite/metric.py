@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
+from pytest_evalcheck.adapters.ignite.ranks import synchronise
 from pytest_evalcheck.adapters.protocols import metric as protocols
 from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.kinds.common.convention import Convention
@@ -27,8 +29,13 @@ _PAIR = ("y_pred", "y")
 
 
 def record(metric: Any) -> Metric:
-    """Return the record that its methods give, with its conventions."""
-    known = protocols.record(metric)
+    """Return the record that its methods give, with its conventions, and with the synchronisation of its library."""
+    known = replace(
+        protocols.record(metric),
+        merges={"idist": synchronise},
+        collective=frozenset({"idist"}),
+        synchronised=metric.compute,
+    )
     return protocols.with_conventions(known, record, _conventions(metric, known.update))
 
 

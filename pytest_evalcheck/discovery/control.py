@@ -267,7 +267,7 @@ def _selects_rows(value: Any, arguments: Arguments) -> str:
 
 def _rows_of(value: Any) -> list[Any]:
     rows = value.tolist() if hasattr(value, "tolist") else value
-    return rows if isinstance(rows, list) and not any(hasattr(row, "tolist") for row in rows) else []
+    return [row.tolist() if hasattr(row, "tolist") else row for row in rows] if isinstance(rows, list) else []
 
 
 def _in_order(part: Sequence[Any], whole: Sequence[Any]) -> bool:

@@ -139,7 +139,7 @@ def _proposal(candidate: Candidate, thing: Any, form: _Form, source: str, origin
         imports=form.imports,
         inputs=source,
         origin=f"{form.origin}; {origin}",
-        setup=form.observed.setup if form.observed else (),
+        setup=_setup(form.make(), form.observed),
         one_sample=form.one_sample,
         placed=placed,
         not_applicable=not_applicable,
@@ -217,7 +217,7 @@ def _with_observed_calls(form: _Form, found: Sequence[Observed]) -> _Form:
 def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Observed | None = None) -> _Form:
     def make() -> Any:
         made = _evaluated(imports, construction, {})
-        for method in observed.setup if observed else ():
+        for method in _setup(made, observed):
             getattr(made, method)()
         return Metric.of(made, one_sample=True) if observed and observed.one_sample else made
 
@@ -230,6 +230,18 @@ def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Ob
         origin=origin,
         one_sample=bool(observed and observed.one_sample),
     )
+
+
+def _setup(made: Any, observed: Observed | None) -> tuple[str, ...]:
+    """Return the methods that are called after an object was made; a module of torch is evaluated in its eval mode.
+
+    A metric that is a module has no modes: what is meant is a module whose call is the metric.
+    """
+    given = observed.setup if observed else ()
+    module = made.source if isinstance(made, Metric) else made
+    has_modes = "torch" in sys.modules and isinstance(module, sys.modules["torch"].nn.Module)
+    accumulates = any(callable(getattr(module, name, None)) for name in ("update", "compute"))
+    return given if accumulates or not has_modes or {"eval", "train"} & {*given} else (*given, "eval")
 
 
 def _count_of_data(function: Any) -> int:

@@ -461,6 +461,34 @@ def test_a_function_that_selects_samples_is_no_metric():
     assert "it returns rows of its arguments, and no value of them" in {got.why.rpartition(": ")[2], *got.left.values()}
 
 
+def test_rows_that_are_numbers_of_numpy_are_selected_samples_too():
+    source = (
+        "def positive_only(y_true, y_pred):\n"
+        "    import numpy\n"
+        "    t, p = numpy.asarray(y_true), numpy.asarray(y_pred)\n"
+        "    return list(t[t >= 0]), list(p[t >= 0])\n"
+    )
+    got = proposed(source, "positive_only")
+    assert got.targets == []
+    assert "it returns rows of its arguments, and no value of them" in {got.why.rpartition(": ")[2], *got.left.values()}
+
+
+def test_a_module_that_is_called_is_evaluated_in_its_eval_mode():
+    source = (
+        "import torch\n"
+        "class QueueLoss(torch.nn.Module):\n"
+        "    def __init__(self):\n"
+        "        super().__init__()\n"
+        "        self.calls = 0\n"
+        "    def forward(self, preds, target):\n"
+        "        self.calls += self.training\n"
+        "        return (preds - target).abs().mean() * (1 + self.calls)\n"
+    )
+    got = proposed(source, "QueueLoss")
+    assert {target.setup for target in got.targets} == {("eval",)}
+    assert "made.eval()" in write("title", got.targets, {}, [])
+
+
 def test_a_curve_for_each_class_as_lists_of_tensors_is_a_value():
     source = (
         "import torch\n"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pytest_evalcheck.expectations.call_log import called
@@ -46,7 +46,12 @@ class Collected:
         kwargs = {name: _joined(name, [each[name] for each in self._kwargs]) for name in self._kwargs[0]}
         # Joined once: a function that writes into its arguments gives another value the next time.
         self._args, self._kwargs = [args], [kwargs]
-        return called(self._function, *args, **kwargs)
+        value = called(self._function, *args, **kwargs)
+        if {*_memory(value)} & {
+            *_memory((args, kwargs))
+        }:  # what becomes of a result is not what becomes of the samples
+            self._args, self._kwargs = [_copied(args)], [{name: _copied(each) for name, each in kwargs.items()}]
+        return value
 
 
 def _words(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
@@ -57,7 +62,27 @@ def _words(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
 def _copied(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(map(_copied, value))
-    return value.clone() if hasattr(value, "clone") else copy.copy(value)
+    if hasattr(value, "clone"):
+        return value.clone()
+    try:
+        return copy.deepcopy(value)  # what is inside of a dict is the caller's, too
+    except Exception:  # of an object that cannot be copied whole
+        return copy.copy(value)
+
+
+def _memory(value: Any) -> Iterator[int]:
+    """Yield where the memory of a value and its parts that can be written is."""
+    if isinstance(value, (list, tuple, dict)):
+        yield from () if isinstance(value, tuple) else (id(value),)
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _memory(part)
+    elif hasattr(value, "untyped_storage"):
+        yield value.untyped_storage().data_ptr()
+    elif hasattr(value, "__array_interface__"):
+        whole = value if getattr(value, "base", None) is None else value.base
+        yield whole.__array_interface__["data"][0] if hasattr(whole, "__array_interface__") else id(whole)
+    elif hasattr(value, "__dict__"):
+        yield id(value)
 
 
 def _joined(name: str, pieces: Sequence[Any]) -> Any:

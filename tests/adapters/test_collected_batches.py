@@ -1,0 +1,41 @@
+"""Batches that are collected for a function belong to the record: neither a caller nor a result changes them."""
+
+from __future__ import annotations
+
+import numpy
+import pytest
+import torch
+
+from pytest_evalcheck.adapters.protocols.collecting import Collected
+
+
+def test_what_is_inside_of_a_batch_is_copied() -> None:
+    batch = [{"answers": {"a": [1]}}, {"answers": {"a": [2]}}]
+    collected = Collected(lambda rows: sum(row["answers"]["a"][0] for row in rows))
+    collected.update(batch)
+    batch[0]["answers"]["a"][0] = 100
+    assert collected.compute() == 3
+
+
+@pytest.mark.parametrize(
+    ("rows", "function"),
+    [
+        (torch.arange(3.0), lambda values: values.view(-1)),
+        (numpy.arange(3.0), lambda values: values[1:]),
+        ([torch.ones(1), torch.ones(1)], lambda values: {"kept": values}),
+    ],
+)
+def test_writing_into_a_result_does_not_change_the_samples(rows, function) -> None:
+    collected = Collected(function)
+    collected.update(rows)
+    first = collected.compute()
+    expected = str(first)
+    for part in first["kept"] if isinstance(first, dict) else [first]:
+        part[...] = 7.0
+    assert str(collected.compute()) == expected
+
+
+def test_a_function_that_writes_into_its_arguments_gives_another_value_the_next_time() -> None:
+    collected = Collected(lambda values: float(values.add_(1).sum()))
+    collected.update(torch.zeros(2))
+    assert (collected.compute(), collected.compute()) == (2.0, 4.0)

@@ -51,6 +51,7 @@ class CellState:
     ledger: Any = None
     """Transfers in the case that was tried last, on a simulated device."""
     class_name: str = ""
+    takes_device: bool = True
     """The class of the object of a library that the target describes, or the function; empty for a record that its
     author has written."""
     place: tuple[str, int] | None = None

@@ -62,12 +62,31 @@ class TargetFactory:
         return "" if self.adapted is None else f"{self._described.__module__}.{self._described.__qualname__}"
 
     @property
-    def place(self) -> tuple[str, int] | None:
-        """The file and the line of that class or function; None where there is no source."""
+    def takes_device(self) -> bool:
+        """Return whether what is made can be on a device, by `.to` or an argument. True where nothing is known."""
+        if self.adapted is None or hasattr(self.adapted, "to"):
+            return True
         try:
-            return _source_of(inspect.unwrap(self._described))
-        except (TypeError, OSError):
+            return "device" in inspect.signature(self._described).parameters
+        except (TypeError, ValueError):  # in C
+            return False
+
+    @property
+    def place(self) -> tuple[str, int] | None:
+        """The file and the line of that class or function, or of the one that a factory which has not run names.
+
+        None where there is no source.
+        """
+        try:
+            return _source_of(inspect.unwrap(self._named if self.adapted is None else self._described))
+        except (AttributeError, TypeError, OSError):
             return None
+
+    @property
+    def _named(self) -> Any:
+        factory: Any = self._target.factory
+        named = (factory.__globals__.get(name) for name in factory.__code__.co_names)
+        return next((each for each in named if isinstance(each, type) or inspect.isroutine(each)), None)
 
     @property
     def _described(self) -> Any:

@@ -155,7 +155,8 @@ def _ledger(found: Finding | None) -> dict[str, Any]:
 def _data(spec: CellSpec, state: CellState, failure: CheckFailure, found: Finding | None, trace: str = "") -> Failure:
     check, case = spec.check, found.case if found else None
     others = [f"Other cases show something else: {headline}" for headline in state.others.values()]
-    clauses = dict.fromkeys((*state.known.entries_out_of_range, spec.unused_device_reason, state.other_versions))
+    unused = spec.unused_device_reason if state.takes_device else ""
+    clauses = dict.fromkeys((*state.known.entries_out_of_range, unused, state.other_versions))
     notes = [f"Note: {clause}." for clause in clauses if clause]
     return Failure(
         about=failure.about,

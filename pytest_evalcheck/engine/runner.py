@@ -85,6 +85,7 @@ class CellRunner:
         except BaseException as error:
             state.ended_by = error
         state.class_name = self._factory.class_name
+        state.takes_device = self._factory.takes_device
         state.place = self._factory.place if self.spec.inferred else None
         state.seconds = time.monotonic() - started
         return self.reporter.reported(judge(self.spec, state), self.spec.key)
@@ -309,8 +310,8 @@ class CellRunner:
 
     def untestable(self, error: TargetError, started: float) -> Cell:
         """The cell of a target that could not be judged in this process."""
-        seconds = time.monotonic() - started
-        return failed(self.spec, replace(self._new_state(), seconds=seconds), error)
+        seconds, place = time.monotonic() - started, self._factory.place if self.spec.inferred else None
+        return failed(self.spec, replace(self._new_state(), seconds=seconds, place=place), error)
 
     def _new_state(self) -> CellState:
         measuring = 0.0 if self.spec.replay is not None else self.spec.effort.measuring

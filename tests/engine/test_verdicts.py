@@ -385,10 +385,11 @@ class TestPlainCall:
         ("return OnTheCPU(device)", False),
         ("return (lambda: OnTheCPU(device))()", False),
         ("return [OnTheCPU(device) for _ in 'a'][0]", False),
+        ("return OnTheCPUAlone()", False),  # nothing would put it there, as `write` has found out
     ],
 )
 def test_a_factory_that_leaves_its_device_out_is_told_so(body: str, noted: bool) -> None:
-    names: dict[str, Any] = {"OnTheCPU": OnTheCPU, "ec": ec}
+    names: dict[str, Any] = {"OnTheCPU": OnTheCPU, "OnTheCPUAlone": OnTheCPUAlone, "ec": ec}
     exec(f"def made(device):\n    {body}\n", names)
     report = ec.run(ec.metric(inputs=es.regression())(names["made"]), select="EC603", device="sim:cuda")
     (cell,) = report.cells
@@ -409,3 +410,10 @@ class OnTheCPU:
 
     def compute(self) -> torch.Tensor:
         return self.total
+
+
+class OnTheCPUAlone(OnTheCPU):
+    """The same metric without an argument for a device."""
+
+    def __init__(self) -> None:
+        super().__init__()

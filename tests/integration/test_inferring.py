@@ -135,3 +135,16 @@ def test_ids_begin_with_the_module_of_each_target(project):
     result = project.spawn("--evalcheck", *asked, *QUICK, "sharelib::share", "scorelib::score_target", code=0)
     assert {cell.target for cell in result.report.cells} == names.keys() - {"forgetlib::share"}
     project.spawn(*asked, "sharelib::shrae", code=4).shows("sharelib has no target 'shrae'; did you mean 'share'?")
+
+
+def test_a_check_whose_process_dies_names_the_source_of_the_user_too(project):
+    # It is looked at before it is a target, and must not end its process there.
+    project.write("def pytest_runtest_setup(item): open('armed', 'w')", name="conftest.py", header="")
+    armed = "def __init__(self): __import__('os').path.exists('armed') and __import__('os')._exit(3); "
+    project.write(FORGETS.replace("def __init__(self): ", armed), name="dielib.py", header="")
+    line = (project.path / "dielib.py").read_text().splitlines().index("class Share:") + 1
+    quick = ("--evalcheck-effort=quick", "--evalcheck-device=cpu", "--evalcheck-select=EC201")
+    result = project.spawn("--evalcheck", "--evalcheck-target=dielib:Share", *quick, code=1)
+    result.shows("the process of the check died", f"target       dielib.py:{line}\n")
+    cell = result.cell("EC201")
+    assert (cell.target, Path(cell.file), cell.line) == ("dielib::share", project.path / "dielib.py", line)

@@ -59,7 +59,9 @@ def shortened(text: str) -> str:
     kept = [re.sub(r"^EC\d{3} \w+\n", "", headline)]
     kept += [part for part in parts[1:] if not part.startswith("in an example call")]
     lines = (
-        line for line in "\n\n".join(kept).splitlines() if not re.match(r"(usual cause|fix|target|reproduce) ", line)
+        line
+        for line in "\n\n".join(kept).splitlines()
+        if not re.match(r"(usual cause|fix|target|reproduce|severity) ", line)
     )
     return "\n".join(re.sub(r"\.py:\d+", ".py", line) for line in lines).rstrip()
 

@@ -32,6 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
     merge.add_argument("-v", "--verbose", action="count", default=0)
     merge.add_argument("-q", "--quiet", action="count", default=0)
     merge.set_defaults(run=_merge)
+    versions = commands.add_parser("versions", help="print the versions that an issue should name")
+    versions.set_defaults(run=_versions)
     given = parser.parse_args(arguments)
     try:
         return int(given.run(given))
@@ -40,6 +42,13 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         print(f"error: {error.filename}: {error.strerror or error}", file=sys.stderr)
     return _UNUSABLE
+
+
+def _versions(_: argparse.Namespace) -> int:
+    from pytest_evalcheck.reports.json import versions_text
+
+    print(versions_text())
+    return 0
 
 
 def _write(given: argparse.Namespace) -> int:

@@ -28,6 +28,7 @@ _RENAMED = {
     "--evalcheck-accept": "--evalcheck-known=accept",
     "--evalcheck-prune": "--evalcheck-known=prune",
     "--evalcheck-write-tests": "--evalcheck-scripts=FILE.py",
+    "--evalcheck-version": "python -m pytest_evalcheck versions",
 }
 """Options that have a new form."""
 _MARKERS = (
@@ -121,7 +122,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "each to a file; --runxfail includes known failures",
     )
     group.addoption(
-        "--evalcheck-version", action="store_true", help="print the versions that an issue should name, and exit"
+        "--evalcheck-fail-on",
+        default=None,
+        metavar="number|error|cost",
+        help="least severity that fails the run: another number, an error, or a cost such as memory (default: cost; "
+        "error for inferred targets)",
     )
     group.addoption("--evalcheck-explain", default=None, metavar="CODE", help="print the page of a check, and exit")
     group.addoption(
@@ -156,6 +161,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type="args",
         default=["*.md", "*.rst", "LICENSE*", ".gitignore", "docs/**/*.md", "docs/**/*.rst"],
     )
+    parser.addini("evalcheck_fail_on", "default of --evalcheck-fail-on", default="")
     parser.addini("evalcheck_timeout", "default of --evalcheck-timeout", default="60")
 
 
@@ -187,14 +193,9 @@ def pytest_evalcheck_options(parser: pytest.Parser, args: list[str]) -> Generato
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> int | None:
-    """Answer ``--evalcheck-explain``, ``--evalcheck-list`` and ``--evalcheck-version`` instead of running tests."""
+    """Answer ``--evalcheck-explain`` and ``--evalcheck-list`` instead of running tests."""
     if config.getoption("evalcheck") and getattr(config.option, "maxworkerrestart", "") is None:
         config.option.maxworkerrestart = "1000000"  # of xdist: each cell may cost its worker
-    if config.getoption("evalcheck_version"):
-        from pytest_evalcheck.reports.json import versions_text
-
-        print(versions_text())
-        return 0
     code, listed = config.getoption("evalcheck_explain"), config.getoption("evalcheck_list")
     if not code and listed is None:
         return None
@@ -220,7 +221,6 @@ def pytest_evalcheck_main(config: pytest.Config) -> Generator[None, Any, Any]:
 
         infer_targets(config)
     lists = config.getoption("evalcheck_explain") or config.getoption("evalcheck_list") is not None
-    lists = lists or config.getoption("evalcheck_version")
     if lists or not config.getoption("evalcheck") or hasattr(config, "workerinput"):
         return (yield)
     from pytest_evalcheck.integration.process.exit_guard import conclude
@@ -263,7 +263,7 @@ def pytest_configure(config: pytest.Config) -> None:
         name
         for name in (
             *("select", "ignore", "replay", "report", "with_tests", "known"),
-            *("run", "resume", "optional", "shard", "since", "scripts"),
+            *("run", "resume", "optional", "shard", "since", "scripts", "fail_on"),
         )
         if config.getoption(f"evalcheck_{name}")
     ]

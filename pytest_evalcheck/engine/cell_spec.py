@@ -13,6 +13,7 @@ from pytest_evalcheck.engine.effort import EFFORTS, Effort
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.kinds.common.case import canonical_cases, given_cases
 from pytest_evalcheck.kinds.common.check import Check
+from pytest_evalcheck.reports.severity import Severity
 from pytest_evalcheck.targets import device_spec
 from pytest_evalcheck.targets.target import KnownFailure, Target
 
@@ -34,6 +35,8 @@ class CellSpec:
     """The known failures that the baseline of the project lists."""
     reproduce: Callable[[str], str] = lambda blob: f"--evalcheck-replay={blob}"
     """The command that replays a blob."""
+    fail_on: Severity = "cost"
+    """The least severity that fails; what is less grave is told."""
     inferred: bool = False
     """The file of the target is a generated one, so that the target is shown at what it makes."""
 

@@ -13,12 +13,14 @@ from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.cell_state import CellState, SearchOver, ledger_totals
 from pytest_evalcheck.engine.known_failures import Finding, StaleEntry
 from pytest_evalcheck.engine.timeout import CellTimeout
+from pytest_evalcheck.errors import safe_text
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotCheckable, TargetError
 from pytest_evalcheck.expectations.origin import absent_packages, missing_import, place_of
 from pytest_evalcheck.kinds.common.calling import format_exception_location, relative
 from pytest_evalcheck.reports.case_codec import case_fields, encode_case
 from pytest_evalcheck.reports.results import Cell, Failure, Outcome
+from pytest_evalcheck.reports.severity import Severity, rank
 
 
 def judge(spec: CellSpec, state: CellState) -> Cell:
@@ -114,18 +116,28 @@ def _place(spec: CellSpec, state: CellState) -> tuple[str, int]:
 
 def failed(spec: CellSpec, state: CellState, failure: CheckFailure, trace: str = "", *, with_case: bool = True) -> Cell:
     """The cell of a failure that nobody knows of."""
-    found = state.found if with_case else None
+    found, severity = state.found if with_case else None, severity_of(spec, failure)
+    told = rank(severity) > rank(spec.fail_on)
     return cell(
         spec,
         state,
-        "failed",
-        reason=failure.headline,
+        "known" if told else "failed",
+        reason=f"{severity}, which does not fail this run: {failure.headline}" if told else failure.headline,
+        severity=severity,
         cause=failure.cause,
         signature=found.signature if found else "",
         failure=_data(spec, state, failure, found, trace),
         stale=(failure.entry.listed or spec.where,) if isinstance(failure, StaleEntry) else (),
         **_ledger(found),
     )
+
+
+def severity_of(spec: CellSpec, failure: CheckFailure) -> Severity:
+    """Return the severity of a failure: that of its check, unless it is an error, or a number beside a cost."""
+    if failure.untestable or failure.origin:
+        return "error"
+    number = failure.compared is not None and failure.compared.form == "same"
+    return "number" if number and spec.check.severity == "cost" else spec.check.severity
 
 
 def _known(spec: CellSpec, state: CellState) -> Cell:
@@ -142,6 +154,7 @@ def _known(spec: CellSpec, state: CellState) -> Cell:
         see=first.known.see,
         upstream=first.known.upstream,
         cause=first.failure.cause,
+        severity=severity_of(spec, first.failure),
         signature=first.signature,
         failure=_data(spec, state, first.failure, first),
         **_ledger(first),
@@ -216,8 +229,11 @@ def _unless_stale(spec: CellSpec, state: CellState, outcome: Outcome, reason: st
 
 
 def _not_deterministic(failure: CheckFailure) -> CheckFailure:
+    return _noted(failure, "The same case passed another time: the target is not deterministic.")
+
+
+def _noted(failure: CheckFailure, note: str) -> CheckFailure:
     noted = copy.copy(failure)
-    note = "The same case passed another time: the target is not deterministic."
     noted.detail = f"{failure.detail}\n{note}".strip()
     return noted
 
@@ -229,7 +245,8 @@ def _failure_of(spec: CellSpec, state: CellState, error: BaseException) -> tuple
         # The case that was found first may be smaller than the one that Hypothesis ended with.
         return (found.failure if found and not error.untestable else error), ""
     if found is not None and isinstance(error, CellTimeout):
-        return found.failure, ""
+        note = f"The limit of {state.limit:g} seconds ended another case: {safe_text(state.running)}"
+        return _noted(found.failure, note), ""
     if isinstance(error, Flaky) and found is not None:
         return _not_deterministic(found.failure), ""
     if isinstance(error, Unsatisfiable):

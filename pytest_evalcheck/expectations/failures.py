@@ -266,7 +266,7 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
             else:
                 stats.compared += 1
         tolerance = tolerance or (stats.tolerance if stats else Tolerance())
-        for found in differences(self.actual, expected, tolerance):
+        for found in sorted(differences(self.actual, expected, tolerance), key=lambda found: not found.origin):
             failure = self._failure(found, expected, about, detail)
             failure.id = id
             failure.contrast = f"{found.contrast} for {found.name!r}" if found.name else found.contrast

@@ -24,6 +24,7 @@ from pytest_evalcheck.integration.process.run_option import RunOption
 from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.reports import ReportError, check_paths, parse
 from pytest_evalcheck.reports.case_codec import InvalidBlob, decode_case
+from pytest_evalcheck.reports.severity import SEVERITIES, Severity
 from pytest_evalcheck.targets import device_spec
 from pytest_evalcheck.targets.device_spec import KINDS
 from pytest_evalcheck.targets.keywords import LEAST_SECONDS, MOST_SECONDS, sensible_seconds
@@ -63,6 +64,8 @@ class Options:
     optional: tuple[str, ...]
     """Names of what may be missing: distributions, kinds of device, ``skipped``."""
 
+    fail_on: Severity | None = None
+    """The least severity that fails; None for ``cost``, and ``error`` for targets that nobody wrote."""
     selected_by_ini: str = ""
     """``evalcheck_select = ...`` and ``evalcheck_ignore = ...`` of the ini file, where they are in force."""
 
@@ -106,6 +109,7 @@ class Options:
                 prune="prune" in updates,
                 baseline=_baseline(config, updates),
                 optional=_parsed(config, "optional", _optional),
+                fail_on=_parsed(config, "fail_on", _severity),
                 selected_by_ini=" and ".join(
                     f"evalcheck_{name} = {given(name)}"
                     for name in ("select", "ignore")
@@ -129,7 +133,11 @@ def _parsed(config: pytest.Config, name: str, parse: Callable[[str], Parsed]) ->
     except UsageError as error:
         text, setting = given_text(config, name), f"evalcheck_{name}"
         option = config.getoption(setting) is not None
-        source = f"--evalcheck-{name}={text}" if option else f"{_place(config, setting)}: {setting} = {text}"
+        source = (
+            f"--evalcheck-{name.replace('_', '-')}={text}"
+            if option
+            else f"{_place(config, setting)}: {setting} = {text}"
+        )
         raise UsageError(f"{source}: {error}") from error
 
 
@@ -221,6 +229,13 @@ def _effort(name: str) -> str:
     if name not in EFFORTS:
         raise UsageError(f"expected one of {', '.join(EFFORTS)}{nearest(name, list(EFFORTS))}")
     return name
+
+
+def _severity(name: str) -> Severity | None:
+    found = next((severity for severity in SEVERITIES if severity == name), None)
+    if name and found is None:
+        raise UsageError(f"expected one of {', '.join(SEVERITIES)}{nearest(name, SEVERITIES)}")
+    return found
 
 
 def _timeout(text: str) -> float | None:

@@ -14,9 +14,12 @@ first, so that every cell stays listed, with the relation by which it is there.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
+
+from pytest_evalcheck.reports.severity import rank
 
 _OF_ONE_TARGET = ("timeout", "died", "inputs")
 """Causes that say how a cell ended and not what is wrong: two targets share nothing by them."""
@@ -45,6 +48,10 @@ class FailedCell(Protocol):
     def class_name(self) -> str: ...
     @property
     def signature(self) -> str: ...
+    @property
+    def severity(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
     @property
     def failure(self) -> Any: ...
 
@@ -81,7 +88,7 @@ class Cause(Generic[Cell]):
 
 
 def causes_of(cells: Iterable[Cell]) -> tuple[Cause[Cell], ...]:
-    """The root causes of some failed cells, that with the most cells first."""
+    """The root causes of some failed cells, the gravest first, and then that with the most cells."""
     nodes = sorted(cells, key=lambda cell: (cell.target, cell.device, cell.code))
     links: list[dict[int, str]] = [{} for _ in nodes]
     follows: set[int] = set()
@@ -100,7 +107,7 @@ def causes_of(cells: Iterable[Cell]) -> tuple[Cause[Cell], ...]:
             follows.add(index)
             _link(links, basic, index, f"probably caused by the {nodes[basic].code} failure")
     causes = [_cause(nodes, links, follows, part) for part in _parts(links)]
-    return tuple(sorted(causes, key=lambda cause: -len(cause.cells)))
+    return tuple(sorted(causes, key=lambda cause: (rank(cause.first.severity), -len(cause.cells))))
 
 
 def repeats(cell: Cell, earlier: Iterable[Cell]) -> tuple[Cell, str] | None:
@@ -155,16 +162,32 @@ _SHARED: Sequence[tuple[Callable[[FailedCell], tuple[str, ...]], Callable[[Faile
 
 
 def _basic(cell: FailedCell, nodes: Sequence[FailedCell], failed: Mapping[tuple[str, str, str], int]) -> int | None:
-    """The cell of the first more basic check that failed; errors that were raised at two lines are two causes."""
+    """The cell of the first more basic check that failed, unless `_are_apart` tells the two from each other."""
     if cell.failure is None or cell.cause not in _TRIED:
         return None
     for code in cell.failure.after:
         index = failed.get((cell.target, cell.device, code))
-        if index is not None and nodes[index] != cell:
-            one, two = _origin(cell), _origin(nodes[index])
-            if not (one and two and one != two):
-                return index
+        if index is not None and nodes[index] != cell and not _are_apart(cell, nodes[index]):
+            return index
     return None
+
+
+def _are_apart(cell: FailedCell, basic: FailedCell) -> bool:
+    """Return whether errors were raised at two lines, one is an error and the other a difference, or numbers differ."""
+    one, two = _origin(cell), _origin(basic)
+    if one or two:
+        return one != two if one and two else bool(one) and _differs(basic)
+    names = [_NAME.search(each.signature) for each in (cell, basic) if each.kind == "loop"]
+    return len(names) == 2 and all(names) and len({name[1] for name in names if name}) == 2
+
+
+def _differs(cell: FailedCell) -> bool:
+    """Return whether a signature has a kind of difference, such as ``another number``, behind the code and the id."""
+    return len(cell.signature.split(": ")) > 2
+
+
+_NAME = re.compile(r" for ('[^']*')$")
+"""The name of a number, at the end of a signature."""
 
 
 def _link(links: list[dict[int, str]], one: int, two: int, why: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_evalcheck.reports.case_codec import case_literal
+from pytest_evalcheck.reports.severity import WORDS
 from pytest_evalcheck.reports.text import columns, fold
 
 Cell = Any
@@ -36,7 +37,8 @@ def format_failure(cell: Cell) -> str:
     if failure.transfers:
         lines += ["", "between devices", *_indented("\n".join(shown_transfers(failure)))]
     lines.append("")
-    lines += [f"{name:11}  {text}" for name, text in notes(failure).items()]
+    severity = {"severity": WORDS[cell.severity]} if cell.severity in WORDS and not failure.untestable else {}
+    lines += [f"{name:11}  {text}" for name, text in {**severity, **notes(failure)}.items()]
     lines.append(f"reproduce    {failure.reproduce}")
     text = "\n".join(lines)
     return f"{failure.traceback}\n{text}" if failure.traceback else text
@@ -114,7 +116,7 @@ def folded(text: str, width: int) -> Iterator[str]:
         yield from fold(line, width, hang=" " * min(hang, width // 2), code=case)
 
 
-_LABEL = re.compile(r"\s*(?:usual cause|shown above|expected|actual|target|raised|fix) {2,}")
+_LABEL = re.compile(r"\s*(?:usual cause|shown above|expected|actual|target|raised|severity|fix) {2,}")
 _PLACE = re.compile(r'\s+File ".*", line \d+')
 
 

@@ -97,6 +97,8 @@ class Cell:
     """The class of the object that the target describes, or the function, with its module; else empty."""
     signature: str = ""
     """The identity of a failure among others: code, id of the comparison and kind of difference."""
+    severity: str = ""
+    """The severity of a failure: ``number``, ``error`` or ``cost``; empty where nothing failed."""
     seconds: float = 0.0
     """The wall time of the whole cell."""
     examples: int = 0

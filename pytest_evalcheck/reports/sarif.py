@@ -227,6 +227,7 @@ def _result(
             "check": first.check,
             "device": first.device,
             "signature": first.signature,
+            "severity": first.severity,
             "checks": len(problem.cells),
         },
     }

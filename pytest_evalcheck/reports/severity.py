@@ -9,6 +9,10 @@ SEVERITIES: tuple[Severity, ...] = get_args(Severity)
 """The gravest first: another number, silently; an error where a value or a clear refusal is due; waits and memory."""
 
 
+WORDS = {"error": "error, where a value or a clear refusal is due", "cost": "cost: waits or memory"}
+"""Severities that a screen names: another number needs no word."""
+
+
 def rank(severity: str) -> int:
     """Return the place of a severity among all, the gravest first; an unknown one comes last."""
     return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)

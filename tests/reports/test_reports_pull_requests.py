@@ -158,7 +158,7 @@ class TestAnnotations:
 
 def test_the_versions_are_those_of_an_issue() -> None:
     code = (
-        "import pytest, sys; pytest.main(['--evalcheck-version']);"
+        "import sys; from pytest_evalcheck.__main__ import main; main(['versions']);"
         "print('imported:', sorted({'torch', 'transformers'} & {*sys.modules}))"
     )
     text = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout

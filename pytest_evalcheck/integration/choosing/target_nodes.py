@@ -149,6 +149,7 @@ def _function(place: _Place, target: Target, check: Check, devices: list[str], o
                 replay=options.replay[1] if options.replay else None,
                 listed=options.baseline.of(place.where, check.code),
                 reproduce=reproduce(device),
+                fail_on=options.fail_on or ("error" if place.inferred else "cost"),
                 inferred=bool(place.inferred),
             )
         )

@@ -181,6 +181,7 @@ class Supervision:
         arguments += ["-m", config.option.markexpr] if config.option.markexpr else []
         arguments += [f"--evalcheck-effort={options.effort_name}", f"--evalcheck-device={','.join(options.devices)}"]
         arguments += [f"--evalcheck-timeout={options.timeout or 0}"]
+        arguments += [f"--evalcheck-fail-on={options.fail_on}"] if options.fail_on else []
         arguments += [f"--evalcheck-{name}" for name in ("accept", "prune") if getattr(options, name)]
         replay = config.getoption("evalcheck_replay")
         arguments += [f"--evalcheck-replay={replay}"] if replay else []

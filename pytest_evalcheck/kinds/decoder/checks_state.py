@@ -53,7 +53,7 @@ def decoding_does_not_modify_its_inputs_or_the_model(subject: DecoderSubject, ca
             )
 
 
-@check("EC313", conditions=("one row",), examples=_FEW)
+@check("EC313", conditions=("one row",), examples=_FEW, severity="cost")
 def tearing_down_a_cache_frees_its_memory(subject: DecoderSubject, case: Prompts) -> None:
     """A cache that is torn down, or has no reference any more, frees its memory, and the decoder works as before.
 

@@ -211,7 +211,8 @@ class DecoderUnderTest:
         else:
             detail = _NAN_TOKENS if tokens_of_nan else detail
             if refusable and isinstance(actual, Raised):
-                detail = _UNDECLARED.format(refusable, f"({refusable!r},)")
+                text = _UNCLEAR if self.refuses(refusable) else _UNDECLARED
+                detail = text.format(refusable, f"({refusable!r},)")
             expect(actual).equals(expected, about=about, id=id, tolerance=self.tolerance, detail=detail)
 
     def agrees(self, actual: Any, expected: Any) -> bool:
@@ -360,6 +361,7 @@ class DecoderUnderTest:
 _ROUNDING = 16
 """Units in the last place of the largest logit. One layer costs about one; they add up like a random walk."""
 _UNDECLARED = "Where it refuses {} by design, by an error that says so, declare it: ec.Decoder(..., refuses={})."
+_UNCLEAR = "The record declares that it refuses {}, but no `raise` of the code under test says so: an operator failed."
 _NAN_TOKENS = (
     "Some logits of the generation were NaN, of which the id 0 is chosen. Where that comes of float64 alone, as with a "
     "softmax in float32, give the same weights in float32: ec.Decoder(..., in_float32=...)."

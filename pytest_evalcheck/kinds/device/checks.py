@@ -153,7 +153,7 @@ def the_value_matches_the_cpu(subject: DeviceSubject, case: Batch) -> None:
     )
 
 
-@check("EC607", conditions=("several rows",), examples=_FEW, accelerators=1, after=("EC603", "EC605"))
+@check("EC607", conditions=("several rows",), examples=_FEW, accelerators=1, after=("EC603", "EC605"), severity="cost")
 def scoring_makes_no_transfers_or_syncs(subject: DeviceSubject, case: Batch) -> None:
     """Scoring makes no transfers and no host synchronisations if everything is on the device.
 

@@ -105,7 +105,7 @@ def evaluating_leaves_training_as_it_was(loop: LoopSubject, case: DuringTraining
         expect_the_same_outcome(loop, case, evaluations)
 
 
-@check("EC510", examples=3, after=("EC504",))
+@check("EC510", examples=3, after=("EC504",), severity="cost")
 def an_evaluation_releases_its_tensors(loop: LoopSubject, case: Evaluation) -> None:
     """After an evaluation no graph stays alive, nor outputs of more than one batch; another one adds no tensors.
 

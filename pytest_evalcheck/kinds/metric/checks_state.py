@@ -75,7 +75,7 @@ def _expect_nothing(value: Any, blank: Any, metric: MetricSubject, case: Stream,
         expect(value).equals(blank, about=about, id=id)
 
 
-@check("EC205", conditions=("several batches",), after=("EC214",))
+@check("EC205", conditions=("several batches",), after=("EC214", "EC206"))
 def compute_is_idempotent(metric: MetricSubject, case: Stream) -> None:
     """`compute()` twice gives the same value, with its cache and without; calls between updates change nothing.
 
@@ -297,7 +297,7 @@ def a_rejected_batch_does_not_change_the_state(metric: MetricSubject, case: Reje
     )
 
 
-@check("EC229", conditions=("few batches", "many batches"), examples=4, after=("EC212",))
+@check("EC229", conditions=("few batches", "many batches"), examples=4, after=("EC212",), severity="cost")
 def the_state_does_not_grow_with_what_it_counts(metric: MetricSubject, case: Long) -> None:
     """A state takes no more memory for large numbers than for small ones, and a tensor of it does not grow.
 

@@ -81,7 +81,7 @@ def an_error_names_its_document_and_keeps_the_other_scores(scorer: ScorerSubject
                 expect(actual).holds(named, about=about, id=f"named-document-{where}", detail=str(actual))
 
 
-@check("EC405", examples=1, after=("EC401",))
+@check("EC405", examples=1, after=("EC401",), severity="cost")
 def streaming_documents_uses_bounded_memory(scorer: ScorerSubject, case: Documents) -> None:
     """Memory stays bounded while documents stream: no more of them are in memory at once than the scorer declares.
 

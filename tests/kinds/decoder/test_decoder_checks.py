@@ -76,6 +76,18 @@ def test_a_refusal_fails_a_check_unless_it_is_declared(kind: Any, code: str, out
     assert f"declare it: ec.Decoder(..., refuses={kind.refuses!r})" in format_failure(cell)
 
 
+def test_an_operator_that_fails_is_no_declared_refusal() -> None:
+    class Fails(RefusesSmallerBatches):
+        def step(self, ids: Tensor, cache: Any, mask: Tensor, positions: Tensor) -> Any:
+            if cache is not None and len(ids) != self.rows:
+                return torch.stack([])
+            return self.model(ids, mask, positions, cache)
+
+    text = format_failure(run(lambda: Fails().record(), "EC302"))
+    assert "The record declares that it refuses smaller batches, but no `raise`" in text
+    assert "declare it" not in text
+
+
 def test_chunks_that_are_refused_are_not_counted_as_tried() -> None:
     cell = run(lambda: RefusesChunks().record(), "EC301")
     assert cell.outcome == "passed"

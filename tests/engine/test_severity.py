@@ -1,0 +1,82 @@
+"""Severities of failures: another number, an error, a cost; what fails a run, and what is judged first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import pytest_evalcheck as ec
+from fixtures.gallery.metrics_data import joins_its_sums
+from fixtures.gallery.table import SPECIMENS
+from pytest_evalcheck import strategies as es
+from pytest_evalcheck.kinds.common.check import CheckError, check
+from pytest_evalcheck.reports.failure_text import format_failure
+
+INPUTS = es.binary(of="labels")
+
+
+class Share:
+    def __init__(self) -> None:
+        self.right, self.count, self.batches = 0.0, 0, 0
+
+    def update(self, preds: Any, target: Any) -> None:
+        self.right += float((preds == target).sum())
+        self.count += len(target)
+        self.batches += 1
+
+    def compute(self) -> Any:
+        return self.right / self.count
+
+
+def cell_of(made: type, select: str = "EC201") -> ec.Cell:
+    (cell,) = ec.run(ec.metric(inputs=INPUTS)(lambda: made()), select=select, effort="quick").cells
+    return cell
+
+
+@pytest.mark.parametrize(("code", "severity"), [("EC201", "number"), ("EC222", "error"), ("EC001", "error")])
+def test_a_failure_has_the_severity_of_its_check(code: str, severity: str) -> None:
+    bug = next(specimen.bug for specimen in SPECIMENS if specimen.code == code)
+    (cell,) = ec.run(bug, select=code, effort="quick").cells
+    assert (cell.outcome, cell.severity) == ("failed", severity)
+    assert ("severity     error" in format_failure(cell)) == (severity == "error")
+
+
+def test_memory_is_a_cost() -> None:
+    (cell,) = ec.run(joins_its_sums, "cpu", select="EC229", effort="quick").cells
+    assert (cell.outcome, cell.severity) == ("failed", "cost")
+
+
+def test_an_error_in_a_check_of_numbers_is_an_error() -> None:
+    class Fails(Share):
+        def compute(self) -> Any:
+            if self.batches > 1:
+                raise RuntimeError("several batches")
+            return super().compute()
+
+    assert cell_of(Fails).severity == "error"
+
+
+def test_a_severity_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(CheckError, match="severity='grave' of ZZ101; expected one of number, error, cost"):
+        check("ZZ101", severity="grave")  # type: ignore[arg-type]
+
+
+TARGET = """
+from fixtures.gallery.metrics_data import joins_its_sums
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"), [((), 1), (("--evalcheck-fail-on=cost",), 1), (("--evalcheck-fail-on=error",), 0)]
+)
+def test_a_run_fails_on_what_it_is_asked_to(evalcheck_project: Any, arguments: tuple[str, ...], code: int) -> None:
+    evalcheck_project.write(TARGET)
+    result = evalcheck_project.spawn("--evalcheck", "--evalcheck-select=EC229,EC201", *arguments, code=code)
+    assert ("cost, which does not fail this run" in result.text) == (code == 0)
+
+
+def test_a_severity_of_the_command_line_that_does_not_exist_is_refused(evalcheck_project: Any) -> None:
+    evalcheck_project.write(TARGET)
+    result = evalcheck_project.spawn("--evalcheck", "--evalcheck-fail-on=numbers", code=4)
+    assert "--evalcheck-fail-on=numbers: expected one of number, error, cost; did you mean 'number'?" in result.errors

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytest_evalcheck.errors import nearest
 from pytest_evalcheck.strategies.samples import Bulk, Sample, SampleStrategy, float_tensor, grid, integer_tensor
 
-Spread = Literal["small", "wide", "offset"]
+Spread = Literal["small", "wide", "offset", "narrow"]
 """Distance by which numbers are from zero and from each other."""
 _NONFINITE = (float("nan"), float("inf"), float("-inf"))
 
@@ -23,12 +23,14 @@ def regression(
 
     ``positive`` keeps both above zero, for errors of logarithms and ratios. With ``spread="wide"`` numbers reach 250,
     so that sums and squares wrap in uint8 and overflow in half precision; with ``"offset"`` they lie around 10,000, so
-    that sums of squares cancel in float32. This asks for more than most metrics promise.
+    that sums of squares cancel in float32; with ``"narrow"`` targets are nearly constant, 100 and at most 1/16 more or
+    less, and so are predictions that are not wrong. This asks for more than most metrics promise.
 
     Raises:
         ValueError: where ``spread`` is another word.
     """
     number, centre = _numbers(spread, positive, 0.125)
+    scale = _scale(spread)
     top = 2 * _SPREADS[spread][1] if positive and spread == "wide" else 5.5  # a wrong prediction is positive, too
     row = number if outputs is None else st.tuples(*[number] * outputs)
     shape = () if outputs is None else (outputs,)
@@ -40,11 +42,11 @@ def regression(
     def wrong(target: float) -> float:
         # Reversed and shifted, for correlations with a sign and for means. Not monotonic, and so not linear: a squared
         # correlation is 1 of predictions that are merely reversed. Equal to no target.
-        above = target - centre
-        return centre + top - above + 2 * (above % 1.5)
+        above = (target - centre) / scale
+        return centre + scale * (top - above + 2 * (above % 1.5))
 
     def outputs_of(value: float) -> Any:
-        return value if outputs is None else tuple(value + 0.5 * d for d in range(outputs))
+        return value if outputs is None else tuple(value + 0.5 * scale * d for d in range(outputs))
 
     def bulk(size: Bulk) -> list[Sample]:
         rng = random.Random(size.seed)
@@ -67,13 +69,13 @@ def regression(
         wrong=lambda sample: predicted(sample, wrong),
         # The last one has another sign than its wrong prediction.
         contrast=tuple(
-            (outputs_of(centre + v), outputs_of(centre + v))
+            (outputs_of(centre + v * scale), outputs_of(centre + v * scale))
             for v in (0.5, 1.0, 2.0, 2.5, -1.25)[: 4 if positive else 5]
         ),
         corrupted=lambda row, bad: (bad if outputs is None else (bad, *row[0][1:]), row[1]),
         nonfinite=_NONFINITE,
         bulk=bulk,
-        integers=spread != "offset",  # 10,000 is no uint8
+        integers=spread in ("small", "wide"),  # 10,000 is no uint8, and what is nearly constant is no whole number
     )
 
 
@@ -86,6 +88,7 @@ def values(*, weighted: bool = False, nonnegative: bool = False, spread: Spread 
         ValueError: where ``spread`` is another word.
     """
     number, centre = _numbers(spread, nonnegative, 0)
+    scale = _scale(spread)
 
     def bulk(size: Bulk) -> list[Sample]:
         rng = random.Random(size.seed)
@@ -100,8 +103,8 @@ def values(*, weighted: bool = False, nonnegative: bool = False, spread: Spread 
 
     def wrong(value: float) -> float:
         # Shifted, spread and bent: some metrics of values ignore a shift, a spread, or both, such as the skewness.
-        above = value - centre
-        return centre + 2 * above + (4.5 if above >= 2 else 1.5)
+        above = (value - centre) / scale
+        return centre + scale * (2 * above + (4.5 if above >= 2 else 1.5))
 
     return SampleStrategy(
         name="weighted values" if weighted else "values",
@@ -113,7 +116,7 @@ def values(*, weighted: bool = False, nonnegative: bool = False, spread: Spread 
         corrupted=change,
         nonfinite=_NONFINITE,
         bulk=bulk,
-        integers=spread != "offset",
+        integers=spread in ("small", "wide"),
     )
 
 
@@ -156,7 +159,12 @@ def _collate_table(features: int, rows: Any) -> dict[str, Any]:
     }
 
 
-_SPREADS: dict[str, tuple[float, float]] = {"small": (0, 4), "wide": (0, 250), "offset": (10_000, 4)}
+_SPREADS: dict[str, tuple[float, float]] = {
+    "small": (0, 4),
+    "wide": (0, 250),
+    "offset": (10_000, 4),
+    "narrow": (100, 1 / 16),
+}
 """Centre of numbers, and how far they reach from there."""
 
 
@@ -165,7 +173,13 @@ def _numbers(spread: str, positive: bool, least: float) -> tuple[Any, float]:
         known = ", ".join(map(repr, _SPREADS))
         raise ValueError(f"spread={spread!r}; expected one of {known}{nearest(str(spread), _SPREADS)}")
     centre, reach = _SPREADS[spread]
-    return grid(least if positive and not centre else centre - reach, centre + reach), centre
+    low, step = least if positive and not centre else centre - reach, 8 if reach > 1 else 1024
+    return grid(low, centre + reach, step=step), centre
+
+
+def _scale(spread: Spread) -> float:
+    """The size of what is small beside the reach of numbers: 1, but for numbers that are nearly constant."""
+    return min(1.0, _SPREADS[spread][1] / 4)
 
 
 def _floats(rows: Any, columns: int, shape: tuple[int, ...]) -> tuple[Any, ...]:

@@ -192,6 +192,9 @@ class TestOthers:
         assert es.regression(spread="wide").integers
         assert not es.regression(spread="offset").integers
         assert not es.values(spread="offset").integers
+        for nearly in es.regression(spread="narrow").example(12):
+            assert 99.8 < float(nearly.min()) < float(nearly.max()) < 100.2
+        assert not es.regression(spread="narrow").integers
         assert es.regression(spread="small").fixed(6) == es.regression().fixed(6)
 
 
@@ -279,7 +282,7 @@ class TestSpreadsFindWhatSmallNumbersHide:
         (lambda: es.rankings(length=1), "length=1; expected a whole number of at least 2"),
         (lambda: es.text_lists(words="abc"), "words='abc'; expected at least two texts"),
         (lambda: es.text_pairs(words=("a",)), "expected at least two texts"),
-        (lambda: es.regression(spread="big"), "spread='big'; expected one of 'small', 'wide', 'offset'"),  # type: ignore[arg-type]
+        (lambda: es.regression(spread="big"), "spread='big'; expected one of 'small', 'wide', 'offset', 'narrow'"),  # type: ignore[arg-type]
         (lambda: es.values(spread="offsets"), "did you mean 'offset'"),  # type: ignore[arg-type]
         (lambda: es.caption_pairs(width=-1), "width=-1"),
     ],

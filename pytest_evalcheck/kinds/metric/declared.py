@@ -15,7 +15,8 @@ from pytest_evalcheck.strategies.samples import Sample
 class Undefined:
     """Samples for which the definition of a metric gives no value, such as a recall without positives.
 
-    There the metric gives NaN, an error or a warning, or the value that its documentation names::
+    No samples are such a stream, too: ``samples=[]``. There the metric gives NaN, an error or a warning, or the value
+    that its documentation names::
 
         undefined={"no positives": ec.Undefined(samples=[(0.25, 0)], value=0.0, documented="returns 0 where ...")}
     """
@@ -29,8 +30,8 @@ class Undefined:
     @property
     def problem(self) -> str:
         """Return what is wrong with it, or ''."""
-        if isinstance(self.samples, str) or not isinstance(self.samples, Sequence) or not len(self.samples):
-            return f"has samples={safe_text(self.samples)}; expected a list of some samples"
+        if isinstance(self.samples, str) or not isinstance(self.samples, Sequence):
+            return f"has samples={safe_text(self.samples)}; expected a list of samples"
         if self.value is not None and not str(self.documented).strip():
             return "has a value and does not quote the documentation: documented='...'"
         return ""

@@ -112,7 +112,7 @@ def test_elements_are_counted_in_nests() -> None:
     ("keywords", "said"),
     [
         ({"undefined": {"none": ec.Undefined(samples=[(0, 0)], value=0.0)}}, "does not quote the documentation"),
-        ({"undefined": {"none": ec.Undefined(samples=[])}}, "expected a list of some samples"),
+        ({"undefined": {"none": ec.Undefined(samples="")}}, "expected a list of samples"),
         ({"undefined": {"none": [(0, 0)]}}, "expected an ec.Undefined"),
         ({"undefined": [(0, 0)]}, "expected streams by name"),
         ({"symmetric": "yes"}, "expected True or False"),
@@ -243,3 +243,32 @@ def test_results_of_scipy_may_be_named_tuples() -> None:
     copied = detached(result)
     assert (copied, type(copied)) == (result, type(result))
     assert copied.confidence_interval() == result.confidence_interval()
+
+
+@pytest.mark.parametrize(("value", "outcome"), [(0.0, "failed"), (float("nan"), "passed")])
+def test_no_samples_are_a_declared_stream(value: float, outcome: str) -> None:
+    nothing = {"no samples": ec.Undefined(samples=[])}
+
+    @ec.metric(inputs=es.binary(of="labels"), undefined=nothing)
+    def accuracy() -> Any:
+        return ec.Metric.of(lambda preds, target: float((preds == target).float().mean()) if len(preds) else value)
+
+    (cell,) = ec.run(accuracy, select="EC225", effort="quick").cells
+    assert cell.outcome == outcome, cell.reason
+
+
+@pytest.mark.parametrize(("stable", "outcome"), [(True, "passed"), (False, "failed")])
+def test_nearly_constant_targets_show_a_difference_of_squares(stable: bool, outcome: str) -> None:
+    def variance(value: Any) -> Any:
+        value = value.float()
+        return value.var(correction=0) if stable else value.square().mean() - value.mean().square()
+
+    def reference(rows: Any) -> float:
+        return float(torch.tensor(rows, dtype=torch.float64).var(correction=0))
+
+    @ec.metric(inputs=es.values(spread="narrow"), reference=reference)
+    def target() -> Any:
+        return ec.Metric.of(variance)
+
+    (cell,) = ec.run(target, select="EC217", effort="quick").cells
+    assert cell.outcome == outcome, cell.reason

@@ -6,7 +6,6 @@ of its own. In both cases the changed file is on disk, for the processes that a 
 
 from __future__ import annotations
 
-import gc
 import inspect
 import json
 import linecache
@@ -23,8 +22,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType
 from typing import Any
+
+from code_changes import NEW_LOCALS, body, changed_functions, codes, living_functions, replace_code
 
 # Seconds on the clock of a busy machine that the tests of one mutant may take, and CPU seconds of one process.
 SECONDS, CPU_SECONDS = 200, 120
@@ -170,40 +171,19 @@ def apply(file: Path, text: str) -> bool:
         sandbox._INSIDE = text  # type: ignore[attr-defined]  # it was read when sandbox.py was imported
     if module.removesuffix(".__init__") not in sys.modules:
         return True  # it is read from the disk when it is imported
-    old, new = ([*_codes(compile(source, str(file), "exec", dont_inherit=True))] for source in (ORIGINAL[file], text))
-    if [code.co_qualname for code in old] != [code.co_qualname for code in new]:
+    old, new = (compile(source, str(file), "exec", dont_inherit=True) for source in (ORIGINAL[file], text))
+    each = [[*codes(old)], [*codes(new)]]
+    if [code.co_qualname for code in each[0]] != [code.co_qualname for code in each[1]]:
         return False
-    pairs = [(a, b) for a, b in zip(old, new, strict=True) if _body(a) != _body(b)]
+    pairs = [(a, b) for a, b in zip(*each, strict=True) if body(a) != body(b)]
     # A function within a function that differs comes anew from the outer one, and some of the old ones may be alive.
-    if not pairs or any(a.co_flags & 0x2 == 0 or a.co_freevars != b.co_freevars for a, b in pairs):
+    if not pairs or any(a.co_flags & NEW_LOCALS == 0 or a.co_freevars != b.co_freevars for a, b in pairs):
         return False
-    changed = {(a.co_qualname, a.co_firstlineno): b for a, b in zip(old, new, strict=True) if _any_differs(a, b)}
-    for function in [each for each in gc.get_objects() if type(each) is FunctionType]:
-        code = function.__code__
-        if code.co_filename == str(file) and (code.co_qualname, code.co_firstlineno) in changed:
-            if code.co_flags & 0x2 == 0:
-                return False
-            function.__code__ = changed[code.co_qualname, code.co_firstlineno]
+    replace_code(living_functions(), str(file), changed_functions(old, new))
     return True
 
 
 ORIGINAL: dict[Path, str] = {}
-
-
-def _codes(code: CodeType) -> Iterator[CodeType]:
-    yield code
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _codes(inner)
-
-
-def _body(code: CodeType) -> tuple[Any, ...]:
-    constants = [(type(each), repr(each)) for each in code.co_consts if not isinstance(each, CodeType)]
-    return code.co_code, code.co_names, code.co_varnames, constants
-
-
-def _any_differs(old: CodeType, new: CodeType) -> bool:
-    return any(_body(a) != _body(b) for a, b in zip(_codes(old), _codes(new), strict=True)) and bool(old.co_flags & 0x2)
 
 
 def _is_of(item: Any, test: str) -> bool:

@@ -1,0 +1,176 @@
+"""Power: the share of faults, planted in the source of real libraries, that make a check of a ready target fail.
+
+    python benchmarks/power.py [--targets 60] [--mutants 17] [--seed 39] [--cpu 60] [--table] [--smoke]
+
+Of `fixtures/targets` so many are drawn of all five kinds, by a seed. The checks of each run once at quick effort, and
+lines of libraries that they execute are recorded. A mutant changes one of these lines (`power_operators.py`), in a fork
+(`power_trial.py`). It counts if it changes a value in one of 200 random streams (`power_streams.py`), and not every one
+into an error. It is found if a check fails that passes without it; the checks that execute the line run in a random
+order, until the first fails, and those that compare with a reference last.
+
+Outcomes are added to a file of JSON lines; a target that is in it goes on behind its last mutant. `--cpu` is the time
+in CPU seconds after which a target gets no further mutant.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+import warnings
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parent.parent
+TARGETS = ROOT / "fixtures" / "targets"
+os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "KERAS_BACKEND": "torch"}
+os.environ |= {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"}
+sys.path[:0] = [str(Path(__file__).parent), str(ROOT), str(TARGETS)]
+
+RESULTS = Path(__file__).with_name("power_results.jsonl")
+STREAMS = 200
+SHARES = {"metric": 0.4, "wrapper": 0.15, "decoder": 0.15, "scorer": 0.15, "loop": 0.15}
+OURS = ("evalcheck_fixes",)
+"""Files about code of this project."""
+COUNTED = ("found", "found by reference", "survived")
+
+
+def ready() -> dict[str, Any]:
+    """All targets that can run here, by ``file::name``."""
+    import pytest_evalcheck as ec
+
+    found = {}
+    for file in sorted(TARGETS.glob("evalcheck_*.py")):
+        if not file.stem.startswith(OURS):
+            for value in vars(importlib.import_module(file.stem)).values():
+                if isinstance(value, ec.Target) and not (value.missing() or value.isolated or value.problems):
+                    alone = set(value.arguments) <= {"device"} and (value.devices is None or "cpu" in value.devices)
+                    found |= {f"{file.stem}::{value.name}": value} if alone else {}
+    return found
+
+
+def chosen(targets: dict[str, Any], count: int, seed: int) -> list[str]:
+    """The targets, one kind after the other in turn: what is known early is about all."""
+    turns = []
+    for kind, share in SHARES.items():
+        names = sorted(name for name, target in targets.items() if target.kind == kind)
+        random.Random(f"{seed} {kind}").shuffle(names)
+        number = max(1, round(share * count))
+        turns += [(at / number, kind, name) for at, name in enumerate(names[:number])]
+    return [name for _, _, name in sorted(turns)][: max(count, len(SHARES))]
+
+
+def try_target(name: str, asked: argparse.Namespace) -> None:
+    """Try the mutants of one target in this process, and add the outcomes to the results."""
+    warnings.simplefilter("ignore")
+    from hypothesis import Phase, settings
+
+    settings.register_profile("power", settings(database=None, phases=(Phase.explicit, Phase.generate)))
+    settings.load_profile("power")
+    from power_trial import Trial
+
+    file, _, own = name.partition("::")
+    targets = vars(importlib.import_module(file)).values()
+    target = next(each for each in targets if getattr(each, "name", "") == own and hasattr(each, "factory"))
+    trial = Trial(target, asked.seed, STREAMS)
+    base = {"target": name, "kind": target.kind, "seed": asked.seed}
+    done = [one for one in results(asked.results) if one["target"] == name and one["seed"] == asked.seed]
+    dice, started = random.Random(f"{asked.seed} {name}"), sum(os.times()[:4])
+    with asked.results.open("a", encoding="utf-8") as out:
+        if not done:
+            about = {"checks": len(trial.checks), "streams": len(trial.streams), "seconds": round(trial.seconds, 1)}
+            print(json.dumps({**base, "outcome": "begun", "reference": bool(trial.of_reference), **about}), file=out)
+        count = 0
+        for number, place in enumerate(trial.drawn(dice)):
+            of_mutant = random.Random(f"{asked.seed} {name} {number}")
+            if count == asked.mutants or sum(os.times()[:4]) - started > asked.cpu:
+                break
+            if number < sum(one["outcome"] != "begun" for one in done):
+                count += done[number + 1]["outcome"] != "not compiled"
+                continue
+            where = place.file.rpartition("site-packages/")[2]
+            said = {"operator": place.operator, "file": where, "line": place.line, "function": place.function[0]}
+            outcome = trial.tried(place, of_mutant, max(20.0, 4 * trial.seconds))
+            print(json.dumps({**base, **said, **outcome}), file=out, flush=True)
+            count += outcome["outcome"] != "not compiled"
+
+
+def results(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+
+
+def _share(mutants: list[dict[str, Any]], referenced: set[str]) -> str:
+    """The cells of a row: counted mutants, share without a reference; those of targets with one, and share with it."""
+    counted = [one for one in mutants if one["outcome"] in COUNTED]
+    alone = sum(one["outcome"] == "found" for one in counted)
+    own = [one for one in counted if one["target"] in referenced]
+    both = sum(one["outcome"] != "survived" for one in own)
+    parts = [f"{len(counted)}", f"{alone / len(counted):.0%}" if counted else "-"]
+    return " | ".join([*parts, f"{len(own)}", f"{both / len(own):.0%}" if own else "-"])
+
+
+def table(found: list[dict[str, Any]]) -> None:
+    """Print the shares by kind, operator and property."""
+    from power_operators import FORMULA, OPERATORS
+
+    begun = [one for one in found if one["outcome"] == "begun"]
+    mutants = [one for one in found if one["outcome"] not in ("begun", "not compiled")]
+    referenced = {one["target"] for one in begun if one["reference"]}
+    outcomes = Counter(one["outcome"] for one in mutants)
+    print(f"{len(begun)} targets, {len(mutants)} mutants: " + ", ".join(f"{n} {o}" for o, n in outcomes.most_common()))
+    seconds = sum(one.get("seconds", 0) for one in found)
+    print(f"{seconds / 60:.0f} CPU minutes")
+    print("\n| mutants | counted | found without | of targets with a reference | found with |")
+    print("| --- | --- | --- | --- | --- |")
+    print(f"| all | {_share(mutants, referenced)} |")
+    for text, is_formula in (("of handling", False), ("of the formula", True)):
+        print(
+            f"| {text} | {_share([one for one in mutants if (one['operator'] in FORMULA) == is_formula], referenced)} |"
+        )
+    for kind in SHARES:
+        print(f"| {kind} | {_share([one for one in mutants if one['kind'] == kind], referenced)} |")
+    for operator in OPERATORS:
+        print(f"| {operator} | {_share([one for one in mutants if one['operator'] == operator], referenced)} |")
+    tried = Counter(code for one in mutants for code in one.get("tried", ()))
+    red = Counter(one["by"] for one in mutants if "by" in one)
+    print("\n| property | tried | failed first |\n| --- | --- | --- |")
+    for code in sorted(tried, key=lambda code: (-red[code] / tried[code], code)):
+        print(f"| {code} | {tried[code]} | {red[code]} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--targets", type=int, default=60)
+    parser.add_argument("--mutants", type=int, default=17, help="of each target")
+    parser.add_argument("--seed", type=int, default=39)
+    parser.add_argument("--cpu", type=float, default=60, help="seconds of a target after which no mutant is begun")
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--table", action="store_true", help="print what is known, try nothing")
+    parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.one:
+        try_target(asked.one, asked)
+        return
+    names: list[str] = []
+    if not asked.table:
+        names = chosen(ready(), asked.targets, asked.seed)
+    for name in names:
+        known = [one for one in results(asked.results) if one["target"] == name and one["seed"] == asked.seed]
+        if sum(one["outcome"] not in ("begun", "not compiled") for one in known) >= asked.mutants:
+            continue
+        started = time.monotonic()
+        options = [f"--{option}={getattr(asked, option)}" for option in ("mutants", "seed", "cpu", "results")]
+        code = subprocess.run([sys.executable, __file__, f"--one={name}", *options], cwd=ROOT, check=False).returncode
+        print(f"{name}: {code}, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+    table(results(asked.results))
+
+
+if __name__ == "__main__":
+    main()

@@ -21,6 +21,7 @@ import os
 import random
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
 from collections import Counter
@@ -38,6 +39,7 @@ STREAMS = 200
 SHARES = {"metric": 0.4, "wrapper": 0.15, "decoder": 0.15, "scorer": 0.15, "loop": 0.15}
 OURS = ("evalcheck_fixes",)
 """Files about code of this project."""
+SMOKE = ("evalcheck_torchmetrics_regression::mean_absolute_error", "evalcheck_lm_eval_filters::mapping")
 COUNTED = ("found", "found by reference", "survived")
 
 
@@ -101,6 +103,18 @@ def try_target(name: str, asked: argparse.Namespace) -> None:
             count += outcome["outcome"] != "not compiled"
 
 
+def _try_all(names: list[str], asked: argparse.Namespace) -> None:
+    """Try the mutants of targets, each in a process of its own, which imports its libraries."""
+    for name in names:
+        known = [one for one in results(asked.results) if one["target"] == name and one["seed"] == asked.seed]
+        if sum(one["outcome"] not in ("begun", "not compiled") for one in known) >= asked.mutants:
+            continue
+        started = time.monotonic()
+        options = [f"--{option}={getattr(asked, option)}" for option in ("mutants", "seed", "cpu", "results")]
+        code = subprocess.run([sys.executable, __file__, f"--one={name}", *options], cwd=ROOT, check=False).returncode
+        print(f"{name}: {code}, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+
+
 def results(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
@@ -155,20 +169,17 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="a run of seconds, to check that this works")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     asked = parser.parse_args()
+    if asked.smoke:
+        with tempfile.TemporaryDirectory() as folder:
+            asked.mutants, asked.results = 3, Path(folder) / "results.jsonl"
+            _try_all([*SMOKE], asked)
+            table(results(asked.results))
+        return
     if asked.one:
         try_target(asked.one, asked)
         return
-    names: list[str] = []
     if not asked.table:
-        names = chosen(ready(), asked.targets, asked.seed)
-    for name in names:
-        known = [one for one in results(asked.results) if one["target"] == name and one["seed"] == asked.seed]
-        if sum(one["outcome"] not in ("begun", "not compiled") for one in known) >= asked.mutants:
-            continue
-        started = time.monotonic()
-        options = [f"--{option}={getattr(asked, option)}" for option in ("mutants", "seed", "cpu", "results")]
-        code = subprocess.run([sys.executable, __file__, f"--one={name}", *options], cwd=ROOT, check=False).returncode
-        print(f"{name}: {code}, {time.monotonic() - started:.0f} s", file=sys.stderr, flush=True)
+        _try_all(chosen(ready(), asked.targets, asked.seed), asked)
     table(results(asked.results))
 
 

@@ -126,7 +126,7 @@ def float16_sum(node: ast.AST, kinds: Kinds) -> Iterator[Any]:
     sums = ("sum", "mean", "cumsum", "matmul", "mm", "dot", "einsum", "softmax", "log_softmax", "cross_entropy", "std")
     if name in sums and receiver is not None:
         yield _code("__in_float16__(lambda: y)", y=node)  # type: ignore[arg-type]
-    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add) and not isinstance(node.value, ast.Constant):
         yield ast.AugAssign(node.target, node.op, _code("__in_float16__(lambda: y)", y=node.value))
 
 

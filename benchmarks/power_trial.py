@@ -36,16 +36,16 @@ OF_REFERENCE = ("EC217", "EC410")
 NOT_MUTATED = (
     *("torch", "numpy", "scipy", "pandas", "pyarrow", "hypothesis", "_pytest", "pytest", "pluggy", "tqdm", "yaml"),
     *("regex", "psutil", "packaging", "joblib", "dill", "multiprocess", "filelock", "fsspec", "huggingface_hub"),
-    *("typing_extensions", "jinja2", "rich", "safetensors", "tokenizers", "sympy"),
+    *("typing_extensions", "sortedcontainers", "attr", "jinja2", "rich", "safetensors", "tokenizers", "sympy"),
 )
 """Packages that this one and Python's own use, too."""
 MOST_CALLS = 30
 """Calls of a function in one check that are recorded."""
-STREAM_SECONDS = 5.0
+STREAM_SECONDS = 3.0
 """CPU seconds of the random streams of a mutant; of a slow target, fewer streams than asked for are tried."""
 REPEATED = 10
 """Streams that are used twice without a mutant: one whose values differ then is left out."""
-WITH_DATA = 0.8
+WITH_DATA = 0.9
 """The share of mutants in functions that hold arrays or lists; the others manage settings, names, ..."""
 
 
@@ -57,6 +57,8 @@ class Seen:
     kinds: dict[tuple[str, Key], dict[str, set[str]]] = field(default_factory=dict)
     calls: Counter[tuple[str, Key]] = field(default_factory=Counter)
     building: bool = False
+    built: set[tuple[str, Key]] = field(default_factory=set)
+    """Functions that were executed while a target was built, as every check does."""
     roots: dict[str, bool] = field(default_factory=dict)
 
     @contextmanager
@@ -77,9 +79,12 @@ class Seen:
         file = frame.f_code.co_filename
         if file not in self.roots:
             self.roots[file] = _is_of_a_library(file)
-        if not self.roots[file] or self.building:
+        if not self.roots[file]:
             return None
         place = file, key(frame.f_code)
+        if self.building:
+            self.built.add(place)
+            return None
         self.calls[place] += 1
         if self.calls[place] > MOST_CALLS:
             return None
@@ -144,6 +149,8 @@ class Library:
                     continue
                 place = max(at, key=lambda place: place[1][1])
                 kinds = seen.kinds.get(place, {})
+                # A function begins at its first decorator, and its call is an event of that line.
+                line = place[1][1] if isinstance(node, ast.FunctionDef) else line
                 for name, operator in OPERATORS.items():
                     for variant, _ in enumerate(operator(node, kinds)):
                         self.places.append(Place(name, file, place[1], line, number, variant))
@@ -234,7 +241,7 @@ class Trial:
         self.of_reference: list[str] = []
         for check in target.checks:
             given = target if check.code in OF_REFERENCE else self.plain
-            if given.pytestmark and check.marks:
+            if check.marks:  # real processes: a rank would import the library as it is
                 continue
             with self.seen.recorded() as lines:
                 cell = _run(given, check.code)
@@ -289,9 +296,9 @@ class Trial:
         about = {"before": before, "after": after}
         if not changed:
             return {"outcome": "not compiled", **about}
-        order = [
-            code for code, lines in self.checks.items() if place.line in lines.get((place.file, place.function), ())
-        ]
+        function = place.file, place.function
+        always = function in self.seen.built
+        order = [code for code, lines in self.checks.items() if always or place.line in lines.get(function, ())]
         dice.shuffle(order)
         order.sort(key=lambda code: code in self.of_reference)
         told = _in_fork(lambda tell: self._judge(place, changed, order, tell), most)
@@ -356,7 +363,7 @@ def _in_fork(work: Callable[[Callable[..., None]], None], seconds: float) -> dic
         try:
             os.setpgid(0, 0)
             resource.setrlimit(resource.RLIMIT_CPU, (int(seconds) + 1, int(seconds) + 3))
-            signal.alarm(int(6 * seconds))
+            signal.alarm(int(40 * seconds))  # a wait takes no CPU
             nothing = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nothing, 1)
             os.dup2(nothing, 2)

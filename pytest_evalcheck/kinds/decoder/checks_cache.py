@@ -64,7 +64,7 @@ def cached_decoding_equals_uncached_decoding(subject: DecoderSubject, case: Chun
 def cache_operations_equal_operations_on_rows(subject: DecoderSubject, case: CacheProgram) -> None:
     """Reordering, selecting, repeating and cropping a cache gives what the same operations on the rows give.
 
-    An operation may fail, by whatever error: layers of caches lack the methods that they do not support.
+    An operation that is not supported may fail, by an error that is raised on purpose or a method that a layer lacks.
 
     Why: beam search reorders its rows at every step, and rows that are done are removed.
     Usual cause: keys and values are reordered, but not what else belongs to a row: positions, a state, a mask.
@@ -75,8 +75,11 @@ def cache_operations_equal_operations_on_rows(subject: DecoderSubject, case: Cac
         if "step" not in decoder.methods or not any(map(decoder.offers, ROW_OPERATIONS)):
             raise NotApplicable("the cache offers no operation on rows")
         execution = execute(decoder, subject.prompts(case.samples), case.program)
-        if execution.refused:
+        if execution.refused and is_unsupported(execution.refused):
             refused(execution.refused)
+        elif execution.refused:
+            about, id = f"the logits after {', '.join(execution.done)}", f"failed-{slug(execution.done[-1])}"
+            decoder.assert_same(execution.refused, replay_on_new_cache(decoder, execution), about=about, id=id)
         elif not execution.done:
             inconclusive("no operation of this program is offered")
         else:
@@ -245,6 +248,11 @@ def execute(decoder: DecoderUnderTest, samples: Ids, program: Sequence[Operation
             break
     execution.last = execution.last if isinstance(execution.last, Raised) else list(execution.last)
     return execution
+
+
+def is_unsupported(error: Raised) -> bool:
+    """Return whether an operation failed because it is not supported."""
+    return error.on_purpose or isinstance(error.error, (AttributeError, NotImplementedError))
 
 
 def replay_on_new_cache(decoder: DecoderUnderTest, execution: Execution) -> Any:

@@ -78,8 +78,9 @@ def cache_operations_equal_operations_on_rows(subject: DecoderSubject, case: Cac
         if execution.refused and is_unsupported(execution.refused):
             refused(execution.refused)
         elif execution.refused:
-            about, id = f"the logits after {', '.join(execution.done)}", f"failed-{slug(execution.done[-1])}"
-            decoder.assert_same(execution.refused, replay_on_new_cache(decoder, execution), about=about, id=id)
+            about = f"the logits after {', '.join(execution.done)}, of which the last fails"
+            expected, id = replay_on_new_cache(decoder, execution), f"failed-{slug(execution.done[-1])}"
+            decoder.assert_same(execution.refused, expected, about=about, id=id)
         elif not execution.done:
             inconclusive("no operation of this program is offered")
         else:

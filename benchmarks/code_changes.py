@@ -14,7 +14,7 @@ NEW_LOCALS = 0x2
 
 
 def codes(code: CodeType) -> Iterator[CodeType]:
-    """A code and all codes within it."""
+    """Yield a code and all codes within it."""
     yield code
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -22,7 +22,7 @@ def codes(code: CodeType) -> Iterator[CodeType]:
 
 
 def body(code: CodeType) -> tuple[Any, ...]:
-    """What a code does by itself, to compare it."""
+    """Return the instructions and constants of a code, without those of codes within it."""
     constants = [(type(each), repr(each)) for each in code.co_consts if not isinstance(each, CodeType)]
     return code.co_code, code.co_names, code.co_varnames, constants
 
@@ -32,7 +32,7 @@ def key(code: CodeType) -> Key:
 
 
 def changed_functions(old: CodeType, new: CodeType) -> dict[Key, CodeType]:
-    """The new codes of the functions of a module that differ, by themselves or in what is within them; by the old key.
+    """Return the new codes of the functions of a module that differ, or what is within them, by the old key.
 
     Where a function is missing from one of the two, functions are paired by their names and lines, else in order.
     """
@@ -54,7 +54,7 @@ def living_functions() -> list[FunctionType]:
 
 
 def replace_code(functions: Iterable[FunctionType], file: str, changed: dict[Key, CodeType]) -> int:
-    """Give the functions of a file their new codes; how many there were.
+    """Give the functions of a file their new codes, and return their number.
 
     Raises:
         ValueError: where one of them reads other variables of what is around it.

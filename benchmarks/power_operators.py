@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 Kinds = Mapping[str, set[str]]
-"""Of the local names of a function, what values were seen: "rows", "mask", "floats"."""
+"""Kinds of the values that were seen of each local name of a function: "rows", "mask", "floats"."""
 Operator = Callable[[ast.AST, Kinds], Iterator[Any]]
 OPERATORS: dict[str, Operator] = {}
 FORMULA = ("arithmetic", "other function", "constant", "condition")
@@ -88,7 +88,7 @@ def statement_dropped(node: ast.AST, kinds: Kinds) -> Iterator[Any]:
 
 @_operator
 def rows_dropped(node: ast.AST, kinds: Kinds) -> Iterator[Any]:
-    """At the beginning of a function, from all of its arguments that have rows."""
+    """Drop rows at the beginning of a function, from all of its arguments that have some."""
     if not isinstance(node, ast.FunctionDef):
         return
     names = [each.arg for each in node.args.args if "rows" in kinds.get(each.arg, ())]
@@ -226,7 +226,7 @@ def cast_dropped(node: ast.AST, kinds: Kinds) -> Iterator[Any]:
 
 
 @_operator
-def off_by_one(node: ast.AST, kinds: Kinds) -> Iterator[Any]:
+def nearby_bound(node: ast.AST, kinds: Kinds) -> Iterator[Any]:
     if isinstance(node, ast.Slice):
         if node.upper is not None:
             yield ast.Slice(node.lower, _code("__less__(x)", x=node.upper), node.step)
@@ -367,7 +367,7 @@ def _size(value: Any) -> int:
     return len(value) if sized and hasattr(value, "__len__") else 0
 
 
-def _one_like(value: Any) -> Any:
+def _unit_count(value: Any) -> Any:
     """A count of 1, where a number of things was counted or a sum was taken: one for each batch."""
     import torch
 
@@ -387,7 +387,7 @@ HELPERS: dict[str, Callable[..., Any]] = {
     "__but_last__": _cut(lambda count: slice(count - 1)),
     "__but_first__": _cut(lambda count: slice(1, None)),  # noqa: ARG005
     "__even__": _cut(lambda count: slice(count // 2 * 2)),
-    "__one_like__": _one_like,
+    "__one_like__": _unit_count,
     "__more__": _number_more(1),
     "__less__": _number_more(-1),
 }

@@ -39,7 +39,7 @@ def streams(target: Target, count: int, seed: int) -> list[Stream]:
 
 
 def values(target: Target, stream: Stream) -> list[Any]:
-    """All that a stream gives, by name; an error that is none of the target ends it."""
+    """Return all values of a stream; an error that is none of the target ends it."""
     factory, arguments = TargetFactory(target), {"device": "cpu"} if "device" in target.arguments else {}
     subject = kind_of(target.kind).subject(
         build=lambda **options: factory.record({**arguments, **options}),

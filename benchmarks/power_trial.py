@@ -288,7 +288,7 @@ class Trial:
                     del left[operator]
 
     def tried(self, place: Place, dice: random.Random, most: float) -> dict[str, Any]:
-        """What a fork says of a mutant."""
+        """Return the outcome of a mutant, which is tried in a fork."""
         try:
             before, after, changed = self.library.mutated(place)
         except (SyntaxError, ValueError, TypeError) as error:
@@ -336,7 +336,7 @@ class Trial:
 
 
 def _reads_exact(target: ec.Target, code: str) -> bool:
-    """Whether a check compares with the exact numbers that the author of a loop gives."""
+    """Return whether a check compares with the exact numbers that the author of a loop gives."""
     if target.kind != "loop" or code != "EC501":
         return False
     arguments = {"device": "cpu"} if "device" in target.arguments else {}
@@ -354,7 +354,7 @@ def _run(target: ec.Target, code: str) -> ec.Cell | None:
 
 
 def _in_fork(work: Callable[[Callable[..., None]], None], seconds: float) -> dict[str, Any]:
-    """What the work told in a fork; its CPU seconds are limited."""
+    """Return the messages of the work in a fork; its CPU seconds are limited."""
     read, write = os.pipe()
     started = os.times()
     pid = os.fork()

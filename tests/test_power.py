@@ -40,7 +40,7 @@ EXAMPLES = {
     "item or rank dropped": ("for a in x: pass", "for a in __items_but_last__(x):\n    pass"),
     "order lost": ("sorted(x)", "list(x)"),
     "cast dropped": ("x.float()", "x"),
-    "off by one": ("a < b", "a <= b"),
+    "nearby bound": ("a < b", "a <= b"),
     "condition": ("a and b", "a"),
     "arithmetic": ("a - b", "a + b"),
     "other function": ("max(x)", "min(x)"),

@@ -56,7 +56,7 @@ def failure(tried: Sequence[ec.Cell]) -> str:
 def shortened(text: str) -> str:
     """A failure without what its page says beside it, what other checks print too, and where the bug stands."""
     headline, *parts = text.split("\n\n")
-    kept = [re.sub(r"^EC\d{3} \w+\n", "", headline)]
+    kept = [re.sub(r"^EC\d{3} \w+.*\n", "", headline)]
     kept += [part for part in parts[1:] if not part.startswith("in an example call")]
     lines = (
         line

@@ -79,7 +79,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="NAMES",
         help="what may be missing: distributions, kinds of device, or skipped; anything else that is not run fails",
     )
-    group.addoption("--evalcheck-timeout", default=None, metavar="SECONDS", help="time limit per check (default: 60)")
+    group.addoption("--evalcheck-timeout", metavar="SECONDS", help="time limit per check (default: 60, more if slow)")
     group.addoption(
         "--evalcheck-run",
         default=None,
@@ -162,7 +162,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=["*.md", "*.rst", "LICENSE*", ".gitignore", "docs/**/*.md", "docs/**/*.rst"],
     )
     parser.addini("evalcheck_fail_on", "default of --evalcheck-fail-on", default="")
-    parser.addini("evalcheck_timeout", "default of --evalcheck-timeout", default="60")
+    parser.addini("evalcheck_timeout", "default of --evalcheck-timeout", default="")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -30,7 +30,7 @@ def run(
     ignore: str = "",
     effort: str = "normal",
     replay: str = "",
-    timeout: float | None = 60.0,
+    timeout: float | None = None,
     fixtures: Mapping[str, Any] | None = None,
 ) -> Report:
     """Try the checks of one target and report their cells.
@@ -38,8 +38,8 @@ def run(
     The report has no truth value; ``run(target).raise_for_failures()`` is how a test requires that all is well.
 
     ``select`` and ``ignore`` are comma-separated codes, names or prefixes such as ``"EC20"``; ``effort`` is
-    ``"quick"``, ``"normal"`` or ``"thorough"``; ``replay`` is the blob of a failure; ``timeout`` is in seconds a cell,
-    or None for none.
+    ``"quick"``, ``"normal"`` or ``"thorough"``; ``replay`` is the blob of a failure; ``timeout`` is the limit in
+    seconds a cell, 0 for none; by default 60, or what a slow target needs.
     ``device`` is what ``--evalcheck-device`` takes, such as ``"sim:mps"`` or ``"auto"``; what is about accelerators is
     not tried on the CPU.
     ``fixtures`` are the values of the fixtures that the factory asks for.
@@ -70,7 +70,7 @@ class RunRequest:
     selection: CheckSelection
     effort: str
     limit: float | None
-    """Seconds a cell; None for no limit."""
+    """Seconds a cell, 0 for no limit; None where nobody gives one."""
     reproduce: Callable[[Target, str, str], str]
     """From the target, the device and a blob to the command that replays it."""
     reporter: TargetErrorReporter
@@ -174,7 +174,7 @@ def _reproduce(target: Target, device: str, blob: str) -> str:
 
 def _limit(timeout: Any) -> float | None:
     problems: list[str] = []
-    limit = keywords.timeout(timeout or None, problems)
+    limit = 0.0 if timeout == 0 and timeout is not False else keywords.timeout(timeout, problems)
     if problems:
         raise UsageError(problems[0])
     return limit

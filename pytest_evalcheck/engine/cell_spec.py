@@ -17,6 +17,9 @@ from pytest_evalcheck.reports.severity import Severity
 from pytest_evalcheck.targets import device_spec
 from pytest_evalcheck.targets.target import KnownFailure, Target
 
+USUAL_SECONDS = 60.0
+"""The limit of a cell where nobody gives one."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CellSpec:
@@ -28,7 +31,8 @@ class CellSpec:
     where: str
     """The target as pytest writes it: ``evalcheck_lm.py::accuracy``."""
     effort: Effort
-    timeout: float | None = 60.0
+    timeout: float | None = None
+    """Limit of the run in seconds, 0 for none; None where nobody gives one: `USUAL_SECONDS`, more for slow targets."""
     replay: Mapping[str, Any] | None = None
     """The fields of the one case to try."""
     listed: tuple[KnownFailure, ...] = ()
@@ -56,6 +60,11 @@ class CellSpec:
         if any("device" in each for each in names):
             return ""
         return "the factory does not use its argument `device`; let it return what is `.to(device)`"
+
+    @property
+    def given_limit(self) -> float | None:
+        """The limit in seconds that the target gives, else the run; 0 for none, None where nobody gives one."""
+        return self.timeout if self.target.timeout is None else self.target.timeout
 
     @property
     def key(self) -> str:

@@ -54,6 +54,8 @@ class CellState:
     takes_device: bool = True
     """The class of the object of a library that the target describes, or the function; empty for a record that its
     author has written."""
+    own: str = ""
+    """The class or the function under test that the file of the target defines; empty for one of a library."""
     place: tuple[str, int] | None = None
     """The file and line of that, of an inferred target; None for the place of the target."""
     given: tuple[str, ...] = ()

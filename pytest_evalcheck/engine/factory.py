@@ -34,6 +34,7 @@ class TargetFactory:
         self._last: Any = None
         self.adapted: Any = None
         """The object of a library that an adapter has described last; None for a record that its author has written."""
+        self._record: Any = None
         self.changed: frozenset[str] = frozenset()
         """The callables of its record that the author has replaced."""
 
@@ -89,6 +90,22 @@ class TargetFactory:
         return next((each for each in named if isinstance(each, type) or inspect.isroutine(each)), None)
 
     @property
+    def own_code(self) -> str:
+        """The class or the function under test that the file of the target defines; empty for one of a library."""
+        parts = getattr(self._record, "__dict__", {}).values() if self.adapted is None else (self._described,)
+        for part in parts:
+            if not (inspect.isroutine(part) or inspect.isclass(part)):
+                continue
+            made = inspect.unwrap(getattr(part, "__func__", part))
+            try:
+                own = inspect.getsourcefile(made) == self._target.file
+            except TypeError:  # it is written in C
+                continue
+            if own and not made.__name__.startswith("<"):
+                return str(made.__qualname__.rpartition("<locals>.")[2])
+        return ""
+
+    @property
     def _described(self) -> Any:
         made = self.adapted
         while isinstance(made, partial):
@@ -116,7 +133,8 @@ class TargetFactory:
         if isinstance(made, spec.record):
             self.adapted = spec.wrapped(made) if spec.wrapped else getattr(made, "stock", None)
             self.changed = getattr(made, "changed", frozenset())
-        return adapters.record(self._target.kind, made)
+        self._record = adapters.record(self._target.kind, made)
+        return self._record
 
     def snapshot(self) -> Snapshot | None:
         """Return a snapshot of the original, where the target is built once a cell and was built already."""

@@ -14,6 +14,7 @@ from pytest_evalcheck.engine.cell_state import CellState, SearchOver, ledger_tot
 from pytest_evalcheck.engine.known_failures import Finding, StaleEntry
 from pytest_evalcheck.engine.timeout import CellTimeout
 from pytest_evalcheck.errors import safe_text
+from pytest_evalcheck.expectations.causes import fitting_causes
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotCheckable, TargetError
 from pytest_evalcheck.expectations.origin import absent_packages, missing_import, place_of
@@ -179,12 +180,13 @@ def _data(spec: CellSpec, state: CellState, failure: CheckFailure, found: Findin
         untestable=failure.untestable,
         case=case_fields(case) if case is not None else None,
         statement=check.statement,
-        usual_cause=check.usual_cause,
+        usual_cause=fitting_causes(check.usual_cause, failure, case),
         fix=check.fix,
         given=state.given,
         transfers=tuple(found.ledger.summary().splitlines()) if found and found.ledger is not None else (),
         traceback=trace or state.traceback,
         origin=failure.origin,
+        own="" if failure.untestable or not spec.target.requires else state.own,
         after=check.after,
         location=f"{relative(_place(spec, state)[0])}:{_place(spec, state)[1]}",
         reproduce=spec.reproduce(encode_case(check.code, case) if case is not None else ""),
@@ -202,12 +204,14 @@ def _incomplete(spec: CellSpec, state: CellState) -> Cell:
     tried = f"{tried} {within}"
     missing = [name for name in state.offered(spec.check.conditions) if not state.tried[name]]
     conditions = f"; conditions not reached: {', '.join(missing)}" if missing else ""
+    grows = "A limit ends what hangs; it grows with what the first case takes."
+    whose = grows if spec.given_limit is None else "The limit is the given one."
     running = Finding(CheckFailure(tried), state.running, "") if state.running is not None else None
     failure = CheckFailure(
         "the check ran out of time",
         actual=tried,
         expected="all of them",
-        detail="A limit ends what hangs; it grows with what the first case takes. This case was running when it ended."
+        detail=f"{whose} This case was running when it ended."
         if running
         else "The target was not built within the limit.",
     )

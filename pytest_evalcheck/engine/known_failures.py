@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any
 
 from pytest_evalcheck import upstream
 from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.factory import TargetFactory
+from pytest_evalcheck.expectations.comparison import Tolerance, close
 from pytest_evalcheck.expectations.failures import CheckFailure, TargetError
 from pytest_evalcheck.expectations.signature import signature_of
 from pytest_evalcheck.reports.results import Outcome
@@ -97,6 +101,13 @@ class KnownFailures:
             about = f"{entry.listed or 'The known failure'} has another signature: {entry.signature}"
             failure.detail = "\n".join(filter(None, [failure.detail, about]))
             return finding
+        if entry.values and not values_agree(entry.values, (failure.expected, failure.actual)):
+            was = " and ".join(
+                f"{name} {text}" for name, text in zip(("expected", "actual"), entry.values, strict=True)
+            )
+            about = f"Another failure than {entry.listed or 'the known one'}, where this case has {was}"
+            failure.detail = "\n".join(filter(None, [about, failure.detail]))
+            return finding
         self.findings.setdefault(finding.signature, replace(finding, known=entry))
         self._confirmed.append(entry)
         return None
@@ -153,6 +164,20 @@ class KnownFailures:
     def stale_entry(self, entry: KnownFailure, seen: str) -> StaleEntry:
         """Return the error of an entry that does not fail."""
         return StaleEntry(self._spec.check.code, entry, seen)
+
+
+def values_agree(texts: Iterable[str], others: Iterable[str]) -> bool:
+    """Return whether texts are the same up to their numbers, and these nearly: machines and releases round apart."""
+    pairs = [(a, b) for one in zip(texts, others, strict=True) for a, b in zip_longest(*map(_NUMBER.split, one))]
+    return all(a == b or (_is_number(a) and _is_number(b) and close(float(a), float(b), _NEARLY)) for a, b in pairs)
+
+
+def _is_number(text: str | None) -> bool:
+    return text is not None and _NUMBER.fullmatch(text) is not None
+
+
+_NUMBER = re.compile(r"([-+]?\d+\.?\d*(?:e[-+]?\d+)?)")
+_NEARLY = Tolerance(rtol=1e-2, atol=1e-4)
 
 
 def _name(entry: KnownFailure) -> str:

@@ -183,9 +183,12 @@ def no_value(result: Any) -> str:
         return f"an empty {type(result).__name__}"
     if isinstance(result, (str, bytes)):
         return "a text"
-    leaves = list(_leaves(result))
-    reasons = [_no_leaf(leaf) for leaf in leaves]
-    return reasons[0] if leaves and all(reasons) else "" if leaves else "a container without values"
+    first = ""
+    for leaf in _leaves(result):  # there may be millions
+        if not (reason := _no_leaf(leaf)):
+            return ""
+        first = first or reason
+    return first or "a container without values"
 
 
 def _no_leaf(leaf: Any) -> str:
@@ -195,12 +198,12 @@ def _no_leaf(leaf: Any) -> str:
         return "a mock"
     try:
         numbers = leaf.reshape(-1).tolist() if hasattr(leaf, "reshape") else [leaf]
-        bad = [isinstance(number, float) and math.isnan(number) for number in numbers]
+        bad = all(isinstance(number, float) and math.isnan(number) for number in numbers)
     except (TypeError, ValueError, RuntimeError):
         return ""
     if not numbers:
         return "empty arrays"
-    return "NaN for every sample" if all(bad) else ""
+    return "NaN for every sample" if bad else ""
 
 
 def _leaves(result: Any) -> Iterator[Any]:

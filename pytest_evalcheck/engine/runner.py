@@ -16,7 +16,7 @@ from hypothesis.errors import HypothesisException, Unsatisfiable, UnsatisfiedAss
 from hypothesis.reporting import with_reporter
 
 from pytest_evalcheck import upstream
-from pytest_evalcheck.engine.cell_spec import CellSpec
+from pytest_evalcheck.engine.cell_spec import USUAL_SECONDS, CellSpec
 from pytest_evalcheck.engine.cell_state import CellState, SearchOver, left_changed, require_plain
 from pytest_evalcheck.engine.constants import constants_of
 from pytest_evalcheck.engine.effort import EFFORTS
@@ -37,7 +37,7 @@ from pytest_evalcheck.expectations.failures import (
 from pytest_evalcheck.expectations.ids import id_of_error
 from pytest_evalcheck.expectations.origin import place_of
 from pytest_evalcheck.kinds.common.calling import format_exception_location
-from pytest_evalcheck.kinds.common.process_state import isolated_process
+from pytest_evalcheck.kinds.common.process_state import drawn_numbers, isolated_process
 from pytest_evalcheck.kinds.registry import kind_of
 from pytest_evalcheck.live_objects import new_objects_only
 from pytest_evalcheck.reports.results import Cell, Outcome
@@ -56,6 +56,8 @@ class CellRunner:
         self._searching = False
         """Hypothesis draws the cases."""
         self._changed: tuple[str, ...] = ()
+        self._drawn_again: tuple[Any, ...] = ()
+        """Cases that are tried with other random numbers, too, where code under test draws some."""
 
     def run(self, arguments: Mapping[str, Any]) -> Cell:
         """Try all cases with these arguments of the factory, and judge what they showed."""
@@ -68,9 +70,9 @@ class CellRunner:
             return self.cell("not run", reason=self.spec.not_placed)
         if missing := self.spec.target.missing() or device_spec.absent(self.spec.device):
             return self.cell("not run", reason=missing)
-        # Limits only end what hangs: the first one is wide, and the next depends on what was measured here.
-        usual = self.spec.target.timeout or self.spec.timeout or 0.0
-        state.limit = usual * _FIRST
+        # A limit that nobody gave only ends what hangs: the first is wide, and the next depends on what was measured.
+        given = self.spec.given_limit
+        state.limit = USUAL_SECONDS * _FIRST if given is None else given
         try:
             with new_objects_only(), time_limit(state.limit) as limit:
                 ready = self.call_once(arguments)
@@ -78,13 +80,13 @@ class CellRunner:
                 if ready.problem is not None:
                     raise ready.problem
                 state.fault = ready.fault
-                self._set_limit(limit, max(usual, _SCALE * ready.seconds))
-                self._try_all(arguments, limit, usual)
+                self._lengthen(limit, _SCALE * ready.seconds)
+                self._try_all(arguments, limit)
         except (KeyboardInterrupt, pytest.exit.Exception):
             raise
         except BaseException as error:
             state.ended_by = error
-        state.class_name = self._factory.class_name
+        state.class_name, state.own = self._factory.class_name, self._factory.own_code
         state.takes_device = self._factory.takes_device
         state.place = self._factory.place if self.spec.inferred else None
         state.seconds = time.monotonic() - started
@@ -96,18 +98,18 @@ class CellRunner:
         self._changed = ready.changed
         return ready
 
-    def _try_all(self, arguments: Mapping[str, Any], limit: Any, usual: float) -> None:
+    def _try_all(self, arguments: Mapping[str, Any], limit: Any) -> None:
         """The pinned cases, those of the author, the canonical ones, and then what Hypothesis draws."""
         spec, state = self.spec, self.state
         replayed, pinned = spec.replayed, state.known.pinned
+        first = [] if replayed is not None else [*spec.given, *spec.canonical]
+        self._drawn_again = (replayed, *(case for _, case in pinned), *first[:1])
         if replayed is not None:
             self.attempt(replayed, arguments)
             return
         for entry, case in pinned:
             self._confirm(entry, case, arguments)
-        canonical = spec.canonical
-        first = [*spec.given, *canonical]
-        drawn = max(spec.planned - len(canonical), _FEWEST)
+        drawn = max(spec.planned - len(first) + len(spec.given), _FEWEST)
         state.planned = len(pinned) + len(first) + drawn
         started, canonical_finding = time.monotonic(), None
         for index, case in enumerate(first):
@@ -120,7 +122,7 @@ class CellRunner:
                 break
             if index == 0:
                 each = time.monotonic() - started
-                self._set_limit(limit, max(usual, _SCALE * state.planned * each))
+                self._lengthen(limit, _SCALE * state.planned * each)
         if state.passed_over and not (state.examples or state.known.findings):
             raise state.passed_over
         self._searching = True
@@ -299,10 +301,11 @@ class CellRunner:
         finally:
             stats.should_pass_over = None
 
-    def _set_limit(self, limit: Any, seconds: float) -> None:
-        if self.state.limit:
-            self.state.limit = seconds
-            limit.extend(seconds)
+    def _lengthen(self, limit: Any, seconds: float) -> None:
+        """Count anew by what was measured, unless a user gave the limit."""
+        if self.spec.given_limit is None:
+            self.state.limit = max(USUAL_SECONDS, seconds)
+            limit.extend(self.state.limit)
 
     def cell(self, outcome: Outcome, *, reason: str) -> Cell:
         """The cell of this runner where its test did not run."""
@@ -319,13 +322,29 @@ class CellRunner:
         return CellState(stats, KnownFailures(self.spec, self._factory))
 
     def _without_leaks(self, case: Any, arguments: Mapping[str, Any]) -> None:
+        draws = self._draw(case, arguments, 0)
+        check = self.spec.check
+        again = draws and not check.existential and any(case is each for each in self._drawn_again)
+        most = check.examples or _DRAWS
+        for draw in range(1, most if again else 0):  # a value that is rare shows in one of them
+            try:
+                self._draw(case, arguments, draw)
+            except CheckFailure as failure:
+                failure.detail = f"{failure.detail}\nSeen in draw {draw} of random numbers of {most}.".strip()
+                raise
+            except (NotApplicable, UnsatisfiedAssumption):
+                return  # what the case shows with the usual numbers stays
+
+    def _draw(self, case: Any, arguments: Mapping[str, Any], draw: int) -> bool:
+        """Try a case with the random numbers of a draw, and return whether it took any from the usual generators."""
         changed: list[str] = []
         try:
             check = self.spec.check
             on_device = device_spec.placed_on(self.spec.device, count=check.accelerators, check_streams=check.streams)
             # Libraries set variables where they find an accelerator. The checks on the CPU report what a target sets.
             variables = device_spec.kind(self.spec.device) == "cpu"
-            with isolated_process(variables=variables) as changed, counting(self.state.stats), on_device as ledger:
+            isolated = isolated_process(variables=variables, draw=draw)
+            with isolated as changed, drawn_numbers() as drawn, counting(self.state.stats), on_device as ledger:
                 self.state.ledger = ledger
                 self._check(case, arguments)
         except NotCheckable:
@@ -334,6 +353,7 @@ class CellRunner:
         finally:
             if changed:  # what else went wrong may well follow from it
                 raise left_changed(changed)
+        return bool(drawn)
 
     def _check(self, case: Any, arguments: Mapping[str, Any]) -> None:
         subject = self._subject(arguments, device_spec.torch_name(self.spec.device))
@@ -400,8 +420,10 @@ def choose_reporters(runners: Iterable[CellRunner]) -> None:
 
 
 _FIRST = 5
-"""The limits that a target may take until it was built and called once: it may import its library first."""
+"""The usual limits that a target may take until it was built and called once: it may import its library first."""
 _SCALE = 20
 """The factor by which a case may be slower than the first one, before the cell counts as hanging."""
+_DRAWS = 40
+"""The number of times that one case is tried where code under test draws random numbers."""
 _FEWEST = 2
 """The least number of drawn cases, whatever the canonical ones are."""

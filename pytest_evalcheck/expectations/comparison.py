@@ -6,11 +6,12 @@ a 0-dimensional tensor equals the number it holds. Shapes must agree, dtypes nee
 
 from __future__ import annotations
 
+import itertools
 import math
 import numbers
 import re
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
@@ -92,8 +93,8 @@ class Difference:
 def differences(actual: Any, expected: Any, tolerance: Tolerance) -> Iterator[Difference]:
     """The first difference of each value of two mappings with the same keys; of anything else the first one at all."""
     if isinstance(actual, Mapping) and isinstance(expected, Mapping) and set(actual) == set(expected):
-        found = [(key, difference(actual[key], expected[key], tolerance, f"[{key!r}]")) for key in expected]
-        yield from (replace(one, name=key) if isinstance(key, str) else one for key, one in found if one)
+        for key, found in _differing_items([*expected], actual, expected, tolerance, ""):
+            yield replace(found, name=key) if isinstance(key, str) else found
     elif one := difference(actual, expected, tolerance):
         yield one
 
@@ -110,12 +111,13 @@ def difference(actual: Any, expected: Any, tolerance: Tolerance, path: str = "")
     if isinstance(actual, Mapping) and isinstance(expected, Mapping):
         if list(actual) != list(expected) and set(actual) != set(expected):
             return Difference(path, f"keys {list(actual)}", f"keys {list(expected)}", contrast="other keys")
-        return _first(difference(actual[k], expected[k], tolerance, f"{path}[{k!r}]") for k in expected)
+        items = _differing_items([*expected], actual, expected, tolerance, path)
+        return next((found for _, found in items), None)
     if _is_sequence(actual) and _is_sequence(expected):
         if len(actual) != len(expected):
             return Difference(path, f"length {len(actual)}", f"length {len(expected)}", contrast="another length")
-        pairs = zip(actual, expected, strict=True)
-        return _first(difference(a, e, tolerance, f"{path}[{i}]") for i, (a, e) in enumerate(pairs))
+        items = _differing_items(range(len(expected)), actual, expected, tolerance, path)
+        return next((found for _, found in items), None)
     if _is_array(actual) or _is_array(expected):
         return _array_difference(actual, expected, tolerance, path)
     if _is_number(actual) and _is_number(expected):
@@ -123,6 +125,72 @@ def difference(actual: Any, expected: Any, tolerance: Tolerance, path: str = "")
     if type(actual) is not type(expected) or actual != expected:
         return _differing(path, actual, expected)
     return None
+
+
+def _differing_items(
+    keys: Sequence[Any], actual: Any, expected: Any, tolerance: Tolerance, path: str
+) -> Iterator[tuple[Any, Difference]]:
+    """Yield the keys or the indices whose values differ, of many numbers without a loop over all of them."""
+    ours, theirs = ([part[key] for key in keys] if isinstance(part, Mapping) else part for part in (actual, expected))
+    places: Iterable[int] | None = _wrong_numbers(ours, theirs, tolerance)
+    if places is None:
+        pairs = zip(ours, theirs, strict=True)
+        places = (
+            i
+            for i, (a, e) in enumerate(pairs)
+            if a is not e and not (type(a) in _ATOMS and type(e) in _ATOMS and a == e)
+        )
+    for i in places:
+        if found := difference(ours[i], theirs[i], tolerance, f"{path}[{keys[i]!r}]"):
+            yield keys[i], found
+
+
+_ATOMS = frozenset({bool, int, float, str, bytes, type(None)})
+_MANY = 64
+"""Number of numbers from which on NumPy is faster than a loop."""
+
+
+def _wrong_numbers(actual: Any, expected: Any, tolerance: Tolerance) -> Sequence[int] | None:
+    """Return the indices of the rows in which numbers are not `close`; None for few, or for other values."""
+    a, e = _as_float64(actual), _as_float64(expected)
+    if a is None or e is None or a.shape != e.shape:
+        return None
+    import numpy
+
+    if (same := a == e).all():
+        return ()
+    with numpy.errstate(invalid="ignore", over="ignore"):
+        near = numpy.abs(a - e) <= tolerance.atol + tolerance.rtol * numpy.abs(e)
+    agree = same | (near & numpy.isfinite(e)) | (numpy.isnan(a) & numpy.isnan(e))
+    return numpy.flatnonzero(~agree.reshape(len(a), -1).all(1)).tolist()  # type: ignore[no-any-return]
+
+
+def _as_float64(value: Any) -> Any:
+    """Return many numbers as an array: of an array in one row, of lists as they are; None for few, or other values."""
+    import numpy
+
+    try:
+        if _is_sequence(value):
+            shape, row = [len(value)], value
+            while row and (types := {*map(type, row)}) <= _ROWS and len({*map(len, row)}) == 1:
+                shape.append(len(row[0]))
+                row = [*itertools.chain.from_iterable(row)]
+            return numpy.array(row, "f8").reshape(shape) if len(row) >= _MANY and types <= _REAL else None
+        if math.prod(value.shape) < _MANY:
+            return None
+        if hasattr(value, "detach"):
+            return None if value.is_complex() else value.reshape(-1).double().numpy()
+        return value.reshape(-1).astype("f8") if value.dtype.kind in "biuf" else None
+    except Exception:  # an integer that is too large, or an array of another library
+        return None
+
+
+_REAL, _ROWS = frozenset({bool, int, float}), frozenset({list, tuple})
+
+
+def only_scalars(row: Sequence[Any]) -> bool:
+    """Return whether a list or a tuple holds plain numbers, texts and None alone, so that nothing else is in it."""
+    return {*map(type, row)} <= _ATOMS
 
 
 def contrast(actual: Any, expected: Any) -> str:
@@ -233,18 +301,19 @@ def origin_of(value: Any) -> str:
     if isinstance(value, Raised):
         return value.origin
     inner = value.values() if isinstance(value, Mapping) else value if _is_sequence(value) else ()
-    return next((found for found in map(origin_of, inner) if found), "")
+    return next((found for part in inner if type(part) not in _ATOMS and (found := origin_of(part))), "")
 
 
 def has_nonfinite(value: Any) -> bool:
     """Return whether a NaN or an infinity is anywhere in a result."""
     value = plain(value)
     if isinstance(value, Mapping):
-        return any(has_nonfinite(v) for v in value.values())
-    if _is_sequence(value):
-        return any(has_nonfinite(v) for v in value)
-    if _is_array(value):
-        return any(has_nonfinite(v) for v in value.reshape(-1).tolist())
+        return has_nonfinite([*value.values()])
+    if _is_sequence(value) or _is_array(value):
+        if (row := _as_float64(value)) is not None:
+            return not math.isfinite(abs(row).max())
+        parts = value if _is_sequence(value) else value.reshape(-1).tolist()
+        return any(has_nonfinite(part) for part in parts if not isinstance(part, str))
     return isinstance(value, float) and not math.isfinite(value)
 
 
@@ -254,7 +323,7 @@ def is_no_score(value: Any) -> bool:
     if isinstance(value, Raised):
         return True
     if isinstance(value, Mapping):
-        return bool(value) and all(map(is_no_score, value.values()))
+        return is_no_score([*value.values()])
     if _is_sequence(value):
         return bool(value) and all(map(is_no_score, value))
     if _is_array(value):
@@ -268,11 +337,11 @@ def show(value: Any) -> str:
     if isinstance(value, Raised):
         return str(value)
     if isinstance(value, Mapping):
-        text = "{" + ", ".join(f"{k!r}: {show(v)}" for k, v in value.items()) + "}"
+        text = "{" + ", ".join(f"{k!r}: {show(value[k])}" for k in _ends([*value])) + "}"
     elif isinstance(value, tuple):
-        text = "(" + ", ".join(show(v) for v in value) + ("," if len(value) == 1 else "") + ")"
-    elif isinstance(value, list):
-        text = "[" + ", ".join(show(v) for v in value) + "]"
+        text = "(" + ", ".join(map(show, _ends(value))) + ("," if len(value) == 1 else "") + ")"
+    elif isinstance(value, list) or (_is_array(value) and math.prod(value.shape) > 2 * _SHOWN):
+        text = "[" + ", ".join(map(show, _ends(value))) + "]"
     elif _is_array(value):
         text = f"empty, of shape {tuple(value.shape)}" if 0 in value.shape else show(value.tolist())
     elif isinstance(value, float):
@@ -282,17 +351,29 @@ def show(value: Any) -> str:
     return text if len(text) <= 300 else f"{text[:200]} ... {text[-80:]}"
 
 
+def _ends(parts: Any) -> list[Any]:
+    """Return the parts of a result that its text shows; of many, the first and the last ones."""
+    few = len(parts) <= 2 * _SHOWN
+    return [*parts] if few else [*parts[:_SHOWN], *parts[-_SHOWN:]]
+
+
+_SHOWN = 150
+"""Number of parts at each end of a text; they take more characters than are shown of it."""
+
+
 def _array_difference(actual: Any, expected: Any, tolerance: Tolerance, path: str) -> Difference | None:
     if not (_is_array(actual) and _is_array(expected)) or tuple(actual.shape) != tuple(expected.shape):
         shapes = [f"shape {tuple(v.shape)}: {show(v)}" if _is_array(v) else show(v) for v in (actual, expected)]
         both = _is_array(actual) and _is_array(expected)
         return Difference(path, shapes[0], shapes[1], contrast="another shape" if both else contrast(actual, expected))
-    flat = list(zip(actual.reshape(-1).tolist(), expected.reshape(-1).tolist(), strict=True))
-    wrong = [i for i, (a, e) in enumerate(flat) if not (close(a, e, tolerance) if _is_number(a) else a == e)]
+    wrong = _wrong_numbers(actual, expected, tolerance)
+    if wrong is None:
+        pairs = zip(actual.reshape(-1).tolist(), expected.reshape(-1).tolist(), strict=True)
+        wrong = [i for i, (a, e) in enumerate(pairs) if not (close(a, e, tolerance) if _is_number(a) else a == e)]
     if not wrong:
         return None
-    a, e = flat[wrong[0]]
-    if len(flat) <= _SHOWN_WHOLE:
+    a, e = (array.reshape(-1)[wrong[0]].tolist() for array in (actual, expected))
+    if math.prod(actual.shape) <= _SHOWN_WHOLE:
         return Difference(path, show(actual), show(expected), contrast=contrast(a, e))
     at = f"{path}{list(_place(wrong[0], tuple(actual.shape)))}"
     return Difference(at, show(a), show(e), len(wrong) - 1, contrast(a, e))
@@ -309,10 +390,6 @@ def _place(flat: int, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 _SHOWN_WHOLE = 16
 """Arrays of up to so many numbers are shown whole beside each other."""
-
-
-def _first(found: Any) -> Difference | None:
-    return next((one for one in found if one is not None), None)
 
 
 def _at_path(path: str) -> str:

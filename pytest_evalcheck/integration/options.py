@@ -47,6 +47,7 @@ class Options:
     devices: tuple[str, ...]
     """Devices in the form of `device_spec.parse`."""
     timeout: float | None
+    """Seconds a check, 0 for no limit; None where none is given."""
     run: RunOption
     shard: tuple[int, int] | None
     """The number of the part of the run, and how many there are."""
@@ -239,13 +240,15 @@ def _severity(name: str) -> Severity | None:
 
 
 def _timeout(text: str) -> float | None:
+    if not text:
+        return None
     try:
         seconds = float(text)
     except ValueError:
         seconds = -1.0
     if seconds and not sensible_seconds(seconds):
         raise UsageError(f"expected seconds a check, from {LEAST_SECONDS:g} to {MOST_SECONDS:g}, or 0 for none")
-    return seconds or None
+    return seconds
 
 
 def _optional(text: str) -> tuple[str, ...]:

@@ -6,7 +6,8 @@ Two red cells share a cause when one of these holds, in this order:
 2. they are about the same error, raised at the same line (`Failure.origin`);
 3. they are the same check of one target on several devices;
 4. a more basic check of the same target failed on the same device (`Failure.after`);
-5. they are the same upstream fault, or the same failure of the same class.
+5. they are the same upstream fault, or the same failure of the same class; where no class is known, the same values of
+   the same comparison.
 
 A cause is what these relations connect. All this is evidence and no proof: a second mistake may stand behind the
 first, so that every cell stays listed, with the relation by which it is there.
@@ -146,6 +147,12 @@ def _upstream(cell: FailedCell) -> tuple[str, ...]:
     return (cell.upstream,) if cell.upstream else ()
 
 
+def _values(cell: FailedCell) -> tuple[str, ...]:
+    """The two values of a comparison, where no class tells whose failure it is."""
+    values = (cell.failure.expected, cell.failure.actual) if cell.failure and not _origin(cell) else ()
+    return (cell.signature, *values) if any(values) and cell.signature and not cell.class_name else ()
+
+
 def _class(cell: FailedCell) -> tuple[str, ...]:
     return (cell.class_name, cell.signature) if cell.class_name and cell.signature else ()
 
@@ -156,6 +163,7 @@ _SHARED: Sequence[tuple[Callable[[FailedCell], tuple[str, ...]], Callable[[Faile
     (_origin, lambda cell: f"the same error: {_origin(cell)[0]}"),
     (_check, lambda _: "the same check on another device"),
     (_upstream, lambda cell: f"the same upstream fault: {cell.upstream}"),
+    (_values, lambda _: "the same values of the same comparison"),
     (_class, lambda cell: f"the same failure of the same class: {cell.class_name}"),
 )
 """Keys that cells of one cause share (empty where one does not apply), each with its words."""

@@ -28,7 +28,8 @@ def format_failure(cell: Cell) -> str:
     if failure is None:
         return ""
     where = f"{cell.target} on {cell.device}"
-    lines = [f"{cell.code} {cell.check}", f"{verdict(cell)} {where}", "", *_indented(failure.statement)]
+    own = f" (of {failure.own} in the target's file)" if failure.own else ""
+    lines = [f"{cell.code} {cell.check}{own}", f"{verdict(cell)} {where}", "", *_indented(failure.statement)]
     lines += ["", *_indented(format_comparison(failure))]
     if failure.case is not None:
         lines += ["", "smallest input", *(f"    {line}" for line in format_case(failure))]

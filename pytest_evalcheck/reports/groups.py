@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_evalcheck.reports.causes import Cause
+from pytest_evalcheck.reports.causes import Cause, causes_of
 from pytest_evalcheck.reports.results import Cell, Outcome, Report
 from pytest_evalcheck.reports.text import line
 
@@ -133,8 +133,17 @@ def by_reason(cells: Iterable[Cell]) -> list[Cells]:
 
 
 def by_fault(cells: Iterable[Cell]) -> list[Cells]:
-    """Known failures of one upstream fault together, the others by reason and upstream report."""
-    return grouped(cells, lambda cell: (cell.upstream,) if cell.upstream else (cell.reason, cell.see))
+    """Known failures of one upstream fault together, others by reason and upstream report, or by cause without one."""
+    accepted: list[Cell] = []
+    told: list[Cell] = []
+    for cell in cells:
+        (accepted if cell.reason.startswith(_ACCEPTED) and not cell.upstream else told).append(cell)
+    found = grouped(told, lambda cell: (cell.upstream,) if cell.upstream else (cell.reason, cell.see))
+    return sorted([*found, *(cause.cells for cause in causes_of(accepted))], key=len, reverse=True)
+
+
+_ACCEPTED = ("accepted now", "accepted, without a reason")
+"""The beginnings of reasons that nobody has written."""
 
 
 def unreached(report: Report) -> list[Cells]:

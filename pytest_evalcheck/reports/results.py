@@ -47,6 +47,8 @@ class Failure:
     origin: str = ""
     """The error that the failure is about: its type, file, line and function; empty for values that
     differ: ``KeyError at composer/models/huggingface.py:413 (HuggingFaceModel.eval_forward)``."""
+    own: str = ""
+    """The class or the function that failed, where the target requires a library and its own file defines it."""
     after: tuple[str, ...] = ()
     """The codes of more basic checks. Where one of them failed on the same target and device, this failure is taken
     to follow from it."""
@@ -128,7 +130,7 @@ class Cell:
     ``change`` between ``low`` and ``high``, ``budget`` and ``verdict``."""
     accepted: Sequence[Mapping[str, Any]] = ()
     """The failures that ``--evalcheck-known=accept`` adds to the baseline: the ``signature`` and the ``case`` of each,
-    whose fields are as those of `Failure.case`."""
+    whose fields are as those of `Failure.case`, and the ``values`` that it compares."""
     unaccepted: str = ""
     """A clause: what the check showed when ``--evalcheck-known=accept`` tried it again and did not take its failure."""
     stale: tuple[str, ...] = ()

@@ -37,6 +37,9 @@ class KnownFailure:
     """The id of a fault of the registry (docs/upstream.md), which has the reason, the report and all signatures."""
     signature: str = field(default="", kw_only=True)
     """The signature that it covers, as the JSON report has it; empty for that of the example, or for the first one."""
+    values: tuple[str, ...] = field(default=(), kw_only=True)
+    """The expected and the actual value of the example, as a failure prints them; empty for any. Where the example has
+    others, its failure is another one, and not known."""
     listed: str = field(default="", kw_only=True)
     """The place that lists it, such as ``evalcheck-known.toml:12``; empty for ``known_failures`` of the target."""
 

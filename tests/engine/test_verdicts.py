@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import random
+import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,11 +14,15 @@ from hypothesis import assume, core, settings
 from hypothesis import strategies as st
 
 import pytest_evalcheck as ec
+from fixtures.gallery.metrics_plain import HandsOutItsState
 from pytest_evalcheck import strategies as es
+from pytest_evalcheck.engine import runner, timeout
 from pytest_evalcheck.engine.target_errors import TARGET_ERROR
+from pytest_evalcheck.expectations import comparison
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.metric.cases import Stream
 from pytest_evalcheck.kinds.metric.subject import MetricSubject
+from pytest_evalcheck.reports.failure_text import format_failure
 
 numbers = es.samples(st.integers(0, 9), collate=lambda rows: ([float(row) for row in rows],), name="numbers")
 
@@ -73,11 +79,17 @@ def other_seed() -> Iterator[None]:
     core.global_force_seed = before
 
 
+@pytest.fixture
+def usual_limit(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    return lambda seconds: monkeypatch.setattr(runner, "USUAL_SECONDS", seconds)
+
+
 class TestTime:
-    def test_a_slow_target_gets_the_verdict_of_a_quick_one(self) -> None:
-        # 0.2 seconds are less than its cases take: the limit grows with what the first one took.
+    def test_a_slow_target_gets_the_verdict_of_a_quick_one(self, usual_limit: Callable[[float], None]) -> None:
+        # Half a second is less than its cases take: the limit grows with what the first one took.
+        usual_limit(0.5)
         for made, outcome in ((Mean, "passed"), (Slow, "passed"), (MeanOfMeans, "failed"), (SlowMeanOfMeans, "failed")):
-            cell = only(ec.run(target(made, timeout=0.2), select="EC201", effort="quick"))
+            cell = only(ec.run(target(made), select="EC201", effort="quick"))
             assert cell.outcome == outcome, (made, cell.reason)
             if outcome == "passed":
                 assert cell.examples >= cell.planned == 10
@@ -110,7 +122,9 @@ class TestTime:
         assert (cell.outcome, cell.examples) == ("incomplete", 0)
         assert "conditions not reached: several batches" in cell.reason or "not reached" in cell.reason
 
-    def test_building_takes_longer_than_the_limit_of_a_case(self) -> None:
+    def test_building_takes_longer_than_the_limit_of_a_case(self, usual_limit: Callable[[float], None]) -> None:
+        usual_limit(0.3)
+
         class ImportsMuch(Mean):
             started = False
 
@@ -120,7 +134,36 @@ class TestTime:
                     time.sleep(0.5)
                 super().__init__()
 
-        assert only(ec.run(target(ImportsMuch, timeout=0.3), select="EC201", effort="quick")).outcome == "passed"
+        assert only(ec.run(target(ImportsMuch), select="EC201", effort="quick")).outcome == "passed"
+
+    @pytest.mark.parametrize("own", [True, False], ids=["of the target", "of the call"])
+    def test_a_given_limit_is_kept_by_a_target_that_is_slow(self, own: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+        announced: list[float | None] = []
+        monkeypatch.setattr(timeout, "watchers", [announced.append])
+        made, given = (target(Slow, timeout=0.2), None) if own else (target(Slow), 0.2)
+        cell = only(ec.run(made, select="EC201", effort="quick", timeout=given))
+        assert cell.outcome == "incomplete"
+        assert "within 0.2 seconds" in cell.reason
+        assert announced == [0.2, None]  # set once, and never longer
+        assert cell.failure is not None
+        assert "The limit is the given one." in cell.failure.detail
+
+    def test_a_call_may_ask_for_no_limit(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        announced: list[float | None] = []
+        monkeypatch.setattr(timeout, "watchers", [announced.append])
+        assert only(ec.run(target(Slow), select="EC201", effort="quick", timeout=0)).outcome == "passed"
+        assert announced == [None, None]
+
+    def test_many_numbers_are_not_compared_one_by_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Curve(Mean):
+            def compute(self) -> Any:
+                return [super().compute()] * 1000
+
+        def compares_a_number(*_: Any) -> bool:
+            raise AssertionError("a number is compared alone")
+
+        monkeypatch.setattr(comparison, "close", compares_a_number)
+        assert only(ec.run(target(Curve), select="EC201", effort="quick", timeout=0)).outcome == "passed"
 
 
 class TestSeeds:
@@ -157,6 +200,69 @@ class TestSeeds:
             assert ec.run(target(Watched), select="EC201").ok
             runs.append(list(seen))
         assert runs[0] != runs[1]
+
+
+class TestRandomNumbers:
+    class DropsOneInForty(Mean):
+        def update(self, values: list[float]) -> None:
+            if random.random() * 40 > 1:
+                super().update(values)
+
+    def test_what_happens_once_in_forty_calls_is_seen(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        cell = only(ec.run(target(self.DropsOneInForty), select="EC201", effort="quick"))
+        assert cell.outcome == "failed"
+        assert cell.failure is not None
+        assert re.search(r"Seen in draw \d+ of random numbers of 40\.", cell.failure.detail)
+        blob = cell.reproduce.partition("replay='")[2].rstrip("')")
+        again = only(ec.run(target(self.DropsOneInForty), select="EC201", replay=blob))
+        assert (again.outcome, again.reason) == ("failed", cell.reason)
+        monkeypatch.setattr(runner, "_DRAWS", 1)
+        assert only(ec.run(target(self.DropsOneInForty), select="EC201", effort="quick")).outcome == "passed"
+
+    def test_it_is_known_once_it_is_listed(self) -> None:
+        cell = only(ec.run(target(self.DropsOneInForty), select="EC201", effort="quick"))
+        assert cell.failure is not None
+        entry = ec.KnownFailure("it drops some", example=cell.failure.case)
+        known = {"EC201": entry}
+        assert only(ec.run(target(self.DropsOneInForty, known_failures=known), select="EC201")).outcome == "known"
+
+    @pytest.mark.parametrize("draws", [True, False])
+    def test_one_case_is_repeated_where_numbers_are_drawn_and_no_other(self, draws: bool) -> None:
+        class Counts(Mean):
+            built = 0
+
+            def __init__(self) -> None:
+                Counts.built += 1
+                super().__init__()
+
+            def compute(self) -> Any:
+                return super().compute() + 0 * (random.random() if draws else 1)
+
+        assert only(ec.run(target(Counts), select="EC201", effort="quick")).outcome == "passed"
+        assert (Counts.built > 80) == draws
+
+
+class TestCode:
+    def test_code_of_the_targets_file_is_told_from_a_library(self) -> None:
+        cell = only(ec.run(target(MeanOfMeans, requires=("torch",)), select="EC201", effort="quick"))
+        assert cell.failure is not None
+        assert cell.failure.own == "MeanOfMeans"
+        first = format_failure(cell).splitlines()[0]
+        assert first == "EC201 splitting_a_stream_does_not_change_the_value (of MeanOfMeans in the target's file)"
+
+    def test_code_of_a_library_is_not(self) -> None:
+        @ec.metric(inputs=es.values(), requires=("torch",))
+        def library_metric() -> Any:
+            return ec.Metric.of(HandsOutItsState())
+
+        cell = only(ec.run(library_metric, select="EC219", effort="quick"))
+        assert cell.failure is not None
+        assert cell.failure.own == ""
+
+    def test_where_no_library_is_required_it_is_plain_whose_code_it_is(self) -> None:
+        cell = only(ec.run(target(MeanOfMeans), select="EC201", effort="quick"))
+        assert cell.failure is not None
+        assert cell.failure.own == ""
 
 
 class TestCanonicalCases:

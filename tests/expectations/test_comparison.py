@@ -11,7 +11,18 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_evalcheck.expectations.comparison import EXACT, Raised, Tolerance, difference, has_nonfinite, show
+from pytest_evalcheck.expectations import comparison
+from pytest_evalcheck.expectations.comparison import (
+    EXACT,
+    Raised,
+    Tolerance,
+    close,
+    difference,
+    differences,
+    has_nonfinite,
+    is_no_score,
+    show,
+)
 
 leaves = st.one_of(st.floats(), st.integers(), st.text(max_size=3), st.booleans(), st.none())
 results = st.recursive(
@@ -141,3 +152,96 @@ def test_arrays_of_other_libraries_and_dataclasses_are_compared_by_value(
 ) -> None:
     assert (difference(actual, expected, Tolerance()) is None) == equal
     assert has_nonfinite(actual) == ("nan" in show(actual))
+
+
+odd_numbers = st.one_of(
+    st.sampled_from([0.0, -0.0, 1.0, 1.00001, 1.001, math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324]),
+    st.integers(-3, 3),
+    st.booleans(),
+    st.just(2**53 + 1),
+    st.just(10**400),
+)
+tolerances = st.sampled_from([EXACT, Tolerance(), Tolerance(rtol=0.5, atol=0.0)])
+MANY: dict[str, Any] = {
+    "a list": list,
+    "a tuple": tuple,
+    "a mapping": lambda row: {str(i): number for i, number in enumerate(row)},
+    "a list of rows": lambda row: [list(row[i : i + 4]) for i in range(0, len(row), 4)],
+    "rows of two types": lambda row: [tuple(row[:4]), *[list(row[i : i + 4]) for i in range(4, len(row), 4)]],
+    "ragged rows": lambda row: [list(row[:3]), *[list(row[i : i + 4]) for i in range(3, len(row), 4)]],
+}
+
+
+@given(
+    st.lists(st.tuples(odd_numbers, odd_numbers), max_size=3), st.integers(0, 99), tolerances, st.sampled_from([*MANY])
+)
+def test_many_numbers_compare_as_one_does(
+    odd: list[tuple[Any, Any]], place: int, tolerance: Tolerance, kind: str
+) -> None:
+    rows = [[0.5] * 100, [0.5] * 100]
+    for offset, pair in enumerate(odd):
+        for row, number in zip(rows, pair, strict=True):
+            row[(place + 7 * offset) % 100] = number
+    try:
+        same = all(close(a, e, tolerance) for a, e in zip(*rows, strict=True))
+    except OverflowError:  # of an integer that is no float, in the one way as in the other
+        with pytest.raises(OverflowError):
+            difference(*map(MANY[kind], rows), tolerance)
+        return
+    actual, expected = map(MANY[kind], rows)
+    found = difference(actual, expected, tolerance)
+    assert (found is None) == same
+    if found is not None:
+        first = next(i for i, (a, e) in enumerate(zip(*rows, strict=True)) if not close(a, e, tolerance))
+        assert (found.actual, found.expected) == (show(rows[0][first]), show(rows[1][first]))
+        assert found.path.startswith("[")
+        inner = actual
+        for key in eval(f"[{found.path[1:-1].replace('][', ', ')}]"):
+            inner = inner[key]
+        assert inner is rows[0][first]
+    assert has_nonfinite(actual) == any(isinstance(n, float) and not math.isfinite(n) for n in rows[0])
+
+
+def test_every_entry_of_a_large_mapping_is_named_and_no_other() -> None:
+    row = {f"c{i}": float(i) for i in range(200)}
+    other = {**row, "c3": 0.0, "c150": math.nan}
+    assert [(found.name, found.path) for found in differences(other, row, Tolerance())] == [
+        ("c3", "['c3']"),
+        ("c150", "['c150']"),
+    ]
+
+
+@pytest.mark.parametrize("make", [np.array, torch.tensor, list], ids=["numpy", "torch", "a list"])
+def test_many_numbers_are_compared_without_a_loop(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparison, "close", None)
+    numbers = [i / 7 for i in range(1000)]
+    assert difference(make([n * (1 + 1e-7) for n in numbers]), make(numbers), Tolerance()) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int64, torch.float16, torch.bfloat16, torch.complex64])
+def test_many_numbers_of_every_dtype_are_compared(dtype: torch.dtype) -> None:
+    zeros, changed = torch.zeros(8, 16, dtype=dtype), torch.zeros(8, 16, dtype=dtype)
+    changed[5, 3] = changed[7, 15] = 1
+    assert difference(zeros, zeros.clone(), EXACT) is None
+    found = difference(changed, zeros, EXACT)
+    assert found is not None
+    assert (found.path, found.more) == ("[5, 3]", 1)
+
+
+@pytest.mark.parametrize("size", [299, 300, 301, 5000])
+@pytest.mark.parametrize(
+    "make", [np.array, torch.tensor, list, tuple, dict], ids=["numpy", "torch", "list", "tuple", "dict"]
+)
+def test_the_text_of_many_numbers_is_that_of_all_of_them(make: Any, size: int) -> None:
+    numbers = [float(i) for i in range(size)]
+    joined = ", ".join(map(repr, numbers))
+    whole = {tuple: f"({joined})", dict: f"{{{', '.join(f'{n!r}: {n!r}' for n in numbers)}}}"}.get(make, f"[{joined}]")
+    value = make(zip(numbers, numbers, strict=True) if make is dict else numbers)
+    assert show(value) == f"{whole[:200]} ... {whole[-80:]}"
+    assert show([[n] for n in numbers]) == show(np.array(numbers).reshape(-1, 1))
+
+
+def test_a_long_array_of_nan_is_no_score() -> None:
+    assert is_no_score(np.full(1000, math.nan))
+    assert has_nonfinite(np.full(1000, math.nan))
+    assert not is_no_score([math.nan] * 999 + [1.0])

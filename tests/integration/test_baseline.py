@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from target_files import BROKEN, CORRECT
+from target_files import BROKEN, CORRECT, HEADER
 
+from pytest_evalcheck.engine.known_failures import values_agree
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.integration.known.accepting import updated
 from pytest_evalcheck.integration.known.baseline import FILE, Baseline, Entry, from_literal
@@ -537,3 +538,76 @@ def test_a_path_that_no_file_can_have_is_one_that_is_not_there(project: Project)
     long = ENTRY.replace("evalcheck_example", "x" * 300)
     (project.path / FILE).write_text(long + ENTRY.replace("example", "a\\u0000b"), encoding="utf-8")
     project.run(*SELECT, code=1).shows("evalcheck-known.toml:2: the file xxx", "evalcheck-known.toml:8: the file ")
+
+
+NOW_WITH_100 = """
+class WithHundred(MeanOfMeans):
+    def update(self, values):
+        super().update(values)
+        self.total += 100 * (self.count > 1)
+
+@ec.metric(inputs=numbers)
+def mean_of_means(device):
+    return ec.Metric.of(WithHundred())
+"""
+
+
+def test_another_fault_of_the_same_kind_is_another_failure(project: Project) -> None:
+    """Both are another number of the same comparison; the values of the pinned case tell them apart."""
+    project.write(BROKEN)
+    project.run(*SELECT, "--evalcheck-known=accept", code=0)
+    (entry,) = Baseline.read(project.path / FILE).entries
+    assert entry.values == ("0.333333333", "0.5")
+    reasoned = written(project).replace('reason = ""', '# Ours.\nreason = "by design"  # for now')
+    (project.path / FILE).write_text(reasoned, encoding="utf-8")
+    project.write(NOW_WITH_100)
+    cell = project.run(*SELECT, code=1).cell("EC201")
+    assert (cell.outcome, cell.failure.actual) == ("failed", "50.5")
+    said = "Another failure than evalcheck-known.toml:4, where this case has expected 0.333333333 and actual 0.5"
+    assert cell.failure.detail.splitlines()[0] == said
+    accepting = project.run(*SELECT, "--evalcheck-known=accept", code=0)
+    accepting.shows("accepted: other values of 1 entry in evalcheck-known.toml").lacks("give each a reason")
+    assert written(project) == reasoned.replace('actual = "0.5"', 'actual = "50.5"')
+    project.run(*SELECT, code=0)
+
+
+def test_an_entry_without_values_covers_every_failure_of_its_kind(project: Project) -> None:
+    project.write(NOW_WITH_100)
+    (project.path / FILE).write_text(ENTRY, encoding="utf-8")
+    assert project.run(*SELECT, code=0).cell("EC201").outcome == "known"
+
+
+def test_values_that_differ_from_run_to_run_are_not_kept(project: Project) -> None:
+    project.write(BROKEN.replace("MeanOfMeans()", "Unsteady()"), header=UNSTEADY)
+    project.run("--evalcheck-select=EC201", "--evalcheck-device=cpu", "--evalcheck-known=accept", code=0)
+    (entry,) = Baseline.read(project.path / FILE).entries
+    assert (entry.signature, entry.values) == ("EC201: split: another number", ())
+    assert project.run("--evalcheck-select=EC201", "--evalcheck-device=cpu", code=0).cell("EC201").outcome == "known"
+
+
+UNSTEADY = (
+    HEADER
+    + """
+import os
+
+class Unsteady(MeanOfMeans):
+    def compute(self):
+        return super().compute() + self.count * (1 + int.from_bytes(os.urandom(2), "big"))
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("texts", "others", "agree"),
+    [
+        (("0.333333333", "0.5"), ("0.33333", "0.5001"), True),
+        (("0.333333333", "0.5"), ("0.333333333", "0.6"), False),
+        (("[1.0, nan]", "{'a': -1e-05}"), ("[1, nan]", "{'a': -1.001e-05}"), True),
+        (("[1.0, nan]", ""), ("[nan, 1.0]", ""), False),
+        (("[1.0]", ""), ("[1.0, 2.0]", ""), False),
+        (("'a'", "'b'"), ("'a'", "'c'"), False),
+    ],
+)
+def test_values_agree_up_to_rounding(texts: tuple[str, str], others: tuple[str, str], agree: bool) -> None:
+    assert values_agree(texts, others) == agree
+    assert values_agree(others, texts) == agree

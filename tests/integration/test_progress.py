@@ -283,7 +283,7 @@ def test_a_terminal_that_keeps_pytest_waiting_takes_no_time_from_a_cell(project:
         """
         import time
         def pytest_collection_finish(session):
-            waits = [4.0]
+            waits = [6.0]
             def wait():
                 time.sleep(waits.pop()) if waits else None
             session.config.pluginmanager.getplugin("pytest_evalcheck_session").meanwhile.append(wait)
@@ -291,7 +291,7 @@ def test_a_terminal_that_keeps_pytest_waiting_takes_no_time_from_a_cell(project:
         name="conftest.py",
         header="",
     )
-    source = "@ec.metric(inputs=numbers, timeout=0.5)\ndef mean(device):\n    return ec.Metric.of(Mean())\n"
+    source = "@ec.metric(inputs=numbers, timeout=2)\ndef mean(device):\n    return ec.Metric.of(Mean())\n"
     project.write(source).run(ONE, code=0).assert_outcomes(passed=1)
 
 

@@ -133,6 +133,7 @@ failures = st.builds(
     untestable=st.booleans(),
     case=st.none() | st.dictionaries(texts, plain_values, max_size=3),
     origin=st.sampled_from(["", "KeyError", PLACE]) | texts,
+    own=st.sampled_from(["", "RunningMean"]),
     after=st.lists(st.sampled_from(["EC201", "EC202", "EC203"]) | texts, max_size=2).map(tuple),
     given=st.lists(texts, max_size=2).map(tuple),
     transfers=st.lists(texts, max_size=2).map(tuple),

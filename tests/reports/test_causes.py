@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,7 +8,7 @@ from hypothesis import given
 from report_samples import PLACE, cell, failure, reports, thorough
 
 from pytest_evalcheck.reports.causes import Cause, causes_of, repeats
-from pytest_evalcheck.reports.groups import headline
+from pytest_evalcheck.reports.groups import by_fault, headline
 from pytest_evalcheck.reports.results import Cell, Report
 
 ELSEWHERE = "KeyError at lm.py:8 (g)"
@@ -126,6 +127,27 @@ def test_one_class_and_one_signature_are_one_cause():
     others = [{**same, "class_name": "library.Sum"}, {**same, "signature": "EC203 the value: error"}, {}]
     cells = [broken("EC203", f"lm.py::{n}", **more) for n, more in enumerate([same, same, *others])]
     assert sorted(map(len, codes(cells))) == [1, 1, 1, 2]
+
+
+def test_without_a_class_the_same_values_of_one_comparison_are_one_cause():
+    def valued(target: str, actual: str, **more: Any) -> Cell:
+        more = {"signature": "EC201: split: another number", **more}
+        return cell(target, "EC201", "failed", failure=failure(expected="0.5", actual=actual), **more)
+
+    same = [valued("lm.py::a", "0.75"), valued("lm.py::b", "0.75")]
+    assert only(same).whys[1:] == ("the same values of the same comparison",)
+    others = [valued("lm.py::c", "0.7"), valued("lm.py::d", "0.75", class_name="library.Mean")]
+    others += [valued("lm.py::e", "0.75", signature="")]
+    assert sorted(map(len, codes([*same, *others]))) == [1, 1, 1, 2]
+
+
+def test_accepted_failures_are_counted_by_their_causes_as_before():
+    failed = [broken("EC201", origin=PLACE), broken("EC203", origin=PLACE), broken("EC206")]
+    reasons = ("accepted now", "accepted, without a reason (evalcheck-known.toml:4)", "accepted now")
+    known = [replace(each, outcome="known", reason=reason) for each, reason in zip(failed, reasons, strict=True)]
+    assert [[each.code for each in cells] for cells in by_fault(known)] == codes(failed)
+    told = [replace(known[0], reason="by design"), replace(known[1], reason="by design"), known[2]]
+    assert [len(cells) for cells in by_fault(told)] == [2, 1]
 
 
 def test_the_cause_with_the_most_cells_is_first_and_the_order_of_the_cells_changes_nothing():

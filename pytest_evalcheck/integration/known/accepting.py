@@ -35,9 +35,15 @@ def run_cell(runner: CellRunner, arguments: Mapping[str, Any], options: Options)
         cell = run_in_child.run_cell(runner, arguments)
     accepted: dict[str, dict[str, Any]] = {}
     red, listed = cell, runner.spec.listed
-    while options.accept and len(accepted) < _MOST and (new := _acceptable(cell)) and new["signature"] not in accepted:
-        accepted[new["signature"]] = new
-        runner.spec = replace(runner.spec, listed=(*runner.spec.listed, _entry(cell, new).known_failure("")))
+    while options.accept and len(accepted) < _MOST and (new := _acceptable(cell)):
+        signature = new["signature"]
+        if signature in accepted:
+            if not accepted[signature]["values"]:
+                break
+            new["values"] = ()  # they differ from run to run
+        accepted[signature] = new
+        others = (entry for entry in runner.spec.listed if entry.signature != signature)
+        runner.spec = replace(runner.spec, listed=(*others, _entry(cell, new).known_failure("")))
         cell = run_in_child.run_cell(runner, arguments)
     if accepted and cell.outcome != "known":  # it does not fail each time, or in too many ways
         runner.spec = replace(runner.spec, listed=listed)
@@ -59,7 +65,8 @@ def _acceptable(cell: Cell) -> dict[str, Any] | None:
     failure = cell.failure
     if cell.outcome != "failed" or failure is None or failure.untestable or failure.case is None or not cell.signature:
         return None
-    return {"signature": cell.signature, "case": dict(failure.case)}
+    values = (failure.expected, failure.actual) if ": another " in cell.signature else ()
+    return {"signature": cell.signature, "case": dict(failure.case), "values": values if any(values) else ()}
 
 
 def _shown_again(cell: Cell, tries: int) -> str:
@@ -77,6 +84,7 @@ def _entry(cell: Cell, new: Mapping[str, Any]) -> Entry:
         devices=(device_spec.kind(cell.device),),
         signature=new["signature"],
         case=new["case"],
+        values=tuple(new.get("values", ())),
     )
 
 
@@ -133,6 +141,8 @@ def _changes(before: Baseline, after: Baseline, cells: Iterable[Cell], gone: Ite
     if added := sum(not entry.line for entry in after.entries):
         red = sum(bool(cell.accepted) for cell in cells)
         yield f"accepted: {plural(added, 'entry', 'entries')} of {plural(red, 'check')} in {name}; give each a reason"
+    if other := sum(entry.line in left and entry.values != left[entry.line].values for entry in before.entries):
+        yield f"accepted: other values of {plural(other, 'entry', 'entries')} in {name}"
     if removed := [entry for entry in before.entries if entry.line not in left]:
         without = sum(entry.line in lost for entry in removed)
         why = {"no longer failing": len(removed) - without, "whose target is gone": without}

@@ -32,7 +32,8 @@ else:  # pragma: no cover
 FILE = "evalcheck-known.toml"
 _HEADER = re.compile(r"^[ \t]*\[\[\s*known\s*\]\]", re.MULTILINE)
 _SIGNATURE = re.compile(r"""^([ \t]*signature[ \t]*=[ \t]*)("(?:[^"\\\n]|\\.)*"|'[^'\n]*')""", re.MULTILINE)
-_TEXTS = ("code", "target", "signature", "reason", "see")
+_VALUES = ("expected", "actual")
+_TEXTS = ("code", "target", "signature", "reason", "see", *_VALUES)
 _KEYS = (*_TEXTS, "devices", "case")
 _PREAMBLE = """\
 # Failures that this project knows of. --evalcheck-known=accept adds what fails, --evalcheck-known=prune
@@ -54,6 +55,8 @@ class Entry:
     reason: str = ""
     see: str = ""
     case: Mapping[str, Any] | None = None
+    values: tuple[str, ...] = ()
+    """The expected and the actual value of the case; empty for any."""
     text: str = field(default="", compare=False)
     """The entry as it stands in the file, with what is beside it."""
     migrated: bool = field(default=False, compare=False)
@@ -73,6 +76,7 @@ class Entry:
             example=self.case,
             devices=self.devices or None,
             signature=self.signature,
+            values=self.values,
             listed=f"{name}:{self.line}",
         )
 
@@ -80,7 +84,8 @@ class Entry:
         """Return the entry as it is written into the file."""
         lines = ["[[known]]", f"target = {_string(self.target)}", f"code = {_string(self.code)}"]
         lines += [f"devices = [{', '.join(map(_string, self.devices))}]"] if self.devices else []
-        lines += [f"signature = {_string(self.signature)}", f"reason = {_string(self.reason)}"]
+        lines += [f"signature = {_string(self.signature)}", *_value_lines(self.values)]
+        lines += [f"reason = {_string(self.reason)}"]
         lines += [f"see = {_string(self.see)}"] if self.see else []
         if self.case is not None:
             lines.append("[known.case]")
@@ -158,10 +163,13 @@ class Baseline:
         return tuple(self._by_check.get((target, code), ()))
 
     def with_new(self, accepted: Iterable[Entry]) -> Baseline:
-        """Add entries, each at its place in the order."""
+        """Add entries, each at its place in the order; one that is there gets the new values of its case."""
         kept = list(self.entries)
         for entry in _joined_devices(accepted):
-            if not any(_overlap(entry, other) and entry.signature == other.signature for other in kept):
+            there = [i for i, other in enumerate(kept) if _overlap(entry, other) and entry.signature == other.signature]
+            for i in there:
+                kept[i] = replace(kept[i], values=entry.values, text=_with_values(kept[i].text, entry.values))
+            if not there:
                 index = next((i for i, other in enumerate(kept) if other.order > entry.order), len(kept))
                 kept.insert(index, replace(entry, text=entry.as_toml()))
         return replace(self, entries=tuple(kept))
@@ -298,6 +306,7 @@ def _entry(name: str, table: Mapping[str, Any], text: str, line: int) -> Entry:
         except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError) as error:
             raise wrong(f"case.{key} is no Python literal: {value[:60]!r}") from error
     texts = {key: str(table.get(key, "")) for key in _TEXTS}
+    values = tuple(texts.pop(key) for key in _VALUES)
     if new := old_signatures.migrated(texts["signature"]):
         texts["signature"] = new
         text = _SIGNATURE.sub(lambda found: f"{found[1]}{_string(new)}", text, count=1)
@@ -305,6 +314,7 @@ def _entry(name: str, table: Mapping[str, Any], text: str, line: int) -> Entry:
         raise wrong(mistake)
     return Entry(
         **texts,
+        values=values if any(values) else (),
         devices=tuple(devices),
         case=None if case is None else fields,
         text=text.rstrip("\n"),
@@ -356,7 +366,7 @@ def _joined_devices(accepted: Iterable[Entry]) -> Iterator[Entry]:
     """Join the entries that differ in their device alone."""
     found: dict[tuple[str, ...], list[Entry]] = {}
     for entry in accepted:
-        found.setdefault((*entry.order, literal(dict(entry.case or {}))), []).append(entry)
+        found.setdefault((*entry.order, *entry.values, literal(dict(entry.case or {}))), []).append(entry)
     for entries in found.values():
         kinds = {kind for entry in entries for kind in entry.devices}
         yield replace(entries[0], devices=tuple(kind for kind in KINDS if kind in kinds))
@@ -366,6 +376,17 @@ def _with_devices(text: str, devices: Iterable[str]) -> str:
     line = f"devices = [{', '.join(map(_string, devices))}]"
     changed, count = re.subn(r"(?m)^devices\s*=\s*\[[^\]]*\]", line, text, count=1)
     return changed if count else re.sub(r"(?m)^(code\s*=.*)$", rf"\1\n{line}", text, count=1)
+
+
+def _with_values(text: str, values: Sequence[str]) -> str:
+    head, table, case = text.partition("[known.case]")
+    head = re.sub(rf"(?m)^[ \t]*({'|'.join(_VALUES)})[ \t]*=.*\n?", "", head)
+    lines = "".join(f"\n{line}" for line in _value_lines(values))
+    return re.sub(r"(?m)^([ \t]*signature[ \t]*=.*)$", lambda found: found[1] + lines, head, count=1) + table + case
+
+
+def _value_lines(values: Sequence[str]) -> list[str]:
+    return [f"{key} = {_string(value)}" for key, value in zip(_VALUES, values)]  # noqa: B905 - there may be none
 
 
 def _string(text: str) -> str:

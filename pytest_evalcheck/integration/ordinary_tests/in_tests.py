@@ -48,7 +48,7 @@ def assert_passes(
     select: str = "",
     ignore: str = "",
     effort: str = "normal",
-    timeout: float | None = 60.0,
+    timeout: float | None = None,
     replay: str = "",
     fixtures: Mapping[str, Any] | None = None,
     optional: Sequence[str] = (),
@@ -108,7 +108,7 @@ def parametrize_with_checks(
     select: str = "",
     ignore: str = "",
     effort: str = "normal",
-    timeout: float | None = 60.0,
+    timeout: float | None = None,
     optional: Sequence[str] = (),
     **keywords: Any,
 ) -> Callable[[Test], Test]:

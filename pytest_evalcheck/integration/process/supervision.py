@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from pytest_evalcheck.engine import timeout
+from pytest_evalcheck.engine.cell_spec import USUAL_SECONDS
 from pytest_evalcheck.integration.item_cells import runner_of
 from pytest_evalcheck.integration.process import run_in_child
 from pytest_evalcheck.integration.process.processes import OTHERS, Child, fork, grace, threads_survive_a_fork
@@ -180,7 +181,7 @@ class Supervision:
         arguments += ["--rootdir", config.rootpath, *([] if config.inipath is None else ["-c", config.inipath])]
         arguments += ["-m", config.option.markexpr] if config.option.markexpr else []
         arguments += [f"--evalcheck-effort={options.effort_name}", f"--evalcheck-device={','.join(options.devices)}"]
-        arguments += [f"--evalcheck-timeout={options.timeout or 0}"]
+        arguments += [] if options.timeout is None else [f"--evalcheck-timeout={options.timeout}"]
         arguments += [f"--evalcheck-fail-on={options.fail_on}"] if options.fail_on else []
         arguments += [f"--evalcheck-{name}" for name in ("accept", "prune") if getattr(options, name)]
         replay = config.getoption("evalcheck_replay")
@@ -232,7 +233,8 @@ class Supervision:
 
 def _limit(item: pytest.Item) -> float | None:
     runner = runner_of(item)
-    return None if runner is None else runner.spec.target.timeout or runner.spec.timeout
+    given = 0 if runner is None else runner.spec.given_limit
+    return USUAL_SECONDS if given is None else given or None
 
 
 @contextlib.contextmanager

@@ -74,10 +74,9 @@ def _sequence(value: Any, depth: int) -> str:
     name = type(value).__name__
     if not value:
         return f"empty {name}"
-    plain = {type(part).__name__ for part in value}
     if len(value) > 3 or depth >= 2:
         kinds = {describe_value(part, 2) if hasattr(part, "shape") else type(part).__name__ for part in value}
-        return f"{name} of {len(value)} {' or '.join(sorted(kinds or plain))}"
+        return f"{name} of {len(value)} {' or '.join(sorted(kinds))}"
     inside = _parts((("", part) for part in value), depth)
     return f"({inside})" if isinstance(value, tuple) else f"[{inside}]"
 

@@ -22,27 +22,27 @@ SEED = 0x5EED
 
 
 @contextmanager
-def isolated_process(*, variables: bool = True) -> Iterator[list[str]]:
+def isolated_process(*, variables: bool = True, draw: int = 0) -> Iterator[list[str]]:
     """Run code under test in this block; the list names what it left changed, and everything is restored.
 
-    Without ``variables`` those of the environment are restored, and not named.
+    Without ``variables`` those of the environment are restored, and not named. Each ``draw`` has other random numbers.
     """
-    with warnings.catch_warnings(), same_random_numbers(), restored_settings(variables=variables) as left:
+    with warnings.catch_warnings(), same_random_numbers(draw), restored_settings(variables=variables) as left:
         warnings.simplefilter("ignore")
         yield left
 
 
 @contextmanager
-def same_random_numbers() -> Iterator[None]:
-    """Start this block from the same random numbers every time, and restore the generators after it."""
+def same_random_numbers(draw: int = 0) -> Iterator[None]:
+    """Start this block from the same random numbers for the same ``draw``, and restore the generators after it."""
     numpy_random: Any = getattr(sys.modules.get("numpy"), "random", None)
-    states = random_states()
-    random.seed(SEED)
+    states, seed = random_states(), SEED + draw
+    random.seed(seed)
     generators = torch_generators()
     for generator in generators:
-        generator.manual_seed(SEED)
+        generator.manual_seed(seed)
     if numpy_random:
-        numpy_random.seed(SEED)
+        numpy_random.seed(seed)
     note_seed()
     try:
         yield
@@ -106,6 +106,20 @@ def random_states() -> tuple[Any, Any, Any]:
     numpy_random: Any = getattr(sys.modules.get("numpy"), "random", None)
     states = [generator.get_state() for generator in torch_generators()]
     return random.getstate(), states, numpy_random and numpy_random.get_state()
+
+
+@contextmanager
+def drawn_numbers() -> Iterator[list[str]]:
+    """Name the generators, after this block, from which it has drawn."""
+    import torch
+
+    found: list[str] = []
+    before = random_states()
+    yield found
+    now = random_states()
+    found += ["python"] * (now[0] != before[0])
+    found += ["torch"] * any(not torch.equal(*states) for states in zip(now[1], before[1], strict=False))
+    found += ["numpy"] * bool(before[2] and str(now[2]) != str(before[2]))
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_evalcheck.expectations.call_log import called
-from pytest_evalcheck.expectations.comparison import Tolerance
+from pytest_evalcheck.expectations.comparison import Tolerance, only_scalars
 from pytest_evalcheck.strategies.samples import Arguments
 
 
@@ -27,7 +27,7 @@ def each_tensor(value: Any, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return named_tuple_like(value, [each_tensor(item, change) for item in value])
     if isinstance(value, (list, tuple)):
-        return type(value)(each_tensor(item, change) for item in value)
+        return type(value)(value if only_scalars(value) else (each_tensor(item, change) for item in value))
     return value
 
 

@@ -26,7 +26,8 @@ def the_batch_size_does_not_change_the_numbers(loop: LoopSubject, case: Evaluati
     The target supplies the exact numbers: one sample at a time in float64, without the framework.
 
     Why: two teams with different memory report different numbers for one model.
-    Usual cause: batch means are averaged with equal weights, but the last batch is smaller or has fewer tokens.
+    Usual cause: batch means are averaged with equal weights, but the last batch is smaller or has fewer tokens, or what
+    one sample asks for, such as a stop string, is used for its batch; if samples differ in length, padding counts.
     Fix: pytest_evalcheck.fixes.loops.LossMean
     """
     if BATCH_SIZE not in loop.offered:

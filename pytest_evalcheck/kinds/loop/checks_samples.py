@@ -40,7 +40,8 @@ def every_sample_counts_exactly_once(loop: LoopSubject, case: Ranks) -> None:
     Every rank that reports a number reports the number of one process.
 
     Why: scores of a shared benchmark are compared to the third digit, on the samples that everybody has.
-    Usual cause: a distributed sampler repeats samples to fill the last ranks, or the remainder is dropped.
+    Usual cause: a distributed sampler repeats samples to fill the last ranks; if `never-counted` fails, the remainder,
+    such as a last batch that is smaller, is dropped.
     Fix: pytest_evalcheck.fixes.loops.PredictionsById
     """
     size, count = case.batch_size, len(case.samples)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference
+from pytest_evalcheck.expectations.comparison import Raised, Tolerance, difference, only_scalars
 from pytest_evalcheck.expectations.failures import NotApplicable, compared, expect, inconclusive, not_offered
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.common.subject import Rows
@@ -225,7 +225,7 @@ def _kinds(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): _kinds(item) for name, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_kinds(item) for item in value]
+        return ["no tensor"] * len(value) if only_scalars(value) else [_kinds(item) for item in value]
     return f"{value.dtype} on {value.device}" if hasattr(value, "dtype") and hasattr(value, "device") else "no tensor"
 
 

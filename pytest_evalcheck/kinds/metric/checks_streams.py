@@ -44,7 +44,8 @@ def splitting_a_stream_does_not_change_the_value(metric: MetricSubject, case: St
     """The value does not depend on how the stream is split into batches.
 
     Why: with another batch size, or a short last batch, the same model would get another score.
-    Usual cause: a mean of batch means, or a statistic that is computed per batch and then averaged.
+    Usual cause: a mean of batch means, or a statistic that is computed per batch and then averaged; if only the last
+    digits differ, a sum in low precision.
     Fix: pytest_evalcheck.fixes.WeightedMean
     """
     metric.require_accumulator()
@@ -82,7 +83,8 @@ def merging_shards_gives_the_value_of_the_whole(metric: MetricSubject, case: Sha
     """Samples split over ranks and merged give the single-process value.
 
     Why: an average of per-rank averages is biased as soon as one rank holds fewer samples.
-    Usual cause: a mean is reduced instead of its sum and its count.
+    Usual cause: a mean is reduced instead of its sum and its count; if only the order differs, shards are joined in
+    another order than that of their ranks; if only the last digits differ, a sum in low precision.
     Fix: pytest_evalcheck.fixes.WeightedMean
     """
     # The same batches in one process: whether another split changes the value is checked by EC201.
@@ -153,7 +155,7 @@ def order_does_not_change_the_value(metric: MetricSubject, case: Reordered) -> N
 
     Why: loaders shuffle and ranks interleave; a score must not depend on it.
     Usual cause: a running average with a fixed step, a window, state overwritten by the newest batch, or a tie that the
-    first sample wins.
+    first sample wins; if samples differ in length, samples are sorted by length and not put back in their order.
     Fix: accumulate sums, `total += value.sum()` for `mean = 0.9 * mean + 0.1 * value`; an order by design:
     not_applicable.
     """

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_evalcheck.expectations.comparison import Raised, plain
+from pytest_evalcheck.expectations.comparison import Raised, only_scalars, plain
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.case import fixed_up_to
 from pytest_evalcheck.kinds.common.subject import Rows
@@ -57,7 +57,7 @@ def _columns(value: Any, count: int) -> Iterator[Any]:
     if _per_sample(value, count):
         yield value
     elif isinstance(value, (tuple, list)):
-        for each in value:
+        for each in () if only_scalars(value) else value:
             yield from _columns(each, count)
     elif isinstance(value, Mapping):
         for each in value.values():
@@ -67,7 +67,7 @@ def _columns(value: Any, count: int) -> Iterator[Any]:
 def _rebuilt(value: Any, count: int, columns: Iterator[Any]) -> Any:
     if _per_sample(value, count):
         return next(columns)
-    if isinstance(value, (tuple, list)):
+    if isinstance(value, (tuple, list)) and not only_scalars(value):
         parts = [_rebuilt(each, count, columns) for each in value]
         return parts if isinstance(value, list) else tuple(parts)
     if isinstance(value, Mapping):

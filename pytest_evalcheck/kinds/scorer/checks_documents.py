@@ -21,7 +21,8 @@ def every_document_gets_one_score_in_order(scorer: ScorerSubject, case: Malforme
     A clear error for such a response is allowed.
 
     Why: scores are joined with documents by their index, so a missing score shifts all that follow.
-    Usual cause: documents without an answer are filtered out, or they are sorted by length and not sorted back.
+    Usual cause: documents without an answer are filtered out; if `order-of-scores` fails, documents are sorted by
+    length and not sorted back.
     Fix: `scores[index] = None` for a document that cannot be scored; pytest_evalcheck.fixes.scoring.score_documents
     keeps their order.
     """

@@ -25,7 +25,8 @@ def parallel_scores_equal_serial_scores(scorer: ScorerSubject, case: ManyDocumen
     """Parallel scoring gives what serial scoring gives, bit by bit, with any number of workers.
 
     Why: a score must not depend on which worker finishes first.
-    Usual cause: results in the order of completion, a shared counter or buffer, random numbers from a shared generator.
+    Usual cause: a shared counter or buffer; if only the order differs, results in the order of completion; if
+    `random-scores` fails, random numbers from a shared generator.
     Fix: pytest_evalcheck.fixes.scoring.score_documents
     """
     record = scorer.build()

@@ -24,7 +24,8 @@ def rows_are_independent(wrapper: WrapperSubject, case: SingleRow) -> None:
     """The outputs of a row do not depend on the other rows: alone, in another order, beside blank rows.
 
     Why: otherwise a score depends on the batch size, on shuffling, and on the rows that fill the last batch.
-    Usual cause: normalisation or attention over the rows of a batch, or a model left in training mode.
+    Usual cause: normalisation or attention over the rows of a batch, or a model left in training mode; if samples
+    differ in length, lengths or a mask that are not passed on, so that a short row is computed with its padding.
     Fix: normalise with stored statistics; evaluate under pytest_evalcheck.fixes.evaluating
     """
     # With one more column every row has some padding: only then can a blank row change how the others are masked.

@@ -218,7 +218,7 @@ def _multilabel(options: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _classification(options: Mapping[str, Any]) -> Iterator[str]:
-    yield 'es.binary(of="labels")'
+    yield f'es.binary(of="labels"{_ignoring(options)})'
     yield from _multiclass(options)
     yield from _binary(options)
 

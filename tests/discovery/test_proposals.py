@@ -505,6 +505,7 @@ def test_a_curve_for_each_class_as_lists_of_tensors_is_a_value():
 
 def test_inputs_of_another_configuration_have_the_ignored_label_of_this_one():
     source = (
+        "import torch\n"
         "class Hits:\n"
         "    def __init__(self, ignore_index=-100): self.ignore_index, self.hits, self.count = ignore_index, 0, 0\n"
         "    def update(self, preds, target):\n"

@@ -44,6 +44,7 @@ def test_a_metric_of_one_number_by_its_annotations_is_fed_with_one_sample_a_call
 
 
 OF_BATCHES = """
+import torch
 class MeanOfBatches:
     def __init__(self):
         self.total, self.count = 0.0, 0

@@ -26,7 +26,7 @@ class ForgetsTheNumber(MeanSquaredError):
 
 
 class Talks(Metric):
-    """What each collective call gives."""
+    """The result of each collective call."""
 
     def reset(self) -> None:
         self.seen = 0.0

@@ -59,14 +59,14 @@ def _ranks_of_threads(gather: AllGather, own: threading.local, world: int) -> An
             raise RankMismatch(f"the ranks gather tensors of the shapes {shapes}: real processes fail or hang")
         return parts
 
-    def of_objects(value: Any) -> list[Any]:
+    def gathered_objects(value: Any) -> list[Any]:
         pickled = torch.frombuffer(bytearray(pickle.dumps(value)), dtype=torch.uint8)
         return [pickle.loads(bytes(part.tolist())) for part in gather.for_rank(own.rank)(pickled)]
 
     methods: dict[str, Callable[..., Any]] = {
         "_do_all_reduce": lambda _, tensor, op="SUM", **__: reduce(operations[op], gathered(tensor)),
         "_do_all_gather": lambda _, tensor, **__: torch.cat(gathered(tensor.reshape(tensor.shape or (1,)))),
-        "_do_all_gather_object": lambda _, value, **__: of_objects(value),
+        "_do_all_gather_object": lambda _, value, **__: gathered_objects(value),
         "_do_broadcast": lambda _, tensor, src: gathered(tensor)[src],
         "barrier": lambda _: gathered(torch.zeros(())),
         "_do_new_group": lambda _, ranks, **__: ranks,

@@ -6,6 +6,7 @@ a 0-dimensional tensor equals the number it holds. Shapes must agree, dtypes nee
 
 from __future__ import annotations
 
+import enum
 import itertools
 import math
 import numbers
@@ -123,6 +124,10 @@ def difference(actual: Any, expected: Any, tolerance: Tolerance, path: str = "")
     if _is_number(actual) and _is_number(expected):
         return None if close(actual, expected, tolerance) else _differing(path, actual, expected)
     if type(actual) is not type(expected) or actual != expected:
+        ours, theirs = attributes(actual), attributes(expected)
+        if type(actual) is type(expected) and ours and theirs:
+            deeper = path.count(".") < _MOST_INSIDE
+            return difference(ours, theirs, tolerance, f"{path}.") if deeper else None
         return _differing(path, actual, expected)
     return None
 
@@ -286,6 +291,17 @@ def plain(value: Any) -> Any:
     return value
 
 
+_MOST_INSIDE = 4
+"""Number of objects inside of each other whose attributes are looked at: some hold what holds them."""
+
+
+def attributes(value: Any) -> Mapping[str, Any]:
+    """Return what an object of a library holds, by name; empty for a value of Python, a class or what can be called."""
+    held = getattr(value, "__dict__", None)
+    of_python = callable(value) or isinstance(value, (BaseException, Raised, enum.Enum))
+    return held if isinstance(held, dict) and not of_python else {}
+
+
 def _as_numpy(value: Any) -> Any:
     import numpy
 
@@ -304,16 +320,18 @@ def origin_of(value: Any) -> str:
     return next((found for part in inner if type(part) not in _ATOMS and (found := origin_of(part))), "")
 
 
-def has_nonfinite(value: Any) -> bool:
-    """Return whether a NaN or an infinity is anywhere in a result."""
+def has_nonfinite(value: Any, most: int = _MOST_INSIDE) -> bool:
+    """Return whether a NaN or an infinity is anywhere in a result, also inside of ``most`` objects in each other."""
     value = plain(value)
     if isinstance(value, Mapping):
-        return has_nonfinite([*value.values()])
+        return has_nonfinite([*value.values()], most)
     if _is_sequence(value) or _is_array(value):
         if (row := _as_float64(value)) is not None:
             return not math.isfinite(abs(row).max())
         parts = value if _is_sequence(value) else value.reshape(-1).tolist()
-        return any(has_nonfinite(part) for part in parts if not isinstance(part, str))
+        return any(has_nonfinite(part, most) for part in parts if not isinstance(part, str))
+    if most and (held := attributes(value)):
+        return has_nonfinite([*held.values()], most - 1)
     return isinstance(value, float) and not math.isfinite(value)
 
 

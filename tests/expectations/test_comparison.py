@@ -245,3 +245,28 @@ def test_a_long_array_of_nan_is_no_score() -> None:
     assert is_no_score(np.full(1000, math.nan))
     assert has_nonfinite(np.full(1000, math.nan))
     assert not is_no_score([math.nan] * 999 + [1.0])
+
+
+class Scores:
+    """A result of a library: an object without an equality of its own."""
+
+    def __init__(self, value: float, parent: Any = None) -> None:
+        self.value, self.parts, self.parent = value, {"parts": [value]}, parent or self
+
+
+def test_objects_of_a_library_are_compared_by_what_they_hold() -> None:
+    assert difference(Scores(1.0), Scores(1.0), EXACT) is None
+    assert difference([Scores(1.0)], [Scores(1.0 + 1e-9)], Tolerance(1e-6, 1e-6)) is None
+    found = difference({"a": Scores(1.0)}, {"a": Scores(2.0)}, EXACT)
+    assert (found.path, found.actual, found.expected, found.contrast) == (
+        "['a'].['value']",
+        "1.0",
+        "2.0",
+        "another number",
+    )
+
+
+def test_an_object_of_a_library_holds_nan() -> None:
+    assert has_nonfinite([Scores(math.nan, Scores(1.0))])
+    assert has_nonfinite(Scores(1.0, Scores(math.nan)))
+    assert not has_nonfinite(Scores(1.0, Scores(2.0)))

@@ -47,11 +47,9 @@ def faulty():
     return evaluated(HuggingFaceModel(BertForSequenceClassification(BERT)))
 
 
-# EC101 forward_does_not_change_its_batch
+# EC101 forward_does_not_change_its_batch (of HuggingFaceModel.eval_forward in the target's file)
 #     forward changed its batch
 #         batch['labels'] is gone
-# EC102 the_same_batch_gives_the_same_outputs: probably caused by the EC101 failure
-#     the results of the second call: forward raised KeyError: 'labels', ...
 
 
 @ec.wrapper(inputs=SENTENCES, requires=NEEDS)

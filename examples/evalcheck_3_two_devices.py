@@ -60,7 +60,7 @@ def faulty(device):
     return loop(Classifier(), device)
 
 
-# EC610 the_results_match_the_cpu
+# EC610 the_results_match_the_cpu (of evaluate in the target's file)
 # fails for examples/evalcheck_3_two_devices.py::faulty on sim:mps
 #     evaluate(batch_size=2) runs on the CPU and not on mps
 #         evaluate raised RuntimeError: Encountered different devices in metric calculation ...

@@ -40,7 +40,7 @@ def faulty():
     return InParallel(simulate)
 
 
-# EC401 every_document_gets_one_score_in_order
+# EC401 every_document_gets_one_score_in_order (of InParallel in the target's file)
 #     the scores are not in the order of their documents
 
 

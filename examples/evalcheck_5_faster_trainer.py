@@ -38,7 +38,7 @@ def faulty():
     return loop(Trainer(LlamaForCausalLM(LLAMA), arguments()))
 
 
-# EC520 a_variant_gives_the_numbers_of_the_plain_configuration
+# EC520 a_variant_gives_the_numbers_of_the_plain_configuration (of evaluate in the target's file)
 #     the numbers of 'batches of 64'
 #         expected  {'loss': 9.20...
 #         actual    {'loss': 10.34...

@@ -54,7 +54,7 @@ def test_a_replay_tries_nothing_but_its_case(project: Project) -> None:
     project.run(f"--evalcheck-replay={blob}", code=1)
     assert (
         project.pytester.path / "calls.txt"
-    ).read_text() == "xxxx"  # a plain call, which builds two, and the stream whole and cut, once each
+    ).read_text() == "xxxxx"  # a plain call builds two, one says that it accumulates, and the stream whole and cut
 
 
 def test_a_replay_of_a_mended_target_passes(project: Project) -> None:

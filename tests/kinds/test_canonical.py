@@ -35,6 +35,7 @@ def unreachable(inputs: SampleStrategy) -> dict[str, str]:
     if inputs.distinct is not None:
         reasons["a constant stream"] = "no sample may occur twice"
         reasons["a weight of two"] = "no sample may occur twice"
+        reasons["equal samples"] = "no sample may occur twice"
     if inputs.padding is not None and inputs.padding.blank is None:
         reasons["a row of padding"] = "there is no row of padding"
     if inputs.min_samples > 1:

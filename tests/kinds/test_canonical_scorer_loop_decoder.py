@@ -47,6 +47,15 @@ UNREACHED: dict[tuple[str, str], set[str]] = {
     # Where six samples are the fewest, no data set is smaller.
     ("EC501", "two at least"): {"a single sample"},
     ("EC501", "six at least"): {"a single sample"},
+    ("EC001", "choices"): {"equal samples"},
+    ("EC001", "log-likelihoods"): {"equal samples"},
+    ("EC001", "one response"): {"equal samples"},
+    ("EC001", "several responses"): {"equal samples"},
+    ("EC001", "prompts"): {"equal samples"},
+    ("EC001", "long prompts"): {"equal samples"},
+    ("EC001", "prompts of one token"): {"equal samples"},
+    ("EC001", "two at least"): {"a single sample"},
+    ("EC001", "six at least"): {"a single sample"},
     ("EC503", "two at least"): {"a single sample"},
     ("EC503", "six at least"): {"a single sample"},
     ("EC509", "two at least"): {"a single sample"},
@@ -58,8 +67,8 @@ OF_KIND = [made for made in CHECKS.values() if set(made.kinds) & set(KINDS) and 
 
 
 def inputs_of(check: Check) -> list[Any]:
-    (kind,) = set(check.kinds) & set(KINDS)
-    named = {**INPUTS[kind], **{s.bug.name: s.bug.inputs for s in SPECIMENS if s.code == check.code}}
+    named = {name: one for kind in KINDS if kind in check.kinds for name, one in INPUTS[kind].items()}
+    named |= {s.bug.name: s.bug.inputs for s in SPECIMENS if s.code == check.code}
     lacking = [name for name in check.needs if name != "reference"]
     usable = {name: one for name, one in named.items() if all(getattr(one, need) is not None for need in lacking)}
     return [pytest.param(check, name, one, id=f"{check.code}-{name}") for name, one in usable.items()]

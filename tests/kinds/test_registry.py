@@ -102,7 +102,7 @@ class TestEntryPoints:
             pytest.param(
                 "from pytest_evalcheck.kinds.registry import shipped\nthing = [shipped()[0], shipped()[1]]\n"
                 "import dataclasses\nthing = dataclasses.replace(thing[0])",
-                ["the code EC101", "is registered twice"],
+                ["the code EC001", "is registered twice"],
                 id="a code twice",
             ),
             pytest.param(

@@ -142,5 +142,5 @@ def test_the_registry_imports_no_view_and_the_views_nothing_but_cells():
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == (
-        "['pytest_evalcheck', 'pytest_evalcheck.errors', 'pytest_evalcheck.reports', 'pytest_evalcheck.reports.case_codec', 'pytest_evalcheck.reports.causes', 'pytest_evalcheck.reports.results', 'pytest_evalcheck.reports.runs'] ['pytest_evalcheck'] ['pytest_evalcheck.errors']"
+        "['pytest_evalcheck', 'pytest_evalcheck.errors', 'pytest_evalcheck.reports', 'pytest_evalcheck.reports.case_codec', 'pytest_evalcheck.reports.causes', 'pytest_evalcheck.reports.results', 'pytest_evalcheck.reports.runs', 'pytest_evalcheck.reports.severity'] ['pytest_evalcheck'] ['pytest_evalcheck.errors']"
     )

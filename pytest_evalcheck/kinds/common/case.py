@@ -162,7 +162,7 @@ class OrdinarySamples(FewSamples):
         least = cls.fewest(inputs)
         several = fixed_up_to(inputs, max(n, least))
         if inputs.distinct is not None:
-            return [(several,)]
+            return [(several[:least],), (several,)]
         pair = [*several[:1] * max(2, least), several[-1]]
         return [(several[:1] * least,), (several[:1] * max(3, least),), (pair,), (several,)]
 

@@ -332,6 +332,20 @@ def the_value_equals_the_reference(metric: MetricSubject, case: Stream) -> None:
     )
 
 
+def _require_entries_that_move(metric: MetricSubject, right: Any, wrong: Any) -> None:
+    """Fail where an entry of a value is the same for all samples that were tried."""
+    constant = constant_entries(metric, [right, wrong])
+    names = ", ".join(f"{name} = {number}" for name, number in constant.items())
+    expect(right).holds(
+        not constant,
+        about="an entry of the value is the same for all samples that were tried, and others are not",
+        id=f"constant-{slug(' '.join(constant))}",
+        form="different",
+        beside=wrong,
+        detail=f"constant  {names}\nright     {show(right)}\nwrong     {show(wrong)}",
+    )
+
+
 @check("EC218", existential=True)
 def a_wrong_prediction_changes_the_value(metric: MetricSubject, case: RightAndWrong) -> None:
     """Control: right predictions and wrong ones get different values.
@@ -368,13 +382,4 @@ def a_wrong_prediction_changes_the_value(metric: MetricSubject, case: RightAndWr
         beside=wrong,
         detail=f"both      {show(right)}",
     )
-    constant = constant_entries(metric, [right, wrong])
-    names = ", ".join(f"{name} = {number}" for name, number in constant.items())
-    expect(right).holds(
-        not constant,
-        about="an entry of the value is the same for all samples that were tried, and others are not",
-        id=f"constant-{slug(' '.join(constant))}",
-        form="different",
-        beside=wrong,
-        detail=f"constant  {names}\nright     {show(right)}\nwrong     {show(wrong)}",
-    )
+    _require_entries_that_move(metric, right, wrong)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -117,3 +118,14 @@ def test_a_simulation_of_the_users_own_is_seen_by_imports() -> None:
     with simulate("mps"):
         import stores_devices_at_import as late
     assert late.DEVICE == "mps"
+
+
+def test_what_the_simulation_itself_asks_for_at_an_import_is_imported_before() -> None:
+    source = """
+from pytest_evalcheck.targets import device_spec
+with device_spec.placed_on("sim:mps"):
+    import torch._subclasses.schema_check_mode
+    import torch.testing
+"""
+    ended = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr

@@ -61,6 +61,8 @@ def imports_see_the_machine() -> Iterator[None]:
     Some modules store the devices that they see when they are imported. A simulation may be where they are imported
     first, or not: this depends on what ran before in the process.
     """
+    with _disable_current_modes():  # it imports modules: while one of these is imported it cannot
+        pass
     finder = _install_finder(_machine_itself, "")
     try:
         yield

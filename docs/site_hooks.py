@@ -42,6 +42,7 @@ OF_THE_ROOT = {
 """Files outside of docs/ that are pages of the site."""
 
 KINDS = {
+    "0": "Every kind",
     "1": "Model wrappers",
     "2": "Metrics",
     "3": "Decoders",

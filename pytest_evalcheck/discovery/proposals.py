@@ -128,9 +128,9 @@ def propose(candidate: Candidate) -> Proposed:
 
 
 def _proposal(candidate: Candidate, thing: Any, form: _Form, source: str, origin: str) -> Proposal:
-    not_applicable, placed = {}, ""
+    not_applicable, placed, made = {}, "", form.make()
     if candidate.is_class:
-        not_applicable = inapplicable(candidate.name, form.make(), _given(thing, form))
+        not_applicable = inapplicable(candidate.name, made, _given(thing, form))
         placed = on_device(form.construction, _parameters(thing), partial(_evaluated, form.imports))
     return Proposal(
         candidate=candidate,
@@ -139,7 +139,7 @@ def _proposal(candidate: Candidate, thing: Any, form: _Form, source: str, origin
         imports=form.imports,
         inputs=source,
         origin=f"{form.origin}; {origin}",
-        setup=_setup(form.make(), form.observed),
+        setup=_setup(made, form.observed),
         one_sample=form.one_sample,
         placed=placed,
         not_applicable=not_applicable,

@@ -40,7 +40,7 @@ class CellSpec:
     reproduce: Callable[[str], str] = lambda blob: f"--evalcheck-replay={blob}"
     """The command that replays a blob."""
     fail_on: Severity = "cost"
-    """The least severity that fails; what is less grave is told."""
+    """The least severity that fails; a less severe failure is reported as known."""
     inferred: bool = False
     """The file of the target is a generated one, so that the target is shown at what it makes."""
 

@@ -51,9 +51,10 @@ class CellState:
     ledger: Any = None
     """Transfers in the case that was tried last, on a simulated device."""
     class_name: str = ""
-    takes_device: bool = True
     """The class of the object of a library that the target describes, or the function; empty for a record that its
     author has written."""
+    takes_device: bool = True
+    """False where what the target makes cannot be on a device, by a method or an argument."""
     own: str = ""
     """The class or the function under test that the file of the target defines; empty for one of a library."""
     place: tuple[str, int] | None = None

@@ -37,7 +37,7 @@ from pytest_evalcheck.expectations.failures import (
 from pytest_evalcheck.expectations.ids import id_of_error
 from pytest_evalcheck.expectations.origin import place_of
 from pytest_evalcheck.kinds.common.calling import format_exception_location
-from pytest_evalcheck.kinds.common.process_state import drawn_numbers, isolated_process
+from pytest_evalcheck.kinds.common.process_state import drawn_since, isolated_process, random_states
 from pytest_evalcheck.kinds.registry import kind_of
 from pytest_evalcheck.live_objects import new_objects_only
 from pytest_evalcheck.reports.results import Cell, Outcome
@@ -343,10 +343,12 @@ class CellRunner:
             on_device = device_spec.placed_on(self.spec.device, count=check.accelerators, check_streams=check.streams)
             # Libraries set variables where they find an accelerator. The checks on the CPU report what a target sets.
             variables = device_spec.kind(self.spec.device) == "cpu"
-            isolated = isolated_process(variables=variables, draw=draw)
-            with isolated as changed, drawn_numbers() as drawn, counting(self.state.stats), on_device as ledger:
-                self.state.ledger = ledger
-                self._check(case, arguments)
+            with isolated_process(variables=variables, draw=draw) as changed:
+                states = random_states()
+                with counting(self.state.stats), on_device as ledger:
+                    self.state.ledger = ledger
+                    self._check(case, arguments)
+                drawn = drawn_since(states)
         except NotCheckable:
             changed.clear()  # the case was left half done
             raise

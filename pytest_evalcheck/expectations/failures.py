@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextvars
 import sys
 import unittest
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -266,7 +266,10 @@ class expect:  # noqa: N801 - reads as a verb: expect(value).equals(other)
             else:
                 stats.compared += 1
         tolerance = tolerance or (stats.tolerance if stats else Tolerance())
-        for found in sorted(differences(self.actual, expected, tolerance), key=lambda found: not found.origin):
+        seen: Iterable[Difference] = differences(self.actual, expected, tolerance)
+        if origin_of(self.actual) or origin_of(expected):
+            seen = sorted(seen, key=lambda found: not found.origin)
+        for found in seen:
             failure = self._failure(found, expected, about, detail)
             failure.id = id
             failure.contrast = f"{found.contrast} for {found.name!r}" if found.name else found.contrast

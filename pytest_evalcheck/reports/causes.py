@@ -89,7 +89,7 @@ class Cause(Generic[Cell]):
 
 
 def causes_of(cells: Iterable[Cell]) -> tuple[Cause[Cell], ...]:
-    """The root causes of some failed cells, the gravest first, and then that with the most cells."""
+    """The root causes of some failed cells, the most severe first, and then that with the most cells."""
     nodes = sorted(cells, key=lambda cell: (cell.target, cell.device, cell.code))
     links: list[dict[int, str]] = [{} for _ in nodes]
     follows: set[int] = set()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_evalcheck.reports.causes import Cause, causes_of
-from pytest_evalcheck.reports.results import Cell, Outcome, Report
+from pytest_evalcheck.reports.results import UNEXPLAINED, Cell, Outcome, Report
 from pytest_evalcheck.reports.text import line
 
 Cells = tuple[Cell, ...]
@@ -137,13 +137,9 @@ def by_fault(cells: Iterable[Cell]) -> list[Cells]:
     accepted: list[Cell] = []
     told: list[Cell] = []
     for cell in cells:
-        (accepted if cell.reason.startswith(_ACCEPTED) and not cell.upstream else told).append(cell)
+        (accepted if cell.reason.startswith(UNEXPLAINED) and not cell.upstream else told).append(cell)
     found = grouped(told, lambda cell: (cell.upstream,) if cell.upstream else (cell.reason, cell.see))
     return sorted([*found, *(cause.cells for cause in causes_of(accepted))], key=len, reverse=True)
-
-
-_ACCEPTED = ("accepted now", "accepted, without a reason")
-"""The beginnings of reasons that nobody has written."""
 
 
 def unreached(report: Report) -> list[Cells]:

@@ -18,6 +18,8 @@ from pytest_evalcheck.reports.runs import Run
 Outcome = Literal["passed", "failed", "known", "incomplete", "not applicable", "not run"]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 _TUPLES = ("given", "transfers", "after")
+ACCEPTED_NOW, WITHOUT_REASON = UNEXPLAINED = ("accepted now", "accepted, without a reason")
+"""The beginnings of the reasons of known failures that nobody has explained."""
 
 
 @dataclass(frozen=True, kw_only=True)

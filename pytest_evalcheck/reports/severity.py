@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 Severity = Literal["number", "error", "cost"]
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
-"""The gravest first: another number, silently; an error where a value or a clear refusal is due; waits and memory."""
+"""Most severe first: another number, silently; an error where a value or a clear refusal is due; waits and memory."""
 
 
 WORDS = {"error": "error, where a value or a clear refusal is due", "cost": "cost: waits or memory"}
@@ -14,5 +14,5 @@ WORDS = {"error": "error, where a value or a clear refusal is due", "cost": "cos
 
 
 def rank(severity: str) -> int:
-    """Return the place of a severity among all, the gravest first; an unknown one comes last."""
+    """Return the place of a severity among all, the most severe first; an unknown one comes last."""
     return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)

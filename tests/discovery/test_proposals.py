@@ -449,26 +449,20 @@ def test_an_option_says_what_does_not_count(option, code):
     assert proposed(source.replace("nan_strategy,", "0,"), "Kept").targets[0].not_applicable == {}
 
 
-def test_a_function_that_selects_samples_is_no_metric():
-    source = (
-        "def positive_only(y_true, y_pred):\n"
+@pytest.mark.parametrize(
+    "body",
+    [
         "    kept = [(t, p) for t, p in zip(y_true.tolist(), y_pred.tolist()) if t >= 0]\n"
         "    import torch\n"
-        "    return torch.tensor([t for t, _ in kept]), torch.tensor([p for _, p in kept])\n"
-    )
-    got = proposed(source, "positive_only")
-    assert got.targets == []
-    assert "it returns rows of its arguments, and no value of them" in {got.why.rpartition(": ")[2], *got.left.values()}
-
-
-def test_rows_that_are_numbers_of_numpy_are_selected_samples_too():
-    source = (
-        "def positive_only(y_true, y_pred):\n"
+        "    return torch.tensor([t for t, _ in kept]), torch.tensor([p for _, p in kept])\n",
         "    import numpy\n"
         "    t, p = numpy.asarray(y_true), numpy.asarray(y_pred)\n"
-        "    return list(t[t >= 0]), list(p[t >= 0])\n"
-    )
-    got = proposed(source, "positive_only")
+        "    return list(t[t >= 0]), list(p[t >= 0])\n",
+    ],
+    ids=["tensors", "lists of numbers of numpy"],
+)
+def test_a_function_that_selects_samples_is_no_metric(body):
+    got = proposed(f"def positive_only(y_true, y_pred):\n{body}", "positive_only")
     assert got.targets == []
     assert "it returns rows of its arguments, and no value of them" in {got.why.rpartition(": ")[2], *got.left.values()}
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pytest_evalcheck.expectations.call_log import called
+from pytest_evalcheck.expectations.comparison import only_scalars
 
 
 class Collected:
@@ -47,9 +48,8 @@ class Collected:
         # Joined once: a function that writes into its arguments gives another value the next time.
         self._args, self._kwargs = [args], [kwargs]
         value = called(self._function, *args, **kwargs)
-        if {*_memory(value)} & {
-            *_memory((args, kwargs))
-        }:  # what becomes of a result is not what becomes of the samples
+        # What becomes of a result is not what becomes of the samples.
+        if (held := {*_memory(value)}) and held & {*_memory((args, kwargs))}:
             self._args, self._kwargs = [_copied(args)], [{name: _copied(each) for name, each in kwargs.items()}]
         return value
 
@@ -61,7 +61,7 @@ def _words(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
 
 def _copied(value: Any) -> Any:
     if type(value) in (list, tuple):
-        return type(value)(map(_copied, value))
+        return type(value)(value if only_scalars(value) else map(_copied, value))
     if hasattr(value, "clone"):
         return value.clone()
     try:
@@ -74,7 +74,8 @@ def _memory(value: Any) -> Iterator[int]:
     """Yield where the memory of a value and its parts that can be written is."""
     if isinstance(value, (list, tuple, dict)):
         yield from () if isinstance(value, tuple) else (id(value),)
-        for part in value.values() if isinstance(value, dict) else value:
+        parts = [*value.values()] if isinstance(value, dict) else value
+        for part in () if only_scalars(parts) else parts:
             yield from _memory(part)
     elif hasattr(value, "untyped_storage"):
         yield value.untyped_storage().data_ptr()

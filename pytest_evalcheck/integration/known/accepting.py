@@ -14,7 +14,7 @@ from pytest_evalcheck.integration.known.baseline import Baseline, Entry
 from pytest_evalcheck.integration.options import Options
 from pytest_evalcheck.integration.process import run_in_child
 from pytest_evalcheck.integration.scripts import INSIDE
-from pytest_evalcheck.reports.results import Cell, plural
+from pytest_evalcheck.reports.results import ACCEPTED_NOW, Cell, plural
 from pytest_evalcheck.reports.text import line as shown
 from pytest_evalcheck.targets import device_spec
 
@@ -49,7 +49,7 @@ def run_cell(runner: CellRunner, arguments: Mapping[str, Any], options: Options)
         runner.spec = replace(runner.spec, listed=listed)
         cell = replace(red, unaccepted=_shown_again(cell, len(accepted)))
     elif accepted:
-        cell = replace(cell, reason="accepted now", accepted=tuple(accepted.values()))
+        cell = replace(cell, reason=ACCEPTED_NOW, accepted=tuple(accepted.values()))
     return replace(cell, stale=tuple(stale)) if stale else cell
 
 

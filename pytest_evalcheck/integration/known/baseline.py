@@ -19,7 +19,7 @@ from pytest_evalcheck.errors import UsageError, nearest
 from pytest_evalcheck.expectations import old_signatures
 from pytest_evalcheck.kinds.registry import shipped
 from pytest_evalcheck.reports.case_codec import literal
-from pytest_evalcheck.reports.results import plural
+from pytest_evalcheck.reports.results import WITHOUT_REASON, plural
 from pytest_evalcheck.reports.text import line as shown
 from pytest_evalcheck.targets.device_spec import KINDS
 from pytest_evalcheck.targets.target import KnownFailure
@@ -71,7 +71,7 @@ class Entry:
     def known_failure(self, name: str) -> KnownFailure:
         """Return the entry as one of a target, from the file of this name."""
         return KnownFailure(
-            self.reason.strip() or f"accepted, without a reason ({name}:{self.line})",
+            self.reason.strip() or f"{WITHOUT_REASON} ({name}:{self.line})",
             see=self.see,
             example=self.case,
             devices=self.devices or None,

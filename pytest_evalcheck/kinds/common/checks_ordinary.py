@@ -19,8 +19,8 @@ def ordinary_data_is_evaluated_or_clearly_refused(subject: OrdinarySubject, case
     configuration alike, so that no comparison of two configurations finds it.
 
     Why: real data has duplicates, and a part of it may have one sample; the run of a night must not end there.
-    Usual cause: samples that are told apart by their contents, an `assert` that they are, a spread of one number.
-    Fix: tell samples apart by their index, or `raise ValueError` that says what is missing.
+    Usual cause: samples identified by their contents, an `assert` that all of them differ, a spread of one number.
+    Fix: identify samples by their index, or `raise ValueError` that says what is missing.
     """
     result = subject.plain_result(case.samples)
     if isinstance(result, Raised) and is_clear_refusal(result.error):

@@ -108,18 +108,25 @@ def random_states() -> tuple[Any, Any, Any]:
     return random.getstate(), states, numpy_random and numpy_random.get_state()
 
 
-@contextmanager
-def drawn_numbers() -> Iterator[list[str]]:
-    """Name the generators, after this block, from which it has drawn."""
-    import torch
+def drawn_since(states: tuple[Any, Any, Any]) -> list[str]:
+    """Return whose random numbers were drawn since the generators had these states: Python's, torch's or numpy's."""
+    pairs = zip(("Python", "torch", "numpy"), states, random_states(), strict=True)
+    return [name for name, before, now in pairs if not _equal_states(before, now)]
 
-    found: list[str] = []
-    before = random_states()
-    yield found
-    now = random_states()
-    found += ["python"] * (now[0] != before[0])
-    found += ["torch"] * any(not torch.equal(*states) for states in zip(now[1], before[1], strict=False))
-    found += ["numpy"] * bool(before[2] and str(now[2]) != str(before[2]))
+
+def _equal_states(before: Any, after: Any) -> bool:
+    if before is None or after is None:  # numpy may have been imported in between
+        return True
+    if isinstance(before, list):  # of torch: a device that was started in between has drawn nothing before
+        return all(old.equal(now) for old, now in zip(before, after, strict=False))
+    return bool(_without_arrays(before) == _without_arrays(after))
+
+
+def _without_arrays(state: Any) -> Any:
+    """The state of numpy's generator so that it can be compared; that of Python's as it is."""
+    if any(hasattr(part, "tobytes") for part in state):
+        return tuple(part.tobytes() if hasattr(part, "tobytes") else part for part in state)
+    return state
 
 
 @contextmanager

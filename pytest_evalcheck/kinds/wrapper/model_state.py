@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pytest_evalcheck.kinds.common.process_state import random_states
+from pytest_evalcheck.kinds.common.process_state import drawn_since, random_states
 
 ALL_EVALUATE = "every submodule evaluates"
 INITIAL_MODES: dict[str, Callable[[int], bool]] = {
@@ -56,10 +56,7 @@ class ModelStateSnapshot:
         gradients = {name: parameter.grad for name, parameter in parameters.items()}
         drawn: dict[str, str] = {}
         if self._streams is not None:
-            states = zip(("Python", "torch", "numpy"), self._streams, random_states(), strict=True)
-            drawn = {
-                name: f"{name}'s random numbers were drawn" for name, old, now in states if not _equal_states(old, now)
-            }
+            drawn = {name: f"{name}'s random numbers were drawn" for name in drawn_since(self._streams)}
         found = (
             modes,
             required,
@@ -98,18 +95,3 @@ def _equal(now: Any, before: Any) -> bool:
         return now is before
     now = now.to(before.device)  # evaluating may move a model, whose values stay
     return bool(torch.equal(torch.nan_to_num(now), torch.nan_to_num(before)))
-
-
-def _equal_states(before: Any, after: Any) -> bool:
-    if before is None or after is None:  # numpy may have been imported in between
-        return True
-    if isinstance(before, list):  # of torch: a device that was started in between has drawn nothing before
-        return all(old.equal(now) for old, now in zip(before, after, strict=False))
-    return bool(_without_arrays(before) == _without_arrays(after))
-
-
-def _without_arrays(state: Any) -> Any:
-    """The state of numpy's generator so that it can be compared; that of Python's as it is."""
-    if any(hasattr(part, "tobytes") for part in state):
-        return tuple(part.tobytes() if hasattr(part, "tobytes") else part for part in state)
-    return state

@@ -16,7 +16,7 @@ from pytest_evalcheck.engine.timeout import CellTimeout
 from pytest_evalcheck.errors import safe_text
 from pytest_evalcheck.expectations.causes import fitting_causes
 from pytest_evalcheck.expectations.comparison import Raised
-from pytest_evalcheck.expectations.failures import CheckFailure, NotApplicable, NotCheckable, TargetError
+from pytest_evalcheck.expectations.failures import CheckFailure, DeviceLost, NotApplicable, NotCheckable, TargetError
 from pytest_evalcheck.expectations.origin import absent_packages, missing_import, place_of
 from pytest_evalcheck.kinds.common.calling import format_exception_location, relative
 from pytest_evalcheck.reports.case_codec import case_fields, encode_case
@@ -33,7 +33,7 @@ def judge(spec: CellSpec, state: CellState) -> Cell:
         # What cannot be tried on a simulated device says nothing about an entry.
         if not isinstance(ended, NotCheckable):
             return _unless_stale(spec, state, "not applicable", str(ended))
-        if kind := spec.declared_device:
+        if (kind := spec.declared_device) and not isinstance(ended, DeviceLost):
             return cell(spec, state, "not run", reason=str(ended), missing=(kind,))
         return cell(spec, state, "not applicable", reason=str(ended))
     if isinstance(ended, pytest.skip.Exception):

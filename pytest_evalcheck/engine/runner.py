@@ -29,6 +29,7 @@ from pytest_evalcheck.engine.timeout import time_limit
 from pytest_evalcheck.expectations.failures import (
     CheckFailure,
     ComparisonStats,
+    DeviceLost,
     NotApplicable,
     NotCheckable,
     TargetError,
@@ -352,10 +353,25 @@ class CellRunner:
         except NotCheckable:
             changed.clear()  # the case was left half done
             raise
+        except Exception as error:
+            if device_spec.lost():
+                changed.clear()
+                raise self._lost(error) from error
+            raise
         finally:
             if changed:  # what else went wrong may well follow from it
                 raise left_changed(changed)
         return bool(drawn)
+
+    def _lost(self, error: Exception) -> Exception:
+        """The error of a case after which a GPU takes no work of this process any more.
+
+        It is a finding where the data is ordinary. Invalid values, which many checks give, are refused so by kernels.
+        """
+        text = format_exception_location(error, self.spec.target.file)
+        if self.spec.check.ordinary and not isinstance(error, CheckFailure):
+            return CheckFailure("a kernel failed an assertion on ordinary data", id="device-lost", actual=text)
+        return DeviceLost(f"not checkable on this device, which was lost: a kernel failed an assertion ({text})")
 
     def _check(self, case: Any, arguments: Mapping[str, Any]) -> None:
         subject = self._subject(arguments, device_spec.torch_name(self.spec.device))

@@ -98,6 +98,10 @@ class NotCheckable(NotApplicable):
     """The simulated device cannot do what the code needs, so that nothing is known. No entry is stale for that."""
 
 
+class DeviceLost(NotCheckable):
+    """A kernel of a real device failed an assertion: this process cannot use the device again."""
+
+
 class NotImportable(NotCheckable):
     """The code under test cannot import what it needs, so that nothing is known."""
 

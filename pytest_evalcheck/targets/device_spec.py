@@ -9,7 +9,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -129,8 +129,48 @@ def placed_on(
     the machine, so that what they store does not depend on the check that imports them first.
     """
     streams = "check" if check_streams else "trust"
-    with _simulation(device, count, in_flight, asserts, streams) if simulated(device) else nullcontext() as ledger:
+    simulation = _simulation(device, count, in_flight, asserts, streams) if simulated(device) else None
+    with simulation or _in_float32(device) as ledger:
         yield ledger
+
+
+@contextmanager
+def _in_float32(device: str) -> Iterator[None]:
+    """Let convolutions and recurrent layers of a GPU multiply in float32, as the CPU that they are compared with.
+
+    By default cuDNN rounds their float32 to the ten bits of TF32: another number in the fifth digit. What the code
+    under test sets inside is its own.
+    """
+    if kind(device) != "cuda":
+        yield
+        return
+    from torch.backends import cudnn
+
+    try:
+        before = cudnn.allow_tf32
+        cudnn.allow_tf32 = False
+    except RuntimeError:  # the process has chosen by PyTorch's newer settings, which do not mix with this one
+        yield
+        return
+    try:
+        yield
+    finally:
+        cudnn.allow_tf32 = before
+
+
+def lost() -> bool:
+    """Return whether a GPU takes no work of this process any more, as after a kernel whose assertion failed.
+
+    Only one that the process uses is asked.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return False
+    try:
+        torch.zeros(1, device="cuda").add(1).item()
+    except RuntimeError:
+        return True
+    return False
 
 
 @contextmanager

@@ -122,3 +122,56 @@ def test_cuda_has_no_histogram_and_mps_has() -> None:
             torch.histogram(torch.rand(5).cuda(), 3)
         assert str(torch.histogram(torch.rand(5).to("mps"), 3).hist.device) == "mps:0"
         assert torch.histogram(torch.rand(5), 3).hist.device.type == "cpu"
+
+
+@pytest.mark.parametrize("here", [(True, False), (False, True)])
+def test_one_length_of_ctc_loss_on_the_cpu_is_refused(here: tuple[bool, bool]) -> None:
+    """A CUDA device answered: "got input_lengths is on cpu, different from other tensors on cuda:0"."""
+    steps, targets = torch.rand(4, 2, 3).log_softmax(-1), torch.tensor([[1, 2], [2, 1]])
+    with simulate("cuda"):
+        lengths = [
+            torch.tensor(each) if on_cpu else torch.tensor(each, device="cuda")
+            for each, on_cpu in zip(([4, 4], [2, 2]), here, strict=True)
+        ]
+        with pytest.raises(RuntimeError, match="_lengths is on cpu, different from other tensors on cuda:0"):
+            torch.nn.functional.ctc_loss(steps.cuda(), targets.cuda(), *lengths)
+
+
+def test_lengths_of_ctc_loss_on_a_device_do_not_go_to_inputs_on_the_cpu() -> None:
+    steps, targets = torch.rand(4, 2, 3).log_softmax(-1), torch.tensor([[1, 2], [2, 1]])
+    with simulate("cuda"):
+        lengths = [torch.tensor(each, device="cuda") for each in ([4, 4], [2, 2])]
+        with pytest.raises(RuntimeError, match="got input_lengths is on cuda:0, different from other tensors on cpu"):
+            torch.nn.functional.ctc_loss(steps, targets, *lengths)
+
+
+@pytest.mark.parametrize("name", ["addcdiv", "addcmul", "lerp"])
+def test_a_kernel_for_three_tensors_takes_no_number_of_the_cpu_but_where_it_says_so(name: str) -> None:
+    """A CUDA device answered so: two operands of such a kernel are its pointers."""
+    with simulate("cuda"):
+        there, number = torch.ones(3, device="cuda"), torch.tensor(0.5)
+        call = getattr(torch, name)
+        for place in range(3):
+            operands = [number if place == other else there for other in range(3)]
+            if place == 2 and name != "addcdiv":
+                assert call(*operands).device.type == "cuda"
+            else:
+                with pytest.raises(RuntimeError, match="same device"):
+                    call(*operands)
+        assert call(*[torch.tensor(1.0)] * 3).device.type == "cpu"
+
+
+@pytest.mark.parametrize("loss", [torch.nn.functional.mse_loss, torch.nn.functional.smooth_l1_loss])
+def test_a_loss_takes_no_target_without_dimensions_from_the_cpu(loss: Any) -> None:
+    with simulate("cuda"), pytest.raises(RuntimeError, match="same device"):
+        loss(torch.ones((), device="cuda"), torch.tensor(0.5))
+
+
+def test_integers_are_counted_on_cuda_alone() -> None:
+    """transformers' mixtures of experts: the device counts, and the kernel of the CPU refuses integers."""
+    experts = torch.tensor([3, 0, 3, 1], dtype=torch.int32)
+    with simulate("cuda"):
+        found = torch.histc(experts.cuda(), bins=4, min=0, max=3)
+        assert (found.device.type, found.dtype, found.tolist()) == ("cuda", torch.int32, [1, 1, 0, 2])
+        with pytest.raises(RuntimeError, match="not implemented for 'Int'"):
+            torch.histc(experts, bins=4, min=0, max=3)

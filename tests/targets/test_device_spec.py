@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -310,3 +311,83 @@ def test_a_wrapper_is_built_once_for_each_device_of_a_case(code: str) -> None:
     assert cell.outcome == "passed"
     # One more for the batch that stands on the CPU as a whole, of which the forward may leave anything behind.
     assert len(built) <= (3 if code == "EC601" else 2) * (cell.examples + 1)  # one plain call before
+
+
+def test_a_gpu_multiplies_in_float32_while_a_check_runs() -> None:
+    """A real one gave mamba's scores another fifth digit: cuDNN rounds to TF32 by default."""
+    from torch.backends import cudnn
+
+    before = cudnn.allow_tf32
+    cudnn.allow_tf32 = True
+    try:
+        with device_spec.placed_on("cuda"):
+            assert not cudnn.allow_tf32
+        assert cudnn.allow_tf32
+        with device_spec.placed_on("cpu"):
+            assert cudnn.allow_tf32
+    finally:
+        cudnn.allow_tf32 = before
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_second_gpu_is_used_where_there_is_one(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine with one GPU said of every metric that `.to('cuda:1')` is not possible."""
+    from pytest_evalcheck.kinds.device import relocation
+
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    monkeypatch.setattr(relocation, "_metric", lambda reference, devices: devices)
+    subject = SimpleNamespace(device="cuda", feeds_metrics=False)
+    devices: Any = relocation.movable(SimpleNamespace(subject=subject))  # type: ignore[arg-type]
+    assert devices == ("cuda", *["cuda:1"] * (count - 1), "cpu")
+
+
+# A GPU that a kernel's assertion loses in one check, played on the CPU: its random numbers fail from then on, as there.
+LOSES_THE_DEVICE = """
+import os
+
+import pytest_evalcheck.engine.runner as runner
+from pytest_evalcheck.targets import device_spec
+
+lost = []
+device_spec.lost = lambda: bool(lost)
+plain = runner.isolated_process
+
+def isolated_process(**options):
+    require_device()
+    return plain(**options)
+
+def require_device():
+    if lost:
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+runner.isolated_process = isolated_process
+
+class Asserts(Mean):
+    def update(self, values):
+        require_device()
+        if os.environ["LOST_IN"] in os.environ["PYTEST_CURRENT_TEST"]:
+            lost.append(True)
+            require_device()
+        super().update(values)
+
+@ec.metric(inputs=numbers)
+def asserts(device):
+    return ec.Metric.of(Asserts())
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "outcome"),
+    [("EC205", "compute_is_idempotent", "not applicable"), ("EC222", "ordinary_data", "failed")],
+)
+def test_the_checks_after_a_lost_device_run_in_processes_of_their_own(
+    project: Project, monkeypatch: pytest.MonkeyPatch, code: str, name: str, outcome: str
+) -> None:
+    """131 of 188 failures of the first run on a GPU were those of checks after one that had lost it."""
+    monkeypatch.setenv("LOST_IN", name)
+    project.write(LOSES_THE_DEVICE)
+    options = ["--evalcheck-device=cpu", "--evalcheck-run=in-process", "--evalcheck-select=EC201,EC205,EC208,EC222"]
+    result = project.spawn("--evalcheck", *options, "-rs")
+    outcomes = {cell.code: cell.outcome for cell in result.report.cells}
+    assert outcomes == {**dict.fromkeys(("EC201", "EC205", "EC208", "EC222"), "passed"), code: outcome}, result.output
+    result.shows("a kernel failed an assertion")

@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from pytest_evalcheck.devices.device_marks import device_of, mark, simulated_device_of
+from pytest_evalcheck.devices.device_marks import CPU, device_of, mark, simulated_device_of
 from pytest_evalcheck.devices.handlers.transfers import transfer
+from pytest_evalcheck.devices.rules.mismatch_texts import SAME
 from pytest_evalcheck.devices.state import ThreadState, handles
 
 
@@ -39,10 +40,23 @@ def matrix_rank(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]
 def ctc_loss(state: ThreadState, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Lengths are read on the host, as PyTorch does where no mode is on, and targets go to the device of the inputs.
 
+    Where a length is on a device, all of it is there: the kernel that takes such lengths checks its arguments.
     aten/src/ATen/native/LossCTC.cpp, ctc_loss
     """
     arguments: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
     device = simulated_device_of(arguments[0] if args else arguments["log_probs"])
+    lengths = {
+        name: given
+        for number, name in ((2, "input_lengths"), (3, "target_lengths"))
+        if isinstance(given := arguments.get(number, arguments.get(name)), Tensor)
+    }
+    if any(simulated_device_of(given) is not None for given in lengths.values()):
+        for name, given in lengths.items():
+            if simulated_device_of(given) is not device:
+                raise RuntimeError(
+                    f"{SAME}, but got {name} is on {device_of(given)}, different from other tensors on "
+                    f"{device or CPU} (when checking argument in method wrapper_CUDA_Tensor__ctc_loss)"
+                )
     changed = False
     for name, given in list(arguments.items()):
         if name in (1, "targets") and simulated_device_of(given) is not device:

@@ -78,7 +78,8 @@ def _same_device(rule: DeviceRule, func: Any, arguments: list[Argument]) -> Simu
     decisive: Argument | None = None
     for argument in arguments:
         device = simulated_device_of(argument.tensor)
-        if device is None and argument.tensor.dim() == 0 and not argument.written and not rule.strict:
+        allowed = not argument.written and (not rule.strict or argument.name == rule.scalar)
+        if device is None and argument.tensor.dim() == 0 and allowed:
             continue
         if decisive is None:
             common, decisive = device, argument

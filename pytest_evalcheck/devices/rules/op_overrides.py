@@ -51,8 +51,23 @@ READS_INDICES = _aten("index _unsafe_index index_put index_put_ _index_put_impl_
 # A CPU tensor without dimensions is refused too, which the generated check of a kernel does (`native_functions.py`).
 # These have no such check. A TensorIterator that allows no CPU scalars: aten/src/ATen/native/cuda/Loss.cu,
 # binary_cross_entropy; TensorAdvancedIndexing.cpp, index_fill_; cuda/Indexing.cu, masked_fill_. A tolerance that is
-# given a dimension first: LinearAlgebra.cpp, linalg_pinv.
-STRICT = _aten("binary_cross_entropy index_fill_ masked_fill_.Scalar masked_fill_.Tensor linalg_pinv.atol_rtol_tensor")
+# given a dimension first: LinearAlgebra.cpp, linalg_pinv. A kernel that takes pointers alone, whatever its
+# TensorIterator allows (cuda/Loops.cuh: "expected a CUDA device but found cpu"): as a device answered, with torch 2.11.
+STRICT = _aten(
+    "binary_cross_entropy index_fill_ masked_fill_.Scalar masked_fill_.Tensor linalg_pinv.atol_rtol_tensor "
+    "addcdiv addcdiv_ addcmul addcmul_ lerp lerp_ mse_loss smooth_l1_loss"
+)
+
+# Their one argument that may be a number of the CPU all the same. cuda/PointwiseOpsKernel.cu: "CPU Scalar support for
+# tensor2 is supported"; cuda/Lerp.cu has a kernel for such a weight.
+SCALARS = {
+    **dict.fromkeys(_aten("addcmul addcmul_"), "tensor2"),
+    **dict.fromkeys(_aten("lerp.Tensor lerp_.Tensor"), "weight"),
+}
+
+# CUDA's kernel counts integers, that of the CPU does not: they are counted as numbers of float64, which holds them.
+# aten/src/ATen/native/cuda/SummaryOps.cu, _histc_cuda. Mixtures of experts in transformers count tokens so.
+COUNTS_INTEGERS = _aten("histc")
 
 # The result is made beside the first tensor and given to a TensorIterator, which takes none on the CPU: a CPU tensor
 # without dimensions may not come first. aten/src/ATen/native: BinaryOps.cpp, comparison_op; Loss.cpp, soft_margin_loss

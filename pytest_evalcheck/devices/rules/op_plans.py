@@ -22,7 +22,8 @@ class DeviceRule:
     has_keywords: bool  # a look at the positional arguments does not determine the device
     takes_numbers: bool  # CPU tensors without dimensions may follow the first tensor
     indexed: bool  # the first tensor is indexed by others
-    strict: bool  # CPU tensors without dimensions are refused too
+    strict: bool  # CPU tensors without dimensions are refused too,
+    scalar: str  # but for this argument
     mixed: bool  # tensors on several devices are accepted
     free: frozenset[str]  # arguments that may be on any device
     first_decides: bool  # a CPU tensor without dimensions may not come first
@@ -100,6 +101,7 @@ def plan_for(func: Any) -> Plan:
         and not any(argument.alias_info is not None and argument.alias_info.is_write for argument in arguments[1:]),
         indexed=indexed,
         strict=strict,
+        scalar=op_overrides.SCALARS.get(full) or op_overrides.SCALARS.get(name) or "",
         mixed=mixed,
         free=frozenset(free.split()),
         first_decides=name in op_overrides.FIRST_DECIDES,

@@ -26,6 +26,7 @@ from pytest_evalcheck.integration.process import run_in_child
 from pytest_evalcheck.integration.process.processes import OTHERS, Child, fork, grace, threads_survive_a_fork
 from pytest_evalcheck.integration.process.replay import Replay
 from pytest_evalcheck.integration.process.spawned import RefusedError, described_run, spawn_pytest
+from pytest_evalcheck.targets import device_spec
 
 _PRELOADED = ("torch", "torch.utils._device", "numpy.random", "hypothesis.internal.conjecture.optimiser")
 """Every cell needs them: they are imported once, and not in each process."""
@@ -106,7 +107,8 @@ class Supervision:
             if self.obstacle and hasattr(item.config, "workerinput") and self._way != "in-process":
                 _end_where_a_cell_hangs()
         runner = runner_of(item)
-        alone = runner is not None and (runner.spec.target.isolated or self._way == "isolated")
+        # A GPU that a check has lost is lost for this process, and so are its random numbers for checks on the CPU.
+        alone = runner is not None and (runner.spec.target.isolated or self._way == "isolated" or device_spec.lost())
         if self.obstacle and not alone:
             return None
         item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)

@@ -55,8 +55,11 @@ def movable(reference: CpuReference) -> Movable:
     Raises:
         NotApplicable: where it offers no ``to``.
     """
+    import torch
+
     device = reference.subject.device
-    second = ["cuda:1"] if device.partition(":")[0] == "cuda" and device != "cuda:1" else []
+    several = device.partition(":")[0] == "cuda" and torch.cuda.device_count() > 1
+    second = ["cuda:1"] if several and device != "cuda:1" else []
     create = _model if reference.subject.feeds_metrics else _metric
     return create(reference, (device, *second, "cpu"))
 

@@ -26,6 +26,10 @@ def ordinary_data_is_evaluated_or_clearly_refused(subject: OrdinarySubject, case
     if isinstance(result, Raised) and is_clear_refusal(result.error):
         inconclusive(str(result))
         return
+    nothing = subject.result_of_nothing() if isinstance(result, Raised) else None
+    if isinstance(nothing, Raised) and nothing.origin == result.origin:
+        inconclusive(f"{result}, as without any sample: these hold nothing that counts")
+        return
     expect(result).holds(
         not isinstance(result, Raised),
         about="ordinary data ended in an error that says nothing about the data",

@@ -94,6 +94,10 @@ class OrdinarySubject(Subject):
 
     kinds: ClassVar[tuple[str, ...]] = ("decoder", "loop", "scorer", "wrapper")
 
+    def result_of_nothing(self) -> Any:
+        """Return the result for no samples, or the error, where samples may hold nothing that counts; else None."""
+        return None
+
 
 class WholeSubject(OrdinarySubject):
     """A subject whose results on an accelerator are compared as a whole: it moves its data itself."""

@@ -159,6 +159,10 @@ class LoopSubject(WholeSubject):
         """The numbers of a new loop in its default configuration, or the error."""
         return self._numbers(self.fresh().evaluate(LoopData(list(rows), NotedCollate(self.collate))))
 
+    def result_of_nothing(self) -> Any:
+        """The numbers of no samples, or the error: nothing counts in texts of one token, which have no next one."""
+        return self.plain_result(())
+
     def device_results(self, rows: Rows) -> Iterator[tuple[str, Any]]:
         """The numbers and records of batches of two, or of one where these fail, and of each option without workers."""
         pinned = {PIN_MEMORY: True} if PIN_MEMORY in self.offered else {}

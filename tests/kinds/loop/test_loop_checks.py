@@ -62,6 +62,28 @@ def test_an_empty_data_set_may_be_refused_or_have_no_records() -> None:
     assert cell(lambda: ec.Loop(evaluate=Recorded().evaluate), "EC502").outcome == "passed"
 
 
+def test_texts_of_one_token_are_no_ordinary_data_where_none_counts() -> None:
+    """A mean over no next token is the error of no samples. One that a repeated text causes is a failure as before."""
+
+    def mean(data: ec.LoopData, *, rejects_twins: bool) -> dict[str, float]:
+        losses = [
+            float(token) for batch in data.loader(2) for row in batch["labels"] for token in row[1:] if token >= 0
+        ]
+        if rejects_twins and len(data) > 1 and len({repr(row) for row in data}) == 1:
+            raise IndexError("list index out of range")
+        return {"loss": sum(losses) / len(losses)}
+
+    def outcome(rejects_twins: bool) -> str:
+        @ec.loop(inputs=es.causal_lm(vocab=20))
+        def loop() -> ec.Loop:
+            return ec.Loop(evaluate=lambda data: mean(data, rejects_twins=rejects_twins))
+
+        (found,) = ec.run(loop, select="EC001", effort="quick").cells
+        return found.outcome
+
+    assert (outcome(False), outcome(True)) == ("passed", "failed")
+
+
 def test_training_that_differs_every_time_is_inconclusive() -> None:
     made = itertools.count()
 

@@ -259,7 +259,7 @@ def wilson(hits: int, total: int) -> tuple[float, float]:
     z = 1.959964
     share, weight = hits / total, z * z / total
     middle, half = share + weight / 2, z * math.sqrt(share * (1 - share) / total + weight / total / 4)
-    return (middle - half) / (1 + weight), (middle + half) / (1 + weight)
+    return max(0.0, (middle - half) / (1 + weight)), min(1.0, (middle + half) / (1 + weight))
 
 
 def table() -> Iterator[str]:

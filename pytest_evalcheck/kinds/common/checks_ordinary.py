@@ -26,7 +26,7 @@ def ordinary_data_is_evaluated_or_clearly_refused(subject: OrdinarySubject, case
     if isinstance(result, Raised) and is_clear_refusal(result.error):
         inconclusive(str(result))
         return
-    nothing = subject.result_of_nothing() if isinstance(result, Raised) else None
+    nothing = subject.result_of_nothing(case.samples) if isinstance(result, Raised) else None
     if isinstance(nothing, Raised) and nothing.origin == result.origin:
         inconclusive(f"{result}, as without any sample: these hold nothing that counts")
         return

@@ -94,8 +94,9 @@ class OrdinarySubject(Subject):
 
     kinds: ClassVar[tuple[str, ...]] = ("decoder", "loop", "scorer", "wrapper")
 
-    def result_of_nothing(self) -> Any:
-        """Return the result for no samples, or the error, where samples may hold nothing that counts; else None."""
+    def result_of_nothing(self, rows: Rows) -> Any:
+        """Return the result for no samples, or the error, where these may hold nothing that counts; else None."""
+        del rows
         return None
 
 

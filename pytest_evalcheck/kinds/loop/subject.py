@@ -159,9 +159,13 @@ class LoopSubject(WholeSubject):
         """The numbers of a new loop in its default configuration, or the error."""
         return self._numbers(self.fresh().evaluate(LoopData(list(rows), NotedCollate(self.collate))))
 
-    def result_of_nothing(self) -> Any:
-        """The numbers of no samples, or the error: nothing counts in texts of one token, which have no next one."""
-        return self.plain_result(())
+    def result_of_nothing(self, rows: Rows) -> Any:
+        """The numbers of no samples, or the error: nothing counts in texts of one token, which have no next one.
+
+        None where samples count one by one: then the loop has dropped a batch.
+        """
+        alone = {BATCH_SIZE: 1} if BATCH_SIZE in self.offered else {}
+        return self.plain_result(()) if isinstance(self.evaluate(rows, **alone), Raised) else None
 
     def device_results(self, rows: Rows) -> Iterator[tuple[str, Any]]:
         """The numbers and records of batches of two, or of one where these fail, and of each option without workers."""

@@ -369,7 +369,7 @@ class CellRunner:
         It is a finding where the data is ordinary. Invalid values, which many checks give, are refused so by kernels.
         """
         text = format_exception_location(error, self.spec.target.file)
-        if self.spec.check.ordinary and not isinstance(error, CheckFailure):
+        if self.spec.check.ordinary:
             return CheckFailure("a kernel failed an assertion on ordinary data", id="device-lost", actual=text)
         return DeviceLost(f"not checkable on this device, which was lost: a kernel failed an assertion ({text})")
 

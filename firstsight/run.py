@@ -113,7 +113,7 @@ class Result:
 def classify(code: int, output: str, report: dict[str, Any]) -> Result:
     """Return how a run ended; ``code`` is that of the `timeout` command: 124 and 137 are its limit."""
     errors = [line.removeprefix("ERROR: ") for line in output.splitlines() if line.startswith("ERROR: ")]
-    note = errors[0][:200] if errors else ""
+    note = _without_folders(errors[0])[:200] if errors else ""
     limit = code in (124, 137)
     if report.get("checks"):
         return Result("tried", "time limit" if limit else note if code not in (0, 1) else "", report)
@@ -250,6 +250,11 @@ def red_rows(package: str, run: str, report: dict[str, Any]) -> Iterator[dict[st
             found = {"package": package, "run": run, "comparison": comparison, "kind": kind}
             message = f"{failure['about']}{values}"[:300]
             yield {**found, "target": check["target"], "code": check["code"], "message": message}
+
+
+def _without_folders(text: str) -> str:
+    """Return a text whose files are named without their folders, which are those of one machine."""
+    return re.sub(r"(?<![\w:/])/(?:[\w.+-]+/)+", "", text)
 
 
 def wilson(hits: int, total: int) -> tuple[float, float]:

@@ -9,7 +9,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
@@ -129,21 +129,22 @@ def placed_on(
     the machine, so that what they store does not depend on the check that imports them first.
     """
     streams = "check" if check_streams else "trust"
-    simulation = _simulation(device, count, in_flight, asserts, streams) if simulated(device) else None
-    with simulation or _in_float32(device) as ledger:
+    place: Any = nullcontext()
+    if simulated(device):
+        place = _simulation(device, count, in_flight, asserts, streams)
+    elif kind(device) == "cuda":
+        place = _in_float32()
+    with place as ledger:
         yield ledger
 
 
 @contextmanager
-def _in_float32(device: str) -> Iterator[None]:
+def _in_float32() -> Iterator[None]:
     """Let convolutions and recurrent layers of a GPU multiply in float32, as the CPU that they are compared with.
 
     By default cuDNN rounds their float32 to the ten bits of TF32: another number in the fifth digit. What the code
     under test sets inside is its own.
     """
-    if kind(device) != "cuda":
-        yield
-        return
     from torch.backends import cudnn
 
     try:
@@ -159,10 +160,7 @@ def _in_float32(device: str) -> Iterator[None]:
 
 
 def lost() -> bool:
-    """Return whether a GPU takes no work of this process any more, as after a kernel whose assertion failed.
-
-    Only one that the process uses is asked.
-    """
+    """Return whether a GPU that this process uses takes no work any more, as after a kernel whose assertion failed."""
     torch: Any = sys.modules.get("torch")
     if torch is None or not torch.cuda.is_initialized():
         return False

@@ -164,8 +164,7 @@ class LoopSubject(WholeSubject):
 
         None where samples count one by one: then the loop has dropped a batch.
         """
-        alone = {BATCH_SIZE: 1} if BATCH_SIZE in self.offered else {}
-        return self.plain_result(()) if isinstance(self.evaluate(rows, **alone), Raised) else None
+        return self.plain_result(()) if isinstance(self.evaluate(rows, **{BATCH_SIZE: 1}), Raised) else None
 
     def device_results(self, rows: Rows) -> Iterator[tuple[str, Any]]:
         """The numbers and records of batches of two, or of one where these fail, and of each option without workers."""

@@ -145,18 +145,18 @@ def _in_float32() -> Iterator[None]:
     By default cuDNN rounds their float32 to the ten bits of TF32: another number in the fifth digit. What the code
     under test sets inside is its own.
     """
-    from torch.backends import cudnn
+    from torch import _C  # torch.backends lets nobody set its flags after torch.testing's tools were imported
 
     try:
-        before = cudnn.allow_tf32
-        cudnn.allow_tf32 = False
+        before = _C._get_cudnn_allow_tf32()
+        _C._set_cudnn_allow_tf32(False)
     except RuntimeError:  # the process has chosen by PyTorch's newer settings, which do not mix with this one
         yield
         return
     try:
         yield
     finally:
-        cudnn.allow_tf32 = before
+        _C._set_cudnn_allow_tf32(before)
 
 
 def lost() -> bool:

@@ -220,4 +220,5 @@ def test_what_moves_goes_to_a_second_accelerator_where_there_may_be_one(
     device: str, devices: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relocation, "_model", lambda _, found: found)
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     assert relocation.movable(SimpleNamespace(subject=SimpleNamespace(device=device, feeds_metrics=True))) == devices  # type: ignore[arg-type]

@@ -313,12 +313,17 @@ def test_a_wrapper_is_built_once_for_each_device_of_a_case(code: str) -> None:
     assert len(built) <= (3 if code == "EC601" else 2) * (cell.examples + 1)  # one plain call before
 
 
-def test_a_gpu_multiplies_in_float32_while_a_check_runs() -> None:
-    """A real one gave mamba's scores another fifth digit: cuDNN rounds to TF32 by default."""
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_gpu_multiplies_in_float32_while_a_check_runs(frozen: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real one gave mamba's scores another fifth digit: cuDNN rounds to TF32 by default.
+
+    The tools of torch.testing freeze the flags of torch.backends for whoever imports them.
+    """
     from torch.backends import cudnn
 
+    monkeypatch.setattr("torch.backends.__allow_nonbracketed_mutation_flag", not frozen)
     before = cudnn.allow_tf32
-    cudnn.allow_tf32 = True
+    torch._C._set_cudnn_allow_tf32(True)
     try:
         with device_spec.placed_on("cuda"):
             assert not cudnn.allow_tf32
@@ -326,7 +331,7 @@ def test_a_gpu_multiplies_in_float32_while_a_check_runs() -> None:
         with device_spec.placed_on("cpu"):
             assert cudnn.allow_tf32
     finally:
-        cudnn.allow_tf32 = before
+        torch._C._set_cudnn_allow_tf32(before)
 
 
 @pytest.mark.parametrize("count", [1, 2])

@@ -36,6 +36,10 @@ class CellState:
     """At least one case passed."""
     found: Finding | None = None
     """The failure to report. Of two cases with the same signature the smaller one."""
+    error: Finding | None = None
+    """An error that a later case has shown, where a difference was found before; it is reported first."""
+    beside: CheckFailure | None = None
+    """The difference that was found before the error to report."""
     others: dict[str, str] = field(default_factory=dict)
     """By signature, what other cases show; the first one each."""
     other_versions: str = ""
@@ -69,6 +73,14 @@ class CellState:
     """The time limit in force, in seconds."""
     ended_by: BaseException | None = None
     """The error that ended the search; None where it came to its end."""
+
+    def judge_first(self, error: Finding) -> None:
+        """Report an error, and the difference that was found as what other cases show."""
+        assert self.found is not None
+        self.beside = self.found.failure
+        self.others = {self.found.signature: self.beside.headline, **self.others}
+        self.others.pop(error.signature, None)
+        self.found = error
 
     def offered(self, conditions: tuple[str, ...]) -> tuple[str, ...]:
         """Return the conditions that the target offers, as far as it was seen."""

@@ -117,7 +117,10 @@ def _place(spec: CellSpec, state: CellState) -> tuple[str, int]:
 
 def failed(spec: CellSpec, state: CellState, failure: CheckFailure, trace: str = "", *, with_case: bool = True) -> Cell:
     """The cell of a failure that nobody knows of."""
-    found, severity = state.found if with_case else None, severity_of(spec, failure)
+    found = state.found if with_case else None
+    # A difference that an error was judged before is reported beside it, and is the more severe of the two.
+    shown = (failure, state.beside) if found and state.beside else (failure,)
+    severity = min((severity_of(spec, each) for each in shown), key=rank)
     told = rank(severity) > rank(spec.fail_on)
     return cell(
         spec,

@@ -46,6 +46,11 @@ class Finding:
     """The entry that covers it; None for a failure that is not known."""
 
     @property
+    def is_error(self) -> bool:
+        """Return whether it is about an error, and not about values that differ."""
+        return self.failure.untestable or bool(self.failure.origin)
+
+    @property
     def size(self) -> int:
         """The length of the case."""
         return len(repr(self.case))

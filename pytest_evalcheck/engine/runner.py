@@ -56,6 +56,8 @@ class CellRunner:
         self.reporter = TargetErrorReporter()
         self._searching = False
         """Hypothesis draws the cases."""
+        self._errors_only = False
+        """A difference was found, and cases are tried for an error beside it."""
         self._changed: tuple[str, ...] = ()
         self._drawn_again: tuple[Any, ...] = ()
         """Cases that are tried with other random numbers, too, where code under test draws some."""
@@ -87,6 +89,8 @@ class CellRunner:
             raise
         except BaseException as error:
             state.ended_by = error
+        if state.error is not None:
+            state.judge_first(state.error)
         state.class_name, state.own = self._factory.class_name, self._factory.own_code
         state.takes_device = self._factory.takes_device
         state.place = self._factory.place if self.spec.inferred else None
@@ -106,7 +110,11 @@ class CellRunner:
         first = [] if replayed is not None else [*spec.given, *spec.canonical]
         self._drawn_again = (replayed, *(case for _, case in pinned), *first[:1])
         if replayed is not None:
-            self.attempt(replayed, arguments)
+            try:
+                self.attempt(replayed, arguments)
+            except CheckFailure:
+                self._look_for_errors([replayed], arguments)
+                raise
             return
         for entry, case in pinned:
             self._confirm(entry, case, arguments)
@@ -118,6 +126,7 @@ class CellRunner:
                 self.attempt(case, arguments)
             except CheckFailure:
                 # What is drawn may show the same with a smaller case; the canonical one is not shrunk.
+                self._look_for_errors(first[index:], arguments)
                 state.failed_at = time.monotonic()
                 canonical_finding = state.found
                 break
@@ -141,6 +150,19 @@ class CellRunner:
             except CheckFailure:
                 return
             state.flaky = True
+
+    def _look_for_errors(self, cases: Iterable[Any], arguments: Mapping[str, Any]) -> None:
+        """Try cases from that on which showed a difference: an error behind it is reported first, and shrunk."""
+        found = self.state.found
+        if found is None or found.is_error:
+            return
+        self._errors_only = True
+        try:
+            for case in cases:
+                self.attempt(case, arguments)
+        except (CheckFailure, SearchOver):
+            pass
+        self._errors_only = self.state.found is not found
 
     def _confirm(self, entry: KnownFailure, case: Any, arguments: Mapping[str, Any]) -> None:
         """Try the pinned case of a known failure, which must still fail."""
@@ -220,7 +242,7 @@ class CellRunner:
         stats = state.stats
         compared, not_offered = stats.compared, stats.not_offered
         try:
-            with self._passing_over(case, state.known.should_pass_over):
+            with self._passing_over(case, self._should_pass_over):
                 self._without_leaks(case, arguments)
         except NotCheckable:
             raise
@@ -248,6 +270,9 @@ class CellRunner:
             state.passed_once = True
             state.conditions.update(case.conditions)
 
+    def _should_pass_over(self, finding: Finding) -> bool:
+        return self.state.known.should_pass_over(finding) or (self._errors_only and not finding.is_error)
+
     def _finding(self, failure: CheckFailure, case: Any) -> Finding:
         return self.state.known.finding(failure, case, self.state.ledger)
 
@@ -266,15 +291,23 @@ class CellRunner:
     def _note(self, finding: Finding) -> None:
         """Record a failure, and raise it where it is the one to report."""
         state, before = self.state, self.state.found
+        if finding.failure.untestable and self._errors_only:  # what cannot be tried hides no difference
+            state.others.setdefault(finding.signature, finding.failure.headline)
+            return
         if finding.failure.untestable:
             state.found = finding
             state.failed_at = state.failed_at or time.monotonic()
             raise finding.failure
         state.conditions.update(finding.case.conditions)
-        if self.state.known.should_pass_over(finding):
+        if self._should_pass_over(finding):
             return
+        if before is not None and self._errors_only and not before.is_error:
+            state.judge_first(finding)
+            before = None
         if before is not None and before.signature != finding.signature:
             state.others.setdefault(finding.signature, finding.failure.headline)
+            if finding.is_error and not before.is_error:  # Hypothesis goes on with what it has found first
+                state.error = state.error or finding
             return
         # What Hypothesis shrinks gets smaller; a canonical case, or one that is not shrunk, may be smaller already.
         if before is None or finding.size <= before.size:

@@ -80,3 +80,52 @@ def test_a_severity_of_the_command_line_that_does_not_exist_is_refused(evalcheck
     evalcheck_project.write(TARGET)
     result = evalcheck_project.spawn("--evalcheck", "--evalcheck-fail-on=numbers", code=4)
     assert "--evalcheck-fail-on=numbers: expected one of number, error, cost; did you mean 'number'?" in result.errors
+
+
+class MeanOfMeans(Share):
+    def __init__(self) -> None:
+        super().__init__()
+        self.parts: list[float] = []
+
+    def update(self, preds: Any, target: Any) -> None:
+        super().update(preds, target)
+        self.parts.append(float((preds == target).double().mean()))
+
+    def compute(self) -> Any:
+        return sum(self.parts) / self.batches
+
+
+class FailsBehindMeans(MeanOfMeans):
+    """Two batches give another number, three end in an error."""
+
+    def compute(self) -> Any:
+        return super().compute() / (self.batches < 3)
+
+
+class FailsOnThree(Share):
+    def compute(self) -> Any:
+        return super().compute() / (self.batches < 3)
+
+
+@pytest.mark.parametrize("made", [FailsBehindMeans, FailsOnThree])
+def test_an_error_is_reported_before_a_number_that_another_case_shows(made: type) -> None:
+    cell = cell_of(made)
+    assert cell.failure is not None
+    assert cell.failure.origin.startswith("ZeroDivisionError at ")
+    assert "ZeroDivisionError" in cell.signature
+    assert cell.failure.case is not None
+    assert len(cell.failure.case["batches"]) == 3
+    beside = "Other cases show something else: the value of the stream" in cell.failure.detail
+    assert (beside, cell.severity) == ((True, "number") if made is FailsBehindMeans else (False, "error"))
+    (again,) = ec.run(
+        ec.metric(inputs=INPUTS)(lambda: made()), replay=cell.reproduce.partition("replay='")[2].rstrip("')")
+    ).cells
+    assert again.signature == cell.signature
+
+
+def test_a_number_beside_which_nothing_ends_in_an_error_is_the_failure() -> None:
+    cell = cell_of(MeanOfMeans)
+    assert (cell.severity, cell.signature) == ("number", "EC201: split: another number")
+    assert cell.failure is not None
+    assert "Other cases" not in cell.failure.detail
+    assert cell_of(Share).outcome == "passed"

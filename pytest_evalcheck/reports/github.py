@@ -136,7 +136,7 @@ def _blocks(report: Report, *, brief: bool) -> Iterator[_Block]:
 
 def _cause(cause: Cause[Cell], naming: groups.Naming) -> str:
     """The most basic failure, and the other cells below the relation by which they share its cause."""
-    lines = [f"**{prose(groups.headline(cause))}**\n", _entry(prose(cause.first.reason), cause.alike, naming)]
+    lines = [f"**{prose(groups.title(cause))}**\n", _entry(prose(cause.first.reason), cause.alike, naming)]
     for why, cells in cause.others.items():
         entries = groups.entries(cause.first, cells, naming)
         lines += [f"- {prose(why)}:", *(f"  - {prose(text)}" for text, _ in entries[:_MAX_ENTRIES])]

@@ -12,6 +12,7 @@ from typing import Any
 
 from pytest_evalcheck.reports.causes import Cause, causes_of
 from pytest_evalcheck.reports.results import UNEXPLAINED, Cell, Outcome, Report
+from pytest_evalcheck.reports.severity import mark
 from pytest_evalcheck.reports.text import line
 
 Cells = tuple[Cell, ...]
@@ -215,6 +216,11 @@ def statement(cell: Cell) -> str:
 def headline(cause: Cause[Cell]) -> str:
     """The cause as its cells name it, else the property of the most basic failure."""
     return line(cause.first.cause) or statement(cause.first)
+
+
+def title(cause: Cause[Cell]) -> str:
+    """The headline of a cause with the severity of its most basic failure: ``EC501 ... (error)``."""
+    return headline(cause) + mark(cause.first.severity)
 
 
 class Naming:

@@ -24,6 +24,7 @@ from pytest_evalcheck.reports.causes import Cause
 from pytest_evalcheck.reports.json import versions
 from pytest_evalcheck.reports.libraries import Libraries
 from pytest_evalcheck.reports.results import OUTCOMES, Cell, Outcome, Report, plural
+from pytest_evalcheck.reports.severity import mark
 from pytest_evalcheck.reports.text import body, clip, line, references
 
 SYMBOLS: dict[Outcome, str] = dict(zip(OUTCOMES, ("·", "✗", "!", "~", "-", "?"), strict=True))
@@ -52,6 +53,7 @@ def render(report: Report) -> str:
         headings=variants.HEADINGS,
         groups=groups,
         plural=plural,
+        mark=mark,
         failure_text=failure_text,
         check_page=check_page,
         style=_source("page.css"),

@@ -13,6 +13,11 @@ WORDS = {"error": "error, where a value or a clear refusal is due", "cost": "cos
 """Severities that a screen names: another number needs no word."""
 
 
+def mark(severity: str) -> str:
+    """Return a severity as each view writes it behind a headline, `` (error)``; '' for another number."""
+    return f" ({severity})" if severity in WORDS else ""
+
+
 def rank(severity: str) -> int:
     """Return the place of a severity among all, the most severe first; an unknown one comes last."""
     return SEVERITIES.index(severity) if severity in SEVERITIES else len(SEVERITIES)

@@ -9,7 +9,6 @@ from pytest_evalcheck.reports import groups, variants
 from pytest_evalcheck.reports.causes import Cause
 from pytest_evalcheck.reports.groups import Row, Section
 from pytest_evalcheck.reports.results import OUTCOMES, Cell, Outcome, Report, plural
-from pytest_evalcheck.reports.severity import WORDS
 from pytest_evalcheck.reports.text import clip, columns, fold, line, pad, wrap
 
 Markup = Mapping[str, bool]
@@ -254,8 +253,7 @@ def _broken(page: Page, naming: groups.Naming, causes: Sequence[Cause[Cell]]) ->
     rest = causes[len(whole) :]
     for cause in whole:
         first = cause.first
-        severity = f" ({first.severity})" if first.severity in WORDS else ""
-        yield from _item(page, "failed", f"{groups.headline(cause)}{severity}")
+        yield from _item(page, "failed", groups.title(cause))
         if first.cause:
             yield from _target_paragraphs(page, naming, cause.alike)
         else:

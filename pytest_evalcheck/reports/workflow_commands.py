@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from pytest_evalcheck.reports import SCREEN, failure_text, groups, write_file
 from pytest_evalcheck.reports.results import Cell, Report
 from pytest_evalcheck.reports.sarif import ROOT, Paths
+from pytest_evalcheck.reports.severity import mark
 from pytest_evalcheck.reports.text import body, clip, line
 
 MOST = 10
@@ -66,7 +67,7 @@ def _annotation(level: str, cell: Cell, count: int, paths: Paths) -> str:
     if place and place["artifactLocation"].get("uriBaseId") == ROOT:
         where = {"file": unquote(place["artifactLocation"]["uri"]), "line": str(place["region"]["startLine"])}
     message = "\n".join(body(text, _MAX_TEXT) for text in texts if text)
-    return _command(level, message, **where, title=clip(groups.statement(cell), _MAX_TITLE))
+    return _command(level, message, **where, title=clip(groups.statement(cell) + mark(cell.severity), _MAX_TITLE))
 
 
 def _command(level: str, message: str, **properties: str) -> str:

@@ -12,7 +12,17 @@ from hypothesis import given
 from markdown_it import MarkdownIt
 from report_samples import cell, failure, reports, small
 
-from pytest_evalcheck.reports import SCREEN, ReportError, check_paths, comment, parse, workflow_commands, write
+from pytest_evalcheck.reports import (
+    SCREEN,
+    ReportError,
+    check_paths,
+    comment,
+    html,
+    parse,
+    terminal,
+    workflow_commands,
+    write,
+)
 from pytest_evalcheck.reports.results import Report
 from pytest_evalcheck.testing import Project
 
@@ -165,3 +175,13 @@ def test_the_versions_are_those_of_an_issue() -> None:
     first = r"pytest-evalcheck [\d.]+\nPython 3\.\d+\.\d+ on .+\npytest \d[\d.]*\nhypothesis [\d.]+\ntorch "
     assert re.match(first, text)
     assert "imported: []" in text
+
+
+@pytest.mark.parametrize(("severity", "written"), [("error", " (error)"), ("cost", " (cost)"), ("number", "")])
+def test_each_view_writes_the_severity_that_the_terminal_writes(severity: str, written: str) -> None:
+    report = Report([cell(outcome="failed", severity=severity, reason="it fails", failure=failure())])
+    headline = f"EC201 cutting a stream does not change the value{written}"
+    assert f"✗ {headline}\n" in terminal.text(report)
+    assert f"**{headline}**" in comment.render(report)
+    assert f"title={headline}::" in workflow_commands.render(report)
+    assert f"it fails{written}\n" in html.render(report)

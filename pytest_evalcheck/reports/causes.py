@@ -3,7 +3,7 @@
 Two red cells share a cause when one of these holds, in this order:
 
 1. they have the same `Cell.cause`, in one target, or with the same `Cell.signature` in several;
-2. they are about the same error, raised at the same line (`Failure.origin`);
+2. they are about the same error, raised at the same line (`Failure.origin`), and show no number that differs;
 3. they are the same check of one target on several devices;
 4. a more basic check of the same target failed on the same device (`Failure.after`);
 5. they are the same upstream fault, or the same failure of the same class; where no class is known, the same values of
@@ -139,6 +139,11 @@ def _origin(cell: FailedCell) -> tuple[str, ...]:
     return (origin,) if " at " in origin else ()
 
 
+def _error_alone(cell: FailedCell) -> tuple[str, ...]:
+    """The origin of an error beside which no number differs: with such a number it is another cause."""
+    return () if cell.severity == "number" else _origin(cell)
+
+
 def _check(cell: FailedCell) -> tuple[str, ...]:
     return cell.target, cell.code, cell.check, cell.cause
 
@@ -160,7 +165,7 @@ def _class(cell: FailedCell) -> tuple[str, ...]:
 _SHARED: Sequence[tuple[Callable[[FailedCell], tuple[str, ...]], Callable[[FailedCell], str]]] = (
     (_cause_in_target, lambda cell: f"the same cause: {cell.cause}"),
     (_cause_and_signature, lambda cell: f"the same cause: {cell.cause}"),
-    (_origin, lambda cell: f"the same error: {_origin(cell)[0]}"),
+    (_error_alone, lambda cell: f"the same error: {_origin(cell)[0]}"),
     (_check, lambda _: "the same check on another device"),
     (_upstream, lambda cell: f"the same upstream fault: {cell.upstream}"),
     (_values, lambda _: "the same values of the same comparison"),

@@ -61,6 +61,12 @@ def test_one_error_at_one_line_is_one_cause_over_checks_and_targets():
     assert only(cells).whys[1:] == (f"the same error: {PLACE}",) * 2
 
 
+def test_an_error_beside_a_number_that_differs_is_another_cause_than_the_error_alone():
+    alone = broken("EC001", origin=PLACE, severity="error")
+    assert len(causes_of([alone, broken("EC501", origin=PLACE, severity="number")])) == 2
+    assert len(causes_of([alone, broken("EC501", origin=PLACE, severity="error")])) == 1
+
+
 def test_errors_of_one_type_at_two_lines_or_at_none_are_two_causes():
     assert len(causes_of([broken("EC203", origin=PLACE), broken("EC206", origin=ELSEWHERE)])) == 2
     assert len(causes_of([broken("EC203", origin="KeyError"), broken("EC206", origin="KeyError")])) == 2

@@ -325,11 +325,13 @@ class Report:
     def constant(self) -> dict[str, str]:
         """By target, the one value that it gave in all cases of all checks: a property of it was not tested.
 
-        A target with a failed check is not among them: its control has said so, or its failures come first.
+        A target with a failed check is not among them: its control has said so, or its failures come first. One with
+        a known failure is not either, unless that is a cost: it has cases with another number, or without any.
         """
         if self.narrowed:
             return {}
-        failed = {cell.target for cell in self.of("failed")}
+        known = (cell for cell in self.of("known") if cell.severity != "cost")
+        failed = {cell.target for cell in (*self.of("failed"), *known)}
         values: dict[str, set[str]] = {}
         for cell in self.cells:
             if (cell.value or cell.varies) and cell.target not in failed:

@@ -13,6 +13,7 @@ from pytest_evalcheck.reports.results import Cell, Report, VerdictError
 KEPT = Cell(
     target="a.py::mean", kind="metric", check="splits", code="EC201", device="cpu", outcome="passed", examples=3
 )
+CONSTANT = replace(KEPT, value="1.0")
 INAPPLICABLE = replace(KEPT, outcome="not applicable", reason="no reference")
 ABSENT = replace(
     KEPT, outcome="not run", reason="mosaicml is not installed", missing=("mosaicml",), target="a.py::other"
@@ -53,6 +54,18 @@ ABSENT = replace(
         (
             Report([KEPT, *(replace(ABSENT, reason=f"no {name}") for name in "abbcde")]),
             "evalcheck: not ok: 6 not run (no a; no b; no c; and 2 more)",
+        ),
+        (
+            Report([CONSTANT]),
+            "evalcheck: not ok: a.py::mean gave 1.0 in all cases of all checks, which tests nothing (samples need right= "
+            "and wrong=, or answers that can be right)",
+        ),
+        (Report([CONSTANT, replace(KEPT, outcome="known", severity="error")]), "evalcheck: ok: 1 passed, 1 known"),
+        (Report([CONSTANT, replace(KEPT, outcome="known", severity="number")]), "evalcheck: ok: 1 passed, 1 known"),
+        (
+            Report([CONSTANT, replace(KEPT, outcome="known", severity="cost")]),
+            "evalcheck: not ok: a.py::mean gave 1.0 in all cases of all checks, which tests nothing (samples need right= "
+            "and wrong=, or answers that can be right)",
         ),
         (Report([KEPT], problems=["a.py:3: lost"]), "evalcheck: not ok: a.py:3: lost"),
         (

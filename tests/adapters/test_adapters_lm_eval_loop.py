@@ -5,8 +5,11 @@ import math
 
 import pytest
 import torch
+from hypothesis import strategies as st
 
+import pytest_evalcheck as ec
 from pytest_evalcheck import LoopData, adapters
+from pytest_evalcheck import strategies as es
 
 pytest.importorskip("lm_eval")
 transformers = pytest.importorskip("transformers")
@@ -78,3 +81,46 @@ def test_a_decoder_of_a_harness_has_the_same_weights_in_float32():
     assert rows[0] == rows[1]
     assert single.make_cache(2).model is single.model
     assert made.model is double.model
+
+
+def language_model(**attributes):
+    """An `LM` that is no `HFLM`: the likelihood of an answer is its length; `stale`: it is that of the last of a batch."""
+    from lm_eval.api.model import LM
+
+    class Lengths(LM):
+        stale = False
+
+        def loglikelihood(self, requests):
+            size, found = getattr(self, "batch_size", len(requests)), []
+            for start in range(0, len(requests), size):
+                batch = [-float(len(request.args[1])) for request in requests[start : start + size]]
+                found += [(batch[-1] if self.stale else value, True) for value in batch]
+            return found
+
+        def loglikelihood_rolling(self, requests):
+            raise NotImplementedError
+
+        generate_until = loglikelihood_rolling
+
+    made = Lengths()
+    vars(made).update(attributes)
+    return made
+
+
+def test_another_language_model_is_a_loop_with_the_options_that_it_has():
+    assert adapters.record("loop", language_model()).offered == {}
+    assert [*adapters.record("loop", language_model(batch_size=2)).offered] == ["batch_size"]
+    assert [*adapters.record("loop", hflm()).offered] == ["batch_size", "logits_cache"]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "outcome"),
+    [({"batch_size": 2, "stale": True}, "failed"), ({"batch_size": 2}, "passed"), ({"stale": True}, "not applicable")],
+)
+def test_a_language_model_that_mixes_the_requests_of_a_batch_is_found(attributes, outcome):
+    rows = st.tuples(st.sampled_from(LETTERS), st.text("abc", min_size=1, max_size=4))
+    inputs = es.samples(rows, name="questions", collate=documents)
+    (cell,) = ec.run(ec.loop(inputs=inputs)(lambda: language_model(**attributes)), "cpu", select="EC501").cells
+    assert cell.outcome == outcome, cell.reason
+    if outcome == "not applicable":
+        assert cell.reason == "evaluate() has no option 'batch_size'"

@@ -9,7 +9,9 @@ from typing import Any
 from pytest_evalcheck.adapters.lm_eval.task import Run, logged_samples
 from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop
 
-CLASSES = ("lm_eval.models.huggingface.HFLM",)
+CLASSES = ("lm_eval.models.huggingface.HFLM", "lm_eval.api.model.LM")
+SIZES = ("batch_size_per_gpu", "_batch_size", "batch_size")
+"""Attributes in which models hold their batch size. It is no option of a model without any of them."""
 
 OPTIONS: dict[str, tuple[Any, ...]] = {"batch_size": BATCH_SIZES, "logits_cache": (True, False)}
 """Options that must not change the numbers: the batch size, and whether requests with a common prefix share a
@@ -42,19 +44,26 @@ def loop(lm: Any, task: Any, **fields: Any) -> Loop:
 
     Args:
         lm: a model of lm_eval. A copy evaluates, with the batch size of the configuration.
-        task: a `ConfigurableTask` that is evaluated on the documents that are drawn.
+        task: a `ConfigurableTask` that is evaluated on the documents that are drawn; several in one run are not tried.
         fields: of `Loop`, added to these or instead of them.
     """
     run = Run(task)
+    sized = next((name for name in SIZES if name in vars(lm)), "")
+    cached = "logits_cache" in vars(lm)
 
     def evaluate(data: Any, batch_size: int = 2, logits_cache: bool = True) -> Evaluated:
         model = copy.copy(lm)
-        model.batch_size_per_gpu, model.logits_cache = batch_size, logits_cache
+        for name, value in ((sized, batch_size), ("logits_cache" if cached else "", logits_cache)):
+            if name:
+                setattr(model, name, value)
         output = run.with_model(model, data.collate(list(data)))
         (results,), samples = output["results"].values(), logged_samples(output)
         return Evaluated(_numbers(results), [(sample["doc_id"], _fields(sample)) for sample in samples])
 
-    return Loop(evaluate=evaluate, **{"options": OPTIONS, "model": lm.model, "source": lm, **fields})
+    options = {name: OPTIONS[name] for name, has in (("batch_size", sized), ("logits_cache", cached)) if has}
+    made = getattr(lm, "model", None)
+    known = {"options": options, "model": made if hasattr(made, "parameters") else None, "source": lm}
+    return Loop(evaluate=evaluate if options else lambda data: evaluate(data), **{**known, **fields})
 
 
 def _numbers(results: Mapping[str, Any]) -> dict[str, Any]:

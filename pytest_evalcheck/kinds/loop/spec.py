@@ -16,7 +16,7 @@ SPEC = KindSpec(
     checks=tuple(f"{_ROOM}.checks_{name}" for name in ("batches", "samples", "state", "inputs", "variants")),
     example="tabular(features=3, classes=4)",
     expected="an ec.Loop, a Trainer of transformers or Composer, a pipeline, a LightningModule, an Engine of ignite, "
-    "or an HFLM of lm_eval",
+    "or an LM of lm_eval",
     methods=("evaluate",),
     complete_hint="It has evaluate(): return `ec.Loop(evaluate=...)` with a function of a data set and a batch size.",
     partial_hint="`ec.Loop(evaluate=...)`, or `ec.Loop.of(model, loss=...)` for a torch.nn.Module",

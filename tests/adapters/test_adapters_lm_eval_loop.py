@@ -124,3 +124,13 @@ def test_a_language_model_that_mixes_the_requests_of_a_batch_is_found(attributes
     assert cell.outcome == outcome, cell.reason
     if outcome == "not applicable":
         assert cell.reason == "evaluate() has no option 'batch_size'"
+
+
+def test_a_model_that_does_not_implement_the_task_is_not_tried():
+    lm = language_model()
+    lm.loglikelihood = lm.loglikelihood_rolling
+    inputs = es.samples(st.tuples(st.sampled_from(LETTERS), st.just("a")), name="questions", collate=documents)
+    report = ec.run(ec.loop(inputs=inputs)(lambda: lm), "cpu", select="EC001,EC504")
+    assert {cell.outcome for cell in report.cells} == {"not applicable"}
+    assert all(cell.reason.startswith("the model does not implement loglikelihood") for cell in report.cells)
+    assert not report.ok

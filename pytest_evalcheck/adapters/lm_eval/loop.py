@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_evalcheck.adapters.lm_eval.task import Run, logged_samples
+from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop
 
 CLASSES = ("lm_eval.models.huggingface.HFLM", "lm_eval.api.model.LM")
@@ -56,7 +57,11 @@ def loop(lm: Any, task: Any, **fields: Any) -> Loop:
         for name, value in ((sized, batch_size), ("logits_cache" if cached else "", logits_cache)):
             if name:
                 setattr(model, name, value)
-        output = run.with_model(model, data.collate(list(data)))
+        try:
+            output = run.with_model(model, data.collate(list(data)))
+        except NotImplementedError as error:
+            asked = f"{task.OUTPUT_TYPE}, which the task asks for"
+            raise NotApplicable(f"the model does not implement {asked}; `loop(lm, task)` takes another") from error
         (results,), samples = output["results"].values(), logged_samples(output)
         return Evaluated(_numbers(results), [(sample["doc_id"], _fields(sample)) for sample in samples])
 

@@ -65,7 +65,7 @@ class CellRunner:
     def run(self, arguments: Mapping[str, Any]) -> Cell:
         """Try all cases with these arguments of the factory, and judge what they showed."""
         state, started = self._new_state(), time.monotonic()
-        self.state = state
+        self.state, self._errors_only = state, False  # it may run again with other known failures
         if self.spec.inapplicable:
             state.ended_by = NotApplicable(self.spec.inapplicable)
             return judge(self.spec, state)

@@ -54,7 +54,8 @@ def test_a_replay_tries_nothing_but_its_case(project: Project) -> None:
     project.run(f"--evalcheck-replay={blob}", code=1)
     assert (
         project.pytester.path / "calls.txt"
-    ).read_text() == "xxxxx"  # a plain call builds two, one says that it accumulates, and the stream whole and cut
+    ).read_text() == "xxxxxxxx"  # a plain call builds two; one says that it accumulates, and the stream whole and cut,
+    # and these three again, to see whether an error is behind the number
 
 
 def test_a_replay_of_a_mended_target_passes(project: Project) -> None:

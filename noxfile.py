@@ -238,6 +238,13 @@ def sweeps(session: nox.Session) -> None:
 
 
 @nox.session
+def patches(session: nox.Session) -> None:
+    """Checks of the faults that patches mend, with the patches and without."""
+    _over_the_readmes(session)
+    session.run("python", "benchmarks/patches.py", *session.posargs, env={"OMP_NUM_THREADS": "1"})
+
+
+@nox.session
 def model(session: nox.Session) -> None:
     """A real language model, whose weights are a package of the index: what depends on weights that know something.
 

@@ -16,7 +16,11 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "docs"))
 
+sys.path.insert(0, str(ROOT))
 from make_api import FIXES, Module, markdown  # noqa: E402
+
+from pytest_evalcheck import upstream  # noqa: E402
+from pytest_evalcheck.fixes.patches.applying import all_libraries  # noqa: E402
 
 PAGE = ROOT / "docs" / "fixes.md"
 SECTIONS = ("Symptom", "Before", "After", "Costs", "Shown by")
@@ -99,6 +103,47 @@ def _sentence(text: str) -> str:
     return text[0].upper() + text[1:]
 
 
+_PATCHES = """
+## Patches of installed libraries
+
+`patched` corrects an installed library in this process, so that a number is right before the next release:
+
+```python
+from pytest_evalcheck.fixes import patched
+
+patched("torchmetrics")  # to the end of the process; `with patched("torchmetrics"):` for a block
+patched("torchmetrics", only=["torchmetrics-merge-state-keeps-the-cached-value"])
+```
+
+Each patch edits the smallest function that is at fault, for the releases that it was tested on. Another release is
+refused by name (`missing="warn"` goes on with those patches whose lines are there), and so is a function that other
+code has replaced. Patches nest and are undone by `undo()` or the end of the block; files stay as they are. Functions
+are edited in place: objects, names and pickles of before have the patch, too. What an instance has made of its
+methods (a decorated `compute`, for example) stays as it was made: call `patched` at the head of a script. Another
+process calls it itself.
+
+`pytest --evalcheck --evalcheck-patched` runs with all patches of tested releases, and what they mend is not known any
+more: it fails where it comes back. `python benchmarks/patches.py torchmetrics` runs the checks of the mended faults
+with the patches and without. `python -m pytest_evalcheck fixes torchmetrics --write DIR` writes for each patch what a
+pull request needs: a diff against the installed source, a regression test, the text of an issue and a script.
+"""
+
+
+def patches() -> list[str]:
+    """The patches by library."""
+    lines = _PATCHES.rstrip().splitlines()
+    for library in all_libraries():
+        if library.patches:
+            lines += ["", f"### {library.name}", "", f"Tested from {library.first} and before {library.end}.", ""]
+            lines += ["| with the patch | mended faults |", "| --- | --- |"]
+        for patch in library.patches:
+            names = ", ".join(
+                f"[{name}](findings/{fault.finding})" for name in patch.mends if (fault := upstream.find(name))
+            )
+            lines.append(f"| {_sentence(markdown(patch.says))} | {names} |")
+    return lines
+
+
 def page() -> str:
     """The whole page."""
     found = fixes()
@@ -112,6 +157,7 @@ def page() -> str:
             lines += ["", f"## {subject[0].upper()}{subject[1:]}", "", f"In `{module}`.", ""]
             for fix in inside:
                 lines += entry(fix)
+    lines += patches()
     return "\n".join(lines).rstrip() + "\n"
 
 

@@ -1,4 +1,4 @@
-"""``python -m pytest_evalcheck COMMAND``: write targets for a module, merge reports."""
+"""``python -m pytest_evalcheck COMMAND``: write targets for a module, merge reports, list and write patches."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _UNUSABLE = 4
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit code: 0, 1 where merged reports are not ok, or 4 for what cannot be meant."""
     from pytest_evalcheck.errors import UsageError
+    from pytest_evalcheck.fixes.patches.editing import PatchError
     from pytest_evalcheck.reports import ReportError
 
     parser = argparse.ArgumentParser(prog="python -m pytest_evalcheck", description="Commands of pytest-evalcheck.")
@@ -34,10 +35,14 @@ def main(arguments: list[str] | None = None) -> int:
     merge.set_defaults(run=_merge)
     versions = commands.add_parser("versions", help="print the versions that an issue should name")
     versions.set_defaults(run=_versions)
+    fixes = commands.add_parser("fixes", help="list the patches of a library, or write what pull requests of them need")
+    fixes.add_argument("library", nargs="?", help="a distribution, such as torchmetrics (default: all)")
+    fixes.add_argument("--write", metavar="DIR", help="a diff, a regression test, an issue and a script for each patch")
+    fixes.set_defaults(run=_fixes)
     given = parser.parse_args(arguments)
     try:
         return int(given.run(given))
-    except (UsageError, ReportError) as error:
+    except (UsageError, ReportError, PatchError) as error:
         print(f"error: {error}", file=sys.stderr)
     except OSError as error:
         print(f"error: {error.filename}: {error.strerror or error}", file=sys.stderr)
@@ -49,6 +54,26 @@ def _versions(_: argparse.Namespace) -> int:
 
     print(versions_text())
     return 0
+
+
+def _fixes(given: argparse.Namespace) -> int:
+    from pytest_evalcheck.errors import UsageError
+    from pytest_evalcheck.fixes.patches import applying, upstream
+
+    if given.write is None:
+        for library in [applying.load(given.library)] if given.library else applying.all_libraries():
+            print(f"{library.name}, tested from {library.first} and before {library.end}")
+            for patch in library.patches:
+                print(f"  {patch.id}\n    {patch.says}")
+        return 0
+    if not given.library:
+        raise UsageError("--write needs a library: python -m pytest_evalcheck fixes torchmetrics --write DIR")
+    written, left = upstream.write(given.library, Path(given.write))
+    for path in written:
+        print(path)
+    for line in left:
+        print(f"no diff of {line}", file=sys.stderr)
+    return 1 if left else 0
 
 
 def _write(given: argparse.Namespace) -> int:

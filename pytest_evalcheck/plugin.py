@@ -128,6 +128,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="least severity that fails the run: another number, an error, or a cost such as memory (default: cost; "
         "error for inferred targets)",
     )
+    group.addoption(
+        "--evalcheck-patched",
+        action="store_true",
+        help="apply all patches of pytest_evalcheck.fixes.patched; failures that they mend are not known any more",
+    )
     group.addoption("--evalcheck-explain", default=None, metavar="CODE", help="print the page of a check, and exit")
     group.addoption(
         "--evalcheck-list",
@@ -246,6 +251,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_evalcheck.integration.screen.short_summary import ShortSummary
         from pytest_evalcheck.integration.session import EvalcheckSession
 
+        if config.getoption("evalcheck_patched"):
+            from pytest_evalcheck.fixes.patches.applying import follow
+
+            follow()
         session = EvalcheckSession.of(config)
         config.pluginmanager.register(Supervision(session), "pytest_evalcheck_supervision")
         if not session.works:

@@ -11,6 +11,7 @@ from typing import Any
 
 from pytest_evalcheck.engine.effort import EFFORTS, Effort
 from pytest_evalcheck.expectations.failures import TargetError
+from pytest_evalcheck.fixes.patches.applying import is_mended
 from pytest_evalcheck.kinds.common.case import canonical_cases, given_cases
 from pytest_evalcheck.kinds.common.check import Check
 from pytest_evalcheck.reports.severity import Severity
@@ -82,9 +83,10 @@ class CellSpec:
 
     @property
     def entries(self) -> tuple[KnownFailure, ...]:
-        """The known failures of this check that the target and the baseline list."""
+        """The known failures of this check that the target and the baseline list, but those that a patch mends."""
         entries = self.target.entry(self.target.known_failures, self.check) or ()
-        return (*((entries,) if isinstance(entries, KnownFailure) else entries), *self.listed)
+        listed = (*((entries,) if isinstance(entries, KnownFailure) else entries), *self.listed)
+        return tuple(entry for entry in listed if not is_mended(entry.upstream))
 
     @property
     def planned(self) -> int:

@@ -17,6 +17,7 @@ from pytest_evalcheck.engine.timeout import CellTimeout
 from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.expectations.origin import place_of
+from pytest_evalcheck.fixes.patches.applying import apply_to_imported
 from pytest_evalcheck.guard import Snapshot
 from pytest_evalcheck.kinds.common.calling import format_exception_location, pass_on_what_cannot_be_simulated
 from pytest_evalcheck.kinds.common.process_state import same_random_numbers
@@ -146,7 +147,12 @@ class TargetFactory:
 
     def _make(self, arguments: Mapping[str, Any]) -> Any:
         try:
+            apply_to_imported()
             with same_random_numbers():  # weights that are drawn are the same in every object, and in a replay
+                made = called(self._target.factory, **arguments)
+            if not apply_to_imported():
+                return made
+            with same_random_numbers():  # the factory itself has imported what is patched now
                 return called(self._target.factory, **arguments)
         except (KeyboardInterrupt, CellTimeout, pytest.skip.Exception, HypothesisException):
             raise

@@ -14,6 +14,7 @@ from pytest_evalcheck.engine.factory import TargetFactory
 from pytest_evalcheck.expectations.comparison import Tolerance, close
 from pytest_evalcheck.expectations.failures import CheckFailure, TargetError
 from pytest_evalcheck.expectations.signature import signature_of
+from pytest_evalcheck.fixes.patches.applying import is_mended
 from pytest_evalcheck.reports.results import Outcome
 from pytest_evalcheck.targets.target import KnownFailure
 
@@ -151,7 +152,7 @@ class KnownFailures:
             if entry.example is None and not (entry.upstream or entry.signature) and entry not in self._confirmed:
                 return entry
         fault = upstream.match(signature, self._factory.adapted, self._factory.changed)
-        return KnownFailure(upstream=fault.id) if fault else None
+        return KnownFailure(upstream=fault.id) if fault and not is_mended(fault.id) else None
 
     def stale(self, outcome: Outcome, reason: str = "") -> StaleEntry | None:
         """Return the error of the first entry that does not fail in a cell of this outcome; None where there is none.

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from pytest_evalcheck.fixes.compensated_sum import CompensatedSum as CompensatedSum
     from pytest_evalcheck.fixes.eval_mode import evaluating as evaluating
     from pytest_evalcheck.fixes.online_moments import Moments as Moments
+    from pytest_evalcheck.fixes.patches.applying import patched as patched
+    from pytest_evalcheck.fixes.patches.editing import PatchError as PatchError
     from pytest_evalcheck.fixes.results import cached_compute as cached_compute
     from pytest_evalcheck.fixes.results import copy_result as copy_result
     from pytest_evalcheck.fixes.sample_stream import SampleStream as SampleStream
@@ -51,6 +53,8 @@ __getattr__, __all__ = lazy_exports(
         "compensated_sum": "CompensatedSum",
         "eval_mode": "evaluating",
         "online_moments": "Moments",
+        "patches.applying": "patched",
+        "patches.editing": "PatchError",
         "results": "cached_compute copy_result",
         "sample_stream": "SampleStream",
         "weighted_mean": "WeightedMean combine_means",

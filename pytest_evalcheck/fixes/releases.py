@@ -34,10 +34,11 @@ def known_release(library: str, used_by: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise ImportError(f"{known}, which lacks what it needs: {error}", name=error.name) from error
-    if not _numbers(first) <= _numbers(version) < _numbers(end):
+    if not numbers(first) <= numbers(version) < numbers(end):
         advice = f"its results were not compared there: try the checks that {used_by} is shown by"
         warnings.warn(f"{known}; {advice}", UserWarning, stacklevel=3)
 
 
-def _numbers(version: str) -> tuple[int, ...]:
+def numbers(version: str) -> tuple[int, ...]:
+    """The first three numbers of a version, for comparison."""
     return tuple(map(int, re.findall(r"\d+", version)[:3]))

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_evalcheck.fixes.patches.applying import patch_of
 from pytest_evalcheck.reports.causes import Cause, causes_of
 from pytest_evalcheck.reports.results import UNEXPLAINED, Cell, Outcome, Report
 from pytest_evalcheck.reports.severity import mark
@@ -190,8 +191,14 @@ MORE_TIME = (
 
 
 def upstream(cell: Cell) -> str:
-    """The upstream report of a known failure, on one line."""
-    return line(cell.see) or "no upstream report found"
+    """The upstream report of a known failure, on one line, and the import that mends it where there is one."""
+    return "; ".join(filter(None, [line(cell.see) or "no upstream report found", mended_by(cell)]))
+
+
+def mended_by(cell: Cell) -> str:
+    """The call that mends the upstream fault of a known failure, as a clause; empty without one."""
+    found = patch_of(cell.upstream)
+    return f"mended by pytest_evalcheck.fixes.patched({found[0].name!r})" if found else ""
 
 
 def verdict(report: Report) -> str:

@@ -71,7 +71,8 @@ class _Entry:
     @property
     def explanation(self) -> str:
         """The common explanation of the cells; the heading above it says that a fault is known upstream."""
-        return groups.explanation(self.cells[0]).replace("known upstream: ", "")
+        told = groups.explanation(self.cells[0]).replace("known upstream: ", "")
+        return "; ".join(filter(None, [told, groups.mended_by(self.cells[0])]))
 
     @property
     def codes(self) -> str:

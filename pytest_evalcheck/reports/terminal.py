@@ -324,8 +324,9 @@ def _known(page: Page, naming: groups.Naming, faults: Sequence[groups.Cells]) ->
             beside = f"{codes}, {count}"
         reason = groups.explanation(cells[0]).removeprefix("known upstream: ")
         yield from _item(page, "known", f"{beside}: {reason}", most=1)
-        if see and not beside.endswith(see):
-            yield (_INDENT, PLAIN), (see, LIGHT)
+        told = "" if beside.endswith(see) else see
+        for text in filter(None, [told, groups.mended_by(cells[0])]):
+            yield (_INDENT, PLAIN), (text, LIGHT)
     yield from _rest(faults[len(listed) :])
 
 

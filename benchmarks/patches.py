@@ -1,0 +1,118 @@
+"""Prove the patches: checks of the faults that they mend, with them and without.
+
+    python benchmarks/patches.py [LIBRARY ...] [--all-checks] [--device cpu] [--files evalcheck_*.py] [--workers 2]
+
+For each library, the targets of fixtures/targets run twice, with `--evalcheck-patched` and without, at quick effort:
+the checks of the mended faults, or all of them with `--all-checks`. A fault is mended where its known checks pass,
+or show another known fault. Prints a table, and exits with 1 where a fault is not mended or not seen, or where a check
+that passed does not pass any more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import textwrap
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from pytest_evalcheck import upstream  # noqa: E402
+from pytest_evalcheck.fixes.patches import applying  # noqa: E402
+from pytest_evalcheck.fixes.patches.patch import Library, Patch  # noqa: E402
+
+TARGETS = ROOT / "fixtures" / "targets"
+
+
+def cells(
+    files: list[Path], codes: list[str], device: str, workers: int, *, patched: bool
+) -> dict[tuple[str, str, str], dict[str, str]]:
+    """Run checks; return outcome and upstream fault by target, check and device."""
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        command = [sys.executable, "-m", "pytest", "--evalcheck", "-q", "-n", str(workers), "-p", "no:cacheprovider"]
+        command += ["-m", "full or not full", "--evalcheck-effort=quick", f"--evalcheck-device={device}"]
+        command += [f"--evalcheck-report=json={report}", *(["--evalcheck-select", ",".join(codes)] if codes else [])]
+        command += ["--evalcheck-patched"] if patched else []
+        ended = subprocess.run([*command, *map(str, files)], cwd=ROOT, capture_output=True, text=True, check=False)
+        if not report.exists():
+            raise SystemExit(f"no report was written:\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}")
+        found = json.loads(report.read_text(encoding="utf-8"))["checks"]
+    return {
+        (c["target"], c["code"], c["device"]): {"outcome": c["outcome"], "fault": c.get("upstream") or ""}
+        for c in found
+    }
+
+
+def lines_of(patch: Patch) -> int:
+    """Count the lines of code that a patch puts."""
+    return sum(
+        len(textwrap.dedent(edit.put).strip().splitlines()) for several in patch.edits.values() for edit in several
+    )
+
+
+def prove(library: Library, device: str, names: str, workers: int, *, every: bool) -> int:
+    """Print the rows of a library; return how many of its faults are not proved."""
+    faults = {fault: patch for patch in library.patches for fault in patch.mends}
+    package = min(where.split(".")[0].split(":")[0] for patch in library.patches for where in patch.edits)
+    files = [path for path in sorted(TARGETS.glob(names)) if package in path.read_text(encoding="utf-8")]
+    known = [fault for name in faults if (fault := upstream.find(name))]
+    codes = [] if every else sorted({code for fault in known for code in fault.codes})
+    before, after = (cells(files, codes, device, workers, patched=patched) for patched in (False, True))
+    shown: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    for key, cell in before.items():
+        if cell["outcome"] == "known":
+            shown[cell["fault"]].append(key)
+    bad = 0
+    for name in faults:
+        seen = shown[name]
+        green = [key for key in seen if after.get(key, {}).get("outcome") == "passed"]
+        covered = [key for key in seen if after.get(key, {}).get("outcome") == "known"]
+        red = [key for key in seen if key not in green and key not in covered]
+        verdict = "mended" if green and not red else "not seen" if not seen else "not mended"
+        bad += verdict != "mended"
+        counts = f"{len(seen):4} known, {len(green):4} pass, {len(covered):3} show another known fault"
+        print(f"  {verdict:10} {counts}  {name}")
+        for key in red:
+            print(f"             {after.get(key, {}).get('outcome', 'gone')}: {' '.join(key)}")
+    mended = {key for name in faults for key in shown[name]}
+    now = {key: after.get(key, {}).get("outcome", "gone") for key in before}
+    changed = [key for key, cell in before.items() if key not in mended and now[key] != cell["outcome"]]
+    worse = [key for key in changed if now[key] != "passed"]
+    for key in changed:
+        print(f"  changed    {before[key]['outcome']} -> {now[key]}: {' '.join(key)}")
+    size = statistics.median(map(lines_of, library.patches))
+    print(f"{library.name}: {len(library.patches)} patches of {size} lines at the median, {len(faults)} faults:")
+    print(f"  {bad} not proved, {len(changed)} other checks changed, {len(worse)} of them for the worse", flush=True)
+    return bad + len(worse)
+
+
+def main() -> int:
+    """Prove the patches of some libraries, or of all that are installed."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("library", nargs="*")
+    parser.add_argument(
+        "--all-checks", action="store_true", help="run every check of the targets, not those of the faults alone"
+    )
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--files", default="evalcheck_*.py", metavar="PATTERN", help="files of fixtures/targets")
+    parser.add_argument("--workers", type=int, default=2)
+    given = parser.parse_args()
+    libraries = [applying.load(name) for name in given.library] or applying.all_libraries()
+    bad = 0
+    for library in libraries:
+        if not library.patches or (why := applying.why_not_tested(library)):
+            print(f"{library.name}: not run: {why if library.patches else 'it has no patch'}")
+            continue
+        bad += prove(library, given.device, given.files, given.workers, every=given.all_checks)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -237,10 +237,9 @@ def sweeps(session: nox.Session) -> None:
         )
 
 
-@nox.session
+@nox.session(python=False)
 def patches(session: nox.Session) -> None:
-    """Checks of the faults that patches mend, with the patches and without."""
-    _over_the_readmes(session)
+    """Checks of the faults that patches mend, with the patches and without, in the environment that runs nox."""
     session.run("python", "benchmarks/patches.py", *session.posargs, env={"OMP_NUM_THREADS": "1"})
 
 

@@ -151,8 +151,8 @@ class KnownFailures:
         for entry in self._spec.known:
             if entry.example is None and not (entry.upstream or entry.signature) and entry not in self._confirmed:
                 return entry
-        fault = upstream.match(signature, self._factory.adapted, self._factory.changed)
-        return KnownFailure(upstream=fault.id) if fault and not is_mended(fault.id) else None
+        fault = upstream.match(signature, self._factory.adapted, self._factory.changed, is_mended)
+        return KnownFailure(upstream=fault.id) if fault else None
 
     def stale(self, outcome: Outcome, reason: str = "") -> StaleEntry | None:
         """Return the error of the first entry that does not fail in a cell of this outcome; None where there is none.

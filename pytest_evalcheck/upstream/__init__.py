@@ -13,7 +13,7 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -98,12 +98,16 @@ class Fault:
         return package if owners <= {"", package} else ""
 
 
-def match(signature: str, thing: Any, changed: Collection[str] = ()) -> Fault | None:
+def match(
+    signature: str, thing: Any, changed: Collection[str] = (), mended: Callable[[str], bool] = lambda _: False
+) -> Fault | None:
     """The fault that a failure of this object shows, in the version that is installed; None where there is none.
 
     ``changed`` names methods that the author of the target calls otherwise: what is wrong in them may be the author's.
+    ``mended`` says of an id whether that fault is gone.
     """
-    found = (fault for fault in _candidates(signature, thing) if not fault.why_out_of_range)
+    candidates = (fault for fault in _candidates(signature, thing) if not mended(fault.id))
+    found = (fault for fault in candidates if not fault.why_out_of_range)
     return next((fault for fault in found if not set(fault.owner_of) & set(changed)), None)
 
 

@@ -226,7 +226,7 @@ finally:
             """,
         ),
         Patch(
-            mends=("torchmetrics-merge-state-prepends",),
+            mends=("torchmetrics-merge-state-prepends", "torchmetrics-merge-state-reverses"),
             says="merge_state() keeps the samples of the other metric behind its own",
             edits={
                 "torchmetrics.metric:Metric.merge_state": (

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_evalcheck.fixes.patches.applying import patch_of
 from pytest_evalcheck.reports.causes import Cause, causes_of
 from pytest_evalcheck.reports.results import UNEXPLAINED, Cell, Outcome, Report
 from pytest_evalcheck.reports.severity import mark
@@ -197,6 +196,10 @@ def upstream(cell: Cell) -> str:
 
 def mended_by(cell: Cell) -> str:
     """The call that mends the upstream fault of a known failure, as a clause; empty without one."""
+    if not cell.upstream:
+        return ""
+    from pytest_evalcheck.fixes.patches.applying import patch_of
+
     found = patch_of(cell.upstream)
     return f"mended by pytest_evalcheck.fixes.patched({found[0].name!r})" if found else ""
 

@@ -22,7 +22,7 @@ from pytest_evalcheck.fixes import PatchError, patched
 from pytest_evalcheck.fixes.patches import applying
 from pytest_evalcheck.fixes.patches import upstream as pull_requests
 from pytest_evalcheck.fixes.patches.editing import edited
-from pytest_evalcheck.fixes.patches.patch import Library, Patch, after, append, begin, body, replace
+from pytest_evalcheck.fixes.patches.patch import Library, Patch, append, begin, body, put_after, replace
 
 ALL = [(library, patch) for library in applying.all_libraries() for patch in library.patches]
 CACHE = "torchmetrics-compute-returns-its-cache"
@@ -107,7 +107,7 @@ class TestApplying:
         own = Metric._wrap_compute.__code__
         errors: list[Exception] = []
 
-        def many() -> None:
+        def apply_many() -> None:
             try:
                 for _ in range(20):
                     with patched("torchmetrics", only=[CACHE]):
@@ -115,7 +115,7 @@ class TestApplying:
             except Exception as error:
                 errors.append(error)
 
-        threads = [threading.Thread(target=many) for _ in range(4)]
+        threads = [threading.Thread(target=apply_many) for _ in range(4)]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -249,7 +249,7 @@ class TestEdits:
             {
                 "Mean.value": (
                     begin("numbers = list(numbers)"),
-                    after("total = total /", "total += 0"),
+                    put_after("total = total /", "total += 0"),
                     replace("if total", "if numbers"),
                 ),
                 "Mean": (append("def name(self):\n    return super().name() + 'd'"),),

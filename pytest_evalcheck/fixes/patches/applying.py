@@ -26,7 +26,7 @@ LIBRARIES = ("lm_eval", "torchmetrics")
 
 _lock = threading.RLock()
 _applied: Counter[str] = Counter()
-"""How often each patch is applied, by its id."""
+"""The number of times that each patch is applied, by its id."""
 _codes: dict[tuple[str, str], tuple[FunctionType, CodeType, CodeType]] = {}
 """By module and path, a function, its own code and its code with edits."""
 _names: dict[tuple[str, str], tuple[str, ...]] = {}
@@ -270,7 +270,7 @@ def _require_ours(key: tuple[str, str], function: FunctionType) -> None:
 def _add(module: ModuleType, path: str, edits: list[Edit]) -> None:
     """Add names to a class or a module, in place of those that were added before."""
     key = (module.__name__, path)
-    owner = _at(module, path)
+    owner = _member(module, path)
     for name in _names.pop(key, ()):
         with suppress(AttributeError):
             delattr(owner, name)
@@ -308,7 +308,7 @@ def _add(module: ModuleType, path: str, edits: list[Edit]) -> None:
     _names[key] = tuple(members)
 
 
-def _at(module: ModuleType, path: str) -> Any:
+def _member(module: ModuleType, path: str) -> Any:
     found: Any = module
     for part in filter(None, path.split(".")):
         found = vars(found).get(part, None) if isinstance(found, type) else getattr(found, part, None)
@@ -321,8 +321,8 @@ def _function(module: ModuleType, path: str) -> FunctionType:
     """The function that the source of a module defines, inside of what its decorators made of it."""
     node = definition(source_of(module), path, module.__name__)
     first = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-    found = _at(module, path)
-    for candidate in _inside(found, [] if node.decorator_list else None):
+    found = _member(module, path)
+    for candidate in _functions_inside(found, [] if node.decorator_list else None):
         code = candidate.__code__
         if code.co_name == node.name and code.co_firstlineno == first and code.co_filename == module.__file__:
             return candidate
@@ -332,7 +332,7 @@ def _function(module: ModuleType, path: str) -> FunctionType:
     raise PatchError(f"{module.__name__}:{path} was replaced by other code, {of}{place}")
 
 
-def _inside(thing: Any, seen: list[Any] | None) -> Iterator[FunctionType]:
+def _functions_inside(thing: Any, seen: list[Any] | None) -> Iterator[FunctionType]:
     """A function; where it is decorated (``seen`` is a list) also the functions that it holds."""
     if isinstance(thing, (staticmethod, classmethod)):
         thing = thing.__func__
@@ -347,4 +347,4 @@ def _inside(thing: Any, seen: list[Any] | None) -> Iterator[FunctionType]:
             held.append(cell.cell_contents)
     for one in held:
         if callable(one) or isinstance(one, property):
-            yield from _inside(one, seen)
+            yield from _functions_inside(one, seen)

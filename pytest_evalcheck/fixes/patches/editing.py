@@ -143,7 +143,7 @@ def _indented(code: str, indent: str) -> str:
 
 
 def _place(where: str, text: str, find: str) -> tuple[int, int]:
-    """Where a part of a source stands, of which the indents of lines are not compared."""
+    """The place of a part of a source, of which the indents of lines are not compared."""
     pattern = r"\s*\n\s*".join(re.escape(line.strip()) for line in find.strip("\n").splitlines())
     found = list(re.finditer(pattern, text))
     if len(found) != 1:

@@ -23,12 +23,12 @@ def replace(find: str, put: str) -> Edit:
     return Edit("replace", find, put)
 
 
-def before(find: str, put: str) -> Edit:
+def put_before(find: str, put: str) -> Edit:
     """Put statements before the statement that a part of the source lies in."""
     return Edit("before", find, put)
 
 
-def after(find: str, put: str) -> Edit:
+def put_after(find: str, put: str) -> Edit:
     """Put statements after the statement that a part of the source lies in."""
     return Edit("after", find, put)
 
@@ -55,7 +55,7 @@ class Patch:
     mends: tuple[str, ...]
     """The ids of the upstream faults that are gone with it; the first one is the id of the patch."""
     says: str
-    """What the code does with it, in one line: the title of a pull request."""
+    """One line on what the code does with it: the title of a pull request."""
     edits: Mapping[str, tuple[Edit, ...]]
     """By ``module:function``, ``module:Class.method``, ``module:Class`` or ``module``."""
     test: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_evalcheck.fixes.patches.patch import Library, Patch, after, append, before, begin, replace
+from pytest_evalcheck.fixes.patches.patch import Library, Patch, append, begin, put_after, put_before, replace
 from pytest_evalcheck.fixes.patches.torchmetrics_domains import PATCHES
 
 LIBRARY = Library(
@@ -42,7 +42,7 @@ LIBRARY = Library(
             says="merge_state() drops the value that compute() has cached",
             edits={
                 "torchmetrics.metric:Metric.merge_state": (
-                    after("self._reduce_states(incoming_state)", "self._computed = None"),
+                    put_after("self._reduce_states(incoming_state)", "self._computed = None"),
                 )
             },
             test="""
@@ -61,7 +61,7 @@ LIBRARY = Library(
             says="load_state_dict() drops the value that compute() has cached",
             edits={
                 "torchmetrics.metric:Metric._load_from_state_dict": (
-                    before("for key in self._defaults:", "self._computed = None"),
+                    put_before("for key in self._defaults:", "self._computed = None"),
                 )
             },
             test="""
@@ -118,7 +118,7 @@ def persistent(self, mode: bool = False) -> None:
                     ),
                 ),
                 "torchmetrics.wrappers.minmax:MinMaxMetric.compute": (
-                    before("return {", "self.max_val, self.min_val = self.max_val.clone(), self.min_val.clone()"),
+                    put_before("return {", "self.max_val, self.min_val = self.max_val.clone(), self.min_val.clone()"),
                 ),
             },
             test="""
@@ -230,7 +230,7 @@ finally:
             says="merge_state() keeps the samples of the other metric behind its own",
             edits={
                 "torchmetrics.metric:Metric.merge_state": (
-                    before(
+                    put_before(
                         "self._reduce_states(incoming_state)",
                         """\
 # _reduce_states() puts what it is given first

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_evalcheck.fixes.patches.patch import Patch, after, before, replace
+from pytest_evalcheck.fixes.patches.patch import Patch, put_after, put_before, replace
 
 PATCHES: tuple[Patch, ...] = (
     Patch(
@@ -10,7 +10,7 @@ PATCHES: tuple[Patch, ...] = (
         says="BinaryAUROC validates its batches where validate_args is set",
         edits={
             "torchmetrics.classification.auroc:BinaryAUROC.__init__": (
-                after("self.max_fpr = max_fpr", "self.validate_args = validate_args"),
+                put_after("self.max_fpr = max_fpr", "self.validate_args = validate_args"),
             )
         },
         test="""
@@ -30,7 +30,7 @@ PATCHES: tuple[Patch, ...] = (
         says="a score of 1 is in the last bin of a calibration error",
         edits={
             "torchmetrics.functional.classification.calibration_error:_binning_bucketize": (
-                after(
+                put_after(
                     "indices = torch.bucketize(confidences, bin_boundaries, right=True) - 1",
                     "indices = indices.clamp(max=len(bin_boundaries) - 2)",
                 ),
@@ -128,7 +128,7 @@ PATCHES: tuple[Patch, ...] = (
         says="error rates of texts refuse lists of unequal lengths",
         edits={
             f"torchmetrics.functional.text.{module}:{function}": (
-                before(
+                put_before(
                     anchor,
                     "if len(preds) != len(target):\n"
                     '    raise ValueError(f"Expected {len(preds)} references, but got {len(target)}")',

@@ -1,4 +1,4 @@
-"""What a pull request needs: for each patch a diff against the installed source, a regression test and the text."""
+"""Files of pull requests: for each patch a diff against the installed source, a regression test and the text."""
 
 from __future__ import annotations
 

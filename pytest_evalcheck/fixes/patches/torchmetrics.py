@@ -325,7 +325,7 @@ for attr in self._defaults:
                         """\
 def options(metric: Metric) -> dict:
     return {
-        name: repr(value)
+        name: value.tolist() if isinstance(value, Tensor) else repr(value)
         for name, value in vars(metric).items()
         if not name.startswith("_") and name not in metric._defaults and not callable(value)
     }

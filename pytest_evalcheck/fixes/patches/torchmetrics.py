@@ -326,7 +326,7 @@ for attr in self._defaults:
 def options(metric: Metric) -> dict:
     return {
         name: value.tolist() if isinstance(value, Tensor) else repr(value)
-        for name, value in vars(metric).items()
+        for name, value in {**vars(metric), **dict(metric.named_buffers())}.items()
         if not name.startswith("_") and name not in metric._defaults and not callable(value)
     }
 

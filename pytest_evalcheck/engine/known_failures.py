@@ -11,8 +11,9 @@ from typing import Any
 from pytest_evalcheck import upstream
 from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.factory import TargetFactory
-from pytest_evalcheck.expectations.comparison import Tolerance, close
+from pytest_evalcheck.expectations.comparison import Raised, Tolerance, close
 from pytest_evalcheck.expectations.failures import CheckFailure, TargetError
+from pytest_evalcheck.expectations.origin import raised_by_check
 from pytest_evalcheck.expectations.signature import signature_of
 from pytest_evalcheck.fixes.patches.applying import is_mended
 from pytest_evalcheck.reports.results import Outcome
@@ -48,8 +49,11 @@ class Finding:
 
     @property
     def is_error(self) -> bool:
-        """Return whether it is about an error, and not about values that differ."""
-        return self.failure.untestable or bool(self.failure.origin)
+        """Return whether it is about an error of the code under test, and not about values that differ."""
+        if self.failure.untestable or not self.failure.origin:
+            return self.failure.untestable
+        actual = self.failure.compared.actual if self.failure.compared else None
+        return not (isinstance(actual, Raised) and raised_by_check(actual.error))
 
     @property
     def size(self) -> int:

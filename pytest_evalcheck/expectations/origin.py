@@ -86,6 +86,12 @@ def raised_by_adapter(error: BaseException) -> bool:
     return code is not None and Path(code.co_filename).is_relative_to(_HERE / "adapters")
 
 
+def raised_by_check(error: BaseException) -> bool:
+    """Return whether a check raised an error, or the one that it was raised from, to see what the code does then."""
+    codes = [raising_code(each) for each in causes_of_error(error)]
+    return any(Path(code.co_filename).is_relative_to(_HERE / "kinds") for code in codes if code is not None)
+
+
 def missing_import(error: BaseException) -> str:
     """Return the reason if an error is that of an import, or was raised from one, else ''."""
     if not (found := _import_error(error)):

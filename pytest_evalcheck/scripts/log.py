@@ -397,6 +397,13 @@ class CallLog:
             return self.writer.text(value, "expected").text
         raise Unwritable(f"a value of type {type(value).__qualname__} that no call returned")
 
+    def function_of(self, text: str) -> str:
+        """Return the name of the function or method whose result a text names; '' for another text."""
+        numbers = re.findall(r"<(\d+)>", text)
+        entries = [one for one in self.entries if numbers and one.number == int(numbers[0])]
+        found = re.search(r"(\w+)\(", entries[0].text) if entries else None
+        return found[1] if found else ""
+
     def changed_input(self) -> tuple[str, str] | None:
         """Return the last value that was written out and is another now, and what it was."""
         for one in reversed(self.entries):

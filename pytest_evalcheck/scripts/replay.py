@@ -120,9 +120,23 @@ class Recorder:
             return Verdict("raises", log.find(actual), type(actual.error).__name__, **common)
         if not form:
             raise Unwritable("the check judges by a condition of its own")
+        if (raised := _raised_alone(actual, expected)) is not None:
+            found, other = log.find(raised[0]), log.find(raised[1], plain=True)
+            if log.function_of(found) != log.function_of(other):  # mended, that call returns no such value
+                return Verdict("returns", found, "", **common)
         made = log.find(actual)
         wanted = log.find(expected, avoid=numbers_in(made), plain=True)
         return Verdict(form, made, wanted, **common)
+
+
+def _raised_alone(actual: Any, expected: Any) -> tuple[Raised, Any] | None:
+    """Return the first error where a value is expected, and that value; None where there is no such pair."""
+    if isinstance(actual, Raised):
+        return None if isinstance(expected, Raised) else (actual, expected)
+    if isinstance(actual, Mapping) and isinstance(expected, Mapping):
+        pairs = (_raised_alone(actual[key], expected[key]) for key in actual if key in expected)
+        return next((pair for pair in pairs if pair), None)
+    return None
 
 
 def _is_flat(value: Any) -> bool:

@@ -40,6 +40,7 @@ _FORMS = {
     "different": ("an error, or another result than {expected}", "isinstance(outcome, Exception) or not " + _SAME),
     "raises": ("another result than {expected}", "type(outcome).__name__ != {expected!r}"),
     "error": ("an error", "has_error(outcome)"),
+    "returns": ("no error", "not has_error(outcome)"),
     "names": ("no error, or one that names {expected}", "not has_error(outcome, without={expected})"),
     "visible": ("NaN, infinity, an error or a warning", "visible(outcome) or " + _WARNED["visible"]),
     "warned": ("NaN, infinity, an error or a warning", "visible(outcome) or " + _WARNED["warned"]),

@@ -71,7 +71,7 @@ class TestToyKind:
         (command,) = toy.spawn("--evalcheck", code=1).reproduce
         node, blob = re.search(r"'(.*)' (--evalcheck-replay=\S+)", command).groups()  # type: ignore[union-attr]
         result = toy.spawn("--evalcheck", node, blob, code=1).assert_outcomes(failed=1)
-        assert result.cell("TOY101").examples == 1
+        assert result.cell("TOY101").examples == 2  # the case, and once more for errors alone
 
     def test_it_is_explained_and_selected(self, toy: Project) -> None:
         toy.spawn("--evalcheck-explain=TOY101", code=0).shows("Why: a sampler that drops some", "Fix: samples[:count]")

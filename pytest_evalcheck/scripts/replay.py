@@ -121,9 +121,9 @@ class Recorder:
         if not form:
             raise Unwritable("the check judges by a condition of its own")
         if (raised := _raised_alone(actual, expected)) is not None:
-            found, other = log.find(raised[0]), log.find(raised[1], plain=True)
-            if log.function_of(found) != log.function_of(other):  # mended, that call returns no such value
-                return Verdict("returns", found, "", **common)
+            failed, other = log.find(raised[0]), log.find(raised[1], plain=True)
+            if log.function_of(failed) != log.function_of(other):  # mended, that call returns no such value
+                return Verdict("returns", failed, "", **common)
         made = log.find(actual)
         wanted = log.find(expected, avoid=numbers_in(made), plain=True)
         return Verdict(form, made, wanted, **common)

@@ -133,6 +133,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="apply all patches of pytest_evalcheck.fixes.patched; failures that they mend are not known any more",
     )
+    group.addoption(
+        "--evalcheck-strict-versions",
+        action="store_true",
+        help="fail where an upstream fault shows in a release of its library that it is not verified for",
+    )
     group.addoption("--evalcheck-explain", default=None, metavar="CODE", help="print the page of a check, and exit")
     group.addoption(
         "--evalcheck-list",
@@ -165,6 +170,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "files that change no verdict, for --evalcheck-since: patterns from the top of the repository, as in :(glob)",
         type="args",
         default=["*.md", "*.rst", "LICENSE*", ".gitignore", "docs/**/*.md", "docs/**/*.rst"],
+    )
+    parser.addini(
+        "evalcheck_registry",
+        "further upstream faults: a folder of JSON files, from the folder of the ini file, or an importable package",
+        default="",
     )
     parser.addini("evalcheck_fail_on", "default of --evalcheck-fail-on", default="")
     parser.addini("evalcheck_timeout", "default of --evalcheck-timeout", default="")
@@ -272,7 +282,7 @@ def pytest_configure(config: pytest.Config) -> None:
         name
         for name in (
             *("select", "ignore", "replay", "report", "with_tests", "known"),
-            *("run", "resume", "optional", "shard", "since", "scripts", "fail_on"),
+            *("run", "resume", "optional", "shard", "since", "scripts", "fail_on", "patched", "strict_versions"),
         )
         if config.getoption(f"evalcheck_{name}")
     ]

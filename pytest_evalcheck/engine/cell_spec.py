@@ -42,6 +42,8 @@ class CellSpec:
     """The command that replays a blob."""
     fail_on: Severity = "cost"
     """The least severity that fails; a less severe failure is reported as known."""
+    strict_versions: bool = False
+    """An upstream fault that is unverified for the installed release of its library is not known."""
     inferred: bool = False
     """The file of the target is a generated one, so that the target is shown at what it makes."""
 
@@ -79,7 +81,7 @@ class CellSpec:
             return ()
         kind = device_spec.kind(self.device)
         found = (entry for entry in self.entries if entry.devices is None or kind in entry.devices)
-        return tuple(entry for entry in found if not entry.out_of_range)
+        return tuple(each for each in found if each.fault is None or each.fault.applies(strict=self.strict_versions))
 
     @property
     def entries(self) -> tuple[KnownFailure, ...]:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis.errors import Flaky, Unsatisfiable
 
+from pytest_evalcheck import upstream
 from pytest_evalcheck.engine.cell_spec import CellSpec
 from pytest_evalcheck.engine.cell_state import CellState, SearchOver, ledger_totals
 from pytest_evalcheck.engine.known_failures import Finding, StaleEntry
@@ -18,6 +19,7 @@ from pytest_evalcheck.expectations.causes import fitting_causes
 from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure, DeviceLost, NotApplicable, NotCheckable, TargetError
 from pytest_evalcheck.expectations.origin import absent_packages, missing_import, place_of
+from pytest_evalcheck.fixes.patches.applying import is_mended
 from pytest_evalcheck.kinds.common.calling import format_exception_location, relative
 from pytest_evalcheck.reports.case_codec import case_fields, encode_case
 from pytest_evalcheck.reports.results import Cell, Failure, Outcome
@@ -173,7 +175,7 @@ def _data(spec: CellSpec, state: CellState, failure: CheckFailure, found: Findin
     check, case = spec.check, found.case if found else None
     others = [f"Other cases show something else: {headline}" for headline in state.others.values()]
     unused = spec.unused_device_reason if state.takes_device else ""
-    clauses = dict.fromkeys((*state.known.entries_out_of_range, unused, state.other_versions))
+    clauses = dict.fromkeys((*state.known.entries_out_of_range, unused, state.other_versions, _to_name(spec, found)))
     notes = [f"Note: {clause}." for clause in clauses if clause]
     return Failure(
         about=failure.about,
@@ -194,6 +196,16 @@ def _data(spec: CellSpec, state: CellState, failure: CheckFailure, found: Findin
         location=f"{relative(_place(spec, state)[0])}:{_place(spec, state)[1]}",
         reproduce=spec.reproduce(encode_case(check.code, case) if case is not None else ""),
     )
+
+
+def _to_name(spec: CellSpec, found: Finding | None) -> str:
+    """Return the upstream fault that the target has to name before its failure is known, as a clause; '' for none."""
+    fault = upstream.to_name(found.signature, spec.target.factory) if found and found.known is None else None
+    if fault is None or fault.id in {entry.upstream for entry in spec.entries} or is_mended(fault.id):
+        return ""
+    report = f" ({fault.see})" if fault.see else ""
+    entry = f'known_failures={{"{spec.check.code}": ec.KnownFailure(upstream="{fault.id}")}}'
+    return f"{fault.library} is known for it{report}: {fault.reason}. Where its own code is at fault, write {entry}"
 
 
 def _incomplete(spec: CellSpec, state: CellState) -> Cell:

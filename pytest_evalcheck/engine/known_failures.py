@@ -88,8 +88,7 @@ class KnownFailures:
     def reason(self) -> str:
         """The reasons of the entries that cover the failures, each once."""
         entries = [finding.known for finding in self.findings.values() if finding.known]
-        reasons = (f"known upstream: {entry.reason}" if entry.upstream else entry.reason for entry in entries)
-        return "; ".join(dict.fromkeys(reasons))
+        return "; ".join(dict.fromkeys(map(_reason, entries)))
 
     def confirm(self, entry: KnownFailure, finding: Finding) -> Finding | None:
         """Record the failure of the case of an entry; return what to report where the entry says something else."""
@@ -155,19 +154,21 @@ class KnownFailures:
         for entry in self._spec.known:
             if entry.example is None and not (entry.upstream or entry.signature) and entry not in self._confirmed:
                 return entry
-        fault = upstream.match(signature, self._factory.adapted, self._factory.changed, is_mended)
+        strict, thing = self._spec.strict_versions, self._factory.adapted
+        fault = upstream.match(signature, thing, self._factory.changed, is_mended, strict=strict)
         return KnownFailure(upstream=fault.id) if fault else None
 
     def stale(self, outcome: Outcome, reason: str = "") -> StaleEntry | None:
         """Return the error of the first entry that does not fail in a cell of this outcome; None where there is none.
 
-        A replay tries one case, so that it cannot say so.
+        A replay tries one case, so that it cannot say so. An unverified fault may be gone in the installed release.
         """
+        own = [entry for entry in self._spec.known if not entry.unverified]
         if outcome == "known":
-            entries = [entry for entry in self._spec.known if entry not in self._confirmed]
+            entries = [entry for entry in own if entry not in self._confirmed]
             seen = "another entry covers all that fails"
         else:
-            entries = [*self._spec.known]
+            entries = own
             seen = "the check passed" if outcome == "passed" else f"the check is not applicable ({reason})"
         return self.stale_entry(entries[0], seen) if entries and self._spec.replay is None else None
 
@@ -188,6 +189,12 @@ def _is_number(text: str | None) -> bool:
 
 _NUMBER = re.compile(r"([-+]?\d+\.?\d*(?:e[-+]?\d+)?)")
 _NEARLY = Tolerance(rtol=1e-2, atol=1e-4)
+
+
+def _reason(entry: KnownFailure) -> str:
+    if not entry.upstream:
+        return entry.reason
+    return f"known upstream{f', {entry.unverified}' if entry.unverified else ''}: {entry.reason}"
 
 
 def _name(entry: KnownFailure) -> str:

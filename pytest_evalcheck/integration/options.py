@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import pytest
 from iniconfig import IniConfig  # comes with pytest
 
+from pytest_evalcheck import upstream
 from pytest_evalcheck.engine.check_selection import CheckSelection
 from pytest_evalcheck.engine.device_selection import SKIPPED
 from pytest_evalcheck.engine.effort import EFFORTS, Effort
@@ -67,6 +68,8 @@ class Options:
 
     fail_on: Severity | None = None
     """The least severity that fails; None for ``cost``, and ``error`` for targets that nobody wrote."""
+    strict_versions: bool = False
+    """True if an upstream fault that is unverified for the installed release fails."""
     selected_by_ini: str = ""
     """``evalcheck_select = ...`` and ``evalcheck_ignore = ...`` of the ini file, where they are in force."""
 
@@ -85,6 +88,7 @@ class Options:
         given = partial(given_text, config)
         try:
             _require_consistent(config)
+            _add_registry(config)
             for name in () if _foreign(given) else ("select", "ignore"):
                 _parsed(config, name, lambda words: CheckSelection.parse(words, "", shipped()))
             replay = config.getoption("evalcheck_replay")
@@ -111,6 +115,7 @@ class Options:
                 baseline=_baseline(config, updates),
                 optional=_parsed(config, "optional", _optional),
                 fail_on=_parsed(config, "fail_on", _severity),
+                strict_versions=config.getoption("evalcheck_strict_versions"),
                 selected_by_ini=" and ".join(
                     f"evalcheck_{name} = {given(name)}"
                     for name in ("select", "ignore")
@@ -140,6 +145,15 @@ def _parsed(config: pytest.Config, name: str, parse: Callable[[str], Parsed]) ->
             else f"{_place(config, setting)}: {setting} = {text}"
         )
         raise UsageError(f"{source}: {error}") from error
+
+
+def _add_registry(config: pytest.Config) -> None:
+    if not (text := config.getini("evalcheck_registry").strip()):
+        return
+    try:
+        upstream.add_registry(text, config.inipath.parent if config.inipath else config.rootpath)
+    except UsageError as error:
+        raise UsageError(f"{_place(config, 'evalcheck_registry')}: evalcheck_registry = {text}: {error}") from error
 
 
 def _place(config: pytest.Config, setting: str) -> str:

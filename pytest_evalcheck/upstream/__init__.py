@@ -2,24 +2,26 @@
 
 A fault is about objects of some classes, in some versions of a library, and it is known by the signatures of its
 failures. A user's object of such a class then shows a known failure instead of one that the user cannot mend. Each JSON
-file of this folder holds the faults of one library; docs/upstream.md says how to add one.
+file of this folder holds the faults of one library; docs/upstream.md says how to add one. `add_registry` reads others.
 """
 
 from __future__ import annotations
 
+import dis
 import functools
 import importlib.metadata
+import importlib.util
 import inspect
 import json
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pytest_evalcheck.errors import nearest
+from pytest_evalcheck.errors import UsageError, nearest
 
 FOLDER = Path(__file__).parent
 
@@ -32,7 +34,7 @@ class Fault:
     library: str
     """The name of its distribution, such as ``torchmetrics``."""
     versions: str
-    """The versions for which the fault was confirmed, as a specifier such as ``==1.9.*``; nothing is said of others."""
+    """The versions for which the fault was confirmed, as a specifier such as ``==1.9.*``; unverified for others."""
     signatures: tuple[str, ...]
     """Patterns of the signatures of its failures, in which ``*`` stands for any text."""
     reason: str
@@ -47,6 +49,10 @@ class Fault:
     owner_of: tuple[str, ...] = ()
     """The methods that the fault is in. An object whose own class overrides one of them may have a fault of its own.
     A function has none: it is the code at fault."""
+    mended: str = ""
+    """The first release without the fault, such as ``1.10``; empty while there is none."""
+    mended_by: str = ""
+    """The change that mended it, such as ``Lightning-AI/torchmetrics#3389``; empty where none was found."""
 
     @property
     def codes(self) -> tuple[str, ...]:
@@ -70,7 +76,25 @@ class Fault:
         if installed and SpecifierSet(self.versions).contains(installed, prereleases=True):
             return ""
         found = f"{self.library} {installed} is installed" if installed else f"{self.library} is not installed"
-        return f"the upstream fault {self.id} is recorded for {self.library} {self.versions}, and {found}"
+        mended = f"; {self.mended} has mended it" + f" ({self.mended_by})" * bool(self.mended_by) if self.mended else ""
+        return f"the upstream fault {self.id} is recorded for {self.library} {self.versions}, and {found}{mended}"
+
+    @property
+    def unverified(self) -> str:
+        """``unverified for torchmetrics 1.10.0``, if it is installed, not tried, and may have it; else ''.
+
+        A release that has mended it does not have it, and no later one.
+        """
+        from packaging.version import Version
+
+        installed = self.installed
+        if not (installed and self.why_out_of_range) or (self.mended and Version(installed) >= Version(self.mended)):
+            return ""
+        return f"unverified for {self.library} {installed}"
+
+    def applies(self, *, strict: bool) -> bool:
+        """Return whether the installed version has the fault; with ``strict``, an unverified one has not."""
+        return not self.why_out_of_range or (bool(self.unverified) and not strict)
 
     def shows(self, signature: str) -> bool:
         """Return whether a failure of this signature is one of the fault."""
@@ -99,16 +123,50 @@ class Fault:
 
 
 def match(
-    signature: str, thing: Any, changed: Collection[str] = (), mended: Callable[[str], bool] = lambda _: False
+    signature: str,
+    thing: Any,
+    changed: Collection[str] = (),
+    mended: Callable[[str], bool] = lambda _: False,
+    *,
+    strict: bool = False,
 ) -> Fault | None:
     """The fault that a failure of this object shows, in the version that is installed; None where there is none.
 
     ``changed`` names methods that the author of the target calls otherwise: what is wrong in them may be the author's.
-    ``mended`` says of an id whether that fault is gone.
+    ``mended`` says of an id whether a patch has mended that fault. With ``strict``, one that is unverified is none.
     """
     candidates = (fault for fault in _candidates(signature, thing) if not mended(fault.id))
-    found = (fault for fault in candidates if not fault.why_out_of_range)
+    found = (fault for fault in candidates if fault.applies(strict=strict))
     return next((fault for fault in found if not set(fault.owner_of) & set(changed)), None)
+
+
+def to_name(signature: str, factory: Any) -> Fault | None:
+    """The fault of this signature that a target of its library has to name by its id, as no class is known to have it.
+
+    ``factory`` is the function of the target, which uses the library or a module that imports it.
+    """
+    found = (each for each in faults() if not each.classes and each.installed and each.shows(signature))
+    used = _packages_used(factory)
+    return next((each for each in found if used & _packages_of(each.library)), None)
+
+
+def _packages_used(function: Any) -> set[str]:
+    """The top-level packages that a function imports, and those of what its module imports."""
+    values = getattr(inspect.unwrap(function), "__globals__", {}).values()
+    names = [getattr(value, "__name__" if inspect.ismodule(value) else "__module__", "") for value in values]
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    steps = dis.get_instructions(code) if code else ()
+    names += [step.argval for step in steps if step.opname == "IMPORT_NAME"]
+    return {str(name).partition(".")[0] for name in names if name}
+
+
+@cache
+def _packages_of(library: str) -> frozenset[str]:
+    """The top-level packages of an installed distribution."""
+    listed = (importlib.metadata.distribution(library).read_text("top_level.txt") or "").split()
+    files = importlib.metadata.files(library) or ()
+    packages = {file.parts[0] for file in files if len(file.parts) == 2 and file.name == "__init__.py"}
+    return frozenset({*listed, *packages, library.replace("-", "_")})
 
 
 def other_versions(signature: str, thing: Any) -> str:
@@ -148,25 +206,75 @@ def _packages() -> dict[str, str]:
     return {name.partition(".")[0]: fault.library for fault in faults() for name in fault.classes}
 
 
+_added: dict[str, Fault] = {}
+"""The faults of other registries, by id."""
+
+
 @cache
 def _registry() -> dict[str, Fault]:
     read = [fault for path in sorted(FOLDER.glob("*.json")) for fault in read_faults(path)]
-    return {fault.id: fault for fault in read}
+    return {fault.id: fault for fault in read} | _added
+
+
+def add_registry(name: str, base: Path) -> None:
+    """Read the JSON files of a folder or an importable package; an entry takes the place of one with the same id.
+
+    A relative folder is meant from ``base``.
+
+    Raises:
+        UsageError: where there is no such folder or package, or a file of it is none of the registry.
+    """
+    folder = base / name
+    if not folder.is_dir():
+        try:
+            found = importlib.util.find_spec(name)
+        except (ImportError, ValueError):
+            found = None
+        folders = list(found.submodule_search_locations or ()) if found else []
+        if not folders:
+            raise UsageError(f"there is no folder {folder} and no package {name!r}; expected one with JSON files")
+        folder = Path(folders[0])
+    paths = sorted(folder.glob("*.json"))
+    if not paths:
+        raise UsageError(f"{folder} has no JSON file; expected files such as those of pytest_evalcheck/upstream")
+    for path in paths:
+        _added.update((fault.id, fault) for fault in read_faults(path))
+    _registry.cache_clear()
+    _packages.cache_clear()
 
 
 def read_faults(path: Path) -> list[Fault]:
     """The faults of one file.
 
     Raises:
-        TypeError: when a field is missing or unknown.
+        UsageError: where it is not JSON, or a field is missing or unknown.
     """
-    data = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise UsageError(f"{path} is not JSON: {error}") from error
+    _require_fields(data, ("library", "versions", "faults"), ("library", "versions", "faults"), str(path))
+    required = [one.name for one in fields(Fault) if one.default is MISSING]
     common = {name: data[name] for name in ("library", "versions")}
-    lists = ("signatures", "classes", "owner_of")
-    return [
-        Fault(**{**common, **{name: tuple(value) if name in lists else value for name, value in entry.items()}})
-        for entry in data["faults"]
-    ]
+    lists, found = ("signatures", "classes", "owner_of"), []
+    for number, entry in enumerate(data["faults"], 1):
+        given = {**common, **entry} if isinstance(entry, dict) else entry
+        place = f"{path}, {entry.get('id', f'fault {number}') if isinstance(entry, dict) else f'fault {number}'}"
+        _require_fields(given, required, [one.name for one in fields(Fault)], place)
+        values: dict[str, Any] = {name: tuple(value) if name in lists else value for name, value in given.items()}
+        found.append(Fault(**values))
+    return found
+
+
+def _require_fields(given: Any, required: Collection[str], known: Collection[str], place: str) -> None:
+    if not isinstance(given, dict):
+        raise UsageError(f"{place}: expected an object with {', '.join(required)}, not {type(given).__name__}")
+    for name in given:
+        if name not in known:
+            raise UsageError(f"{place}: there is no field {name!r}{nearest(name, known)}")
+    for name in required:
+        if name not in given:
+            raise UsageError(f"{place}: the field {name!r} is missing")
 
 
 @cache

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.metadata
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 import pytest_evalcheck as ec
 from pytest_evalcheck import strategies as es
+from pytest_evalcheck import upstream
 from pytest_evalcheck.reports.case_codec import encode_case
 from pytest_evalcheck.testing import Project
 
@@ -158,16 +160,34 @@ def test_a_callable_that_was_replaced_is_the_authors_and_the_others_are_not() ->
     assert outcomes(changed(), "EC219")["EC219"].outcome == "known"
 
 
-def test_another_version_is_broken_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_in_another_version_a_fault_is_unverified(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.metadata, "version", lambda name: "99.0" if name == "torchmetrics" else "1")
     entry = ec.KnownFailure(upstream=UNIVERSAL["EC219"], example={"samples": [(0.9375, 1)], "batches": [[0]]})
-    note = "Note: the upstream fault torchmetrics-compute-returns-its-cache is recorded for torchmetrics"
     for tried in (target(BinaryAccuracy), target(BinaryAccuracy, known_failures={"EC219": entry})):
         cell = outcomes(tried, "EC219")["EC219"]
-        assert cell.outcome == "failed"
-        assert cell.failure is not None
-        assert note in cell.failure.detail
-        assert "torchmetrics 99.0 is installed" in cell.failure.detail
+        assert (cell.outcome, cell.upstream) == ("known", UNIVERSAL["EC219"])
+        assert cell.reason.startswith("known upstream, unverified for torchmetrics 99.0: ")
+
+
+def test_an_unverified_fault_that_does_not_show_is_not_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = ec.KnownFailure(upstream=UNIVERSAL["EC219"], example={"samples": [(0.9375, 1)], "batches": [[0]]})
+    tried = target(lambda: BinaryAccuracy(compute_with_cache=False), known_failures={"EC219": entry})
+    assert outcomes(tried, "EC219")["EC219"].cause == "stale known failure"
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "99.0" if name == "torchmetrics" else "1")
+    assert outcomes(tried, "EC219")["EC219"].outcome == "passed"
+
+
+def test_in_a_version_that_has_mended_a_fault_it_is_a_failure_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = upstream.find(UNIVERSAL["EC219"])
+    assert found is not None
+    mended = replace(found, mended="99.0", mended_by="owner/repository#1")
+    monkeypatch.setitem(upstream._registry(), found.id, mended)
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "99.1" if name == "torchmetrics" else "1")
+    cell = outcomes(target(BinaryAccuracy), "EC219")["EC219"]
+    assert cell.outcome == "failed"
+    assert cell.failure is not None
+    assert f"Note: the upstream fault {found.id} is recorded for torchmetrics" in cell.failure.detail
+    assert "torchmetrics 99.1 is installed; 99.0 has mended it (owner/repository#1)." in cell.failure.detail
 
 
 def test_an_entry_that_names_a_fault_covers_all_its_signatures_and_no_other() -> None:

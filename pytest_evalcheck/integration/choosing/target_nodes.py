@@ -150,6 +150,7 @@ def _function(place: _Place, target: Target, check: Check, devices: list[str], o
                 listed=options.baseline.of(place.where, check.code),
                 reproduce=reproduce(device),
                 fail_on=options.fail_on or ("error" if place.inferred else "cost"),
+                strict_versions=options.strict_versions,
                 inferred=bool(place.inferred),
             )
         )

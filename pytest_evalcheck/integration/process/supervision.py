@@ -185,6 +185,10 @@ class Supervision:
         arguments += [f"--evalcheck-effort={options.effort_name}", f"--evalcheck-device={','.join(options.devices)}"]
         arguments += [] if options.timeout is None else [f"--evalcheck-timeout={options.timeout}"]
         arguments += [f"--evalcheck-fail-on={options.fail_on}"] if options.fail_on else []
+        flags = ("patched", "strict-versions")
+        arguments += [
+            f"--evalcheck-{name}" for name in flags if config.getoption(f"evalcheck_{name.replace('-', '_')}")
+        ]
         arguments += [f"--evalcheck-{name}" for name in ("accept", "prune") if getattr(options, name)]
         replay = config.getoption("evalcheck_replay")
         arguments += [f"--evalcheck-replay={replay}"] if replay else []

@@ -1,0 +1,77 @@
+"""Patches of Lightning."""
+
+from __future__ import annotations
+
+from pytest_evalcheck.fixes.patches.patch import Library, Patch, begin, put_after, replace
+
+_MODULE = """
+                import lightning
+                import torch
+                from torch.utils.data import DataLoader
+
+
+                class Module(lightning.LightningModule):
+                    def validation_step(self, batch, batch_idx):
+                        if batch_idx == 1:
+                            raise ERROR
+
+
+                names = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+                trainer = lightning.Trainer(accelerator="cpu", **dict.fromkeys(names, False))
+                module = Module().train()
+                try:
+                    trainer.validate(module, DataLoader(torch.ones(2, 1)), verbose=False)
+                except ERROR:
+                    pass
+"""
+
+LIBRARY = Library(
+    "lightning",
+    "2.6.6",
+    "2.7",
+    source="src/",
+    patches=(
+        Patch(
+            mends=("lightning-stop-iteration-ends-validation",),
+            says="a StopIteration that a step raises is an error of the evaluation, and not its end",
+            edits={
+                "lightning.pytorch.loops.evaluation_loop:_EvaluationLoop.run": (
+                    replace("while True:\ntry:", "while True:\n    is_fetched = False\n    try:"),
+                    put_after("batch, batch_idx, dataloader_idx = next(data_fetcher)", "is_fetched = True"),
+                    replace(
+                        "(not just `next`) for `dataloader_iter` support\nbreak",
+                        "(not just `next`) for `dataloader_iter` support\nif is_fetched:\n    raise\nbreak",
+                    ),
+                )
+            },
+            test=_MODULE.replace("ERROR", "StopIteration")
+            + """
+                else:
+                    raise RuntimeError("the other batches were left out")
+""",
+        ),
+        Patch(
+            mends=("lightning-error-leaves-eval",),
+            says="an error in an evaluation gives the module its modes back",
+            edits={
+                "lightning.pytorch.loops.evaluation_loop:_EvaluationLoop._on_evaluation_model_train": (
+                    put_after(
+                        "if is_overridden(hook_name, trainer.lightning_module):",
+                        "self._module_mode.mode.clear()  # an error afterwards is none of this evaluation",
+                    ),
+                ),
+                "lightning.pytorch.trainer.call:_interrupt": (
+                    begin(
+                        """\
+fit_loop, module = trainer.fit_loop, trainer.lightning_module
+for loop in (fit_loop.epoch_loop.val_loop, trainer.validate_loop, trainer.test_loop):
+    if loop._module_mode.mode and module is not None:  # the evaluation has not ended
+        loop._module_mode.restore(module)
+        loop._module_mode.mode.clear()"""
+                    ),
+                ),
+            },
+            test=_MODULE.replace("ERROR", "OSError") + "                assert module.training\n",
+        ),
+    ),
+)

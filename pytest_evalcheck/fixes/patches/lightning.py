@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_evalcheck.fixes.patches.patch import Library, Patch, begin, put_after, replace
+from pytest_evalcheck.fixes.patches.patch import Library, Patch, put_after, replace
 
 _MODULE = """
                 import lightning
@@ -49,29 +49,6 @@ LIBRARY = Library(
                 else:
                     raise RuntimeError("the other batches were left out")
 """,
-        ),
-        Patch(
-            mends=("lightning-error-leaves-eval",),
-            says="an error in an evaluation gives the module its modes back",
-            edits={
-                "lightning.pytorch.loops.evaluation_loop:_EvaluationLoop._on_evaluation_model_train": (
-                    put_after(
-                        "if is_overridden(hook_name, trainer.lightning_module):",
-                        "self._module_mode.mode.clear()  # an error afterwards is none of this evaluation",
-                    ),
-                ),
-                "lightning.pytorch.trainer.call:_interrupt": (
-                    begin(
-                        """\
-fit_loop, module = trainer.fit_loop, trainer.lightning_module
-for loop in (fit_loop.epoch_loop.val_loop, trainer.validate_loop, trainer.test_loop):
-    if loop._module_mode.mode and module is not None:  # the evaluation has not ended
-        loop._module_mode.restore(module)
-        loop._module_mode.mode.clear()"""
-                    ),
-                ),
-            },
-            test=_MODULE.replace("ERROR", "OSError") + "                assert module.training\n",
         ),
     ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_evalcheck.fixes.patches import torchmetrics_functional
 from pytest_evalcheck.fixes.patches.patch import Library, Patch, append, begin, put_after, put_before, replace
 from pytest_evalcheck.fixes.patches.torchmetrics_domains import PATCHES
 
@@ -459,5 +460,6 @@ if "target" in kwargs:
             """,
         ),
         *PATCHES,
+        *torchmetrics_functional.PATCHES,
     ),
 )

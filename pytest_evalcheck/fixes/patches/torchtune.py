@@ -80,35 +80,6 @@ mask = torch.where(outside, -2.3819763e38, mask)""",
             """,
         ),
         Patch(
-            mends=("torchtune-fewer-rows-than-the-caches",),
-            says="a batch of fewer rows than a cache has uses the first rows of the cache",
-            edits={
-                "torchtune.modules.kv_cache:KVCache.update": (
-                    replace(
-                        "k_out = self.k_cache\nv_out = self.v_cache",
-                        "k_out = self.k_cache[:bsz]\nv_out = self.v_cache[:bsz]",
-                    ),
-                ),
-                "torchtune.modules.attention:MultiHeadAttention.forward": (
-                    replace(
-                        "k = self.kv_cache.k_cache\nv = self.kv_cache.v_cache",
-                        "k = self.kv_cache.k_cache[:b]\nv = self.kv_cache.v_cache[:b]",
-                    ),
-                ),
-            },
-            test="""
-                import torch
-                from torchtune.modules import KVCache
-
-                cache = KVCache(batch_size=3, max_seq_len=2, num_kv_heads=1, head_dim=4, dtype=torch.float32)
-                rows = torch.arange(8.0).reshape(2, 1, 1, 4)
-                keys, values = cache.update(rows, -rows)
-                torch.testing.assert_close(keys[:, :, :1], rows)
-                torch.testing.assert_close(values[:, :, :1], -rows)
-                assert cache.k_cache[2].count_nonzero() == 0
-            """,
-        ),
-        Patch(
             mends=("torchtune-full-cache-is-a-bare-assertion",),
             says="the error of a cache that is full says so",
             edits={

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import dis
+import inspect
 import traceback
 from typing import Any
 
@@ -20,6 +22,7 @@ from pytest_evalcheck.expectations.comparison import Raised
 from pytest_evalcheck.expectations.failures import CheckFailure, DeviceLost, NotApplicable, NotCheckable, TargetError
 from pytest_evalcheck.expectations.origin import absent_packages, missing_import, place_of
 from pytest_evalcheck.fixes.patches.applying import is_mended
+from pytest_evalcheck.fixes.scoring.dependencies import distributions
 from pytest_evalcheck.kinds.common.calling import format_exception_location, relative
 from pytest_evalcheck.reports.case_codec import case_fields, encode_case
 from pytest_evalcheck.reports.results import Cell, Failure, Outcome
@@ -200,12 +203,24 @@ def _data(spec: CellSpec, state: CellState, failure: CheckFailure, found: Findin
 
 def _to_name(spec: CellSpec, found: Finding | None) -> str:
     """Return the upstream fault that the target has to name before its failure is known, as a clause; '' for none."""
-    fault = upstream.to_name(found.signature, spec.target.factory) if found and found.known is None else None
+    candidates = upstream.unnamed(found.signature) if found and found.known is None else []
+    used = _libraries_used(spec.target.factory) if candidates else set()
+    fault = next((each for each in candidates if each.library in used), None)
     if fault is None or fault.id in {entry.upstream for entry in spec.entries} or is_mended(fault.id):
         return ""
     report = f" ({fault.see})" if fault.see else ""
     entry = f'known_failures={{"{spec.check.code}": ec.KnownFailure(upstream="{fault.id}")}}'
     return f"{fault.library} is known for it{report}: {fault.reason}. Where its own code is at fault, write {entry}"
+
+
+def _libraries_used(factory: Any) -> set[str]:
+    """Return the distributions that a function imports, and those that what its module holds is from."""
+    function = inspect.unwrap(factory)
+    values, code = getattr(function, "__globals__", {}).values(), getattr(function, "__code__", None)
+    names = [getattr(value, "__name__" if inspect.ismodule(value) else "__module__", "") for value in values]
+    names += [step.argval for step in dis.get_instructions(code) if step.opname == "IMPORT_NAME"] if code else []
+    packages = {str(name).partition(".")[0] for name in names if name}
+    return {library for package in packages for library in distributions().get(package, ())}
 
 
 def _incomplete(spec: CellSpec, state: CellState) -> Cell:

@@ -82,14 +82,17 @@ def _own_frames(error: BaseException) -> list[tuple[FrameType, int]]:
 
 def raised_by_adapter(error: BaseException) -> bool:
     """Return whether a statement of an adapter of this package raised an error with a text."""
-    code = raising_code(error)
-    return code is not None and Path(code.co_filename).is_relative_to(_HERE / "adapters")
+    return _raised_in("adapters", error)
 
 
 def raised_by_check(error: BaseException) -> bool:
     """Return whether a check raised an error, or the one that it was raised from, to see what the code does then."""
-    codes = [raising_code(each) for each in causes_of_error(error)]
-    return any(Path(code.co_filename).is_relative_to(_HERE / "kinds") for code in codes if code is not None)
+    return any(_raised_in("kinds", each) for each in causes_of_error(error))
+
+
+def _raised_in(folder: str, error: BaseException) -> bool:
+    code = raising_code(error)
+    return code is not None and Path(code.co_filename).is_relative_to(_HERE / folder)
 
 
 def missing_import(error: BaseException) -> str:

@@ -7,7 +7,6 @@ file of this folder holds the faults of one library; docs/upstream.md says how t
 
 from __future__ import annotations
 
-import dis
 import functools
 import importlib.metadata
 import importlib.util
@@ -140,33 +139,9 @@ def match(
     return next((fault for fault in found if not set(fault.owner_of) & set(changed)), None)
 
 
-def to_name(signature: str, factory: Any) -> Fault | None:
-    """The fault of this signature that a target of its library has to name by its id, as no class is known to have it.
-
-    ``factory`` is the function of the target, which uses the library or a module that imports it.
-    """
-    found = (each for each in faults() if not each.classes and each.installed and each.shows(signature))
-    used = _packages_used(factory)
-    return next((each for each in found if used & _packages_of(each.library)), None)
-
-
-def _packages_used(function: Any) -> set[str]:
-    """The top-level packages that a function imports, and those of what its module imports."""
-    values = getattr(inspect.unwrap(function), "__globals__", {}).values()
-    names = [getattr(value, "__name__" if inspect.ismodule(value) else "__module__", "") for value in values]
-    code = getattr(inspect.unwrap(function), "__code__", None)
-    steps = dis.get_instructions(code) if code else ()
-    names += [step.argval for step in steps if step.opname == "IMPORT_NAME"]
-    return {str(name).partition(".")[0] for name in names if name}
-
-
-@cache
-def _packages_of(library: str) -> frozenset[str]:
-    """The top-level packages of an installed distribution."""
-    listed = (importlib.metadata.distribution(library).read_text("top_level.txt") or "").split()
-    files = importlib.metadata.files(library) or ()
-    packages = {file.parts[0] for file in files if len(file.parts) == 2 and file.name == "__init__.py"}
-    return frozenset({*listed, *packages, library.replace("-", "_")})
+def unnamed(signature: str) -> list[Fault]:
+    """The faults of this signature that no class is known to have: a target of the library names them by their id."""
+    return [each for each in faults() if not each.classes and each.shows(signature) and each.applies(strict=False)]
 
 
 def other_versions(signature: str, thing: Any) -> str:
@@ -254,13 +229,14 @@ def read_faults(path: Path) -> list[Fault]:
     except ValueError as error:
         raise UsageError(f"{path} is not JSON: {error}") from error
     _require_fields(data, ("library", "versions", "faults"), ("library", "versions", "faults"), str(path))
+    known = [one.name for one in fields(Fault)]
     required = [one.name for one in fields(Fault) if one.default is MISSING]
     common = {name: data[name] for name in ("library", "versions")}
     lists, found = ("signatures", "classes", "owner_of"), []
     for number, entry in enumerate(data["faults"], 1):
         given = {**common, **entry} if isinstance(entry, dict) else entry
-        place = f"{path}, {entry.get('id', f'fault {number}') if isinstance(entry, dict) else f'fault {number}'}"
-        _require_fields(given, required, [one.name for one in fields(Fault)], place)
+        place = f"{path}, {given['id'] if isinstance(given, dict) and 'id' in given else f'fault {number}'}"
+        _require_fields(given, required, known, place)
         values: dict[str, Any] = {name: tuple(value) if name in lists else value for name, value in given.items()}
         found.append(Fault(**values))
     return found

@@ -4,27 +4,6 @@ from __future__ import annotations
 
 from pytest_evalcheck.fixes.patches.patch import Library, Patch, put_after, replace
 
-_MODULE = """
-                import lightning
-                import torch
-                from torch.utils.data import DataLoader
-
-
-                class Module(lightning.LightningModule):
-                    def validation_step(self, batch, batch_idx):
-                        if batch_idx == 1:
-                            raise ERROR
-
-
-                names = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
-                trainer = lightning.Trainer(accelerator="cpu", **dict.fromkeys(names, False))
-                module = Module().train()
-                try:
-                    trainer.validate(module, DataLoader(torch.ones(2, 1)), verbose=False)
-                except ERROR:
-                    pass
-"""
-
 LIBRARY = Library(
     "lightning",
     "2.6.6",
@@ -44,11 +23,28 @@ LIBRARY = Library(
                     ),
                 )
             },
-            test=_MODULE.replace("ERROR", "StopIteration")
-            + """
+            test="""
+                import lightning
+                import torch
+                from torch.utils.data import DataLoader
+
+
+                class Module(lightning.LightningModule):
+                    def validation_step(self, batch, batch_idx):
+                        if batch_idx == 1:
+                            raise StopIteration
+
+
+                names = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+                trainer = lightning.Trainer(accelerator="cpu", **dict.fromkeys(names, False))
+                module = Module().train()
+                try:
+                    trainer.validate(module, DataLoader(torch.ones(2, 1)), verbose=False)
+                except StopIteration:
+                    pass
                 else:
                     raise RuntimeError("the other batches were left out")
-""",
+            """,
         ),
     ),
 )

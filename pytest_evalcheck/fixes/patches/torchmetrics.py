@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from pytest_evalcheck.fixes.patches import torchmetrics_functional
+from pytest_evalcheck.fixes.patches import torchmetrics_domains, torchmetrics_functional
 from pytest_evalcheck.fixes.patches.patch import Library, Patch, append, begin, put_after, put_before, replace
-from pytest_evalcheck.fixes.patches.torchmetrics_domains import PATCHES
 
 LIBRARY = Library(
     "torchmetrics",
@@ -459,7 +458,7 @@ if "target" in kwargs:
                 assert metric.compute() == 1
             """,
         ),
-        *PATCHES,
+        *torchmetrics_domains.PATCHES,
         *torchmetrics_functional.PATCHES,
     ),
 )

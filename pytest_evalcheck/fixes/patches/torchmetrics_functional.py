@@ -101,6 +101,8 @@ PATCHES: tuple[Patch, ...] = (
                 dunn_index(torch.ones(2, 2), torch.tensor([0, 0]))
             except ValueError:
                 pass
+            else:
+                raise RuntimeError("one cluster has a Dunn index")
         """,
     ),
     Patch(

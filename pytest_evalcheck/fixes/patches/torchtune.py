@@ -103,6 +103,8 @@ assert (self.cache_pos[0] + seq_len) <= self.k_cache.shape[2], (
                     cache.update(torch.ones(1, 1, 3, 4), torch.ones(1, 1, 3, 4))
                 except AssertionError as error:
                     assert "max_seq_len" in str(error)
+                else:
+                    raise RuntimeError("a full cache took new tokens")
             """,
         ),
     ),

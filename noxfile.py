@@ -151,6 +151,26 @@ def _is_untried(cell: dict[str, Any]) -> bool:
 
 
 @nox.session(default=False)
+@nox.parametrize(
+    "library", sorted({*LIBRARIES} & {path.stem for path in Path("pytest_evalcheck/upstream").glob("*.json")})
+)
+def registry(session: nox.Session, library: str) -> None:
+    """Entries of the registry on the newest release of their library, and the commit that follows (docs/upstream.md).
+
+    Behind ``--``: another release, as ``==1.8.2``, and options of benchmarks/registry.py.
+    """
+    release = "".join(word for word in session.posargs if word.startswith("=="))
+    options = [word for word in session.posargs if not word.startswith("==")]
+    # Without what it requires, which would be another torch.
+    got = _over_the_readmes(session, "--no-deps", library + release)
+    if got == {name: version(name) for name in got}:
+        session.skip(f"{got} is what the README's commands install: the main job tries the entries with it")
+    python = str(session.run("python", "-c", "import sys; print(sys.executable)", silent=True)).strip()
+    command = (sys.executable, "benchmarks/registry.py", python, library)
+    session.run(*command, *options, external=True, env={"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"})
+
+
+@nox.session(default=False)
 def others(session: nox.Session) -> None:
     """Libraries that have no targets of ours, beside the README's: their known faults, and a script of each finding."""
     session.install("pip<24.1")  # a newer one refuses what catalyst 22.4 says of its requirements
@@ -212,11 +232,11 @@ def company(session: nox.Session) -> None:
 def benchmarks(session: nox.Session) -> None:
     """Every benchmark on little data: it must end, and measure what it says.
 
-    That of Composer needs its environment, and what hostile.py runs is among the tests.
+    Those of Composer and of other releases need an environment, and what hostile.py runs is among the tests.
     """
     for path in sorted(Path("benchmarks").glob("*.py")):
         source = path.read_text(encoding="utf-8")
-        apart = ("compare_outcomes", "composer_wrapper", "hostile", "mutation")
+        apart = ("compare_outcomes", "composer_wrapper", "hostile", "mutation", "registry")
         if '__name__ == "__main__"' in source and path.stem not in apart:
             session.run("python", str(path), "--smoke", silent=True)
 

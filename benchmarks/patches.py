@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
 import textwrap
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -31,12 +33,12 @@ TARGETS = ROOT / "fixtures" / "targets"
 
 
 def cells(
-    files: list[Path], codes: list[str], device: str, workers: int, *, patched: bool
+    files: list[Path], codes: list[str], device: str, workers: int, *, patched: bool, python: str = sys.executable
 ) -> dict[tuple[str, str, str], dict[str, str]]:
-    """Run checks; return outcome and upstream fault by target, check and device."""
+    """Run checks by an interpreter; return outcome and upstream fault by target, check and device."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        command = [sys.executable, "-m", "pytest", "--evalcheck", "-q", "-n", str(workers), "-p", "no:cacheprovider"]
+        command = [python, "-m", "pytest", "--evalcheck", "-q", "-n", str(workers), "-p", "no:cacheprovider"]
         command += ["-m", "full or not full", "--evalcheck-effort=quick", f"--evalcheck-device={device}"]
         command += [f"--evalcheck-report=json={report}", *(["--evalcheck-select", ",".join(codes)] if codes else [])]
         command += ["--evalcheck-patched"] if patched else []
@@ -50,6 +52,20 @@ def cells(
     }
 
 
+def files_about(ids: Iterable[str], names: str) -> list[Path]:
+    """Find the files of targets that show one of these entries, themselves or by a module that they share."""
+    needles = {f'"{name}"' for name in ids}
+    shared = {
+        path.stem for path in TARGETS.glob("_*.py") if any(one in path.read_text(encoding="utf-8") for one in needles)
+    }
+    found = []
+    for path in sorted(TARGETS.glob(names)):
+        text = path.read_text(encoding="utf-8")
+        if any(one in text for one in needles) or any(re.search(rf"\b{one}\b", text) for one in shared):
+            found.append(path)
+    return found
+
+
 def lines_of(patch: Patch) -> int:
     """Count the lines of code that a patch puts."""
     return sum(
@@ -60,8 +76,7 @@ def lines_of(patch: Patch) -> int:
 def prove(library: Library, device: str, names: str, workers: int, *, every: bool) -> int:
     """Print the rows of a library; return how many of its faults are not proved."""
     faults = {fault: patch for patch in library.patches for fault in patch.mends}
-    package = min(where.split(".")[0].split(":")[0] for patch in library.patches for where in patch.edits)
-    files = [path for path in sorted(TARGETS.glob(names)) if package in path.read_text(encoding="utf-8")]
+    files = files_about(faults, names)
     known = [fault for name in faults if (fault := upstream.find(name))]
     codes = [] if every else sorted({code for fault in known for code in fault.codes})
     before, after = (cells(files, codes, device, workers, patched=patched) for patched in (False, True))
@@ -103,7 +118,10 @@ def main() -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--files", default="evalcheck_*.py", metavar="PATTERN", help="files of fixtures/targets")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--smoke", action="store_true", help="the patches of MONAI alone")
     given = parser.parse_args()
+    if given.smoke:
+        given.library, given.files = ["monai"], "evalcheck_monai.py"
     libraries = [applying.load(name) for name in given.library] or applying.all_libraries()
     bad = 0
     for library in libraries:

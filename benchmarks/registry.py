@@ -46,7 +46,7 @@ class Seen:
     before: frozenset[str]
     after: frozenset[str]
     other: frozenset[str] = frozenset()
-    """Those of before that have another outcome than passed in the other release: an error, another fault, not run."""
+    """Keys of `before` that have another outcome than passed in the other release: an error, another fault, not run."""
 
     @property
     def verdict(self) -> str:

@@ -36,13 +36,27 @@ def cells(
     files: list[Path], codes: list[str], device: str, workers: int, *, patched: bool, python: str = sys.executable
 ) -> dict[tuple[str, str, str], dict[str, str]]:
     """Run checks by an interpreter; return outcome and upstream fault by target, check and device."""
+    options = [f"--evalcheck-device={device}", *(["--evalcheck-select", ",".join(codes)] if codes else [])]
+    options += ["--evalcheck-patched"] if patched else []
+    return _cells(python, workers, [*options, "-m", "full or not full", *map(str, files)]) if files else {}
+
+
+def sweep_cells(
+    ids: Iterable[str], codes: list[str], workers: int, *, python: str = sys.executable
+) -> dict[tuple[str, str, str], dict[str, str]]:
+    """Run checks of those targets of sweeps that name one of these entries, on the CPU."""
+    find = [sys.executable, "-W", "ignore", str(Path(__file__).parent / "patches_cost.py"), "--targets", *ids]
+    listed = subprocess.run(find, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    options = ["--evalcheck-device=cpu", "--evalcheck-select", ",".join(codes), "-m", "sweep"]
+    return _cells(python, workers, [*options, *listed]) if listed else {}
+
+
+def _cells(python: str, workers: int, options: list[str]) -> dict[tuple[str, str, str], dict[str, str]]:
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
         command = [python, "-m", "pytest", "--evalcheck", "-q", "-n", str(workers), "-p", "no:cacheprovider"]
-        command += ["-m", "full or not full", "--evalcheck-effort=quick", f"--evalcheck-device={device}"]
-        command += [f"--evalcheck-report=json={report}", *(["--evalcheck-select", ",".join(codes)] if codes else [])]
-        command += ["--evalcheck-patched"] if patched else []
-        ended = subprocess.run([*command, *map(str, files)], cwd=ROOT, capture_output=True, text=True, check=False)
+        command += ["--evalcheck-effort=quick", f"--evalcheck-report=json={report}", *options]
+        ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         if not report.exists():
             raise SystemExit(f"no report was written:\n{ended.stdout[-2000:]}{ended.stderr[-2000:]}")
         found = json.loads(report.read_text(encoding="utf-8"))["checks"]

@@ -110,7 +110,12 @@ def main() -> int:
     parser.add_argument("library", nargs="*")
     parser.add_argument("--seconds", type=float, default=1.0, help="the time of the rounds of one target")
     parser.add_argument("--smoke", action="store_true", help="MONAI alone, a few rounds")
+    parser.add_argument("--targets", nargs="+", metavar="ID", help="print the targets of sweeps that name these faults")
     given = parser.parse_args()
+    if given.targets:
+        marked = (one for one in targets({*given.targets}) if any(mark.name == "sweep" for mark in one.pytestmark))
+        print("\n".join(f"{Path(one.file).relative_to(ROOT)}::{one.name}" for one in marked))
+        return 0
     if given.smoke:
         given.library, given.seconds = ["monai"], 0.1
     warnings.simplefilter("ignore")

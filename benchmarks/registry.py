@@ -31,7 +31,7 @@ from packaging.version import Version
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 
-from patches import cells, files_about  # noqa: E402
+from patches import cells, files_about, sweep_cells  # noqa: E402
 
 from pytest_evalcheck import upstream  # noqa: E402
 from pytest_evalcheck.fixes.patches import applying  # noqa: E402
@@ -114,9 +114,10 @@ def updated(data: dict[str, Any], verdicts: Mapping[str, str], release: str, by:
 
 
 def shown_by_targets(python: str, files: list[Path], ids: list[str], workers: int) -> dict[str, tuple[str, str]]:
-    """Run the checks of the entries on their targets."""
+    """Run the checks of the entries on the files of targets that name them, and on those targets of sweeps."""
     codes = sorted({code for name in ids if (fault := upstream.find(name)) for code in fault.codes})
     found = cells(files, codes, "cpu", workers, patched=False, python=python)
+    found |= sweep_cells(ids, codes, workers, python=python)
     return {" ".join(key): (cell["outcome"], cell["fault"]) for key, cell in found.items()}
 
 

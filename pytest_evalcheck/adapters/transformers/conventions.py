@@ -41,7 +41,7 @@ Inputs = dict[str, Any]
 
 def step_conventions(known: Any) -> dict[str, Convention]:
     """Ways to call the forward of a model: what may be left out, and what may be given in another form."""
-    parameters, cached = known.parameters, known.cache_name == "past_key_values"
+    parameters, cached = known.parameters, known.attends
     ways: dict[str, Convention] = {}
 
     def way(name: str, sentence: str, change: Callable[[Inputs], Inputs], **fields: Any) -> None:
@@ -98,7 +98,7 @@ def generation_conventions(known: Any) -> dict[str, Convention]:
         "generate with a cache of its own": Convention(_OWN_CACHE, generate=own_cache),
         "generate without a cache": Convention(_UNCACHED, generate=uncached),
     }
-    if known.cache_name == "past_key_values":
+    if known.attends:
         ways["generate from a cache that holds a beginning"] = Convention(_PREFILLED, generate=prefilled, sides=())
     return ways
 
@@ -159,9 +159,8 @@ def _widened(known: Any, inputs: Inputs) -> Inputs:
     visible = ((key <= query) & mask[:, None, :].bool()) | (key == query)
     table = next(each for each in known.model.parameters() if each.is_floating_point())
     wide = table.new_zeros(visible.shape).masked_fill(~visible, torch.finfo(table.dtype).min)
-    room = (
-        known.room(inputs.get("past_key_values")) - wide.shape[2]
-    )  # of a cache of a fixed size all tokens are attended to
+    # Of a cache of a fixed size all tokens are attended to.
+    room = known.room(inputs.get(known.cache_name)) - wide.shape[2]
     if room > 0:
         wide = torch.nn.functional.pad(wide, (0, room), value=torch.finfo(table.dtype).min)
     return {**inputs, "attention_mask": wide[:, None]}

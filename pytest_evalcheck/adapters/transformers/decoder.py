@@ -17,8 +17,8 @@ from pytest_evalcheck.strategies.samples import Side, padded
 
 CLASSES = ("peft.peft_model.PeftModel", "transformers.modeling_utils.PreTrainedModel")
 
-_CACHE_NAMES = ("past_key_values", "cache_params", "past_buckets_states", "state")
-"""The names of the cache among the parameters of forwards and in their outputs."""
+_CACHE_NAMES = ("cache", "past_key_values", "cache_params", "past_buckets_states", "state")
+"""The names of the cache among the parameters of forwards and in their outputs; from 5.24 on ``cache`` for most."""
 
 # Compiling sets a variable of the environment, and a simulated device has no kernels.
 GREEDY = {"do_sample": False, "num_beams": 1, "pad_token_id": 0, "disable_compile": True}
@@ -114,6 +114,14 @@ class _Model:
         """The name of the cache among the parameters of its forward."""
         return next((name for name in _CACHE_NAMES if name in self.parameters), "past_key_values")
 
+    @cached_property
+    def attends(self) -> bool:
+        """Whether its cache has keys and values, to which a mask applies, and not states alone."""
+        if self.cache_name != "cache":
+            return self.cache_name == "past_key_values"
+        layers = _class("DynamicCache", "dynamic")(config=self.model.config).is_linear
+        return not (layers and all(layers))
+
     def step(self, ids: Any, cache: Any, mask: Any, positions: Any) -> Any:
         """The logits of new ids, called as the model's own ``generate`` calls it."""
         return self.forward(self.inputs(ids, cache, mask, positions), cache)
@@ -126,7 +134,7 @@ class _Model:
         inputs: dict[str, Any] = {"input_ids": ids, "use_cache": cache is not None}
         if "position_ids" in self.parameters:
             inputs["position_ids"] = positions
-        if name == "past_key_values" or mask.shape[1] == ids.shape[1]:  # a mask does not apply to a state
+        if self.attends or mask.shape[1] == ids.shape[1]:  # a mask does not apply to a state
             inputs["attention_mask"] = mask
         if cache is not None:
             inputs[name] = _unwrapped(cache)
@@ -159,7 +167,7 @@ class _Model:
 
     def given(self, cache: Any) -> dict[str, Any]:
         """A cache as an argument of ``generate``; nothing for one that the model creates itself."""
-        name = "cache_params" if "cache_params" in self.parameters else "past_key_values"
+        name = self.cache_name if self.cache_name in ("cache", "cache_params") else "past_key_values"
         return {} if isinstance(cache, ModelCache) else {name: cache}
 
 
@@ -300,6 +308,8 @@ def _reset(cache: Any) -> None:
 
 def _crop(cache: Any, length: int) -> None:
     current = int(_unwrapped(cache).get_seq_length())
+    if not getattr(_unwrapped(cache), "is_croppable", True):  # it says that what left its window cannot come back
+        raise NotImplementedError("the cache is not croppable: is_croppable is False")
     if length < current:
         called(_unwrapped(cache).crop, length - current)
 

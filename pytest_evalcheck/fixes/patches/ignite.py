@@ -15,6 +15,7 @@ y_pred, y = y_pred.to(dtype), y.to(dtype)"""
 _DOUBLE = """\
 # the difference of two sums of squares is lost in float32
 dtype = torch.float32 if "mps" in (y.device.type, self._device.type) else torch.float64
+dtype = torch.promote_types(torch.promote_types(y_pred.dtype, y.dtype), dtype)
 y_pred, y = y_pred.to(dtype), y.to(dtype)"""
 _LENGTHS = """\
 if len(y_pred) != len(y):
@@ -68,25 +69,31 @@ except BaseException:
         ),
         Patch(
             mends=("pytorch-ignite-stream-of-another-length",),
-            says="the length of a stream that was counted is not that of the stream of the next run",
+            says="a stream has the length that is counted in it, not that of the data of the run before",
             edits={
                 "ignite.engine.engine:Engine.run": (
                     replace(
                         """\
 if epoch_length is None:
+# Try to get from data first, then fall back to existing state
+if data is not None:
+epoch_length = self._get_data_length(data)
+if epoch_length is None:
 epoch_length = self.state.epoch_length""",
                         """\
-counted = getattr(self, "_counted_epoch_length", None)
-if epoch_length is None and (data is None or self.state.epoch_length != counted):
-    epoch_length = self.state.epoch_length""",
+length_of_other_data = getattr(self, "_length_of_data", None)
+self._length_of_data = None
+if epoch_length is None:
+    # Try to get from data first, then fall back to one that was set
+    if data is not None:
+        epoch_length = self._length_of_data = self._get_data_length(data)
+    if epoch_length is None and (data is None or self.state.epoch_length != length_of_other_data):
+        epoch_length = self.state.epoch_length""",
                     ),
-                    put_before("self.state.iteration = 0", "self._counted_epoch_length = None"),
                 ),
                 **{
                     f"ignite.engine.engine:Engine.{name}": (
-                        put_after(
-                            "self.state.epoch_length = iter_counter", "self._counted_epoch_length = iter_counter"
-                        ),
+                        put_after("self.state.epoch_length = iter_counter", "self._length_of_data = iter_counter"),
                     )
                     for name in ("_run_once_on_dataset_as_gen", "_run_once_on_dataset_legacy")
                 },
@@ -99,6 +106,10 @@ if epoch_length is None and (data is None or self.state.epoch_length != counted)
                 Average().attach(evaluator, "mean")
                 for values in ([1.0, 2.0], [1.0, 2.0, 30.0], [1.0, 3.0]):
                     assert evaluator.run(iter(values)).metrics["mean"] == sum(values) / len(values)
+                evaluator.run([1.0])
+                assert evaluator.run(iter([1.0, 3.0])).metrics["mean"] == 2
+                evaluator.run(iter([1.0, 3.0]), epoch_length=1)
+                assert evaluator.run(iter([1.0, 3.0])).metrics["mean"] == 1  # a length that was set is kept
             """,
         ),
         Patch(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_evalcheck.fixes.patches.patch import Edit, Library, Patch, begin, put_after, put_before, replace
+from pytest_evalcheck.fixes.patches.patch import Edit, Library, Patch, append, begin, put_after, put_before, replace
 
 _WIDE = """\
 # halves are squared and summed in float32, integers in int64
@@ -68,14 +68,11 @@ return squares.to(torch.promote_types(squares.dtype, torch.float32)), weights"""
                     ),
                 ),
                 "torcheval.metrics.functional.regression.r2_score:_r2_score_update": (
-                    replace(
-                        "return _update(input, target)",
-                        f"""\
-{_WIDE}
-sum_squared_obs, sum_obs, sum_squared_residual, num_obs = _update(input, target)
-dtype = torch.promote_types(dtype, torch.float32)
-return sum_squared_obs.to(dtype), sum_obs.to(dtype), sum_squared_residual.to(dtype), num_obs""",
-                    ),
+                    put_before("return _update(input, target)", _WIDE),
+                ),
+                "torcheval.metrics.regression.r2_score:R2Score.update": tuple(
+                    replace(f"self.{name} = {name}", f"self.{name} = self.{name} + {name}")
+                    for name in ("sum_squared_obs", "sum_obs", "sum_squared_residual")
                 ),
                 "torcheval.metrics.functional.image.psnr:_psnr_update": (
                     put_before("sum_squared_error = torch.sum(", _WIDE),
@@ -112,6 +109,76 @@ data_range_tensor = torch.max(target).to(dtype) - torch.min(target).to(dtype)"""
                 assert Sum().update(half + 1000).compute() == 100000 and Mean().update(half + 1000).compute() == 1000
                 full = R2Score().update(torch.tensor([[2, 5], [0, 2]]), torch.tensor([[2, 4], [1, 2]]))
                 assert full.merge_state([R2Score()]).compute() == -0.25
+            """,
+        ),
+        Patch(
+            mends=("torcheval-r2-cancels-in-float32",),
+            says="R2Score sums squares of observations around their mean",
+            edits={
+                "torcheval.metrics.functional.regression.r2_score:_r2_score_update": (
+                    replace(
+                        "return _update(input, target)",
+                        """\
+_, sum_obs, sum_squared_residual, num_obs = _update(input, target)
+sum_squared_obs = torch.square(target - sum_obs / num_obs).sum(dim=0)
+return sum_squared_obs, sum_obs, sum_squared_residual, num_obs""",
+                    ),
+                ),
+                "torcheval.metrics.functional.regression.r2_score:_r2_score_compute": (
+                    replace(
+                        "return _compute(\nsum_squared_obs,\nsum_obs,",
+                        """\
+return _compute(
+    sum_squared_obs,
+    torch.zeros_like(sum_obs),  # the squares are around the mean already""",
+                    ),
+                ),
+                "torcheval.metrics.regression.r2_score:R2Score.update": (
+                    put_before(
+                        "if self.sum_squared_obs.ndim == 0",
+                        "between = _squares_between(self.sum_obs, self.num_obs, sum_obs, num_obs)",
+                    ),
+                    put_before(
+                        "self.num_obs += ",
+                        "self.sum_squared_obs = self.sum_squared_obs + between.to(self.sum_squared_obs.dtype)",
+                    ),
+                ),
+                "torcheval.metrics.regression.r2_score:R2Score.merge_state": (
+                    put_before(
+                        "if self.sum_squared_obs.ndim == 0",
+                        """\
+others = metric.sum_obs.to(self.device), metric.num_obs.to(self.device)
+between = _squares_between(self.sum_obs, self.num_obs, *others)""",
+                    ),
+                    put_before(
+                        "self.num_obs += ",
+                        "self.sum_squared_obs = self.sum_squared_obs + between.to(self.sum_squared_obs.dtype)",
+                    ),
+                ),
+                "torcheval.metrics.regression.r2_score": (
+                    append(
+                        """\
+def _squares_between(sum_obs, num_obs, other_sum_obs, other_num_obs):
+    # what the squares around the means of two parts lack to be those around the common one
+    gap = sum_obs / num_obs.clamp(min=1) - other_sum_obs / other_num_obs.clamp(min=1)
+    return torch.square(gap) * num_obs * (other_num_obs / (num_obs + other_num_obs).clamp(min=1))"""
+                    ),
+                ),
+            },
+            test="""
+                import torch
+                from torcheval.metrics import R2Score
+                from torcheval.metrics.functional import r2_score
+
+                preds, target = torch.tensor([2.5, 0.5, 2.0, 8.0, 1.25]), torch.tensor([3.0, 0.75, 2.0, 7.0, 1.5])
+                near = r2_score(preds, target)
+                batches = list(zip((preds + 20000).split(2), (target + 20000).split(2), strict=True))
+                one, parts, empty = R2Score(), [R2Score().update(*batch) for batch in batches], R2Score()
+                for batch in batches:
+                    one.update(*batch)
+                for metric in (one, parts[0].merge_state(parts[1:]), empty.merge_state([one])):
+                    assert abs(metric.compute() - near) < 1e-6
+                assert abs(r2_score(preds + 20000, target + 20000) - near) < 1e-6
             """,
         ),
         Patch(

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from pytest_evalcheck.fixes.patches import torchmetrics_domains, torchmetrics_functional, torchmetrics_numbers
+from pytest_evalcheck.fixes.patches import (
+    torchmetrics_domains,
+    torchmetrics_functional,
+    torchmetrics_numbers,
+    torchmetrics_states,
+)
 from pytest_evalcheck.fixes.patches.patch import Library, Patch, append, begin, put_after, put_before, replace
 
 LIBRARY = Library(
@@ -461,5 +466,6 @@ if "target" in kwargs:
         *torchmetrics_domains.PATCHES,
         *torchmetrics_functional.PATCHES,
         *torchmetrics_numbers.PATCHES,
+        *torchmetrics_states.PATCHES,
     ),
 )

@@ -7,6 +7,7 @@ from pytest_evalcheck.fixes.patches import (
     torchmetrics_functional,
     torchmetrics_numbers,
     torchmetrics_states,
+    torchmetrics_tasks,
 )
 from pytest_evalcheck.fixes.patches.patch import Library, Patch, append, begin, put_after, put_before, replace
 
@@ -467,5 +468,6 @@ if "target" in kwargs:
         *torchmetrics_functional.PATCHES,
         *torchmetrics_numbers.PATCHES,
         *torchmetrics_states.PATCHES,
+        *torchmetrics_tasks.PATCHES,
     ),
 )

@@ -51,7 +51,7 @@ PATCHES: tuple[Patch, ...] = (
                 replace(
                     "sum_log_cosh_error = torch.log((torch.exp(diff) + torch.exp(-diff)) / 2).sum(0).squeeze()",
                     "# log(cosh(x)) = |x| + log(1 + exp(-2|x|)) - log(2), of which no term overflows\n"
-                    "size = diff.abs()\n"
+                    "size = diff.abs() if diff.is_floating_point() else diff.abs().float()\n"
                     "log_cosh = size + torch.nn.functional.softplus(-2 * size) - 0.6931471805599453\n"
                     "sum_log_cosh_error = log_cosh.sum(0).squeeze()",
                 ),
@@ -62,6 +62,7 @@ PATCHES: tuple[Patch, ...] = (
             from torchmetrics.functional.regression import log_cosh_error
 
             assert torch.isclose(log_cosh_error(torch.tensor([100.0]), torch.tensor([0.0])), torch.tensor(99.3068528))
+            assert torch.isclose(log_cosh_error(torch.tensor([1]), torch.tensor([0])), torch.tensor(0.4337808))
         """,
     ),
     Patch(

@@ -21,8 +21,12 @@ def _float(*names: str) -> str:
 
 PATCHES: tuple[Patch, ...] = (
     Patch(
-        mends=("torchmetrics-float16-sums-overflow", "torchmetrics-squares-of-bytes-wrap"),
-        says="errors of a regression are squared and summed in float32 at least, and those of integers in int64",
+        mends=(
+            "torchmetrics-float16-sums-overflow",
+            "torchmetrics-squares-of-bytes-wrap",
+            "torchmetrics-unsigned-integers-wrap",
+        ),
+        says="errors of a regression are taken and summed in float32 at least, and those of integers in int64",
         edits={
             f"torchmetrics.functional.regression.{where}": (put_before(anchor, _wide("preds", target)),)
             for where, anchor, target in (
@@ -32,10 +36,18 @@ PATCHES: tuple[Patch, ...] = (
                 ("minkowski:_minkowski_distance_update", "difference = torch.abs(preds - targets)", "targets"),
                 ("wmape:_weighted_mean_absolute_percentage_error_update", "sum_abs_error = (", "target"),
                 ("tweedie_deviance:_tweedie_deviance_score_update", "zero_tensor = torch.zeros(", "targets"),
+                ("mae:_mean_absolute_error_update", "sum_abs_error = torch.sum(", "target"),
+                ("mape:_mean_absolute_percentage_error_update", "abs_diff = torch.abs(", "target"),
+                ("symmetric_mape:_symmetric_mean_absolute_percentage_error_update", "abs_diff = torch.abs(", "target"),
                 ("nrmse:_normalized_root_mean_squared_error_update", "sum_squared_error, num_obs =", "target"),
             )
         }
-        | {"torchmetrics.regression.nrmse:NormalizedRootMeanSquaredError.update": (begin(_wide("preds", "target")),)},
+        | {
+            "torchmetrics.functional.regression.log_cosh:_log_cosh_error_update": (
+                put_before("diff = preds - target", _float("preds", "target")),
+            ),
+            "torchmetrics.regression.nrmse:NormalizedRootMeanSquaredError.update": (begin(_wide("preds", "target")),),
+        },
         test="""
             import torch
             from torchmetrics import regression
@@ -48,6 +60,11 @@ PATCHES: tuple[Patch, ...] = (
                 regression.RelativeSquaredError,
                 regression.TweedieDevianceScore,
                 regression.NormalizedRootMeanSquaredError,
+                regression.MeanAbsoluteError,
+                regression.MeanAbsolutePercentageError,
+                regression.SymmetricMeanAbsolutePercentageError,
+                regression.WeightedMeanAbsolutePercentageError,
+                regression.LogCoshError,
                 lambda: regression.MinkowskiDistance(p=3),
             ):
                 right = make()(preds, target)

@@ -395,6 +395,82 @@ if normalization and normalization not in ("sigmoid", "softmax"):
         """,
     ),
     Patch(
+        mends=("torchmetrics-softmax-of-binary-scores",),
+        says="a softmax of scores without an axis of classes is taken on any device where they are logits alone",
+        edits={
+            "torchmetrics.utilities.compute:normalize_logits_if_needed": (
+                replace(
+                    'if tensor.device == torch.device("cpu"):',
+                    'if tensor.device == torch.device("cpu") or (normalization == "softmax" and tensor.ndim < 2):',
+                ),
+            )
+        },
+        test="""
+            import torch
+            from torchmetrics.utilities.compute import normalize_logits_if_needed
+
+            class Elsewhere(torch.Tensor):
+                device = torch.device("meta")
+
+            scores = torch.tensor([0.25, 0.75])
+            assert normalize_logits_if_needed(scores.as_subclass(Elsewhere), "softmax").tolist() == [0.25, 0.75]
+            several = torch.tensor([[1.0, 3.0]])
+            found = normalize_logits_if_needed(several.as_subclass(Elsewhere), "softmax")
+            assert torch.equal(found.as_subclass(torch.Tensor), several.softmax(1))
+        """,
+    ),
+    Patch(
+        mends=("torchmetrics-absent-classes-all-zero",),
+        says="the recall of an absent class is NaN also where every label is 0",
+        edits={
+            f"{_FUNCTIONAL}.classification.precision_recall_curve:_multiclass_precision_recall_curve_compute": (
+                put_after(
+                    "res = _binary_precision_recall_curve_compute((",
+                    'if not (state[1] == i).any():\n    res[1][:-1] = float("nan")',
+                ),
+            )
+        },
+        test="""
+            import torch
+            from torchmetrics.functional.classification import multiclass_average_precision
+
+            scores = torch.tensor([[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
+            for c in range(3):
+                each = multiclass_average_precision(scores[[c, c]], torch.tensor([c, c]), 3, average=None)
+                assert each.isnan().tolist() == [i != c for i in range(3)]
+                assert multiclass_average_precision(scores[[c, c]], torch.tensor([c, c]), 3) == 1
+        """,
+    ),
+    Patch(
+        mends=("torchmetrics-one-label-for-two",),
+        says="multi-class scores refuse another number of predictions than of labels",
+        edits={
+            f"{_FUNCTIONAL}.classification.{where}": (
+                replace(
+                    "if preds.shape[2:] != target.shape[1:]:",
+                    "if preds.shape[0] != target.shape[0] or preds.shape[2:] != target.shape[1:]:",
+                ),
+            )
+            for where in (
+                "stat_scores:_multiclass_stat_scores_tensor_validation",
+                "confusion_matrix:_multiclass_confusion_matrix_tensor_validation",
+            )
+        },
+        test="""
+            import torch
+            from torchmetrics.classification import MulticlassAccuracy, MulticlassConfusionMatrix
+
+            for metric in (MulticlassAccuracy(num_classes=3), MulticlassConfusionMatrix(num_classes=3)):
+                metric.update(torch.eye(3), torch.tensor([0, 1, 2]))
+                try:
+                    metric.update(torch.eye(3), torch.tensor([0]))
+                except ValueError:
+                    pass
+                else:
+                    raise AssertionError("one label was compared with three predictions")
+        """,
+    ),
+    Patch(
         mends=("torchmetrics-generalized-dice-borrows-weights",),
         says="a class that an image lacks has the largest weight of the classes of this image",
         edits={

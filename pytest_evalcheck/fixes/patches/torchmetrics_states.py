@@ -359,4 +359,50 @@ def _load_from_state_dict(self, state_dict: dict, prefix: str, *args: Any) -> No
                 assert one.total.shape == empty.total.shape
         """,
     ),
+    Patch(
+        mends=("torchmetrics-r2-scalar-states-of-empty-rank",),
+        says="a rank without data gives its sums of R2Score and ExplainedVariance the shape of those of other ranks",
+        edits={
+            f"torchmetrics.regression.{where}": (
+                append(
+                    f"""\
+def _sync_dist(self, dist_sync_fn: Any, process_group: Any = None) -> None:
+    \"\"\"Gather the number of outputs first, which a rank without data does not know.\"\"\"
+    own = tensor(self.sum_error.numel() if self.sum_error.ndim else 0, device=self.device)
+    outputs = max(int(size) for size in dist_sync_fn(own, group=process_group or self.process_group))
+    if outputs and not self.{count}:
+        for name in {names}:
+            setattr(self, name, getattr(self, name).new_zeros(outputs))
+    super()._sync_dist(dist_sync_fn, process_group=process_group)"""
+                ),
+            )
+            for where, count, names in (
+                ("r2:R2Score", "total", ("sum_squared_error", "sum_error", "residual")),
+                (
+                    "explained_variance:ExplainedVariance",
+                    "num_obs",
+                    ("sum_error", "sum_squared_error", "sum_target", "sum_squared_target"),
+                ),
+            )
+        },
+        test="""
+            import torch
+            from torchmetrics.regression import ExplainedVariance, R2Score
+
+            data = torch.tensor([[1.0, 2.0], [3.0, 5.0]]), torch.tensor([[1.5, 2.0], [3.0, 4.0]])
+            for cls in (R2Score, ExplainedVariance):
+                full, empty = cls(multioutput="raw_values"), cls(multioutput="raw_values")
+                full.update(*data)
+                others = [torch.tensor(2), *(getattr(full, name) for name in full._reductions)]
+
+                def gather(state, group=None):
+                    assert state.shape == others[0].shape
+                    return [state, others.pop(0)]
+
+                empty.sync(dist_sync_fn=gather, distributed_available=lambda: True)
+                assert torch.equal(empty.compute.__wrapped__(), full.compute())
+                empty.unsync()
+                assert not empty.sum_error.ndim
+        """,
+    ),
 )

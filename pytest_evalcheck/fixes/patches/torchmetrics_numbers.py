@@ -306,27 +306,30 @@ if normalization == "mean":
 var = (var_val + total * (mean_val - mean) ** 2).sum(0)
 return (var / total_of_all).sqrt()"""
                 ),
-            )
+            ),
+            "torchmetrics.regression.nrmse:NormalizedRootMeanSquaredError.compute": (
+                replace("total = self.total.squeeze().sum(dim=0)", "total = self.total.sum(dim=0)"),
+            ),
         },
         test="""
             import torch
             from torchmetrics.regression import NormalizedRootMeanSquaredError
 
-            def three_ranks(state, group=None):
+            def gather(state, group=None):
                 name = names[len(seen)]
                 seen.append(name)
                 return [getattr(rank, name) for rank in ranks]
 
-            for kind in ("mean", "range", "std", "l2"):
-                for outputs in (1, 3):
-                    ranks = [NormalizedRootMeanSquaredError(kind, num_outputs=outputs) for _ in range(3)]
+            for count, outputs in ((1, 1), (1, 3), (3, 1), (3, 3)):
+                for kind in ("mean", "range", "std", "l2"):
+                    ranks = [NormalizedRootMeanSquaredError(kind, num_outputs=outputs) for _ in range(count)]
                     whole = NormalizedRootMeanSquaredError(kind, num_outputs=outputs)
                     for rank, high in zip(ranks, (3.0, 5.0, 9.0)):
                         target = torch.tensor([[1.0] * outputs, [high] * outputs]).squeeze()
                         rank.update(torch.full_like(target, 2.0), target)
                         whole.update(torch.full_like(target, 2.0), target)
                     names, seen = list(whole._reductions), []
-                    ranks[0].sync(dist_sync_fn=three_ranks, distributed_available=lambda: True)
+                    ranks[0].sync(dist_sync_fn=gather, distributed_available=lambda: True)
                     assert torch.allclose(ranks[0].compute.__wrapped__(), whole.compute())
         """,
     ),

@@ -28,12 +28,16 @@ ALL = [(library, patch) for library in applying.all_libraries() for patch in lib
 CACHE = "torchmetrics-compute-returns-its-cache"
 
 
-def _needed(library: Library, patch: Patch) -> None:
+@pytest.fixture
+def needed(library: Library, patch: Patch) -> None:
+    """Skip where a library is not installed, and import it before the test: an import may leave something behind."""
     if why := applying.why_not_tested(library):
         pytest.skip(why)
     for name in patch.needs:
         if importlib.util.find_spec(name) is None:
             pytest.skip(f"{name} is not installed")
+    for where in patch.edits:
+        importlib.import_module(where.split(":")[0])
 
 
 def _fails(patch: Patch) -> bool:
@@ -47,8 +51,8 @@ def _fails(patch: Patch) -> bool:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("library", "patch"), ALL, ids=[patch.id for _, patch in ALL])
 class TestEveryPatch:
+    @pytest.mark.usefixtures("needed")
     def test_mends_what_its_test_shows_and_is_undone(self, library: Library, patch: Patch) -> None:
-        _needed(library, patch)
         assert _fails(patch)
         with patched(library.name, only=[patch.id]) as done:
             assert done.ids == (patch.id,)
@@ -59,8 +63,8 @@ class TestEveryPatch:
         faults = [upstream.find(name) for name in patch.mends]
         assert all(fault and fault.library == library.name for fault in faults), patch.mends
 
+    @pytest.mark.usefixtures("needed")
     def test_its_diff_applies(self, library: Library, patch: Patch, tmp_path: Path) -> None:
-        _needed(library, patch)
         modules = {where.split(":")[0] for where in patch.edits}
         for name in modules:
             made = importlib.import_module(name)

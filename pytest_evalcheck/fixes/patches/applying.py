@@ -21,7 +21,18 @@ from pytest_evalcheck.fixes.patches.editing import PatchError, code_of, definiti
 from pytest_evalcheck.fixes.patches.patch import Edit, Library, Patch
 from pytest_evalcheck.fixes.releases import numbers
 
-LIBRARIES = ("ignite", "keras", "lightning", "lm_eval", "monai", "peft", "torcheval", "torchmetrics", "torchtune")
+LIBRARIES = (
+    "ignite",
+    "keras",
+    "lightning",
+    "lm_eval",
+    "monai",
+    "mosaicml",
+    "peft",
+    "torcheval",
+    "torchmetrics",
+    "torchtune",
+)
 """The modules of this package that hold patches."""
 
 _lock = threading.RLock()

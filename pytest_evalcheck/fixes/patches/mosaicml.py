@@ -448,7 +448,7 @@ mask = targets != self.ignore_index
 areas = []
 for classes, where in ((preds, mask & (preds == targets)), (preds, mask), (targets, mask)):
     # What does not count is -1, which lies in no bin; in the dtype of the state counts stay exact
-    classes = classes.where(where, -1).to(self.total_union.dtype)
+    classes = classes.to(self.total_union.dtype).where(where, -1)
     areas.append(torch.histc(classes, bins=self.num_classes, min=-0.5, max=self.num_classes - 0.5))
 area_intersect, area_prediction, area_target = areas
 self.total_intersect += area_intersect

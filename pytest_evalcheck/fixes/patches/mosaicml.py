@@ -37,6 +37,16 @@ if self.shift_labels or batch.get('mode', None) == 'icl_task':
 output =""",
                         "output =",
                     ),
+                    replace(
+                        "else:\n    output = outputs if outputs else self.forward(batch)",
+                        """\
+else:
+    # HF encoder decoder models make decoder_input_ids from labels
+    made_of = ('labels', 'decoder_input_ids', 'decoder_inputs_embeds')
+    if self.config.is_encoder_decoder and not any(name in batch for name in made_of):
+        raise KeyError('labels')
+    output = outputs if outputs else self.forward(batch)""",
+                    ),
                 ),
                 "composer.models.huggingface:HuggingFaceModel.update_metric": (
                     replace(
@@ -46,7 +56,7 @@ if metric.device.type == 'cpu':
 """,
                         """\
 labels = self.labels  # set by a subclass that takes them out of the batch
-if isinstance(batch, Mapping) and 'labels' in batch:
+if isinstance(batch, Mapping) and ('labels' in batch or labels is None):
     labels, mode = batch['labels'], batch.get('mode', None)
     if mode == 'icl_task' or (self.shift_labels and mode != 'generate'):
         # HF CausalLM models internally shift labels before computing loss, so we do the same here

@@ -30,6 +30,7 @@ LIBRARIES = (
     "monai",
     "mosaicml",
     "peft",
+    "river",
     "torcheval",
     "torchmetrics",
     "torchtune",

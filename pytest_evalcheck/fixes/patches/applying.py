@@ -30,6 +30,7 @@ LIBRARIES = (
     "monai",
     "mosaicml",
     "peft",
+    "pytorch_forecasting",
     "river",
     "torcheval",
     "torchmetrics",

@@ -23,18 +23,31 @@ from pytest_evalcheck.fixes.releases import numbers
 
 LIBRARIES = (
     "catalyst",
+    "flax",
+    "google_metrax",
+    "hydroerr",
+    "hydroeval",
     "ignite",
+    "imbalanced_learn",
     "keras",
+    "kornia",
     "lightning",
     "lm_eval",
+    "mapie",
+    "medpy",
     "monai",
     "mosaicml",
+    "nltk",
     "peft",
     "pytorch_forecasting",
     "river",
+    "scoringrules",
+    "seqeval",
+    "sktime",
     "torcheval",
     "torchmetrics",
     "torchtune",
+    "uncertainty_toolbox",
 )
 """The modules of this package that hold patches."""
 

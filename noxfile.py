@@ -57,6 +57,9 @@ ALONE = {"transformers": ("accelerate", "datasets", "scikit-learn")}
 BESIDE = {"keras": ("dm-tree",)}
 """What the oldest release needs that the newest does not."""
 
+EVERY_PATCH = "tests/fixes/test_patches.py::TestEveryPatch"
+"""Tests of the patches of all libraries that an environment has."""
+
 OF_WEIGHTS = ("EC107", "EC108", "EC302", "EC306", "EC501", "EC503")
 """The checks that are tried on a real model after every change: rows, padding, caches, and numbers that are known."""
 
@@ -172,11 +175,12 @@ def registry(session: nox.Session, library: str) -> None:
 
 @nox.session(default=False)
 def others(session: nox.Session) -> None:
-    """Libraries that have no targets of ours, beside the README's: their known faults, and a script of each finding."""
+    """Libraries without targets of ours, beside the README's: known faults, patches, and a script of each finding."""
     session.install("pip<24.1")  # a newer one refuses what catalyst 22.4 says of its requirements
     _over_the_readmes(session, "--no-deps", "-r", "constraints-others.txt")
     run = ("python", "-W", "ignore", "-m", "pytest", "-W", "ignore", "-q", "-p", "no:cacheprovider")
-    session.run(*run, "tests/upstream/test_faults_of_other_libraries.py", "tests/upstream/test_upstream_registry.py")
+    tests = ("test_faults_of_other_libraries.py", "test_upstream_registry.py")
+    session.run(*run, *(f"tests/upstream/{name}" for name in tests), EVERY_PATCH)
     targets = ("fixtures/targets/evalcheck_others.py", "-m", "sweep", "--evalcheck-device=cpu")
     session.run(*run, "--evalcheck", *targets)
     pages = session.posargs or ["--pages=others,hydroerr,kornia"]
@@ -391,7 +395,7 @@ def _install_composer(session: nox.Session) -> None:
 
 @nox.session
 def composer(session: nox.Session) -> None:
-    """Composer, which needs a torch of its own: its targets, loops on simulated devices too, and tests of its fixes.
+    """Composer, which needs a torch of its own: its targets, loops on simulated devices too, tests of fixes and patches.
 
     Arguments of pytest for the targets, such as ``-m simulated``, can be named behind ``--``. With ``-- scripts``: the
     targets on the CPU alone, and how many of their findings have a script.
@@ -406,7 +410,7 @@ def composer(session: nox.Session) -> None:
         session.run("python", "benchmarks/scripts.py", "--report", str(report), "--pages=composer", env=environment)
         return
     tests = sorted(str(path) for path in Path("tests").glob("*/test_*composer*.py"))
-    session.run("pytest", "-q", *tests, env=environment)
+    session.run("pytest", "-q", *tests, EVERY_PATCH, env=environment)
     session.run("python", "benchmarks/composer_wrapper.py", "--smoke", env=environment)
     # Wrappers and metrics on simulated devices (EC601 to EC609) take three times as long as all the rest.
     session.run(*run, *(session.posargs or ["--evalcheck-ignore=EC60"]), *targets, env=environment)

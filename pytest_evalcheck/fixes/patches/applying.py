@@ -47,6 +47,7 @@ LIBRARIES = (
     "torcheval",
     "torchmetrics",
     "torchtune",
+    "transformers",
     "uncertainty_toolbox",
 )
 """The modules of this package that hold patches."""

@@ -1,0 +1,565 @@
+"""Patches of transformers: of single models and of caches."""
+
+from __future__ import annotations
+
+from pytest_evalcheck.fixes.patches.patch import Library, Patch, put_after, put_before, replace
+
+_MODELS = "transformers.models"
+
+_CLAMPED = (
+    ("canine", "CanineForQuestionAnswering", "ignored_index"),
+    ("luke", "LukeForQuestionAnswering", "ignored_index"),
+    ("markuplm", "MarkupLMForQuestionAnswering", "ignored_index"),
+    ("rembert", "RemBertForQuestionAnswering", "ignored_index"),
+    ("splinter", "SplinterForQuestionAnswering", "ignored_index"),
+    ("splinter", "SplinterForPreTraining", "max(0, sequence_length - 1)"),
+)
+"""Heads that clamp the positions of answers, with the largest position."""
+
+LIBRARY = Library(
+    "transformers",
+    "5.23.0",
+    "5.24",
+    source="src/",
+    patches=(
+        Patch(
+            mends=("transformers-rwkv-combines-rows",),
+            says="RWKV does not combine the rows of a batch whose rows are one token long",
+            edits={
+                f"{_MODELS}.rwkv.modeling_rwkv:{function}": (
+                    replace(f"shifted = {state}[:, :, self.layer_id]", f"shifted = {state}[:, None, :, self.layer_id]"),
+                )
+                for function, state in (
+                    ("RwkvSelfAttention.extract_key_value", "state[1]"),
+                    ("RwkvFeedForward.forward", "state[0]"),
+                )
+            },
+            test="""
+                import torch
+                from transformers import RwkvConfig, RwkvForCausalLM
+
+                torch.manual_seed(0)
+                model = RwkvForCausalLM(RwkvConfig(vocab_size=9, hidden_size=8, num_hidden_layers=2)).eval()
+                for weight in model.parameters():
+                    torch.nn.init.normal_(weight, std=0.3)
+                ids = torch.tensor([[3], [7]])
+                with torch.no_grad():
+                    first = model(ids)
+                    assert first.logits.shape == (2, 1, 9)
+                    second = model(ids, state=first.state).logits
+                    expected = model(ids.repeat(1, 2)).logits
+                torch.testing.assert_close(torch.cat([first.logits, second], 1), expected)
+            """,
+        ),
+        Patch(
+            mends=("transformers-bamba-positions-from-zero",),
+            says="Bamba counts positions that are not given from the length of its cache",
+            edits={
+                f"{_MODELS}.bamba.modeling_bamba:BambaModel.forward": (
+                    replace(
+                        "position_ids = torch.arange(hidden_states.shape[1], device=hidden_states.device).unsqueeze(0)",
+                        "past_seen_tokens = past_key_values.get_seq_length() if past_key_values is not None else 0\n"
+                        "position_ids = torch.arange(hidden_states.shape[1], device=hidden_states.device)\n"
+                        "position_ids = (position_ids + past_seen_tokens).unsqueeze(0)",
+                    ),
+                )
+            },
+            test="""
+                import torch
+                from transformers import BambaConfig, BambaForCausalLM
+
+                torch.manual_seed(0)
+                sizes = {"hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2, "num_key_value_heads": 2}
+                sizes |= {"mamba_n_heads": 2, "mamba_d_head": 16, "mamba_d_state": 4, "mamba_n_groups": 1}
+                config = BambaConfig(vocab_size=9, num_hidden_layers=2, attn_layer_indices=[1], **sizes)
+                model = BambaForCausalLM(config).eval()
+                for weight in model.parameters():
+                    torch.nn.init.normal_(weight, std=0.5)
+                ids = torch.tensor([[5, 6, 7, 8]])
+                with torch.no_grad():
+                    cache = model(ids[:, :3], use_cache=True).past_key_values
+                    last = model(ids[:, 3:], past_key_values=cache, use_cache=True).logits
+                    torch.testing.assert_close(last, model(ids).logits[:, 3:], rtol=1e-3, atol=1e-3)
+            """,
+        ),
+        Patch(
+            mends=("transformers-fsmt-not-causal",),
+            says="the decoder of FSMT is causal with a cache, and without source ids, too",
+            edits={
+                f"{_MODELS}.fsmt.modeling_fsmt:FSMTModel.forward": (
+                    put_before(
+                        "if encoder_outputs is None:",
+                        """\
+if causal_mask is None:
+    inputs = decoder_input_ids if decoder_input_ids is not None else decoder_inputs_embeds
+    past_length = past_key_values.get_seq_length() if past_key_values is not None else 0
+    length, dtype = inputs.shape[1], self.decoder.embed_tokens.weight.dtype
+    causal_mask = torch.full((length, past_length + length), float("-inf"), dtype=dtype, device=inputs.device)
+    causal_mask = causal_mask.triu(past_length + 1)""",
+                    ),
+                )
+            },
+            test="""
+                import torch
+                from transformers import FSMTConfig, FSMTForConditionalGeneration
+
+                torch.manual_seed(0)
+                sizes = {f"{part}_{size}": 2 for part in ("encoder", "decoder") for size in ("layers", "ffn_dim")}
+                sizes |= {"encoder_attention_heads": 2, "decoder_attention_heads": 2, "d_model": 8}
+                config = FSMTConfig(langs=["en", "de"], src_vocab_size=20, tgt_vocab_size=20, **sizes)
+                model = FSMTForConditionalGeneration(config).eval()
+                for weight in model.parameters():
+                    torch.nn.init.normal_(weight, std=0.5)
+                source, target = torch.tensor([[5, 6, 7]]), torch.tensor([[2, 8, 9, 10]])
+                with torch.no_grad():
+                    expected = model(source, decoder_input_ids=target, use_cache=False).logits
+                    found = model(source, decoder_input_ids=target, use_cache=True).logits
+                    torch.testing.assert_close(found, expected)
+                    encoded = model.model.encoder(source, return_dict=True)
+                    found = model(encoder_outputs=encoded, decoder_input_ids=target, use_cache=False).logits
+                    torch.testing.assert_close(found, expected)
+            """,
+        ),
+        Patch(
+            mends=("transformers-prophetnet-other-biases",),
+            says="the predicting stream of ProphetNet adds the position biases of its own positions and heads",
+            edits={
+                f"{_MODELS}.prophetnet.modeling_prophetnet"
+                ":ProphetNetNgramSelfAttention.get_predict_relative_pos_embeddings": (
+                    replace(
+                        "rel_pos_embeddings = rel_pos_embeddings.permute(0, 2, 1, 4, 3)\n"
+                        "# [batch_size * ngram * sequence_length * num_heads, num_buckets]",
+                        "rel_pos_embeddings = rel_pos_embeddings.permute(0, 1, 4, 2, 3)\n"
+                        "# [batch_size * ngram * num_heads * sequence_length, num_buckets]",
+                    ),
+                )
+            },
+            test="""
+                import torch
+                from transformers import ProphetNetConfig, ProphetNetForConditionalGeneration
+
+                torch.manual_seed(0)
+                parts = ("encoder", "decoder")
+                sizes = {f"num_{part}_{what}": 2 for part in parts for what in ("layers", "attention_heads")}
+                config = ProphetNetConfig(vocab_size=9, hidden_size=8, pad_token_id=0, **sizes)
+                model = ProphetNetForConditionalGeneration(config).eval()
+                for weight in model.parameters():
+                    if weight.dim() > 1:
+                        torch.nn.init.normal_(weight, std=0.5)
+                ids = torch.tensor([[1, 8, 7]])
+                with torch.no_grad():
+                    whole = model(ids, decoder_input_ids=ids).logits
+                    torch.testing.assert_close(model(ids, decoder_input_ids=ids[:, :2]).logits, whole[:, :2])
+            """,
+        ),
+        Patch(
+            mends=("transformers-lightglue-exchanges-pairs",),
+            says="LightGlue puts results back to the pairs that they belong to",
+            edits={
+                f"{_MODELS}.lightglue.modeling_lightglue:LightGlueForKeypointMatching._concat_early_stopped_outputs": (
+                    replace(
+                        "ids = torch.arange(early_stops_indices.shape[0])\n"
+                        "order_indices = early_stops_indices[ids]\n"
+                        "early_stops_indices = early_stops_indices[order_indices]",
+                        "early_stops_indices = early_stops_indices.argsort()",
+                    ),
+                ),
+                f"{_MODELS}.lightglue.modeling_lightglue:LightGlueForKeypointMatching._match_image_pair": (
+                    replace(
+                        "early_stopped_pairs = torch.ones(batch_size, dtype=torch.bool)",
+                        "early_stopped_pairs = torch.ones_like(num_points_per_pair, dtype=torch.bool)",
+                    ),
+                ),
+                f"{_MODELS}.lightglue.modeling_lightglue:LightGlueForKeypointMatching._do_final_keypoint_pruning": (
+                    replace(
+                        "_matches = torch.full((batch_size // 2, 2, num_keypoints), -1,",
+                        "# The place after the last one is that of padding, of index -1.\n"
+                        "_matches = torch.full((batch_size // 2, 2, num_keypoints + 1), -1,",
+                    ),
+                    replace(
+                        "(batch_size // 2, 2, num_keypoints), device=indices.device, dtype=matching_scores.dtype",
+                        "(batch_size // 2, 2, num_keypoints + 1), device=indices.device, dtype=matching_scores.dtype",
+                    ),
+                    replace(
+                        "return _matches, _matching_scores", "return _matches[..., :-1], _matching_scores[..., :-1]"
+                    ),
+                ),
+            },
+            test="""
+                import torch
+                from transformers import LightGlueForKeypointMatching
+
+                order = [2, 3, 0, 1]  # the second pair was done first
+                rows = [torch.tensor([row]) for row in order]
+                indices = [torch.tensor(row) for row in order]
+                for found in LightGlueForKeypointMatching._concat_early_stopped_outputs(None, indices, *[rows] * 4):
+                    assert found.flatten().tolist() == [0, 1, 2, 3]
+                indices, matches = torch.tensor([[0, 1], [1, -1]]), torch.tensor([[-1, 0], [1, -1]])
+                found = LightGlueForKeypointMatching._do_final_keypoint_pruning(None, indices, matches, matches > 0, 2)
+                assert found[0].tolist() == [[[-1, 1], [-1, 1]]]
+            """,
+        ),
+        Patch(
+            mends=("transformers-lightglue-pair-without-points",),
+            says="a pair of pictures without points is done in the first layer of LightGlue",
+            edits={
+                f"{_MODELS}.lightglue.modeling_lightglue:LightGlueForKeypointMatching._get_early_stopped_image_pairs": (
+                    replace(".sum(dim=1) / num_points", ".sum(dim=1) / num_points.clamp(min=1)"),
+                ),
+                f"{_MODELS}.lightglue.modeling_lightglue:LightGlueMatchAssignmentLayer.forward": (
+                    put_before(
+                        "return scores",
+                        "if mask is not None:  # padding matches nothing\n"
+                        "    scores[:, :-1, :-1].masked_fill_(mask == 0, torch.finfo(scores.dtype).min)",
+                    ),
+                ),
+            },
+            test="""
+                import torch
+                from transformers import LightGlueConfig, LightGlueForKeypointMatching, SuperPointConfig
+
+                torch.manual_seed(6)
+                sizes = {"encoder_hidden_sizes": [8] * 4, "decoder_hidden_size": 8, "descriptor_decoder_dim": 8}
+                options = {"keypoint_threshold": 1 / 64, "border_removal_distance": 0, "nms_radius": 1}
+                points = SuperPointConfig(initializer_range=0.5, **sizes, **options)
+                sizes = {"descriptor_dim": 8, "num_hidden_layers": 6, "num_attention_heads": 2, "intermediate_size": 16}
+                options = {"depth_confidence": 0.5, "width_confidence": 0.5, "filter_threshold": 0.0}
+                config = LightGlueConfig(keypoint_detector_config=points, initializer_range=0.5, **sizes, **options)
+                model = LightGlueForKeypointMatching(config).eval().double()
+                pictures = {"dtype": torch.float64, "size": (1, 2, 3, 8, 8)}
+                with torch.no_grad():
+                    found = model(torch.cat([torch.zeros(**pictures), torch.rand(**pictures)]))
+                assert (found.matches[0] == -1).all()
+            """,
+        ),
+        Patch(
+            mends=("transformers-superglue-matches-padding",),
+            says="SuperGlue transports the points of a pair, not the padding of its batch",
+            edits={
+                f"{_MODELS}.superglue.modeling_superglue:log_sinkhorn_iterations": (
+                    replace(
+                        "log_v_scaling = torch.zeros_like(log_target_distribution)",
+                        "log_v_scaling = log_target_distribution.masked_fill(log_target_distribution.isfinite(), 0)",
+                    ),
+                ),
+                f"{_MODELS}.superglue.modeling_superglue:log_optimal_transport": (
+                    replace(
+                        "one_tensor = scores.new_tensor(1)\n"
+                        "num_rows_tensor, num_columns_tensor = (num_rows * one_tensor).to(scores), "
+                        "(num_columns * one_tensor).to(scores)",
+                        """\
+# Padding, of which all scores are the smallest number, is not transported.
+is_pair = scores != torch.finfo(scores.dtype).min
+is_row, is_column = is_pair.any(2), is_pair.any(1)
+num_rows_tensor = is_row.sum(1, keepdim=True).clamp(min=1).to(scores)
+num_columns_tensor = is_column.sum(1, keepdim=True).clamp(min=1).to(scores)""",
+                    ),
+                    replace(
+                        """\
+log_source_distribution = torch.cat(
+    [log_normalization.expand(num_rows), num_columns_tensor.log()[None] + log_normalization]
+)
+log_target_distribution = torch.cat(
+    [log_normalization.expand(num_columns), num_rows_tensor.log()[None] + log_normalization]
+)
+log_source_distribution, log_target_distribution = (
+    log_source_distribution[None].expand(batch_size, -1),
+    log_target_distribution[None].expand(batch_size, -1),
+)""",
+                        """\
+log_source_distribution = torch.where(is_row, log_normalization, float("-inf"))
+log_target_distribution = torch.where(is_column, log_normalization, float("-inf"))
+log_source_distribution = torch.cat([log_source_distribution, num_columns_tensor.log() + log_normalization], 1)
+log_target_distribution = torch.cat([log_target_distribution, num_rows_tensor.log() + log_normalization], 1)""",
+                    ),
+                    replace(
+                        "log_optimal_transport_matrix - log_normalization ",
+                        "log_optimal_transport_matrix - log_normalization.unsqueeze(2) ",
+                    ),
+                ),
+            },
+            test="""
+                import torch
+                from transformers.models.superglue.modeling_superglue import log_optimal_transport
+
+                torch.manual_seed(0)
+                scores, bin_score = torch.randn(1, 2, 3), torch.ones(1)
+                padded = torch.nn.functional.pad(scores, (0, 1, 0, 2), value=torch.finfo(scores.dtype).min)
+                expected = log_optimal_transport(scores, bin_score, iterations=5)
+                found = log_optimal_transport(padded, bin_score, iterations=5)
+                torch.testing.assert_close(found[:, :2, :3], expected[:, :2, :3])
+                assert (found[:, 2:4, 3:4].exp() == 0).all()
+            """,
+        ),
+        Patch(
+            mends=("transformers-inputs-scaled-in-place",),
+            says="CTRL scales embeddings in a tensor of its own",
+            edits={
+                f"{_MODELS}.ctrl.modeling_ctrl:CTRLModel.forward": (
+                    replace(
+                        "inputs_embeds *= np.sqrt(self.d_model_size)",
+                        "inputs_embeds = inputs_embeds * np.sqrt(self.d_model_size)",
+                    ),
+                )
+            },
+            test="""
+                import torch
+                from transformers import CTRLConfig, CTRLModel
+
+                model = CTRLModel(CTRLConfig(vocab_size=9, n_embd=4, dff=4, n_layer=1, n_head=2)).eval()
+                given = torch.ones(1, 1, 4)
+                with torch.no_grad():
+                    model(inputs_embeds=given)
+                assert (given == 1).all()
+            """,
+        ),
+        Patch(
+            mends=("transformers-positions-clamped-in-place",),
+            says="heads for question answering clamp positions of answers in tensors of their own",
+            edits={
+                f"{_MODELS}.{module}.modeling_{module}:{head}.forward": tuple(
+                    replace(
+                        f"{which}_positions.clamp_(0, {largest})",
+                        f"{which}_positions = {which}_positions.clamp(0, {largest})",
+                    )
+                    for which in ("start", "end")
+                )
+                for module, head, largest in _CLAMPED
+            },
+            test="""
+                import torch
+                from transformers import RemBertConfig, RemBertForQuestionAnswering
+                from transformers import SplinterConfig, SplinterForPreTraining, SplinterForQuestionAnswering
+
+                sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+                splinter = SplinterConfig(vocab_size=9, question_token_id=4, **sizes)
+                models = [(SplinterForPreTraining(splinter), {"question_positions": torch.tensor([[0]])})]
+                models += [(SplinterForQuestionAnswering(splinter), {})]
+                rembert = RemBertConfig(vocab_size=9, input_embedding_size=8, **sizes)
+                models += [(RemBertForQuestionAnswering(rembert), {})]
+                for model, more in models:
+                    starts, ends = torch.tensor([[9]]), torch.tensor([[-1]])
+                    model(torch.tensor([[4, 5, 6]]), start_positions=starts, end_positions=ends, **more)
+                    assert (starts, ends) == (9, -1)
+            """,
+        ),
+        Patch(
+            mends=("transformers-tapas-of-several-columns",),
+            says="TAPAS of several columns predicts the logits that its loss is computed of",
+            edits={
+                f"{_MODELS}.tapas.modeling_tapas:TapasForQuestionAnswering.forward": (
+                    replace(
+                        """\
+# if no label ids are provided, set them to zeros in order to properly compute logits
+labels = torch.zeros_like(logits)
+_, logits = _single_column_cell_selection_loss(
+    logits, column_logits, labels, cell_index, col_index, cell_mask
+)""",
+                        """\
+if self.config.average_logits_per_cell:
+    logits_per_cell, _ = reduce_mean(logits, cell_index)
+    logits = gather(logits_per_cell, cell_index)
+if self.config.select_one_column:
+    # if no label ids are provided, set them to zeros in order to properly compute logits
+    labels = torch.zeros_like(logits)
+    _, logits = _single_column_cell_selection_loss(
+        logits, column_logits, labels, cell_index, col_index, cell_mask
+    )""",
+                    ),
+                )
+            },
+            test="""
+                import torch
+                from transformers import TapasConfig, TapasForQuestionAnswering
+
+                sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+                ids, places = torch.tensor([[2, 4, 3, 5]]), torch.zeros(1, 4, 7, dtype=torch.int64)
+                for average in (False, True):
+                    options = {"select_one_column": False, "average_logits_per_cell": average}
+                    model = TapasForQuestionAnswering(TapasConfig(vocab_size=6, **options, **sizes)).eval()
+                    given = {"input_ids": ids, "token_type_ids": places}
+                    expected = model(**given, labels=torch.zeros(1, 4)).logits
+                    torch.testing.assert_close(model(**given).logits, expected)
+            """,
+        ),
+        Patch(
+            mends=("transformers-tapas-averages-padding",),
+            says="TAPAS does not average padding with the question",
+            edits={
+                f"{_MODELS}.tapas.modeling_tapas:TapasForQuestionAnswering.forward": (
+                    put_before(
+                        "row_index = IndexMap(",
+                        """\
+row_indices = torch.min(row_ids, torch.as_tensor(self.config.max_num_rows - 1, device=row_ids.device))
+if attention_mask is not None:
+    # Padding is in a row of its own: the first one has the question.
+    row_indices = row_indices.masked_fill(attention_mask == 0, self.config.max_num_rows)""",
+                    ),
+                    replace(
+                        """\
+indices=torch.min(row_ids, torch.as_tensor(self.config.max_num_rows - 1, device=row_ids.device)),
+num_segments=self.config.max_num_rows,""",
+                        "indices=row_indices,\nnum_segments=self.config.max_num_rows + 1,",
+                    ),
+                )
+            },
+            test="""
+                import torch
+                from transformers import TapasConfig, TapasForQuestionAnswering
+
+                torch.manual_seed(0)
+                sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+                options = {"allow_empty_column_selection": True, "initializer_range": 0.5}
+                model = TapasForQuestionAnswering(TapasConfig(vocab_size=6, **options, **sizes)).eval()
+                losses = []
+                for padding in (0, 3):
+                    ids = torch.tensor([[2, 4, 3, 5] + [0] * padding])  # a question of two tokens, and two cells
+                    places = torch.zeros(1, 4 + padding, 7, dtype=torch.int64)
+                    places[0, 2:4, 1] = torch.tensor([1, 2])  # their columns
+                    places[0, 2:4, 2] = 1  # their row
+                    labels = torch.tensor([[0.0, 0.0, 1.0, 0.0] + [0.0] * padding])
+                    with torch.no_grad():
+                        given = {"input_ids": ids, "attention_mask": (ids != 0).long(), "token_type_ids": places}
+                        losses.append(model(**given, labels=labels).loss)
+                torch.testing.assert_close(*losses)
+            """,
+        ),
+        Patch(
+            mends=("transformers-roformer-summary-of-padding",),
+            says="RoFormer chooses by the last token of a choice that is no padding",
+            edits={
+                f"{_MODELS}.roformer.modeling_roformer:RoFormerForMultipleChoice.forward": (
+                    put_after(
+                        "sequence_output = outputs[0]",
+                        """\
+if attention_mask is not None and self.sequence_summary.summary_type == "last":
+    positions = torch.arange(attention_mask.shape[-1], device=attention_mask.device)
+    last = (positions * (attention_mask != 0)).argmax(-1)
+    sequence_output = sequence_output[torch.arange(len(last), device=last.device), last].unsqueeze(1)""",
+                    ),
+                )
+            },
+            test="""
+                import torch
+                from transformers import RoFormerConfig, RoFormerForMultipleChoice
+
+                torch.manual_seed(0)
+                sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+                model = RoFormerForMultipleChoice(RoFormerConfig(vocab_size=9, **sizes)).eval()
+                for weight in model.parameters():
+                    torch.nn.init.normal_(weight, std=0.5)
+                ids = torch.tensor([[[5, 6], [7, 8]]])
+                padded = torch.nn.functional.pad(ids, (0, 2))
+                with torch.no_grad():
+                    found = model(padded, attention_mask=(padded > 0).long()).logits
+                    torch.testing.assert_close(found, model(ids).logits)
+            """,
+        ),
+        Patch(
+            mends=("transformers-git-mask-moved-by-picture",),
+            says="GIT lengthens the mask of a cached step by the tokens of the pictures that its cache has",
+            edits={
+                f"{_MODELS}.git.modeling_git:GitModel.forward": (
+                    put_before(
+                        "extended_attention_mask = torch.ones(",
+                        "length = int(past_key_values_length) + embedding_output.shape[1]",
+                    ),
+                    replace(
+                        "(attention_mask.shape[0], self.encoder.layer[0].attention.self.image_patch_tokens),",
+                        "(attention_mask.shape[0], max(0, length - attention_mask.shape[1])),",
+                    ),
+                )
+            },
+            test="""
+                import torch
+                from transformers import GitConfig, GitForCausalLM
+
+                torch.manual_seed(0)
+                sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+                config = GitConfig(vision_config={**sizes, "image_size": 4, "patch_size": 2}, vocab_size=9, **sizes)
+                model = GitForCausalLM(config).eval()
+                for weight in model.parameters():
+                    torch.nn.init.normal_(weight, std=0.5)
+                ids, mask = torch.tensor([[0, 0, 3, 5]]), torch.tensor([[0, 0, 1, 1]])
+                positions = torch.tensor([[0, 0, 0, 1]])
+                with torch.no_grad():
+                    given = {"attention_mask": mask[:, :3], "position_ids": positions[:, :3]}
+                    cache = model(ids[:, :3], **given, use_cache=True).past_key_values
+                    given = {"attention_mask": mask, "position_ids": positions[:, 3:]}
+                    found = model(ids[:, 3:], **given, past_key_values=cache).logits
+                    torch.testing.assert_close(found, model(ids[:, 2:]).logits[:, 1:])
+            """,
+        ),
+        Patch(
+            mends=("transformers-moshi-window-of-cache-only",),
+            says="Moshi keeps to its window without a cache, too",
+            edits={
+                f"{_MODELS}.moshi.modeling_moshi:MoshiModel.forward": (
+                    put_before(
+                        "causal_mask = create_causal_mask(",
+                        """\
+from ...masking_utils import create_sliding_window_causal_mask
+
+windowed = self.config.sliding_window is not None
+mask_function = create_sliding_window_causal_mask if windowed else create_causal_mask""",
+                    ),
+                    replace("causal_mask = create_causal_mask(", "causal_mask = mask_function("),
+                )
+            },
+            test="""
+                import torch
+                from transformers import MoshiConfig, MoshiForCausalLM
+
+                torch.manual_seed(0)
+                sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "ffn_dim": 8}
+                model = MoshiForCausalLM(MoshiConfig(vocab_size=20, head_dim=4, sliding_window=2, **sizes)).eval()
+                for weight in model.parameters():
+                    torch.nn.init.normal_(weight, std=0.5)
+                ids, cache = torch.tensor([[3, 5, 7, 9]]), None
+                with torch.no_grad():
+                    whole = model(ids, use_cache=False).logits
+                    for i in range(4):
+                        step = model(ids[:, [i]], past_key_values=cache, use_cache=True)
+                        cache = step.past_key_values
+                        torch.testing.assert_close(step.logits, whole[:, [i]])
+            """,
+        ),
+        Patch(
+            mends=("transformers-zamba2-least-step",),
+            says="Zamba2 keeps to its least step of time where a single token comes, too",
+            edits={
+                f"{_MODELS}.zamba2.modeling_zamba2:Zamba2MambaMixer.forward": (
+                    replace(
+                        "dt = dt.transpose(1, 2).expand(-1, -1, self.head_dim)",
+                        "# The update of a single step knows no limits, so that the step of time is made here.\n"
+                        "dt = F.softplus(dt.float() + self.dt_bias.float()).clamp(*self.time_step_limit)\n"
+                        "dt = dt.transpose(1, 2).expand(-1, -1, self.head_dim)",
+                    ),
+                    replace("dt_bias = self.dt_bias[:, None].expand(-1, self.head_dim)\n", ""),
+                    replace("z=None,\ndt_bias=dt_bias,\ndt_softplus=True,", "z=None,"),
+                )
+            },
+            test="""
+                import torch
+                from transformers import Zamba2Config, Zamba2ForCausalLM
+
+                torch.manual_seed(0)
+                sizes = {"hidden_size": 16, "intermediate_size": 16, "num_attention_heads": 2, "num_key_value_heads": 2}
+                states = {"mamba_d_state": 4, "mamba_ngroups": 1, "n_mamba_heads": 4, "chunk_size": 4}
+                more = {"num_mem_blocks": 1, "adapter_rank": 4, "attention_head_dim": 16, "time_step_min": 0.5}
+                kinds = ["mamba", "hybrid"]
+                config = Zamba2Config(
+                    vocab_size=20, num_hidden_layers=2, layers_block_type=kinds, **sizes, **states, **more
+                )
+                model = Zamba2ForCausalLM(config).eval()
+                for weight in model.parameters():
+                    torch.nn.init.normal_(weight, std=0.5)
+                ids = torch.tensor([[3, 5, 7, 9]])
+                with torch.no_grad():
+                    cache = model(ids[:, :3], use_cache=True).past_key_values
+                    last = model(ids[:, 3:], past_key_values=cache, use_cache=True).logits
+                    torch.testing.assert_close(last, model(ids).logits[:, 3:], rtol=1e-3, atol=1e-3)
+            """,
+        ),
+    ),
+)

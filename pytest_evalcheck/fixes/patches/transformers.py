@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_evalcheck.fixes.patches.patch import Library, Patch, put_after, put_before, replace
+from pytest_evalcheck.fixes.patches.patch import Library, Patch, append, body, put_after, put_before, replace
 
 _MODELS = "transformers.models"
 
@@ -15,6 +15,20 @@ _CLAMPED = (
     ("splinter", "SplinterForPreTraining", "max(0, sequence_length - 1)"),
 )
 """Heads that clamp the positions of answers, with the largest position."""
+
+_ROWS = """\
+def batch_repeat_interleave(self, repeats: int) -> None:
+    \"\"\"Repeat the cache `repeats` times in the batch dimension.\"\"\"
+    if self.get_seq_length() > 0:
+        rows = torch.arange(self.keys.shape[0], device=self.keys.device)
+        self.reorder_cache(rows.repeat_interleave(repeats))
+
+def batch_select_indices(self, indices: torch.Tensor) -> None:
+    \"\"\"Only keep the `indices` in the batch dimension of the cache.\"\"\"
+    if self.get_seq_length() > 0:
+        indices = torch.as_tensor(indices)
+        self.reorder_cache(torch.arange(self.keys.shape[0], device=indices.device)[indices])"""
+"""Methods of a layer whose `reorder_cache` knows all its states."""
 
 LIBRARY = Library(
     "transformers",
@@ -559,6 +573,317 @@ mask_function = create_sliding_window_causal_mask if windowed else create_causal
                     cache = model(ids[:, :3], use_cache=True).past_key_values
                     last = model(ids[:, 3:], past_key_values=cache, use_cache=True).logits
                     torch.testing.assert_close(last, model(ids).logits[:, 3:], rtol=1e-3, atol=1e-3)
+            """,
+        ),
+        Patch(
+            mends=("transformers-cache-rows-leave-second-state",),
+            says="rows are selected and repeated in all states of a layer",
+            edits={
+                where: (append(_ROWS),)
+                for where in (
+                    "transformers.cache_utils:LinearAttentionAndFullAttentionLayer",
+                    "transformers.cache_utils:LinearAttentionAndSlidingWindowAttentionLayer",
+                    f"{_MODELS}.deepseek_v4.modeling_deepseek_v4:DeepseekV4HCACache",
+                )
+            },
+            test="""
+                import torch
+                from transformers.cache_utils import LinearAttentionAndFullAttentionLayer
+
+                for name, argument, expected in (
+                    ("batch_select_indices", torch.tensor([1]), [1]),
+                    ("batch_select_indices", torch.tensor([False, True]), [1]),
+                    ("batch_repeat_interleave", 2, [0, 0, 1, 1]),
+                ):
+                    layer, rows = LinearAttentionAndFullAttentionLayer(), torch.arange(2.0)
+                    layer.update(rows.view(2, 1, 1, 1), rows.view(2, 1, 1, 1))
+                    layer.update_conv_state(rows.view(2, 1, 1))
+                    layer.update_recurrent_state(rows.view(2, 1, 1, 1))
+                    getattr(layer, name)(argument)
+                    for state in (layer.keys, layer.values, layer.conv_states[0], layer.recurrent_states[0]):
+                        assert state.flatten().tolist() == expected
+            """,
+        ),
+        Patch(
+            mends=("transformers-quantised-not-repeated",),
+            says="rows and tokens of a quantised cache are selected, repeated and cropped",
+            edits={
+                "transformers.cache_utils:BaseQuantizedLayer": (
+                    append(
+                        """\
+def _row_indices(self) -> torch.Tensor:
+    pending = getattr(self, "_pending_beam_idx", None)
+    rows = self._dequantize(self._quantized_keys) if pending is None else pending
+    return torch.arange(rows.shape[0], device=self.device)
+
+def batch_repeat_interleave(self, repeats: int) -> None:
+    if self.is_initialized:
+        self.reorder_cache(self._row_indices().repeat_interleave(repeats))
+
+def batch_select_indices(self, indices: torch.Tensor) -> None:
+    if self.is_initialized:
+        self.reorder_cache(self._row_indices()[torch.as_tensor(indices, device=self.device)])"""
+                    ),
+                ),
+                "transformers.cache_utils:QuantizedLayer": (
+                    append(
+                        """\
+def crop(self, tokens_to_remove: int) -> None:
+    if tokens_to_remove >= 0 or not self.is_initialized:
+        return super().crop(tokens_to_remove)
+    if self.keys.dim() == 4 and self.keys.shape[-2] >= -tokens_to_remove:
+        super().crop(tokens_to_remove)
+    else:
+        keys, values = self._dequantize(self._quantized_keys), self._dequantize(self._quantized_values)
+        keys, values = self._apply_pending_reorder(keys, values)
+        keys = torch.cat([keys, self.keys], dim=-2)[..., :tokens_to_remove, :]
+        values = torch.cat([values, self.values], dim=-2)[..., :tokens_to_remove, :]
+        self._quantized_keys = self._quantize(keys.contiguous(), axis=self.axis_key)
+        self._quantized_values = self._quantize(values.contiguous(), axis=self.axis_value)
+        self.keys, self.values = self.keys.new_empty(0), self.values.new_empty(0)
+        self._pending_beam_idx = None
+    self.cumulative_length += tokens_to_remove"""
+                    ),
+                ),
+                "transformers.cache_utils:Fp8QuantizedLayer": (
+                    append(
+                        """\
+def crop(self, tokens_to_remove: int) -> None:
+    if tokens_to_remove >= 0 or not self.is_initialized:
+        return super().crop(tokens_to_remove)
+    (keys, key_scale), (values, value_scale) = self._quantized_keys, self._quantized_values
+    self._quantized_keys = (keys[..., :tokens_to_remove, :], key_scale)
+    self._quantized_values = (values[..., :tokens_to_remove, :], value_scale)
+    self.cumulative_length += tokens_to_remove"""
+                    ),
+                ),
+            },
+            test="""
+                import torch
+                from transformers.cache_utils import Fp8QuantizedLayer, QuantizedLayer
+
+                class Exact(QuantizedLayer):
+                    def _quantize(self, tensor, axis):
+                        return tensor
+
+                    def _dequantize(self, tensor):
+                        return tensor
+
+                rows = torch.tensor([1.0, 2.0]).view(2, 1, 1, 1).expand(2, 1, 3, 1)
+                for make in (Fp8QuantizedLayer, Exact, lambda: Exact(residual_length=1)):
+                    for name, argument, expected in (
+                        ("batch_select_indices", torch.tensor([1]), [2] * 5),
+                        ("batch_repeat_interleave", 2, [1] * 10 + [2] * 10),
+                        ("crop", -1, [1] * 4 + [2] * 4),
+                        ("crop", -2, [1] * 3 + [2] * 3),
+                    ):
+                        layer = make()
+                        layer.update(rows, rows)
+                        layer.update(rows[:, :, :1], rows[:, :, :1])
+                        getattr(layer, name)(argument)
+                        added = torch.tensor(expected[:: layer.get_seq_length() + 1]).view(-1, 1, 1, 1).float()
+                        keys, values = layer.update(added, added)
+                        assert keys.flatten().tolist() == values.flatten().tolist() == expected
+                        assert layer.get_seq_length() == keys.shape[-2]
+            """,
+        ),
+        Patch(
+            mends=("transformers-offloaded-select",),
+            says="rows of an offloaded cache are selected where its keys wait",
+            edits={
+                "transformers.cache_utils:DynamicLayer.batch_select_indices": (
+                    put_before(
+                        "self.keys = self.keys[indices, ...]",
+                        "if isinstance(indices, torch.Tensor):\n    indices = indices.to(self.keys.device)",
+                    ),
+                ),
+                "transformers.cache_utils:DynamicIndexedLayer.batch_select_indices": (
+                    put_before(
+                        "self.indexer_keys = self.indexer_keys[indices, ...]",
+                        "if isinstance(indices, torch.Tensor):\n    indices = indices.to(self.indexer_keys.device)",
+                    ),
+                    put_before(
+                        "self.indexer_position_ids = self.indexer_position_ids[:, indices, :]",
+                        "if isinstance(indices, torch.Tensor):\n"
+                        "    indices = indices.to(self.indexer_position_ids.device)",
+                    ),
+                ),
+            },
+            test="""
+                import torch
+                from transformers.cache_utils import DynamicIndexedLayer
+
+                class Indices(torch.Tensor):  # they stand for indices on a GPU
+                    moved = 0
+
+                    def to(self, *arguments, **options):
+                        Indices.moved += 1
+                        return super().to(*arguments, **options)
+
+                layer, keys = DynamicIndexedLayer(), torch.zeros(2, 1, 1, 1)
+                layer.update(keys, keys)
+                layer.update_indexer(keys[0])
+                layer.batch_select_indices(torch.tensor([0]).as_subclass(Indices))
+                assert Indices.moved == 2
+            """,
+        ),
+        Patch(
+            mends=("transformers-reset-keeps-first-rows",),
+            says="after a reset, a static cache takes a batch of another number of rows",
+            edits={
+                **{
+                    f"transformers.cache_utils:{kind}.update": (
+                        put_before(
+                            "if not self.is_initialized:",
+                            "if self.is_initialized and key_states.shape[0] != self.keys.shape[0] "
+                            "and self.get_seq_length() == 0:\n"
+                            "    self.is_initialized = False  # it was reset, and gets another number of rows",
+                        ),
+                    )
+                    for kind in ("StaticLayer", "StaticSlidingWindowLayer")
+                },
+                "transformers.cache_utils:StaticIndexedLayer.update_indexer": (
+                    put_before(
+                        "if not self.is_indexer_initialized:",
+                        "if self.is_indexer_initialized and len(indexer_key_states) != len(self.indexer_keys):\n"
+                        "    self.is_indexer_initialized = bool(self.indexer_cumulative_length)  # False after a reset",
+                    ),
+                ),
+                "transformers.cache_utils:LinearAttentionLayer.update_conv_state": (
+                    put_before(
+                        "if not self.is_conv_states_initialized[state_idx]:",
+                        "if self.is_conv_states_initialized[state_idx] and not self.has_previous_state[state_idx]:\n"
+                        "    # Another number of rows may come after a reset.\n"
+                        "    same_rows = conv_states.shape[0] == self.conv_states[state_idx].shape[0]\n"
+                        "    self.is_conv_states_initialized[state_idx] = same_rows",
+                    ),
+                ),
+                "transformers.cache_utils:LinearAttentionLayer.update_recurrent_state": (
+                    replace(
+                        "if not self.is_recurrent_states_initialized[state_idx]:",
+                        "is_initialized = self.is_recurrent_states_initialized[state_idx]\n"
+                        "if not is_initialized or len(recurrent_states) != len(self.recurrent_states[state_idx]):",
+                    ),
+                ),
+            },
+            test="""
+                import torch
+                from transformers import LlamaConfig, LlamaForCausalLM, MambaConfig, MambaForCausalLM
+                from transformers import MistralConfig, MistralForCausalLM, StaticCache
+
+                torch.manual_seed(0)
+                sizes = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1}
+                more = {"intermediate_size": 8, "num_attention_heads": 2, "num_key_value_heads": 2}
+                for model in (
+                    LlamaForCausalLM(LlamaConfig(**sizes, **more)),
+                    MistralForCausalLM(MistralConfig(**sizes, **more, sliding_window=4)),
+                    MambaForCausalLM(MambaConfig(**sizes)),
+                ):
+                    name = "cache_params" if model.config.model_type == "mamba" else "past_key_values"
+                    ids, cache = torch.tensor([[3, 5], [4, 6]]), StaticCache(config=model.config, max_cache_len=4)
+                    with torch.no_grad():
+                        for rows in (ids, ids[:1], ids[[0, 1, 0]]):
+                            parts = [model(rows[:, [i]], **{name: cache}, use_cache=True).logits for i in (0, 1)]
+                            torch.testing.assert_close(torch.cat(parts, 1), model(rows, use_cache=False).logits)
+                            cache.reset()
+            """,
+        ),
+        Patch(
+            mends=("transformers-minimax-linear-layers-not-reordered",),
+            says="the cache of MiniMax reorders and resets the states of its linear layers",
+            edits={
+                f"{_MODELS}.minimax.modeling_minimax:MiniMaxCache": (
+                    append(
+                        """\
+def reorder_cache(self, beam_idx: torch.LongTensor):
+    super().reorder_cache(beam_idx)
+    for i, state in enumerate(self.linear_cache):
+        if isinstance(state, torch.Tensor):
+            self.linear_cache[i] = state.index_select(0, beam_idx.to(state.device))
+
+def reset(self):
+    super().reset()
+    self.linear_cache = [[] for _ in self.linear_cache]"""
+                    ),
+                ),
+                f"{_MODELS}.minimax.modeling_minimax:MiniMaxCache.get_linear_cache": (
+                    body(
+                        """\
+state = self.linear_cache[layer_idx] if layer_idx < len(self.linear_cache) else []
+return state if isinstance(state, torch.Tensor) else None"""
+                    ),
+                ),
+                f"{_MODELS}.minimax.modeling_minimax:MiniMaxCache.batch_repeat_interleave": (
+                    body(
+                        """\
+DynamicCache.batch_repeat_interleave(self, repeats)
+for i, state in enumerate(self.linear_cache):
+    if isinstance(state, torch.Tensor):
+        self.linear_cache[i] = state.repeat_interleave(repeats, dim=0)"""
+                    ),
+                ),
+                f"{_MODELS}.minimax.modeling_minimax:MiniMaxCache.batch_select_indices": (
+                    body(
+                        """\
+DynamicCache.batch_select_indices(self, indices)
+for i, state in enumerate(self.linear_cache):
+    if isinstance(state, torch.Tensor):
+        self.linear_cache[i] = state[indices.to(state.device), ...]"""
+                    ),
+                ),
+            },
+            test="""
+                import torch
+                from transformers import MiniMaxConfig, MiniMaxForCausalLM
+
+                torch.manual_seed(0)
+                sizes = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 2, "num_key_value_heads": 2}
+                experts = {"num_local_experts": 2, "num_experts_per_tok": 1, "head_dim": 4, "block_size": 4}
+                kinds = ["full_attention", "linear_attention", "full_attention"]
+                config = MiniMaxConfig(vocab_size=9, num_hidden_layers=3, layer_types=kinds, **sizes, **experts)
+                model = MiniMaxForCausalLM(config).eval()
+                for weight in model.parameters():
+                    torch.nn.init.normal_(weight, std=0.5)
+                ids = torch.tensor([[3, 5, 7], [4, 6, 8]])
+                with torch.no_grad():
+                    for name, argument in (
+                        ("reorder_cache", torch.tensor([1, 0])),
+                        ("batch_select_indices", torch.tensor([1])),
+                        ("batch_repeat_interleave", 2),
+                    ):
+                        cache = model(ids[:, :2], use_cache=True).past_key_values
+                        getattr(cache, name)(argument)
+                        rows = ids[argument] if torch.is_tensor(argument) else ids.repeat_interleave(2, 0)
+                        found = model(rows[:, 2:], past_key_values=cache, use_cache=True).logits
+                        torch.testing.assert_close(found, model(rows).logits[:, 2:])
+                    cache.reset()
+                    found = model(ids[:1], past_key_values=cache, use_cache=True).logits
+                    torch.testing.assert_close(found, model(ids[:1]).logits)
+            """,
+        ),
+        Patch(
+            mends=("transformers-deepseek-v4-needs-ids",),
+            says="DeepSeek-V4 says that its first layers need ids, not embeddings",
+            edits={
+                f"{_MODELS}.deepseek_v4.modeling_deepseek_v4:DeepseekV4Model.forward": (
+                    put_before(
+                        "if use_cache and past_key_values is None:",
+                        'if input_ids is None and "hash_moe" in self.config.mlp_layer_types:\n'
+                        '    raise ValueError("You must specify input_ids: hash_moe layers choose experts by them")',
+                    ),
+                )
+            },
+            test="""
+                import torch
+                from transformers import DeepseekV4Config, DeepseekV4Model
+
+                sizes = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "head_dim": 16}
+                sizes |= {"n_routed_experts": 4, "moe_intermediate_size": 16, "index_n_heads": 2, "index_head_dim": 16}
+                sizes |= {"q_lora_rank": 16, "o_lora_rank": 16, "o_groups": 2, "num_experts_per_tok": 2}
+                try:
+                    DeepseekV4Model(DeepseekV4Config(vocab_size=9, **sizes))(inputs_embeds=torch.zeros(1, 2, 32))
+                except ValueError as error:
+                    assert "input_ids" in str(error)
             """,
         ),
     ),

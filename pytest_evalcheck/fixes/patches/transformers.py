@@ -16,6 +16,20 @@ _CLAMPED = (
 )
 """Heads that clamp the positions of answers, with the largest position."""
 
+_DECODERS = (
+    ("bigbird_pegasus", "BigBirdPegasusDecoder"),
+    ("blenderbot", "BlenderbotDecoder"),
+    ("blenderbot_small", "BlenderbotSmallDecoder"),
+    ("m2m_100", "M2M100Decoder"),
+    ("marian", "MarianDecoder"),
+    ("mbart", "MBartDecoder"),
+    ("pegasus", "PegasusDecoder"),
+    ("pegasus_x", "PegasusXDecoder"),
+    ("speech_to_text", "Speech2TextDecoder"),
+    ("whisper", "WhisperDecoder"),
+)
+"""Decoders that make ids of labels, and say of neither ids nor embeddings that they are both there."""
+
 _ROWS = """\
 def batch_repeat_interleave(self, repeats: int) -> None:
     \"\"\"Repeat the cache `repeats` times in the batch dimension.\"\"\"
@@ -29,6 +43,16 @@ def batch_select_indices(self, indices: torch.Tensor) -> None:
         indices = torch.as_tensor(indices)
         self.reorder_cache(torch.arange(self.keys.shape[0], device=indices.device)[indices])"""
 """Methods of a layer whose `reorder_cache` knows all its states."""
+
+_MAMBA_STATE = """\
+if recurrent_state is not None:
+    # The scan starts from an empty state: what is left of the state of before is added to what it gives.
+    bias = 0 if time_proj_bias is None else time_proj_bias[:, None]
+    decay = torch.exp(A[:, None] * F.softplus(time_step.float() + bias).cumsum(-1)[..., None])
+    left = decay * recurrent_state.float()[:, :, None]
+    added = (left * C.float()[:, None]).sum(-1) * F.silu(gate.float())
+    scan_output, final_state = scan_output + added.to(scan_output.dtype), final_state + left[:, :, -1]"""
+"""Statements of a mixer after its scan, for texts of several tokens that go on."""
 
 LIBRARY = Library(
     "transformers",
@@ -884,6 +908,181 @@ for i, state in enumerate(self.linear_cache):
                     DeepseekV4Model(DeepseekV4Config(vocab_size=9, **sizes))(inputs_embeds=torch.zeros(1, 2, 32))
                 except ValueError as error:
                     assert "input_ids" in str(error)
+            """,
+        ),
+        Patch(
+            mends=("transformers-several-tokens-forget-the-state", "transformers-states-in-modules"),
+            says="several tokens at once go on from the state of before, which the cache holds",
+            edits={
+                **{
+                    f"{_MODELS}.{module}.modeling_{module}:{mixer}.forward": (
+                        put_after("scan_output, final_state = scan_result", _MAMBA_STATE),
+                    )
+                    for module, mixer in (
+                        ("mamba", "MambaMixer"),
+                        ("falcon_mamba", "FalconMambaMixer"),
+                        ("jamba", "JambaMambaMixer"),
+                    )
+                },
+                f"{_MODELS}.zamba.modeling_zamba:ZambaMambaMixer.forward": (
+                    put_after(
+                        "final_state = torch.stack(final_states, dim=1)",
+                        """\
+if recurrent_state is not None:
+    # The scans start from an empty state: what is left of the state of before is added to what they give.
+    bias = 0 if time_proj_bias is None else time_proj_bias[..., None]
+    steps = F.softplus(time_step.transpose(0, 1).float() + bias).cumsum(-1)
+    left = torch.exp(A[:, :, None] * steps[..., None]) * recurrent_state.float()[..., None, :]
+    added = (left * C.transpose(0, 1)[:, :, None].float()).sum(-1) * F.silu(gate.transpose(0, 1).float())
+    scan_output = scan_output + added.flatten(1, 2).to(scan_output.dtype)
+    final_state = final_state + left[..., -1, :]""",
+                    ),
+                ),
+                f"{_MODELS}.recurrent_gemma.modeling_recurrent_gemma:RecurrentGemmaModel.forward": (
+                    replace(
+                        "self._setup_cache(self.config, hidden_states.shape[0], hidden_states.device, "
+                        "hidden_states.dtype)\npast_key_values",
+                        "past_key_values",
+                    ),
+                    put_before("hidden_states = residual_block(", "residual_block.temporal_block.layer_idx = i"),
+                ),
+                f"{_MODELS}.recurrent_gemma.modeling_recurrent_gemma:RecurrentGemmaRecurrentBlock.forward": (
+                    body(
+                        """\
+seq_len, cache = input_states.shape[1], kwargs.get("past_key_values")
+y_branch = self.act_fn(self.linear_y(input_states))
+x_branch = self.linear_x(input_states).transpose(1, 2)
+
+# The cache has the state between two calls, the module has none.
+self.rg_lru.recurrent_states = None
+if cache is not None:
+    self.rg_lru.recurrent_states = cache.get_recurrent_state(self.layer_idx)
+    x_branch = cache.update_conv_state(x_branch, self.layer_idx, conv_kernel_size=self.conv1d_width - 1)
+x_branch = self.conv_1d(x_branch)[..., : x_branch.shape[-1]][..., -seq_len:]
+x_branch = self.rg_lru(x_branch.transpose(1, 2), position_ids)
+if cache is not None:
+    cache.update_recurrent_state(self.rg_lru.recurrent_states, self.layer_idx)
+self.rg_lru.recurrent_states = None
+
+return self.linear_out(x_branch * y_branch), None"""
+                    ),
+                ),
+            },
+            test="""
+                import torch
+                from transformers import DynamicCache, FalconMambaConfig, FalconMambaForCausalLM
+                from transformers import JambaConfig, JambaForCausalLM, MambaConfig, MambaForCausalLM
+                from transformers import RecurrentGemmaConfig, RecurrentGemmaForCausalLM, ZambaConfig, ZambaForCausalLM
+
+                torch.manual_seed(0)
+                small = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 3}
+                sizes = {**small, "intermediate_size": 8, "num_attention_heads": 2, "num_key_value_heads": 2}
+                states = {"mamba_d_state": 4, "mamba_dt_rank": 2, "mamba_d_conv": 2}
+                griffin = {"lru_width": 8, "head_dim": 4, "attention_window_size": 8}
+                kinds = ["mamba", "hybrid", "hybrid"]
+                for model in (
+                    MambaForCausalLM(MambaConfig(**small, state_size=4)),
+                    FalconMambaForCausalLM(FalconMambaConfig(**small, state_size=4)),
+                    JambaForCausalLM(JambaConfig(**sizes, **states, num_experts=1, attn_layer_offset=1)),
+                    ZambaForCausalLM(ZambaConfig(**sizes, **states, layers_block_type=kinds, n_mamba_heads=2)),
+                    RecurrentGemmaForCausalLM(RecurrentGemmaConfig(**sizes, **griffin)),
+                ):
+                    for weight in model.parameters():
+                        torch.nn.init.normal_(weight, std=0.5)
+                    model.double().eval()
+                    name = "cache_params" if "mamba" in model.config.model_type else "past_key_values"
+                    ids, cache = torch.tensor([[3, 5, 7, 2, 4], [4, 6, 8, 1, 3]]), DynamicCache(config=model.config)
+                    with torch.no_grad():
+                        model(ids[:, :2], **{name: cache}, use_cache=True)
+                        model(ids[:1], use_cache=True)  # another text
+                        cache.reorder_cache(torch.tensor([1, 0]))
+                        found = model(ids.flip(0)[:, 2:], **{name: cache}, use_cache=True).logits
+                        expected = model(ids.flip(0), use_cache=False).logits[:, 2:]
+                    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-3)
+            """,
+        ),
+        Patch(
+            mends=("transformers-gpt2-counts-first-label",),
+            says="GPT2LMHeadModel says that its loss is that of a causal language model",
+            edits={
+                f"{_MODELS}.gpt2.modeling_gpt2:GPT2LMHeadModel.__init__": (
+                    put_after("super().__init__(config)", 'self.loss_type = "ForCausalLM"'),
+                )
+            },
+            test="""
+                import tempfile
+
+                import torch
+                from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+
+                config = GPT2Config(vocab_size=9, n_positions=8, n_embd=8, n_layer=1, n_head=2)
+                model, row = GPT2LMHeadModel(config).eval(), {"input_ids": torch.tensor([1, 2, 3])}
+                row["labels"] = row["input_ids"]
+                with tempfile.TemporaryDirectory() as folder, torch.no_grad():
+                    arguments = TrainingArguments(folder, report_to=[], use_cpu=True, disable_tqdm=True)
+                    found = Trainer(model, arguments).evaluate([row])["eval_loss"]
+                    expected = model(**{name: value[None] for name, value in row.items()}).loss
+                torch.testing.assert_close(torch.tensor(found), expected)
+            """,
+        ),
+        Patch(
+            mends=("transformers-error-blames-input-ids",),
+            says="where the decoder of T5 has no ids, the error says so",
+            edits={
+                f"{_MODELS}.{module}.modeling_{module}:{stack}.forward": (
+                    put_before(
+                        'raise ValueError("You must specify exactly one of input_ids or inputs_embeds")',
+                        """\
+if self.is_decoder:
+    raise ValueError(
+        "You must specify exactly one of decoder_input_ids, decoder_inputs_embeds, or labels that they are made of"
+    )""",
+                    ),
+                )
+                for module, stack in (
+                    ("t5", "T5Stack"),
+                    ("mt5", "MT5Stack"),
+                    ("umt5", "UMT5Stack"),
+                    ("switch_transformers", "SwitchTransformersStack"),
+                )
+            },
+            test="""
+                import torch
+                from transformers import T5Config, T5ForConditionalGeneration
+
+                sizes = {"d_model": 8, "d_kv": 4, "num_heads": 2, "num_layers": 1, "d_ff": 8}
+                model = T5ForConditionalGeneration(T5Config(vocab_size=9, **sizes))
+                try:
+                    model(input_ids=torch.tensor([[3]]))
+                except ValueError as error:
+                    assert "decoder_input_ids" in str(error)
+                    assert "labels" in str(error)
+            """,
+        ),
+        Patch(
+            mends=("transformers-error-blames-both-inputs",),
+            says="where a decoder has neither ids nor embeddings, the error does not say that it has both",
+            edits={
+                f"{_MODELS}.{module}.modeling_{module}:{decoder}.forward": (
+                    replace(
+                        '"You cannot specify both decoder_input_ids and decoder_inputs_embeds at the same time"',
+                        '"You must specify exactly one of decoder_input_ids or decoder_inputs_embeds (or labels)"',
+                    ),
+                )
+                for module, decoder in _DECODERS
+            },
+            test="""
+                import torch
+                from transformers import PegasusConfig, PegasusForConditionalGeneration
+
+                parts = ("encoder", "decoder")
+                sizes = {f"{part}_{what}": 2 for part in parts for what in ("layers", "attention_heads", "ffn_dim")}
+                model = PegasusForConditionalGeneration(PegasusConfig(vocab_size=9, d_model=8, **sizes))
+                try:
+                    model(input_ids=torch.tensor([[3]]))
+                except ValueError as error:
+                    assert "both" not in str(error)
+                    assert "labels" in str(error)
             """,
         ),
     ),

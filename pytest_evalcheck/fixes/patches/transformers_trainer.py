@@ -1,0 +1,450 @@
+"""Patches of transformers' Trainer, losses, pipelines, data and generation."""
+
+from __future__ import annotations
+
+from pytest_evalcheck.fixes.patches.patch import Patch, append, put_after, put_before, replace
+
+_SIZES = 'sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}'
+_LETTERS = f"""
+            import torch
+            import transformers
+            from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+            from transformers import BertConfig, PreTrainedTokenizerFast, pipeline
+
+            torch.manual_seed(0)
+            {_SIZES}
+            letters = Tokenizer(models.WordLevel({{"<pad>": 0, "a": 1, "_": 2}}, unk_token="<pad>"))
+            letters.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+            tokenizer = PreTrainedTokenizerFast(tokenizer_object=letters, pad_token="<pad>", mask_token="_")
+            config = BertConfig(vocab_size=11, initializer_range=0.5, **sizes)
+
+            def made(task, kind):
+                model = getattr(transformers, kind)(config).eval()
+                return pipeline(task, model=model, tokenizer=tokenizer, device="cpu")
+"""
+"""The head of a test: a tokenizer of letters, and pipelines of BERT."""
+
+_ONE_BY_ONE = append(
+    """\
+def get_iterator(self, inputs, num_workers, batch_size, *params):
+    # `_forward` takes one input: batches of several are taken apart.
+    return super().get_iterator(inputs, num_workers, 1, *params)"""
+)
+
+PATCHES: tuple[Patch, ...] = (
+    Patch(
+        mends=("transformers-pipeline-leaves-dropout-on",),
+        says="a pipeline runs its model in evaluation mode, and leaves the model in the mode that it had",
+        edits={
+            "transformers.pipelines.base:Pipeline.forward": (
+                replace(
+                    "model_outputs = self._forward(model_inputs, **forward_params)",
+                    """\
+# Models of other libraries are no modules of torch
+modules = self.model.modules() if isinstance(self.model, torch.nn.Module) else ()
+training = [module for module in modules if module.training]
+for module in training:
+    module.training = False
+try:
+    model_outputs = self._forward(model_inputs, **forward_params)
+finally:
+    for module in training:
+        module.training = True""",
+                ),
+            )
+        },
+        test=_LETTERS
+        + """
+            pipe = made("text-classification", "BertForSequenceClassification")
+            pipe.model.train()
+            pipe.model.bert.embeddings.eval()
+            assert len({pipe("a")[0]["score"] for _ in range(3)}) == 1
+            assert pipe.model.training and not pipe.model.bert.embeddings.training
+        """,
+    ),
+    Patch(
+        mends=("transformers-fill-mask-of-one-text",),
+        says="fill-mask gives a list for a list of one text",
+        edits={
+            "transformers.pipelines.fill_mask:FillMaskPipeline.__call__": (
+                replace("if isinstance(inputs, list) and len(inputs) == 1:\n    return outputs[0]\nreturn", "return"),
+            )
+        },
+        test=_LETTERS
+        + """
+            pipe = made("fill-mask", "BertForMaskedLM")
+            assert pipe(["a_"]) == [pipe("a_")]
+        """,
+    ),
+    Patch(
+        mends=("transformers-pipeline-features-of-padding",),
+        says="feature-extraction cuts the rows of a text that only fill up its batch",
+        edits={
+            "transformers.pipelines.feature_extraction:FeatureExtractionPipeline.preprocess": (
+                replace(
+                    "return model_inputs",
+                    """\
+rows, length = model_inputs["input_ids"].shape
+model_inputs["length"] = model_inputs["input_ids"].new_full((rows,), length)
+return model_inputs""",
+                ),
+            ),
+            "transformers.pipelines.feature_extraction:FeatureExtractionPipeline._forward": (
+                put_before("model_outputs = self.model", 'lengths = model_inputs.pop("length", None)'),
+                put_before(
+                    "return model_outputs",
+                    """\
+padded = model_inputs["input_ids"].shape[1] if lengths is not None else None
+if hasattr(model_outputs, "keys") and model_outputs[0].ndim > 2 and model_outputs[0].shape[1] == padded:
+    model_outputs["padding"] = padded - lengths""",
+                ),
+            ),
+            "transformers.pipelines.feature_extraction:FeatureExtractionPipeline.postprocess": (
+                put_before(
+                    "if return_tensors:",
+                    """\
+features = model_outputs[0]
+if hasattr(model_outputs, "keys") and "padding" in model_outputs:
+    padding, length = int(model_outputs["padding"][0]), features.shape[1]
+    left = self.tokenizer.padding_side == "left"
+    features = features[:, padding:] if left else features[:, : length - padding]""",
+                ),
+                replace("return model_outputs[0].tolist()", "return features.tolist()"),
+                replace("if return_tensors:\nreturn model_outputs[0]", "if return_tensors:\n    return features"),
+            ),
+        },
+        test=_LETTERS
+        + """
+            pipe = made("feature-extraction", "BertModel")
+            for side in ("right", "left"):
+                tokenizer.padding_side = side
+                found = pipe(["a", "aa_"], batch_size=2, return_tensors=True)
+                assert [one.shape for one in found] == [(1, 1, 8), (1, 3, 8)]
+            tokenizer.padding_side = "right"
+            torch.testing.assert_close(torch.tensor(pipe(["a", "aa_"], batch_size=2)[0]), torch.tensor(pipe("a")))
+        """,
+    ),
+    Patch(
+        mends=("transformers-speech-of-padding",),
+        says="automatic-speech-recognition decodes the places of a sound, and not those of its padding",
+        edits={
+            "transformers.pipelines.automatic_speech_recognition:AutomaticSpeechRecognitionPipeline._forward": (
+                put_before(
+                    "if stride is not None:\n# Send stride to `postprocess`.",
+                    """\
+length_of = getattr(self.model, "_get_feat_extract_output_lengths", None)
+length_of = length_of or getattr(self.model, "_get_subsampling_output_length", None)
+if attention_mask is not None and length_of is not None:
+    out["num_places"] = length_of(attention_mask.sum(-1))""",
+                ),
+            ),
+            "transformers.pipelines.automatic_speech_recognition:AutomaticSpeechRecognitionPipeline.postprocess": (
+                put_before(
+                    'stride = outputs.get("stride", None)',
+                    """\
+num_places = outputs.pop("num_places", None)
+if num_places is not None:
+    items = items[:, : int(num_places)]""",
+                ),
+            ),
+        },
+        test="""
+            import json
+            import tempfile
+
+            import numpy
+            import torch
+            from transformers import Wav2Vec2Config, Wav2Vec2CTCTokenizer, Wav2Vec2FeatureExtractor, Wav2Vec2ForCTC
+            from transformers import pipeline
+
+            torch.manual_seed(0)
+            sizes = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2, "num_attention_heads": 2}
+            layers = {"conv_dim": (8, 8), "conv_stride": (2, 2), "conv_kernel": (3, 3), "num_feat_extract_layers": 2}
+            around = {"num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2, "feat_extract_norm": "layer"}
+            model = Wav2Vec2ForCTC(Wav2Vec2Config(vocab_size=6, **sizes, **layers, **around)).eval()
+            with tempfile.NamedTemporaryFile("w") as file:
+                json.dump({"<pad>": 0, "a": 1, "b": 2, "c": 3, "d": 4, "e": 5}, file)
+                file.flush()
+                special = {"bos_token": None, "eos_token": None, "unk_token": "<pad>", "word_delimiter_token": None}
+                tokenizer = Wav2Vec2CTCTokenizer(file.name, **special)
+            extractor = Wav2Vec2FeatureExtractor(do_normalize=False, return_attention_mask=True)
+            parts = {"model": model, "tokenizer": tokenizer, "feature_extractor": extractor}
+            pipe = pipeline("automatic-speech-recognition", device="cpu", **parts)
+            rng = numpy.random.default_rng(0)
+            sounds = [rng.standard_normal(size).astype("float32") for size in (16, 60)]
+            assert pipe(sounds, batch_size=2) == pipe(sounds, batch_size=1)
+        """,
+    ),
+    Patch(
+        mends=("transformers-audio-of-padding",),
+        says="text-to-audio ends the audio of a text where the model says that it ends",
+        edits={
+            "transformers.pipelines.text_to_audio:TextToAudioPipeline._forward": (
+                replace(
+                    "output = self.model(**model_inputs, **forward_params)[0]",
+                    """\
+output = self.model(**model_inputs, **forward_params)
+lengths = getattr(output, "sequence_lengths", None)
+output = output[0]
+if lengths is not None and self.vocoder is None:
+    output = {"waveform": output, "sequence_lengths": lengths}""",
+                ),
+            ),
+            "transformers.pipelines.text_to_audio:TextToAudioPipeline.postprocess": (
+                replace(
+                    'audio = audio["waveform"]',
+                    """\
+lengths = audio.get("sequence_lengths")
+audio = audio["waveform"]
+if lengths is not None:
+    audio = audio[..., : int(lengths.max())]""",
+                ),
+            ),
+        },
+        test="""
+            import json
+            import tempfile
+
+            import numpy
+            import torch
+            from transformers import VitsConfig, VitsModel, VitsTokenizer, pipeline
+
+            torch.manual_seed(0)
+            sizes = {"hidden_size": 8, "num_hidden_layers": 1, "ffn_dim": 8, "flow_size": 8, "spectrogram_bins": 9}
+            layers = {f"{kind}_encoder_num_wavenet_layers": 1 for kind in ("prior", "posterior")}
+            layers["prior_encoder_num_flows"] = 2
+            durations = {"use_stochastic_duration_prediction": False, "duration_predictor_filter_channels": 8}
+            sound = {"upsample_initial_channel": 8, "upsample_rates": [2, 2], "upsample_kernel_sizes": [4, 4]}
+            residual = {"resblock_kernel_sizes": [3], "resblock_dilation_sizes": [[1]], "noise_scale": 0.0}
+            config = VitsConfig(vocab_size=4, **sizes, **layers, **durations, **sound, **residual)
+            with tempfile.NamedTemporaryFile("w") as file:
+                json.dump({"<pad>": 0, "<unk>": 1, "a": 2, "b": 3}, file)
+                file.flush()
+                plain = {"phonemize": False, "normalize": False, "add_blank": False}
+                tokenizer = VitsTokenizer(file.name, pad_token="<pad>", unk_token="<unk>", **plain)
+            pipe = pipeline("text-to-audio", model=VitsModel(config).eval(), tokenizer=tokenizer, device="cpu")
+            for alone, beside in zip(pipe(["a", "bab"]), pipe(["a", "bab"], batch_size=2)):
+                assert alone["audio"].shape == beside["audio"].shape
+        """,
+    ),
+    Patch(
+        mends=("transformers-pipeline-batches-fail",),
+        says="pipelines of documents, tables, pairs and decisions take batches of several inputs",
+        edits={
+            "transformers.pipelines.document_question_answering:"
+            "DocumentQuestionAnsweringPipeline.postprocess_extractive_qa": (
+                put_after(
+                    'words = output["words"]',
+                    """\
+# In a batch there are places after those of the document.
+length = len(output["p_mask"])
+for key in ("start_logits", "end_logits", "attention_mask"):
+    if output.get(key) is not None:
+        output[key] = output[key][:, :length]""",
+                ),
+            ),
+            "transformers.pipelines.table_question_answering:TableQuestionAnsweringPipeline": (_ONE_BY_ONE,),
+            "transformers.pipelines.keypoint_matching:KeypointMatchingPipeline": (_ONE_BY_ONE,),
+            "transformers.pipelines.decision:DecisionPipeline": (_ONE_BY_ONE,),
+        },
+        test="""
+            import tempfile
+
+            import pandas
+            from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+            from transformers import LayoutLMConfig, LayoutLMForQuestionAnswering, PreTrainedTokenizerFast
+            from transformers import TapasConfig, TapasForQuestionAnswering, TapasTokenizer, pipeline
+
+            letters = Tokenizer(models.WordLevel({"<pad>": 0, "a": 1, "b": 2}, unk_token="<pad>"))
+            letters.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
+            parts = {"tokenizer": PreTrainedTokenizerFast(tokenizer_object=letters, pad_token="<pad>"), "device": "cpu"}
+            sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+            model = LayoutLMForQuestionAnswering(LayoutLMConfig(vocab_size=3, **sizes)).eval()
+            pipe = pipeline("document-question-answering", model=model, **parts, max_seq_len=8, doc_stride=2)
+            words = ([("b", [0, 0, 10, 10])] * count for count in (1, 3))
+            documents = [{"question": "a", "word_boxes": boxes} for boxes in words]
+            for alone, beside in zip(pipe(documents), pipe(documents, batch_size=2)):
+                assert [one["answer"] for one in alone] == [one["answer"] for one in beside]
+
+            special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[EMPTY]", "a", "1"]
+            with tempfile.NamedTemporaryFile("w") as file:
+                file.write("\\n".join(special))
+                file.flush()
+                parts["tokenizer"] = TapasTokenizer(file.name)
+            model = TapasForQuestionAnswering(TapasConfig(vocab_size=8, max_position_embeddings=64, **sizes)).eval()
+            pipe = pipeline("table-question-answering", model=model, **parts)
+            asked = [{"query": "a", "table": pandas.DataFrame({"a": ["1"]})}] * 2
+            assert pipe(asked, batch_size=2) == pipe(asked)
+        """,
+        needs=("pandas",),
+    ),
+    Patch(
+        mends=("transformers-mask-generation-batches-fail",),
+        says="mask-generation takes the points of one picture after those of another where a batch size is given",
+        edits={"transformers.pipelines.mask_generation:MaskGenerationPipeline": (_ONE_BY_ONE,)},
+        test="""
+            import torch
+            from PIL import Image
+            from transformers import SamConfig, SamImageProcessorPil, SamModel, pipeline
+
+            torch.manual_seed(0)
+            sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "mlp_dim": 16}
+            picture = {"image_size": 32, "patch_size": 8}
+            window = {"output_channels": 16, "window_size": 2, "global_attn_indexes": [0], "num_pos_feats": 8}
+            heads = {"attention_downsample_rate": 1, "iou_head_hidden_dim": 8, "iou_head_depth": 2}
+            config = SamConfig(
+                vision_config={**sizes, **picture, **window},
+                prompt_encoder_config={**picture, "hidden_size": 16, "mask_input_channels": 4},
+                mask_decoder_config={**sizes, **heads},
+            )
+            edge, side = {"longest_edge": 32}, {"height": 32, "width": 32}
+            resized = SamImageProcessorPil(size=edge, mask_size=edge, pad_size=side, mask_pad_size=side)
+            # torchvision, which it asks for, is not needed here
+            resized.post_process_for_mask_generation = lambda masks, scores, boxes, _: (masks, scores, [], boxes)
+            pipe = pipeline("mask-generation", model=SamModel(config).eval(), image_processor=resized, device="cpu")
+            pictures = [Image.new("RGB", (32, 32)), Image.new("RGB", (32, 32), "red")]
+            options = {"points_per_crop": 2, "points_per_batch": 2, "pred_iou_thresh": -10, "stability_score_thresh": 0}
+            alone, beside = (pipe(pictures, batch_size=size, **options) for size in (1, 2))
+            assert [one["scores"].tolist() for one in alone] == [one["scores"].tolist() for one in beside]
+        """,
+        needs=("PIL",),
+    ),
+    Patch(
+        mends=("transformers-list-of-pictures-and-texts-is-a-chat",),
+        says="image-text-to-text takes a list of pictures with their texts",
+        edits={
+            "transformers.pipelines.image_text_to_text:ImageTextToTextPipeline.__call__": (
+                replace(
+                    "return isinstance(arg, (list, tuple, KeyDataset)) and isinstance(arg[0], (list, tuple, dict))",
+                    """if not isinstance(arg, (list, tuple, KeyDataset)) or not isinstance(arg[0], (list, tuple, dict)):
+    return False
+return isinstance(arg[0], (list, tuple)) or not {"images", "text"} <= arg[0].keys()""",
+                ),
+            )
+        },
+        test="""
+            from PIL import Image
+            from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+            from transformers import CLIPImageProcessorPil, CLIPVisionConfig, LlamaConfig, LlavaConfig, LlavaProcessor
+            from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast, pipeline
+
+            letters = Tokenizer(models.WordLevel({"<pad>": 0, "a": 1, "<image>": 2}, unk_token="<pad>"))
+            letters.pre_tokenizer = pre_tokenizers.Split(Regex("<image>|."), "isolated")
+            tokenizer = PreTrainedTokenizerFast(tokenizer_object=letters, pad_token="<pad>", padding_side="left")
+            tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
+            sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+            vision = CLIPVisionConfig(image_size=8, patch_size=4, **sizes)
+            text = LlamaConfig(vocab_size=3, num_key_value_heads=2, **sizes)
+            config = LlavaConfig(vision_config=vision, text_config=text, image_token_id=2, image_seq_length=4)
+            pictures = CLIPImageProcessorPil(size={"height": 8, "width": 8}, do_center_crop=False)
+            parts = {"patch_size": 4, "vision_feature_select_strategy": "default", "num_additional_image_tokens": 1}
+            processor = LlavaProcessor(pictures, tokenizer, **parts)
+            model = LlavaForConditionalGeneration(config).eval()
+            pipe = pipeline("image-text-to-text", model=model, processor=processor, device="cpu", max_new_tokens=1)
+            asked = [{"images": Image.new("RGB", (8, 8)), "text": "<image>a"}] * 2
+            assert pipe(asked) == list(pipe(one for one in asked))
+            try:
+                pipe([{"content": "a"}])
+            except ValueError as error:
+                assert "role" in str(error)
+        """,
+        needs=("PIL",),
+    ),
+    Patch(
+        mends=("transformers-table-answers-of-a-stream",),
+        says="table-question-answering streams the answers to a data set or a generator",
+        edits={
+            "transformers.pipelines.table_question_answering:TableQuestionAnsweringPipeline.__call__": (
+                replace("if len(results) == 1:", "if isinstance(results, list) and len(results) == 1:"),
+            )
+        },
+        test="""
+            import tempfile
+
+            import pandas
+            from torch.utils.data import Dataset
+            from transformers import TapasConfig, TapasForQuestionAnswering, TapasTokenizer, pipeline
+
+
+            class Tables(Dataset):
+                def __len__(self):
+                    return 1
+
+                def __getitem__(self, index):
+                    return asked[index]
+
+
+            words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "[EMPTY]", "a", "1"]
+            with tempfile.NamedTemporaryFile("w") as file:
+                file.write("\\n".join(words))
+                file.flush()
+                tokenizer = TapasTokenizer(file.name)
+            sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+            model = TapasForQuestionAnswering(TapasConfig(vocab_size=8, max_position_embeddings=64, **sizes)).eval()
+            pipe = pipeline("table-question-answering", model=model, tokenizer=tokenizer, device="cpu")
+            asked = [{"query": "a", "table": pandas.DataFrame({"a": ["1"]})}] * 2
+            assert list(pipe(one for one in asked)) == pipe(asked)
+            assert list(pipe(Tables())) == pipe(asked)[:1]
+        """,
+        needs=("pandas",),
+    ),
+    Patch(
+        mends=("transformers-pictures-of-unequal-sizes",),
+        says="pipelines run the pictures of a batch one by one where their sizes differ",
+        edits={
+            "transformers.pipelines.base:pad_collate_fn": (
+                put_before(
+                    "padded = {}",
+                    """for key in keys & {"pixel_values", "image"}:
+    if len({tuple(getattr(item[key], "shape", ()))[1:] for item in items}) > 1:
+        return items""",
+                ),
+            ),
+            "transformers.pipelines.pt_utils:PipelineIterator.__init__": (
+                put_after("self._loader_batch_data = None", "self._unjoined = []"),
+            ),
+            "transformers.pipelines.pt_utils:PipelineIterator.__next__": (
+                put_before(
+                    "item = next(self.iterator)",
+                    "if self._unjoined:\n    return self.infer(self._unjoined.pop(0), **self.params)",
+                ),
+                put_after(
+                    "item = next(self.iterator)",
+                    """if self.loader_batch_size is not None and isinstance(item, list):
+    # items of several sizes, which have no batch
+    self._unjoined = item[1:]
+    return self.infer(item[0], **self.params)""",
+                ),
+            ),
+            "transformers.pipelines.pt_utils:PipelinePackIterator.__next__": (
+                replace(
+                    "processed = self.infer(next(self.iterator), **self.params)\n"
+                    "if self.loader_batch_size is not None:",
+                    """\
+is_single = self.loader_batch_size is None or bool(self._unjoined)
+item = self._unjoined.pop(0) if self._unjoined else next(self.iterator)
+if not is_single and isinstance(item, list):  # items of several sizes, which have no batch
+    self._unjoined, item, is_single = item[1:], item[0], True
+processed = self.infer(item, **self.params)
+if not is_single:""",
+                ),
+            ),
+        },
+        test="""
+            import torch
+            from PIL import Image
+            from transformers import YolosConfig, YolosForObjectDetection, YolosImageProcessorPil, pipeline
+
+            torch.manual_seed(0)
+            sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+            config = YolosConfig(image_size=[16, 16], patch_size=8, num_detection_tokens=2, **sizes)
+            processor = YolosImageProcessorPil(size={"shortest_edge": 16, "longest_edge": 32})
+            parts = {"model": YolosForObjectDetection(config).eval(), "image_processor": processor}
+            pipe = pipeline("object-detection", **parts, device="cpu", threshold=0.3)
+            pictures = [Image.new("RGB", size) for size in [(16, 16)] * 3 + [(32, 16)] + [(16, 16)] * 3]
+            assert pipe(pictures, batch_size=2) == pipe(pictures)
+            assert list(map(len, pipe(pictures))) != [0] * 7
+        """,
+        needs=("PIL",),
+    ),
+)

@@ -447,4 +447,171 @@ if not is_single:""",
         """,
         needs=("PIL",),
     ),
+    Patch(
+        mends=(
+            "transformers-eval-loss-of-batch-means",
+            "transformers-eval-loss-times-ranks",
+            "transformers-stream-last-batch-repeated",
+            "transformers-stream-batch-repeated-by-worker",
+        ),
+        says="eval_loss weighs a batch by the labels that its loss is the mean of, on whatever rank or worker",
+        edits={
+            "transformers.trainer:Trainer.evaluation_loop": (
+                put_after(
+                    "all_losses = EvalLoopContainer(",
+                    "all_weights = EvalLoopContainer(self.args.eval_do_concat_batches, padding_index=-100)",
+                ),
+                replace(
+                    "losses = self.gather_function(losses.repeat(batch_size))",
+                    """\
+rows = batch_size
+if observed_batch_size and self.accelerator.even_batches:
+    rows = min(rows, observed_batch_size)  # of a stream, each worker has a last batch
+weights = torch.full((rows,), self._get_num_items_of_loss(inputs, rows) / rows, device=losses.device)
+all_weights.add(self.gather_function(weights))
+losses = self.gather_function(losses.repeat(rows))""",
+                ),
+                put_after(
+                    "losses = np.concatenate(all_losses)",
+                    """\
+weights = all_weights.get_arrays()
+weights = np.concatenate(weights) if isinstance(weights, list) and weights else weights""",
+                ),
+                replace("losses = losses[finite]", "losses, weights = losses[finite], weights[finite]"),
+                replace(
+                    "losses.mean().item()",
+                    "(np.average(losses, weights=weights) if weights.any() else losses.mean()).item()",
+                ),
+            ),
+            "transformers.trainer:Trainer.prediction_step": (
+                replace(
+                    "num_items_in_batch = self._get_num_items_in_batch([inputs], self.args.device)",
+                    """\
+with self._loss_of_one_rank():
+    num_items_in_batch = self._get_num_items_in_batch([inputs], self.args.device)""",
+                ),
+                replace(
+                    "with self.compute_loss_context_manager(), cp_context():",
+                    "with self._loss_of_one_rank(), self.compute_loss_context_manager(), cp_context():",
+                ),
+            ),
+            "transformers.trainer:Trainer": (
+                append(
+                    """\
+@contextlib.contextmanager
+def _loss_of_one_rank(self):
+    \"\"\"Do not scale losses for gradients that are averaged over ranks, except where ranks share a batch.\"\"\"
+    average = self.args.average_tokens_across_devices
+    is_shared = self.args.n_gpu > 1 or self.get_tp_size() * self.get_cp_size() * self.get_sp_size() > 1
+    self.args.average_tokens_across_devices = average and is_shared
+    try:
+        yield
+    finally:
+        self.args.average_tokens_across_devices = average
+
+def _get_num_items_of_loss(self, inputs, rows):
+    \"\"\"The number of labels that the loss is the mean of, where it is known to be one over tokens, or of rows.\"\"\"
+    model = unwrap_peft_model(self.accelerator.unwrap_model(self.model))
+    shifts = self._loss_shifts_labels or type(model).__name__ in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()
+    kinds = ("ForMaskedLM", "ForTokenClassification", "ForConditionalGeneration")
+    own = self.compute_loss_func is not None or self.label_smoother is not None
+    labels = inputs.get("shift_labels", inputs.get("labels"))
+    is_mean = own or shifts or getattr(model, "loss_type", None) in kinds
+    if not is_mean or not isinstance(labels, torch.Tensor) or labels.is_floating_point():
+        return rows
+    if shifts and labels.ndim > 1 and "shift_labels" not in inputs:
+        labels = labels[..., 1:]
+    return int((labels != -100).sum())"""
+                ),
+            ),
+        },
+        test="""
+            import tempfile
+
+            import torch
+            from torch.utils.data import IterableDataset
+            from transformers import BertConfig, BertForTokenClassification, Trainer, TrainingArguments
+
+
+            class Stream(IterableDataset):
+                def __iter__(self):
+                    return iter(rows)
+
+
+            torch.manual_seed(0)
+            sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+            model = BertForTokenClassification(BertConfig(vocab_size=11, initializer_range=0.5, **sizes)).eval()
+            labels = torch.tensor([[0, 1, 1], [1, -100, -100], [0, -100, -100]])
+            rows = [{"input_ids": torch.tensor([n + 1, 2, n]), "labels": labels[n]} for n in range(3)]
+            with torch.no_grad():
+                right = model(torch.stack([row["input_ids"] for row in rows]), labels=labels).loss.item()
+            for data in (rows, Stream()):
+                for size in (1, 2, 3):
+                    options = {"accelerator_config": {"dispatch_batches": False}, "per_device_eval_batch_size": size}
+                    silent = {"report_to": [], "use_cpu": True, "disable_tqdm": True}
+                    args = TrainingArguments(tempfile.mkdtemp(), **options, **silent)
+                    assert abs(Trainer(model, args).evaluate(data)["eval_loss"] - right) < 1e-5
+        """,
+        needs=("accelerate",),
+    ),
+    Patch(
+        mends=("transformers-predictions-stay-grouped",),
+        says="predict() gives predictions in the order of its data set where training groups samples by length",
+        edits={
+            "transformers.trainer:Trainer.get_test_dataloader": (
+                replace("sampler_fn=self._get_eval_sampler", "sampler_fn=self._get_test_sampler"),
+            ),
+            "transformers.trainer:Trainer": (
+                append(
+                    """\
+def _get_test_sampler(self, test_dataset):
+    sampler = self._get_eval_sampler(test_dataset)
+    return SequentialSampler(test_dataset) if isinstance(sampler, LengthGroupedSampler) else sampler"""
+                ),
+            ),
+        },
+        test="""
+            import tempfile
+
+            import torch
+            from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+
+            sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+            model = BertForSequenceClassification(BertConfig(vocab_size=11, num_labels=5, **sizes))
+            rows = [{"input_ids": [1] * length, "labels": number} for number, length in enumerate((2, 1, 5, 3, 4))]
+
+
+            def padded(batch):
+                ids = [torch.tensor(row["input_ids"]) for row in batch]
+                labels = torch.tensor([row["labels"] for row in batch])
+                return {"input_ids": torch.nn.utils.rnn.pad_sequence(ids, batch_first=True), "labels": labels}
+
+
+            options = {"per_device_eval_batch_size": 2, "train_sampling_strategy": "group_by_length"}
+            args = TrainingArguments(tempfile.mkdtemp(), report_to=[], use_cpu=True, disable_tqdm=True, **options)
+            assert Trainer(model, args, data_collator=padded).predict(rows).label_ids.tolist() == [0, 1, 2, 3, 4]
+        """,
+        needs=("accelerate",),
+    ),
+    Patch(
+        mends=("transformers-row-without-labels-fails",),
+        says="MBart shifts labels of which none counts",
+        edits={
+            "transformers.models.mbart.modeling_mbart:shift_tokens_right": (
+                replace(
+                    "(prev_output_tokens.ne(pad_token_id).sum(dim=1) - 1)",
+                    "(prev_output_tokens.ne(pad_token_id).sum(dim=1) - 1).clamp(min=0)",
+                ),
+            )
+        },
+        test="""
+            import torch
+            from transformers import MBartConfig, MBartForConditionalGeneration
+
+            layers = {f"{part}_{what}": 1 for part in ("encoder", "decoder") for what in ("layers", "attention_heads")}
+            model = MBartForConditionalGeneration(MBartConfig(vocab_size=40, d_model=16, **layers)).eval()
+            ids, labels = torch.tensor([[5, 6], [7, 8]]), torch.tensor([[9, 2], [-100, -100]])
+            torch.testing.assert_close(model(ids, labels=labels).loss, model(ids[:1], labels=labels[:1]).loss)
+        """,
+    ),
 )

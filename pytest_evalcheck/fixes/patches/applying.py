@@ -174,9 +174,9 @@ def follow() -> None:
 
 
 def apply_to_imported() -> bool:
-    """Apply the patches whose modules were imported since the last call, after `follow`; return whether there were any.
+    """Apply the patches of modules that were imported since the last call, after `follow`; return if there were any.
 
-    A patch that cannot be applied is a warning.
+    The other modules of such a patch are imported. A patch that cannot be applied is a warning.
     """
     if not _follows:
         return False
@@ -184,7 +184,9 @@ def apply_to_imported() -> bool:
         (library, patch)
         for library in all_libraries()
         for patch in library.patches
-        if patch.id not in _followed and all(where.split(":")[0] in sys.modules for where in patch.edits)
+        if patch.id not in _followed
+        and any(where.split(":")[0] in sys.modules for where in patch.edits)
+        and all(importlib.util.find_spec(one) for one in patch.needs)
     ]
     _followed.update(patch.id for _, patch in chosen)
     tested = [(library, patch) for library, patch in chosen if not why_not_tested(library)]

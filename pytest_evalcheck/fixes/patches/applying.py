@@ -41,6 +41,7 @@ LIBRARIES = (
     "peft",
     "pytorch_forecasting",
     "river",
+    "scikit_learn",
     "scoringrules",
     "seqeval",
     "sktime",

@@ -23,6 +23,7 @@ from pytest_evalcheck.fixes.releases import numbers
 
 LIBRARIES = (
     "catalyst",
+    "evaluate",
     "flax",
     "google_metrax",
     "hydroerr",

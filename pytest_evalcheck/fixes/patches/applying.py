@@ -22,6 +22,7 @@ from pytest_evalcheck.fixes.patches.patch import Edit, Library, Patch
 from pytest_evalcheck.fixes.releases import numbers
 
 LIBRARIES = (
+    "accelerate",
     "catalyst",
     "evaluate",
     "flax",

@@ -548,6 +548,37 @@ def _get_num_items_of_loss(self, inputs, rows):
         needs=("accelerate",),
     ),
     Patch(
+        mends=("transformers-gpt2-counts-first-label",),
+        says="the Trainer leaves the first label of a row out for causal models whose kind of loss has no name",
+        edits={
+            "transformers.trainer:Trainer.__init__": (
+                put_after(
+                    "self._loss_shifts_labels = LOSS_MAPPING.get(",
+                    """\
+causal = MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()  # without a kind the loss is the causal one
+if getattr(model_to_inspect, "loss_type", None) is None and type(model_to_inspect).__name__ in causal:
+    self._loss_shifts_labels = True""",
+                ),
+            )
+        },
+        test="""
+            import tempfile
+
+            import torch
+            from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+
+            torch.manual_seed(0)
+            sizes = {"n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 2, "bos_token_id": 0, "eos_token_id": 0}
+            model = GPT2LMHeadModel(GPT2Config(vocab_size=11, **sizes)).eval()
+            row = {"input_ids": torch.tensor([1, 2, 3]), "labels": torch.tensor([1, 2, 3])}
+            with torch.no_grad():
+                right = model(**{name: value[None] for name, value in row.items()}).loss.item()
+            args = TrainingArguments(tempfile.mkdtemp(), report_to=[], use_cpu=True, disable_tqdm=True)
+            assert abs(Trainer(model, args, eval_dataset=[row]).evaluate()["eval_loss"] - right) < 1e-5
+        """,
+        needs=("accelerate",),
+    ),
+    Patch(
         mends=("transformers-predictions-stay-grouped",),
         says="predict() gives predictions in the order of its data set where training groups samples by length",
         edits={

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_evalcheck.fixes.patches import transformers_trainer
 from pytest_evalcheck.fixes.patches.patch import Library, Patch, append, body, put_after, put_before, replace
 
 _MODELS = "transformers.models"
@@ -1085,5 +1086,6 @@ if self.is_decoder:
                     assert "labels" in str(error)
             """,
         ),
+        *transformers_trainer.PATCHES,
     ),
 )

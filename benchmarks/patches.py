@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import zipfile
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -122,6 +123,26 @@ def prove(library: Library, device: str, names: str, workers: int, *, every: boo
     return bad + len(worse)
 
 
+def figures() -> None:
+    """Print how many patches of how many lines mend how many entries, and what they add to the wheel."""
+    libraries = [library for library in applying.all_libraries() if library.patches]
+    sizes = [lines_of(patch) for library in libraries for patch in library.patches]
+    for library in libraries:
+        known = [fault for fault in upstream.faults() if fault.library == library.name]
+        mended = [fault for patch in library.patches for fault in patch.mends]
+        print(f"  {library.name}: {len(library.patches)} patches mend {len(mended)} of {len(known)} entries")
+    entries = sum(len(patch.mends) for library in libraries for patch in library.patches)
+    print(f"{len(sizes)} patches mend {entries} of {len(upstream.faults())} entries")
+    print(f"lines of a patch: median {statistics.median(sizes):g}, at most {max(sizes)}")
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, str(ROOT)]
+        subprocess.run(command, check=True, capture_output=True)
+        made = next(Path(folder).glob("*.whl"))
+        with zipfile.ZipFile(made) as wheel:
+            patches = sum(one.compress_size for one in wheel.infolist() if "/fixes/patches/" in one.filename)
+        print(f"wheel: {made.stat().st_size // 1024} KiB, of which patches {patches // 1024} KiB")
+
+
 def main() -> int:
     """Prove the patches of some libraries, or of all that are installed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -133,7 +154,11 @@ def main() -> int:
     parser.add_argument("--files", default="evalcheck_*.py", metavar="PATTERN", help="files of fixtures/targets")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--smoke", action="store_true", help="the patches of MONAI alone")
+    parser.add_argument("--figures", action="store_true", help="count patches, entries and lines, and run nothing")
     given = parser.parse_args()
+    if given.figures:
+        figures()
+        return 0
     if given.smoke:
         given.library, given.files = ["monai"], "evalcheck_monai.py"
     libraries = [applying.load(name) for name in given.library] or applying.all_libraries()

@@ -243,6 +243,8 @@ def _brief(
     what = groups.explanation(first) if first.outcome == "incomplete" else first.reason
     summary = ": ".join(part for part in (where, first.cause, what) if part)
     yield from _item(page, first.outcome, summary, indent=indent, most=most)
+    if mends := groups.mended_by(first):
+        yield (f"{indent}  ", PLAIN), (mends, LIGHT)
 
 
 def _broken(page: Page, naming: groups.Naming, causes: Sequence[Cause[Cell]]) -> Iterator[Line]:

@@ -1003,30 +1003,6 @@ return self.linear_out(x_branch * y_branch), None"""
             """,
         ),
         Patch(
-            mends=("transformers-gpt2-counts-first-label",),
-            says="GPT2LMHeadModel says that its loss is that of a causal language model",
-            edits={
-                f"{_MODELS}.gpt2.modeling_gpt2:GPT2LMHeadModel.__init__": (
-                    put_after("super().__init__(config)", 'self.loss_type = "ForCausalLM"'),
-                )
-            },
-            test="""
-                import tempfile
-
-                import torch
-                from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
-
-                config = GPT2Config(vocab_size=9, n_positions=8, n_embd=8, n_layer=1, n_head=2)
-                model, row = GPT2LMHeadModel(config).eval(), {"input_ids": torch.tensor([1, 2, 3])}
-                row["labels"] = row["input_ids"]
-                with tempfile.TemporaryDirectory() as folder, torch.no_grad():
-                    arguments = TrainingArguments(folder, report_to=[], use_cpu=True, disable_tqdm=True)
-                    found = Trainer(model, arguments).evaluate([row])["eval_loss"]
-                    expected = model(**{name: value[None] for name, value in row.items()}).loss
-                torch.testing.assert_close(torch.tensor(found), expected)
-            """,
-        ),
-        Patch(
             mends=("transformers-error-blames-input-ids",),
             says="where the decoder of T5 has no ids, the error says so",
             edits={

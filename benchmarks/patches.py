@@ -43,12 +43,13 @@ def cells(
 
 
 def sweep_cells(
-    ids: Iterable[str], codes: list[str], workers: int, *, python: str = sys.executable
+    ids: Iterable[str], codes: list[str], workers: int, *, patched: bool = False, python: str = sys.executable
 ) -> dict[tuple[str, str, str], dict[str, str]]:
     """Run checks of those targets of sweeps that name one of these entries, on the CPU."""
     find = [sys.executable, "-W", "ignore", str(Path(__file__).parent / "patches_cost.py"), "--targets", *ids]
     listed = subprocess.run(find, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
-    options = ["--evalcheck-device=cpu", "--evalcheck-select", ",".join(codes), "-m", "sweep"]
+    options = ["--evalcheck-device=cpu", *(["--evalcheck-select", ",".join(codes)] if codes else []), "-m", "sweep"]
+    options += ["--evalcheck-patched"] if patched else []
     return _cells(python, workers, [*options, *listed]) if listed else {}
 
 
@@ -94,7 +95,10 @@ def prove(library: Library, device: str, names: str, workers: int, *, every: boo
     files = files_about(faults, names)
     known = [fault for name in faults if (fault := upstream.find(name))]
     codes = [] if every else sorted({code for fault in known for code in fault.codes})
-    before, after = (cells(files, codes, device, workers, patched=patched) for patched in (False, True))
+    before, after = (
+        cells(files, codes, device, workers, patched=patched) | sweep_cells(faults, codes, workers, patched=patched)
+        for patched in (False, True)
+    )
     shown: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
     for key, cell in before.items():
         if cell["outcome"] == "known":

@@ -51,6 +51,7 @@ LIBRARIES = (
     "torchmetrics",
     "torchtune",
     "transformers",
+    "trl",
     "uncertainty_toolbox",
 )
 """The modules of this package that hold patches."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_evalcheck.fixes.patches.patch import Edit, Library, Patch, append, replace
+from pytest_evalcheck.fixes.patches.patch import Edit, Library, Patch, append, put_after, replace
 
 _TRAINERS = ("trl.trainer.sft_trainer:SFTTrainer", "trl.trainer.reward_trainer:RewardTrainer")
 
@@ -45,6 +45,9 @@ def evaluation_loop(self, *args, **kwargs):
     return super().evaluation_loop(*args, **kwargs)"""
 )
 
+_MEANS = "metrics = {key: sum(val) / len(val) for key, val in self._metrics[mode].items()}"
+
+
 LIBRARY = Library(
     "trl",
     "1.16",
@@ -84,6 +87,54 @@ LIBRARY = Library(
                 except RuntimeError:
                     model.forward = forward
                 assert trainer.evaluate(other)["eval_entropy"] == right
+            """,
+        ),
+        Patch(
+            mends=("trl-means-of-batch-means",),
+            says="entropy, accuracy and rewards are means over tokens and pairs, and extremes those of the whole set",
+            edits={
+                f"{_TRAINERS[0]}.compute_loss": (
+                    put_after(
+                        'self._metrics[mode]["mean_token_accuracy"].append(',
+                        'self._metrics[mode]["_counts"].append(num_valid.item())',
+                    ),
+                ),
+                f"{_TRAINERS[0]}.log": (
+                    put_after(
+                        _MEANS,
+                        """\
+if counts := metrics.pop("_counts", 0) and self._metrics[mode]["_counts"]:
+    for key in ("entropy", "mean_token_accuracy"):
+        metrics[key] = sum(n * val for n, val in zip(counts, self._metrics[mode][key])) / sum(counts)""",
+                    ),
+                ),
+                f"{_TRAINERS[1]}.compute_loss": (
+                    put_after(
+                        'self._metrics[mode]["max_reward"].append(',
+                        'self._metrics[mode]["_counts"].append(len(all_rewards) // 2)',
+                    ),
+                ),
+                f"{_TRAINERS[1]}.log": (
+                    put_after(
+                        _MEANS,
+                        """\
+if counts := metrics.pop("_counts", 0) and self._metrics[mode]["_counts"]:
+    for key in ("mean_reward", "accuracy", "margin"):
+        metrics[key] = sum(n * val for n, val in zip(counts, self._metrics[mode][key])) / sum(counts)
+    if mode == "eval":
+        metrics["min_reward"] = min(self._metrics[mode]["min_reward"])
+        metrics["max_reward"] = max(self._metrics[mode]["max_reward"])""",
+                    ),
+                ),
+            },
+            test=_TRAINER
+            + """
+                found = []
+                for size in (1, 2, 3):
+                    trainer.args.per_device_eval_batch_size = size
+                    found.append(trainer.evaluate(data))
+                for key in ("eval_entropy", "eval_mean_token_accuracy"):
+                    assert max(abs(one[key] - found[-1][key]) for one in found) < 1e-5
             """,
         ),
     ),

@@ -2,7 +2,38 @@
 
 from __future__ import annotations
 
-from pytest_evalcheck.fixes.patches.patch import Library, Patch, put_after, replace
+from pytest_evalcheck.fixes.patches.patch import Library, Patch, put_after, put_before, replace
+
+_MODULE = """
+                import lightning
+                import torch
+                from torch.utils.data import DataLoader
+                from torchmetrics import MeanMetric
+
+
+                class Module(lightning.LightningModule):
+                    def __init__(self):
+                        super().__init__()
+                        self.mean = MeanMetric()
+
+                    def validation_step(self, batch, batch_idx, dataloader_idx=0):
+                        if batch.isnan().any():
+                            raise ValueError("a batch cannot be used")
+                        self.mean(batch)
+                        self.log("mean", self.mean, on_step=False, on_epoch=True)
+
+
+                names = ("logger", "enable_checkpointing", "enable_progress_bar", "enable_model_summary")
+                options = dict.fromkeys(names, False)
+                module = Module()
+
+
+                def validate(*loaders):
+                    loaders = [DataLoader(torch.tensor(values)) for values in loaders]
+                    found = lightning.Trainer(accelerator="cpu", **options).validate(module, loaders, verbose=False)
+                    return [value for one in found for value in one.values()]
+"""
+"""The head of a test: a module that logs a metric."""
 
 LIBRARY = Library(
     "lightning",
@@ -45,6 +76,53 @@ LIBRARY = Library(
                 else:
                     raise RuntimeError("the other batches were left out")
             """,
+        ),
+        Patch(
+            mends=("lightning-metric-counts-on",),
+            says="a metric that is logged begins anew with the next loader",
+            edits={
+                "lightning.pytorch.loops.evaluation_loop:_EvaluationLoop.run": (
+                    replace(
+                        "# the dataloader has changed, notify the logger connector\nself._store_dataloader_outputs()",
+                        """\
+# the dataloader has changed, notify the logger connector
+self._store_dataloader_outputs()
+for item in self._results.values():
+    if not item.is_tensor and item.meta.dataloader_idx == previous_dataloader_idx:
+        item.value.reset()  # the result keeps what was computed""",
+                    ),
+                )
+            },
+            test=_MODULE
+            + """
+                assert validate([0.0, 0.0, 0.0], [1.0, 1.0]) == [0, 1]
+                assert validate([1.0, 1.0]) == [1]
+            """,
+            needs=("torchmetrics",),
+        ),
+        Patch(
+            mends=("lightning-metric-of-a-failed-run",),
+            says="a metric that is logged forgets what it counted in a run that ended in an error",
+            edits={
+                "lightning.pytorch.loops.evaluation_loop:_EvaluationLoop.teardown": (
+                    put_before(
+                        "self._results.cpu()",
+                        """\
+for item in self._results.values():
+    if not item.has_reset:
+        item.reset()""",
+                    ),
+                )
+            },
+            test=_MODULE
+            + """
+                try:
+                    validate([8.0, float("nan")])
+                except ValueError:
+                    pass
+                assert validate([1.0, 1.0]) == [1]
+            """,
+            needs=("torchmetrics",),
         ),
     ),
 )

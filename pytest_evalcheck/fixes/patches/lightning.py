@@ -124,5 +124,44 @@ for item in self._results.values():
             """,
             needs=("torchmetrics",),
         ),
+        Patch(
+            mends=("lightning-error-leaves-eval",),
+            says="a module has its modes again after an evaluation that ended in an error",
+            edits={
+                "lightning.pytorch.loops.evaluation_loop:_EvaluationLoop._on_evaluation_model_train": (
+                    put_after("if is_overridden(hook_name, trainer", "self._module_mode.mode.clear()"),
+                ),
+                "lightning.pytorch.loops.evaluation_loop:_EvaluationLoop.run": (
+                    replace(
+                        "finally:\nself.on_iteration_done()",
+                        """\
+except BaseException:
+    self._on_evaluation_model_train()
+    raise
+finally:
+    self.on_iteration_done()""",
+                    ),
+                ),
+                "lightning.pytorch.loops.evaluation_loop:_EvaluationLoop.teardown": (
+                    put_before(
+                        "self._results.cpu()",
+                        """\
+if self._module_mode.mode:
+    self._on_evaluation_model_train()""",
+                    ),
+                ),
+            },
+            test=_MODULE
+            + """
+                module.train()
+                module.mean.eval()
+                try:
+                    validate([float("nan")])
+                except ValueError:
+                    pass
+                assert module.training and not module.mean.training
+            """,
+            needs=("torchmetrics",),
+        ),
     ),
 )

@@ -133,48 +133,5 @@ def _try_batch(self, batch):
                 assert both.compute() == {"string": 1, "int32": 1}
             """,
         ),
-        Patch(
-            mends=("evaluate-process-without-data",),
-            says="a process without data writes an empty cache file, for which the other processes wait",
-            edits={
-                "evaluate.module:EvaluationModule.compute": (
-                    put_before(
-                        "self._finalize()",
-                        """\
-if self.num_process > 1 and self.writer is None:
-    is_single = isinstance(self.features, Features)
-    self.selected_feature_format = self.features if is_single else self.features[0]
-    self._init_writer()""",
-                    ),
-                )
-            },
-            test=_COUNT
-            + """
-                import tempfile
-                import threading
-
-
-                def process(rank, folder, batches):
-                    metric = counting("n", "int32", cache_dir=folder, num_process=2, process_id=rank, timeout=5)
-                    try:
-                        for batch in batches:
-                            metric.add_batch(predictions=batch, references=batch)
-                        found[rank] = metric.compute()
-                    except ValueError as error:
-                        found[rank] = error
-
-
-                for empty in (0, 1):
-                    found = {}
-                    with tempfile.TemporaryDirectory() as folder:
-                        data = [[] if rank == empty else [[1, 2]] for rank in range(2)]
-                        ranks = [threading.Thread(target=process, args=(rank, folder, data[rank])) for rank in range(2)]
-                        for rank in ranks:
-                            rank.start()
-                        for rank in ranks:
-                            rank.join()
-                    assert found == {0: {"n": 2}, 1: None}
-            """,
-        ),
     ),
 )

@@ -31,6 +31,15 @@ def get_iterator(self, inputs, num_workers, batch_size, *params):
     return super().get_iterator(inputs, num_workers, 1, *params)"""
 )
 
+_ROWS_OF_LABELS = put_before(
+    "if use_cache:",
+    """\
+encoded = None if encoder_outputs is None else encoder_outputs[0]
+given = next((one for one in (input_ids, inputs_embeds, encoded) if one is not None), labels)
+if labels.shape[0] != given.shape[0]:
+    raise ValueError(f"Expected labels of {given.shape[0]} rows, but got {labels.shape[0]}.")""",
+)
+
 PATCHES: tuple[Patch, ...] = (
     Patch(
         mends=("transformers-pipeline-leaves-dropout-on",),
@@ -636,6 +645,78 @@ def _get_test_sampler(self, test_dataset):
             model = MBartForConditionalGeneration(MBartConfig(vocab_size=40, d_model=16, **layers)).eval()
             ids, labels = torch.tensor([[5, 6], [7, 8]]), torch.tensor([[9, 2], [-100, -100]])
             torch.testing.assert_close(model(ids, labels=labels).loss, model(ids[:1], labels=labels[:1]).loss)
+        """,
+    ),
+    Patch(
+        mends=("transformers-fewer-labels-are-scored",),
+        says="LED, MVP and TAPAS refuse labels of another number of rows",
+        edits={
+            "transformers.models.led.modeling_led:LEDForConditionalGeneration.forward": (_ROWS_OF_LABELS,),
+            "transformers.models.mvp.modeling_mvp:MvpForConditionalGeneration.forward": (_ROWS_OF_LABELS,),
+            "transformers.models.tapas.modeling_tapas:TapasForQuestionAnswering.forward": (
+                put_before(
+                    "is_supervised = not",
+                    """\
+if labels.shape != logits.shape:
+    raise ValueError(f"Expected labels of the shape {tuple(logits.shape)}, but got {tuple(labels.shape)}.")""",
+                ),
+            ),
+        },
+        test="""
+            import torch
+            from transformers import LEDConfig, LEDForConditionalGeneration, MvpConfig, MvpForConditionalGeneration
+
+            ids, labels = torch.tensor([[3, 4, 5, 6], [5, 6, 7, 8]]), torch.tensor([[9, 8, 7]])
+            sizes = {f"{part}_{what}": 1 for part in ("encoder", "decoder") for what in ("layers", "attention_heads")}
+            sizes |= {"vocab_size": 40, "d_model": 16}
+            models = (
+                LEDForConditionalGeneration(LEDConfig(attention_window=4, **sizes)),
+                MvpForConditionalGeneration(MvpConfig(**sizes)),
+            )
+            for model in models:
+                model.eval()(ids[:1], labels=labels)
+                model(inputs_embeds=model.get_input_embeddings()(ids[:1]), labels=labels)
+                encoded = model.get_encoder()(ids[:1])
+                model(encoder_outputs=encoded, attention_mask=torch.ones_like(ids[:1]), labels=labels)
+                try:
+                    model(ids, labels=labels)
+                except ValueError:
+                    continue
+                raise RuntimeError("labels of one row were scored for two")
+        """,
+    ),
+    Patch(
+        mends=("transformers-fewer-labels-pick-rows",),
+        says="DeBERTa refuses labels of another number of rows",
+        edits={
+            f"transformers.models.{name}.modeling_{name}:{kind}ForSequenceClassification.forward": (
+                put_before(
+                    "if self.config.problem_type is None:",
+                    """\
+if labels.size(0) != logits.size(0):
+    raise ValueError(f"Expected labels of {logits.size(0)} rows, but got {labels.size(0)}.")""",
+                ),
+            )
+            for name, kind in (("deberta", "Deberta"), ("deberta_v2", "DebertaV2"))
+        },
+        test="""
+            import torch
+            from transformers import DebertaConfig, DebertaForSequenceClassification
+            from transformers import DebertaV2Config, DebertaV2ForSequenceClassification
+
+            sizes = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+            ids = torch.tensor([[3, 4], [5, 6]])
+            models = (
+                DebertaForSequenceClassification(DebertaConfig(num_labels=3, intermediate_size=32, **sizes)),
+                DebertaV2ForSequenceClassification(DebertaV2Config(num_labels=3, intermediate_size=32, **sizes)),
+            )
+            for model in models:
+                model.eval()(ids, labels=torch.tensor([0, -100]))
+                try:
+                    model(ids, labels=torch.tensor([0]))
+                except ValueError:
+                    continue
+                raise RuntimeError("one label was scored for two rows")
         """,
     ),
 )

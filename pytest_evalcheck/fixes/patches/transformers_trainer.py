@@ -453,6 +453,7 @@ if not is_single:""",
         mends=(
             "transformers-eval-loss-of-batch-means",
             "transformers-eval-loss-times-ranks",
+            "transformers-eval-loss-counts-fillers",
             "transformers-stream-last-batch-repeated",
             "transformers-stream-batch-repeated-by-worker",
         ),
@@ -469,7 +470,11 @@ if not is_single:""",
 rows = batch_size
 if observed_batch_size and self.accelerator.even_batches:
     rows = min(rows, observed_batch_size)  # of a stream, each worker has a last batch
-weights = torch.full((rows,), self._get_num_items_of_loss(inputs, rows) / rows, device=losses.device)
+counted, kept = self._leave_out_fillers(inputs, rows)
+if counted is not inputs:
+    losses = self.prediction_step(model, counted, True, ignore_keys=ignore_keys)[0]
+weights = torch.zeros(rows, device=losses.device)
+weights[:kept] = self._get_num_items_of_loss(counted, kept) / max(kept, 1)
 all_weights.add(self.gather_function(weights))
 losses = self.gather_function(losses.repeat(rows))""",
                 ),
@@ -510,6 +515,19 @@ def _loss_of_one_rank(self):
         yield
     finally:
         self.args.average_tokens_across_devices = average
+
+def _leave_out_fillers(self, inputs, rows):
+    \"\"\"The last batch without the rows that even out the ranks, and their number; one row where all do.\"\"\"
+    state, world = self.accelerator.gradient_state, self.accelerator.num_processes
+    are_rows = all(len(v) == rows for v in inputs.values() if isinstance(v, torch.Tensor) and v.ndim)
+    if world == 1 or not state.end_of_dataloader or not 0 < state.remainder < rows * world or not are_rows:
+        return inputs, rows
+    kept = min(max(state.remainder - self.accelerator.process_index * rows, 0), rows)
+    counted = dict(inputs)
+    for key, value in inputs.items():
+        size = len(value) if isinstance(value, list) or (isinstance(value, torch.Tensor) and value.ndim) else None
+        counted[key] = value[: max(kept, 1)] if size == rows else value
+    return counted, kept
 
 def _get_num_items_of_loss(self, inputs, rows):
     \"\"\"The number of labels that the loss is the mean of, where it is known to be one over tokens, or of rows.\"\"\"

@@ -45,7 +45,7 @@ def _appends_copies(*names: str) -> tuple[Edit, ...]:
 LIBRARY = Library(
     "torcheval",
     "0.0.7",
-    "0.1",
+    "0.0.8",
     patches=(
         Patch(
             mends=(

@@ -147,7 +147,7 @@ _state_dict_all_req_keys = ("_y_pred", "_y_true", "_num_classes")
 def _load_state_dict_per_rank(self, state_dict):
     super()._load_state_dict_per_rank(state_dict)
     self._type = None  # a text, which a state dict does not hold
-    if self._num_classes is not None:
+    if self._y_true:
         others = "multilabel" if self._is_multilabel else "binary"
         self._type = "multiclass" if self._y_true[0].ndim == 1 else others"""
                     ),

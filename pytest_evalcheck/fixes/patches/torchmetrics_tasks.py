@@ -339,8 +339,8 @@ return disparity, torch.ones_like(disparity)[:, None], rotation.repeat(point_clo
         """,
     ),
     Patch(
-        mends=("torchmetrics-nan-in-a-bin-is-zero",),
-        says="the calibration error of NaN is NaN",
+        mends=("torchmetrics-nan-in-a-bin-is-zero", "torchmetrics-calibration-of-nothing-is-perfect"),
+        says="the calibration error of NaN, and of no sample, is NaN",
         edits={
             f"{_FUNCTIONAL}.classification.calibration_error:_binning_bucketize": tuple(
                 replace(
@@ -353,6 +353,10 @@ return disparity, torch.ones_like(disparity)[:, None], rotation.repeat(point_clo
                 replace(
                     "torch.sqrt(ce) if ce > 0 else torch.tensor(0)", "torch.tensor(0) if ce <= 0 else torch.sqrt(ce)"
                 ),
+                replace(
+                    "torch.max(torch.abs(acc_bin - conf_bin))",
+                    "torch.max(torch.where(prop_bin.isnan(), prop_bin, torch.abs(acc_bin - conf_bin)))",
+                ),
             ),
         },
         test="""
@@ -362,6 +366,8 @@ return disparity, torch.ones_like(disparity)[:, None], rotation.repeat(point_clo
             for norm in ("l1", "l2", "max"):
                 value = binary_calibration_error(torch.tensor([float("nan"), 0.5]), torch.tensor([0, 1]), 3, norm)
                 assert value.isnan()
+                nothing = torch.tensor([0.25]), torch.tensor([-1])
+                assert binary_calibration_error(*nothing, 3, norm, ignore_index=-1).isnan()
                 assert binary_calibration_error(torch.tensor([0.25, 0.75]), torch.tensor([0, 1]), 3, norm) == 0.25
         """,
     ),

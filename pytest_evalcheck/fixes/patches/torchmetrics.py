@@ -380,7 +380,7 @@ if len(sizes) > 1:
         ),
         Patch(
             mends=("torchmetrics-running-clears-its-window",),
-            says="Running keeps copies of list states, which reset() does not clear",
+            says="Running keeps copies of list states, which reset() does not clear, and joins them in their order",
             edits={
                 f"torchmetrics.wrappers.running:Running.{method}": (
                     replace(
@@ -390,6 +390,15 @@ if len(sizes) > 1:
                     ),
                 )
                 for method in ("update", "forward")
+            }
+            | {
+                "torchmetrics.wrappers.running:Running.compute": (
+                    replace(
+                        "for i in range(self.window):",
+                        "# _reduce_states() puts what it is given first: the oldest comes last\n"
+                        "for i in [(self._num_vals_seen - age) % self.window for age in range(1, self.window + 1)]:",
+                    ),
+                )
             },
             test="""
                 from torchmetrics.aggregation import CatMetric
@@ -398,7 +407,10 @@ if len(sizes) > 1:
                 metric = Running(CatMetric(), window=3)
                 metric.update(1.0)
                 metric.update(2.0)
-                assert sorted(metric.compute().tolist()) == [1.0, 2.0]
+                assert metric.compute().tolist() == [1.0, 2.0]
+                metric.update(3.0)
+                metric.update(4.0)
+                assert metric.compute().tolist() == [2.0, 3.0, 4.0]
             """,
         ),
         Patch(

@@ -236,27 +236,6 @@ max_abs_dev_y = torch.maximum(
         """,
     ),
     Patch(
-        mends=("torchmetrics-spearman-of-constants-is-zero",),
-        says="SpearmanCorrCoef of a constant is NaN, as is PearsonCorrCoef",
-        edits={
-            "torchmetrics.functional.regression.spearman:_spearman_corrcoef_compute": (
-                put_after(
-                    "corrcoef = cov / (preds_std * target_std + eps)",
-                    "constant = (preds == preds[:1]).all(0) | (target == target[:1]).all(0)\n"
-                    'corrcoef = corrcoef.masked_fill(constant, float("nan"))',
-                ),
-            )
-        },
-        test="""
-            import torch
-            from torchmetrics.functional import spearman_corrcoef
-
-            assert spearman_corrcoef(torch.ones(3), torch.arange(3.0)).isnan()
-            both = spearman_corrcoef(torch.tensor([[1.0, 1], [1, 2]]), torch.tensor([[1.0, 1], [2, 2]]))
-            assert both.isnan().tolist() == [True, False]
-        """,
-    ),
-    Patch(
         mends=("torchmetrics-nrmse-cancels-in-float32",),
         says="NormalizedRootMeanSquaredError centres each batch before it sums squares",
         edits={

@@ -193,9 +193,10 @@ means = {
                     """\
 from torchmetrics.utilities.data import dim_zero_mean
 
-seen = range(min(self._num_vals_seen, self.window))
+# a rank without data has the places that are synchronised
+seen = range(min(self._num_vals_seen, self.window) or self.window)
 for key, reduction in self.base_metric._reductions.items():
-    if seen and reduction == dim_zero_mean:
+    if reduction == dim_zero_mean:
         setattr(self.base_metric, key, sum(getattr(self, f"{key}_{i}") for i in seen) / len(seen))""",
                 ),
             )
@@ -212,6 +213,12 @@ for key, reduction in self.base_metric._reductions.items():
             for i in (2, 3):
                 alone.update(target[i] * 0.9, target[i])
             assert torch.isclose(running.compute(), alone.compute())
+            empty = Running(PeakSignalNoiseRatio(data_range=1.0), 2)
+            others = [getattr(running, name) for name in running._reductions]
+            empty.sync(
+                dist_sync_fn=lambda state, group=None: [state, others.pop(0)], distributed_available=lambda: True
+            )
+            assert torch.isclose(empty.compute(), alone.compute())
         """,
     ),
     Patch(

@@ -180,6 +180,12 @@ if ignore_index is not None and multidim_average == "global":
             f"{_FUNCTIONAL}.text.ter:_ter_update": (
                 replace("tgt_length).unsqueeze(0))", "tgt_length).unsqueeze(0).to(total_num_edits.device))"),
             ),
+            f"{_FUNCTIONAL}.text.chrf:_chrf_score_update": (
+                replace(
+                    "sentence_level_f_score.unsqueeze(0)",
+                    "sentence_level_f_score.unsqueeze(0).to(total_preds_char_n_grams[1].device)",
+                ),
+            ),
             "torchmetrics.text.edit:EditDistance.update": (
                 replace(
                     "self.edit_scores_list.append(distance)", "self.edit_scores_list.append(distance.to(self.device))"

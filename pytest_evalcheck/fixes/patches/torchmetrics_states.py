@@ -222,7 +222,7 @@ for key, reduction in self.base_metric._reductions.items():
         """,
     ),
     Patch(
-        mends=("torchmetrics-running-wrapper-forgets-its-place",),
+        mends=("torchmetrics-running-wrapper-forgets-its-place", "torchmetrics-running-window-not-saved"),
         says="the state dict of Running holds the number of values that it has seen",
         edits={
             "torchmetrics.wrappers.running:Running": (

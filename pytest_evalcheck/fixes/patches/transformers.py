@@ -17,6 +17,12 @@ _CLAMPED = (
 )
 """Heads that clamp the positions of answers, with the largest position."""
 
+_BIRDS = {
+    "BigBird": f"{_MODELS}.big_bird.modeling_big_bird",
+    "BigBirdPegasus": f"{_MODELS}.bigbird_pegasus.modeling_bigbird_pegasus",
+}
+"""The modules of models whose attention is sparse, by the start of the names of their classes."""
+
 _DECODERS = (
     ("bigbird_pegasus", "BigBirdPegasusDecoder"),
     ("blenderbot", "BlenderbotDecoder"),
@@ -887,31 +893,6 @@ for i, state in enumerate(self.linear_cache):
             """,
         ),
         Patch(
-            mends=("transformers-deepseek-v4-needs-ids",),
-            says="DeepSeek-V4 says that its first layers need ids, not embeddings",
-            edits={
-                f"{_MODELS}.deepseek_v4.modeling_deepseek_v4:DeepseekV4Model.forward": (
-                    put_before(
-                        "if use_cache and past_key_values is None:",
-                        'if input_ids is None and "hash_moe" in self.config.mlp_layer_types:\n'
-                        '    raise ValueError("You must specify input_ids: hash_moe layers choose experts by them")',
-                    ),
-                )
-            },
-            test="""
-                import torch
-                from transformers import DeepseekV4Config, DeepseekV4Model
-
-                sizes = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "head_dim": 16}
-                sizes |= {"n_routed_experts": 4, "moe_intermediate_size": 16, "index_n_heads": 2, "index_head_dim": 16}
-                sizes |= {"q_lora_rank": 16, "o_lora_rank": 16, "o_groups": 2, "num_experts_per_tok": 2}
-                try:
-                    DeepseekV4Model(DeepseekV4Config(vocab_size=9, **sizes))(inputs_embeds=torch.zeros(1, 2, 32))
-                except ValueError as error:
-                    assert "input_ids" in str(error)
-            """,
-        ),
-        Patch(
             mends=("transformers-several-tokens-forget-the-state", "transformers-states-in-modules"),
             says="several tokens at once go on from the state of before, which the cache holds",
             edits={
@@ -1060,6 +1041,148 @@ if self.is_decoder:
                 except ValueError as error:
                     assert "both" not in str(error)
                     assert "labels" in str(error)
+            """,
+        ),
+        Patch(
+            mends=("transformers-bigbird-attention-for-good",),
+            says="BigBird attends in full in a short batch, and sparsely again in the next long one",
+            edits={
+                **{
+                    f"{_BIRDS[kind]}:{kind}BlockSparseAttention.forward": (
+                        replace("if from_seq_length %", "if band_mask is not None and from_seq_length %"),
+                        replace("if to_seq_length %", "if band_mask is not None and to_seq_length %"),
+                        put_before(
+                            "context_layer, attention_probs = self.bigbird_block_sparse_attention(",
+                            """\
+if band_mask is None:  # in full: the sequence is short
+    attention_scores = torch.matmul(query_layer, key_layer.transpose(-1, -2)) / math.sqrt(self.attention_head_size)
+    if kwargs.get("attention_mask") is not None:
+        attention_scores = attention_scores + kwargs["attention_mask"]
+    attention_probs = nn.functional.softmax(attention_scores, dim=-1)
+    attention_probs = nn.functional.dropout(attention_probs, kwargs.get("dropout", 0.0), self.training)
+    return torch.matmul(attention_probs, value_layer).transpose(1, 2).flatten(2), attention_probs
+""",
+                        ),
+                    )
+                    for kind in _BIRDS
+                },
+                f"{_BIRDS['BigBird']}:BigBirdAttention.forward": (
+                    replace(
+                        "from_blocked_mask, to_blocked_mask, **kwargs\n)",
+                        "from_blocked_mask, to_blocked_mask,\n"
+                        "    attention_mask=attention_mask, dropout=self.config.attention_probs_dropout_prob,\n"
+                        "    **kwargs\n)",
+                    ),
+                ),
+                f"{_BIRDS['BigBirdPegasus']}:BigBirdPegasusEncoderAttention.forward": (
+                    replace(
+                        "to_blocked_mask,\n**kwargs,",
+                        "to_blocked_mask,\nattention_mask=attention_mask,\n"
+                        "dropout=self.config.attention_probs_dropout_prob,\n**kwargs,",
+                    ),
+                ),
+                f"{_BIRDS['BigBird']}:BigBirdModel.forward": (
+                    replace(
+                        'if self.attention_type == "block_sparse" and seq_length <= max_tokens_to_attend:',
+                        "attention_type = self.attention_type\n"
+                        'if attention_type == "block_sparse" and seq_length <= max_tokens_to_attend:',
+                    ),
+                    replace("logger.warning(", "logger.warning_once("),
+                    replace(
+                        'self.set_attention_type("original_full")',
+                        'attention_type = "original_full"\n'
+                        "if self.config.is_decoder:  # which goes on in full\n"
+                        "    self.set_attention_type(attention_type)",
+                    ),
+                    *(
+                        replace(
+                            f'if self.attention_type == "{kind}":\n{after}', f'if attention_type == "{kind}":\n{after}'
+                        )
+                        for kind, after in (
+                            ("block_sparse", "    (\n        padding_len,"),
+                            ("block_sparse", "    blocked_encoder_mask"),
+                            ("original_full", "    blocked_encoder_mask"),
+                        )
+                    ),
+                ),
+                f"{_BIRDS['BigBirdPegasus']}:BigBirdPegasusEncoder.forward": (
+                    replace(
+                        'if self.attention_type == "block_sparse" and input_shape[1] <= max_tokens_to_attend:',
+                        "attention_type = self.attention_type\n"
+                        'if attention_type == "block_sparse" and input_shape[1] <= max_tokens_to_attend:',
+                    ),
+                    replace("logger.warning(", "logger.warning_once("),
+                    replace('self.set_attention_type("original_full")', 'attention_type = "original_full"'),
+                    replace(
+                        'if self.attention_type == "block_sparse":\n    padding_len,',
+                        'if attention_type == "block_sparse":\n    padding_len,',
+                    ),
+                    replace('if self.attention_type == "original_full":', 'if attention_type == "original_full":'),
+                    replace('elif self.attention_type == "block_sparse":', 'elif attention_type == "block_sparse":'),
+                ),
+            },
+            test="""
+                import torch
+                from transformers import BigBirdConfig, BigBirdModel, BigBirdPegasusConfig
+                from transformers.models.bigbird_pegasus.modeling_bigbird_pegasus import BigBirdPegasusEncoder
+
+                torch.manual_seed(0)
+                blocks = {"vocab_size": 9, "block_size": 2, "num_random_blocks": 1, "max_position_embeddings": 64}
+                sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+                encoder = {"d_model": 8, "encoder_layers": 1, "encoder_attention_heads": 2, "encoder_ffn_dim": 8}
+                for kind, config in (
+                    (BigBirdModel, BigBirdConfig(**blocks, **sizes)),
+                    (BigBirdPegasusEncoder, BigBirdPegasusConfig(**blocks, **encoder)),
+                ):
+                    model, ids = kind(config).eval(), torch.arange(32)[None] % 9
+                    for weight in model.parameters():
+                        torch.nn.init.normal_(weight, std=0.5)
+                    with torch.no_grad():
+                        expected = model(ids).last_hidden_state
+                        state = torch.get_rng_state()
+                        short = model(ids[:, 3:6], attention_mask=torch.tensor([[1, 1, 0]])).last_hidden_state
+                        assert state.equal(torch.get_rng_state())
+                        torch.testing.assert_close(model(ids).last_hidden_state, expected)
+                        model.set_attention_type("original_full")
+                        full = model(ids[:, 3:6], attention_mask=torch.tensor([[1, 1, 0]])).last_hidden_state
+                        torch.testing.assert_close(short, full)
+            """,
+        ),
+        Patch(
+            mends=("transformers-static-cache-full",),
+            says="a static cache that is full says so",
+            edits={
+                "transformers.cache_utils:StaticLayer.update": (
+                    put_after(
+                        "kv_length = key_states.shape[-2]",
+                        """\
+if not is_torchdynamo_compiling():
+    # Counted as a number, since a look at the tensor waits for the device. A reset is seen by that look alone.
+    length = getattr(self, "counted_length", 0) + kv_length
+    if length > self.max_cache_len:
+        length = int(self.cumulative_length) + kv_length
+    if length > self.max_cache_len:
+        raise ValueError(f"The cache has room for {self.max_cache_len} tokens (max_cache_len), not for {length}")
+    self.counted_length = length""",
+                    ),
+                )
+            },
+            test="""
+                import torch
+                from transformers.cache_utils import StaticLayer
+
+                layer = StaticLayer(max_cache_len=3)
+                for _ in range(2):
+                    for length, fits in ((1, True), (3, False), (2, True), (1, False)):
+                        tokens = torch.ones(1, 1, length, 1)
+                        try:
+                            layer.update(tokens, tokens)
+                        except ValueError as error:
+                            assert not fits and "room for 3 tokens" in str(error)
+                        else:
+                            assert fits
+                    assert layer.get_seq_length() == 3
+                    layer.reset()
             """,
         ),
         *transformers_trainer.PATCHES,

@@ -10,8 +10,10 @@ _NO_ROW = put_after(
 if simulated_array.size == 0:
     return np.mean(simulated_array)  # NaN and a warning, as most functions give""",
 )
-_REFUSED = ("nrmse_range", "nrmse_iqr", "mape", "smape1", "smape2", "h7_mhe", "h7_mahe", "h7_rmshe")
-_REFUSED += ("h8_mhe", "h8_mahe", "h8_rmshe")
+_REFUSED = (
+    *("nrmse_range", "nrmse_iqr", "mape", "smape1", "smape2"),
+    *("h7_mhe", "h7_mahe", "h7_rmshe", "h8_mhe", "h8_mahe", "h8_rmshe"),
+)
 
 LIBRARY = Library(
     "hydroerr",

@@ -26,6 +26,11 @@ def main(arguments: list[str] | None = None) -> int:
     write.add_argument("-o", "--output", metavar="PATH", help="the file (default: the screen)")
     write.add_argument("--force", action="store_true", help="overwrite the file")
     write.set_defaults(run=_write)
+    learn = commands.add_parser("learn", help="run a script, watch its calls into packages, and write the corpus")
+    learn.add_argument("packages", help="names of packages, with commas between them")
+    learn.add_argument("script", help="a Python file, such as a notebook that was exported as a script")
+    learn.add_argument("arguments", nargs=argparse.REMAINDER, help="the arguments of the script")
+    learn.set_defaults(run=_learn)
     merge = commands.add_parser("merge", help="make one report of those of all shards, or of several environments")
     merge.add_argument("path", nargs="+", help="a report of pytest --evalcheck --evalcheck-report=json=PATH")
     merge.add_argument("--environments", action="store_true", help="the reports are of environments of other releases")
@@ -92,6 +97,14 @@ def _write(given: argparse.Namespace) -> int:
         path.write_text(source, encoding="utf-8")
     for line in found.summary:
         print(line, file=sys.stderr)
+    return 0
+
+
+def _learn(given: argparse.Namespace) -> int:
+    from pytest_evalcheck.integration.learning.from_tests import learn_script
+
+    packages = [name.strip() for name in given.packages.split(",") if name.strip()]
+    print("\n".join(learn_script(packages, Path(given.script), given.arguments)))
     return 0
 
 

@@ -53,6 +53,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="MODULE[:NAME]",
         help="infer targets for the metrics of a module and run them, e.g. torchmetrics.regression, pkg.mod:TopK(k=3)",
     )
+    group.addoption(
+        "--evalcheck-learn",
+        action="append",
+        default=[],
+        metavar="PACKAGES",
+        help="run ordinary tests, watch their calls into these packages, and write evalcheck-corpus/PACKAGE.json, "
+        "from which targets are made",
+    )
     group.addoption("--evalcheck-with-tests", action="store_true", help="also run ordinary tests")
     group.addoption(
         "--evalcheck-select",
@@ -231,10 +239,13 @@ def pytest_cmdline_main(config: pytest.Config) -> int | None:
 @pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_cmdline_main")
 def pytest_evalcheck_main(config: pytest.Config) -> Generator[None, Any, Any]:
     """Infer targets, and end a run under ``--evalcheck`` so that no other plugin changes how it ends."""
-    if config.getoption("evalcheck_target"):
-        from pytest_evalcheck.integration.choosing.inferring import infer_targets
+    learned = (config.rootpath / "evalcheck-corpus").is_dir() and config.getoption("evalcheck")
+    if config.getoption("evalcheck_target") or learned:
+        from pytest_evalcheck.integration.choosing.inferring import add_learned, infer_targets
 
-        infer_targets(config)
+        add_learned(config)
+        if config.getoption("evalcheck_target"):
+            infer_targets(config)
     lists = config.getoption("evalcheck_explain") or config.getoption("evalcheck_list") is not None
     if lists or not config.getoption("evalcheck") or hasattr(config, "workerinput"):
         return (yield)
@@ -253,6 +264,12 @@ def pytest_configure(config: pytest.Config) -> None:
     """Bring in the suite when it is asked for."""
     for line in _MARKERS:
         config.addinivalue_line("markers", line)
+    if config.getoption("evalcheck_learn"):
+        if config.getoption("evalcheck"):
+            raise pytest.UsageError("--evalcheck-learn watches ordinary tests: leave --evalcheck out")
+        from pytest_evalcheck.integration.learning.from_tests import start
+
+        start(config)
     if config.getoption("evalcheck"):
         from pytest_evalcheck.integration.choosing import resuming
         from pytest_evalcheck.integration.process.run_option import CLUSTERS

@@ -16,7 +16,7 @@ LAYERS = (
     ("devices", "fixes", "upstream"),
     ("reports",),
     ("expectations", "strategies"),
-    ("guard", "variants"),
+    ("guard", "learning", "variants"),
     ("kinds",),
     ("adapters",),
     ("targets",),

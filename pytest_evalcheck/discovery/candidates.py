@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from pytest_evalcheck import adapters
+from pytest_evalcheck.discovery.learned import names_in
 from pytest_evalcheck.discovery.requests import Request
 from pytest_evalcheck.errors import UsageError, did_you_mean, nearest, nearest_word, safe_text
 
@@ -77,18 +78,24 @@ def find(request: Request) -> Found:
                 seen[id(value)] = _candidate(home.__name__, name, value), value
     classes: list[Candidate] = []
     functions: list[Candidate] = []
+    seen_in_runs = {*names_in(module.__name__)}
     for candidate, value in seen.values():
         why = _unusable(value)
         imported = why and not f"{getattr(value, '__module__', '')}.".startswith(f"{module.__name__}.")
-        if imported or not adapters.recognised("metric", value):
+        observed = f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', '')}" in seen_in_runs
+        if imported or not (observed or adapters.recognised("metric", value)):
             found.others += 1
         elif why:
             found.left[str(candidate)] = why
         else:
             (classes if candidate.is_class else functions).append(candidate)
     # Functions beside classes mostly compute what the classes accumulate.
-    found.candidates = classes or functions
-    found.functions = sorted(functions, key=str) if classes else []
+    there = {f"{getattr(value, '__module__', '')}:{getattr(value, '__qualname__', '')}" for _, value in seen.values()}
+    gone = (name for name in seen_in_runs - there if name.partition(":")[0] == module.__name__)
+    found.left.update((name.replace(":", "."), "it is in the corpus, and not in the module") for name in gone)
+    called = [each for each in functions if each.origin and f"{each.module}:{each.name}" in seen_in_runs]
+    found.candidates = [*classes, *called] if classes else functions
+    found.functions = sorted((each for each in functions if each not in called), key=str) if classes else []
     found.candidates.sort(key=str)
     return found
 

@@ -46,6 +46,8 @@ class Observed:
     """By parameter: the arguments of each call that feeds the object."""
     one_sample: bool = False
     """True if the example feeds it with one sample a call; ``calls`` has these as one batch of lists."""
+    described: str = ""
+    """The source of its record, with the object as ``made``, where its methods have names of their own."""
 
 
 def source_blocks(docstring: str) -> list[str]:

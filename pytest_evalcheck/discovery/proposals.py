@@ -13,10 +13,11 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from typing import Any
 
+import pytest_evalcheck
 from pytest_evalcheck import adapters
 from pytest_evalcheck.adapters.protocols.one_sample import is_by_sample
 from pytest_evalcheck.adapters.protocols.three_arrays import three_arrays
-from pytest_evalcheck.discovery import options, strategy_candidates
+from pytest_evalcheck.discovery import learned, options, strategy_candidates
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.control import (
     DEPENDS_ON_ORDER,
@@ -69,6 +70,8 @@ class Proposal:
     """Methods that are called before it is fed."""
     one_sample: bool = False
     """True if it is fed with one sample a call."""
+    described: str = ""
+    """The source of its record, with the object as ``made``; empty where its methods say what it is."""
     not_applicable: Mapping[str, str] = field(default_factory=dict)
     """By code: why a property does not apply to it."""
 
@@ -129,7 +132,7 @@ def propose(candidate: Candidate) -> Proposed:
 
 def _proposal(candidate: Candidate, thing: Any, form: _Form, source: str, origin: str) -> Proposal:
     not_applicable, placed, made = {}, "", form.make()
-    if candidate.is_class:
+    if candidate.is_class and not inspect.isroutine(made):
         not_applicable = inapplicable(candidate.name, made, _given(thing, form))
         placed = on_device(form.construction, _parameters(thing), partial(_evaluated, form.imports))
     return Proposal(
@@ -141,6 +144,7 @@ def _proposal(candidate: Candidate, thing: Any, form: _Form, source: str, origin
         origin=f"{form.origin}; {origin}",
         setup=_setup(made, form.observed),
         one_sample=form.one_sample,
+        described=form.observed.described if form.observed else "",
         placed=placed,
         not_applicable=not_applicable,
     )
@@ -159,17 +163,20 @@ def _forms(candidate: Candidate, thing: Any, bases: Sequence[_Form], proposed: P
 def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_Form]:
     """The ways to make the object: that of the request, those of its examples, that of its signature."""
     home = f"from {candidate.module} import {candidate.name}"
-    found, no_example = observe(thing, FEEDING)
+    shown, no_example = observe(thing, FEEDING)
+    runs = learned.observed(thing, FEEDING)
+    found = [*runs, *shown]
     if candidate.call:
         form = _form(candidate.call, (home,), "constructed as the request says")
         yield _with_observed_calls(form, found)
         return
     yielded = 0
     for observed in found:
-        shown = _form_from_example(candidate, thing, observed, home)
-        if shown is not None:
+        form_shown = _form_from_example(candidate, thing, observed, home)
+        if form_shown is not None:
             yielded += 1
-            yield shown
+            origin = form_shown.origin.replace("in its docstring", "in a run that was watched")
+            yield replace(form_shown, origin=origin) if any(observed is run for run in runs) else form_shown
     if yielded:
         return
     if no_example:
@@ -219,6 +226,8 @@ def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Ob
         made = _evaluated(imports, construction, {})
         for method in _setup(made, observed):
             getattr(made, method)()
+        if observed and observed.described:
+            return eval(observed.described, {"ec": pytest_evalcheck, "made": made})
         return Metric.of(made, one_sample=True) if observed and observed.one_sample else made
 
     return _Form(
@@ -238,7 +247,7 @@ def _setup(made: Any, observed: Observed | None) -> tuple[str, ...]:
     A metric that is a module has no modes: what is meant is a module whose call is the metric.
     """
     given = observed.setup if observed else ()
-    module = made.source if isinstance(made, Metric) else made
+    module = (made.source or made) if isinstance(made, Metric) else made
     has_modes = "torch" in sys.modules and isinstance(module, sys.modules["torch"].nn.Module)
     accumulates = any(callable(getattr(module, name, None)) for name in ("update", "compute"))
     return given if accumulates or not has_modes or {"eval", "train"} & {*given} else (*given, "eval")

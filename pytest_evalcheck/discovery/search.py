@@ -16,6 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_evalcheck.discovery import learned
 from pytest_evalcheck.discovery.candidates import Candidate, Found, find
 from pytest_evalcheck.discovery.proposals import Proposal, Proposed, propose
 from pytest_evalcheck.discovery.requests import Request
@@ -49,6 +50,8 @@ class Discovery:
     others: int = 0
     functions: list[Candidate] = field(default_factory=list)
     """Functions that look like metrics, and are not tried since there are classes beside them."""
+    notes: list[str] = field(default_factory=list)
+    """Sentences about the corpus."""
 
     @property
     def tried(self) -> int:
@@ -71,7 +74,7 @@ class Discovery:
             lines.append(
                 f"{plural(len(self.functions), 'function')} beside these classes, each tried by name: {shown}{more}"
             )
-        return lines
+        return [*lines, *self.notes]
 
     def targets_of(self, module: str = "") -> list[Proposal]:
         """Targets of one module that was asked for, or all."""
@@ -98,6 +101,7 @@ def discover(texts: Sequence[str], *, workers: int = 2, progress: Callable[[str]
         UsageError: where a text cannot be read, a module or a name is not there, or nothing has a target.
     """
     discovery = Discovery(requests=[Request.parse(text) for text in texts])
+    discovery.notes = learned.notes({request.module.partition(".")[0] for request in discovery.requests})
     with ExitStack() as stack:
         pools = [stack.enter_context(_process())]
         candidates: list[Candidate] = []

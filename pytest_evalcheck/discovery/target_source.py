@@ -124,9 +124,11 @@ def _target(proposal: Proposal, name: str) -> str:
         reasons = _not_applicable(proposal.not_applicable)
         decorator = f"@ec.metric(\n    inputs={proposal.inputs},\n    budget=None,\n{reasons})"
     construction = proposal.placed or proposal.construction
-    made = "made" if proposal.setup else construction
-    body = [f"made = {construction}", *(f"made.{each}()" for each in proposal.setup)] if proposal.setup else []
-    body.append(f"return ec.Metric.of({made}, one_sample=True)" if proposal.one_sample else f"return {made}")
+    kept = proposal.setup or proposal.described
+    made = "made" if kept else construction
+    body = [f"made = {construction}", *(f"made.{each}()" for each in proposal.setup)] if kept else []
+    one_by_one = f"ec.Metric.of({made}, one_sample=True)" if proposal.one_sample else made
+    body.append(f"return {proposal.described or one_by_one}")
     return "\n".join([*comment, decorator, f"def {name}(device):", *(f"    {line}" for line in body)])
 
 

@@ -15,12 +15,17 @@ from typing import Any
 
 import pytest
 
+from pytest_evalcheck.discovery import learned
 from pytest_evalcheck.discovery.search import Discovery, discover
 from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.learning import corpus
+from pytest_evalcheck.learning.watching import roots
 
 DISCOVERY = pytest.StashKey[Discovery]()
 _FILES = pytest.StashKey[dict[str, str]]()
 """By path of a file of inferred targets: the module that was asked for."""
+_BESIDE = pytest.StashKey[list[str]]()
+"""Paths that are collected beside targets that nobody asked for by name."""
 _FILES_THERE = "evalcheck_inferred"
 _MOST_REASONS = 12
 _MOST_NAMES = 4
@@ -39,6 +44,7 @@ def infer_targets(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):  # a worker of xdist: its controller has inferred them
         _collect(config, config.workerinput[_FILES_THERE])
         return
+    os.environ[learned.PLACE] = str(config.rootpath / corpus.FOLDER)
     folder_of_files = _folder(config)
     files = {str(folder_of_files / _file_name(module, texts)): module for module, texts in _texts(config).items()}
     # A replay needs the targets of the run that has failed, which has written them.
@@ -48,6 +54,35 @@ def infer_targets(config: pytest.Config) -> None:
         for path, module in files.items():
             Path(path).write_text(found.source(module), encoding="utf-8")
     _collect(config, files)
+
+
+def add_learned(config: pytest.Config) -> None:
+    """Ask for the targets of the project's own packages that have a corpus, where the command line names nothing.
+
+    A package is the project's own if it lies below its root: a corpus is data that others may have written, and what it
+    names is called only where the run, or the project, asks for that package.
+    """
+    named = config.getoption("evalcheck_target") or config.args_source is pytest.Config.ArgsSource.ARGS
+    if named or config.getoption("evalcheck_replay"):
+        return
+    if hasattr(config, "workerinput"):
+        _ask(config, list(config.workerinput.get(_FILES_THERE, {}).values()))
+        return
+    folder = str(config.invocation_params.dir)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        packages = [*corpus.read(config.rootpath / corpus.FOLDER).releases]
+        own = [each for each in packages if any(one.is_relative_to(config.rootpath) for one in roots(each))]
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from error
+    _ask(config, own)
+
+
+def _ask(config: pytest.Config, packages: list[str]) -> None:
+    config.option.evalcheck_target = packages
+    if packages:  # what the ini file and the folder give is collected, too
+        config.stash[_BESIDE] = list(config.args)
 
 
 def _discover(config: pytest.Config) -> Discovery:
@@ -87,7 +122,7 @@ def _file_name(module: str, texts: list[str]) -> str:
 
 def _collect(config: pytest.Config, files: dict[str, str]) -> None:
     """Collect the files, or of them what the command line names by ids that begin with a module."""
-    named = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
+    named = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else config.stash.get(_BESIDE, [])
     for path, module in files.items():
         named = [path + text.removeprefix(module) if text.startswith(f"{module}::") else text for text in named]
     by_id = any(text.partition("::")[0] in files for text in named)
@@ -104,12 +139,18 @@ def tell_worker(node: Any) -> None:
 
 
 def _folder(config: pytest.Config) -> Path:
-    """Return the folder for the files: that of pytest's cache, so that a failure can be replayed after the run."""
+    """Return the folder for the files: that of pytest's cache, so that a failure can be replayed after the run.
+
+    Not where a folder of the project is collected, too: a file below a folder that is named is collected with it, or
+    not at all.
+    """
     try:
+        if _BESIDE in config.stash:
+            raise OSError
         folder = config.rootpath / str(config.getini("cache_dir")) / "d" / "evalcheck"
         folder.mkdir(parents=True, exist_ok=True)
         return folder
-    except (ValueError, OSError):  # no cache provider, or nothing can be written there
+    except (ValueError, OSError):  # no cache provider, nothing can be written there, or a folder is collected
         made = tempfile.mkdtemp(prefix="evalcheck-")
         config.add_cleanup(lambda: shutil.rmtree(made, ignore_errors=True))
         return Path(made)

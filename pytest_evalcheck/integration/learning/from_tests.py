@@ -1,0 +1,115 @@
+"""The hooks of ``--evalcheck-learn``: each ordinary test is watched, and the corpus is written when the run ends."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.learning import corpus
+from pytest_evalcheck.learning.watching import Seen, Watcher, roots
+
+_LEARNED = "evalcheck_learned"
+
+
+class Learning:
+    """The hooks, in the process that runs tests and in the controller of its workers."""
+
+    def __init__(self, config: pytest.Config, packages: list[str]) -> None:
+        self.config, self.packages = config, packages
+        self._test = ""
+        self._watcher = Watcher(packages, lambda: self._test)
+        self._parts: dict[str, Mapping[str, Seen]] = {}
+        """By worker: what it has seen."""
+        self._lines: list[str] = []
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
+        """Watch a test with its fixtures."""
+        self._test = item.nodeid
+        try:
+            with self._watcher.watch():
+                return (yield)
+        finally:
+            self._watcher.forget()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take what a worker of xdist has seen; one that died has nothing."""
+        for package, text in getattr(node, "workeroutput", {}).get(_LEARNED, {}).items():
+            entries = corpus.parsed(text, f"the corpus of {package}")[2]
+            part = {f"{each.module}:{each.name}": each for each in entries}
+            self._parts[node.gateway.id] = {**self._parts.get(node.gateway.id, {}), **part}
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Write the corpus, or give it to the controller."""
+        seen = corpus.merged([self._watcher.seen, *(self._parts[name] for name in sorted(self._parts))])
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput[_LEARNED] = dict(corpus.texts(seen, self.packages))
+            return
+        folder = self.config.rootpath / corpus.FOLDER
+        try:
+            written = corpus.write(seen, folder, self.packages)
+        except UsageError as error:
+            self._lines = [f"evalcheck: {error}"]
+            session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+            return
+        self._lines = [f"evalcheck: {line}" for line in corpus.summary(seen, self.packages)]
+        self._lines += [f"evalcheck: wrote {path.relative_to(self.config.rootpath)}" for path in written]
+        modules = " ".join(f"--evalcheck-target={package}" for package in self.packages)
+        self._lines += [f"evalcheck: next: pytest {modules}"] if written else []
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Say what was learned, and what comes next."""
+        for line in self._lines:
+            terminalreporter.write_line(line)
+
+
+def start(config: pytest.Config) -> None:
+    """Register the hooks for the packages that the command line names.
+
+    Raises:
+        pytest.UsageError: where one cannot be imported.
+    """
+    folder = str(config.invocation_params.dir)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    named = ",".join(config.getoption("evalcheck_learn"))
+    packages = [name.strip().partition(".")[0] for name in named.split(",") if name.strip()]
+    try:
+        for package in packages:
+            roots(package)
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from error
+    config.pluginmanager.register(Learning(config, list(dict.fromkeys(packages))), "pytest_evalcheck_learning")
+
+
+def learn_script(packages: list[str], script: Path, arguments: list[str]) -> list[str]:
+    """Run a script under watch, as ``python SCRIPT`` does, and write the corpus into the current folder; return lines.
+
+    Raises:
+        UsageError: where there is no such package or script.
+    """
+    import runpy
+
+    if not script.is_file():
+        raise UsageError(f"there is no script {script}")
+    sys.path[:0] = [str(script.resolve().parent), str(Path.cwd())]
+    watcher = Watcher(packages, lambda: str(script))
+    before, sys.argv = sys.argv, [str(script), *arguments]
+    lines = []
+    try:
+        with watcher.watch():
+            runpy.run_path(str(script), run_name="__main__")
+    except SystemExit as ended:
+        lines = [f"{script} ended with {ended.code}"] if ended.code else []
+    except Exception as error:
+        lines = [f"{script} raised {type(error).__name__}: {error}; what was seen before is kept"]
+    finally:
+        sys.argv = before
+    written = corpus.write(watcher.seen, Path(corpus.FOLDER), packages)
+    return [*lines, *corpus.summary(watcher.seen, packages), *(f"wrote {path}" for path in written)]

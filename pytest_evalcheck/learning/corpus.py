@@ -1,0 +1,224 @@
+"""The corpus: what was learned, as JSON files that are read and committed.
+
+``evalcheck-corpus/PACKAGE.json`` has the classes and functions of one package with their observed calls. It is data:
+reading it imports and calls nothing, and it is used only for names of packages that a run asks for.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pytest_evalcheck.errors import UsageError, nearest
+from pytest_evalcheck.learning.watching import MOST_CALLS, MOST_OBJECTS, Call, Object, Seen
+
+FOLDER = "evalcheck-corpus"
+FORMAT = 1
+MOST_BYTES = 4_000_000
+"""A larger file is refused: a corpus is small."""
+_FIELDS = {
+    "file": ("format", "package", "release", "entries"),
+    "entry": ("name", "kind", "calls", "objects"),
+    "object": ("made", "test", "calls"),
+    "call": ("method", "test", "arguments", "returned"),
+}
+
+
+@dataclass
+class Corpus:
+    """Everything that was learned of some packages, by ``module:name``."""
+
+    entries: dict[str, Seen] = field(default_factory=dict)
+    releases: dict[str, str] = field(default_factory=dict)
+    """By package: the release that was watched."""
+
+    def of(self, module: str) -> list[str]:
+        """Return the names that were seen of a module and its submodules."""
+        return [name for name, seen in self.entries.items() if f"{seen.module}.".startswith(f"{module}.")]
+
+
+def write(seen: Mapping[str, Seen], folder: Path, packages: Iterable[str]) -> list[Path]:
+    """Write a file for each package; one that is there is replaced.
+
+    Raises:
+        UsageError: where the folder cannot be written.
+    """
+    written = []
+    for package, text in texts(seen, packages):
+        path = folder / f"{package}.json"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"the corpus cannot be written: {error}") from error
+        written.append(path)
+    return written
+
+
+def texts(seen: Mapping[str, Seen], packages: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Make the text of the file of each package of which something was seen."""
+    for package in packages:
+        entries = [_entry(each) for _, each in sorted(seen.items()) if each.module.partition(".")[0] == package]
+        if entries := [each for each in entries if each["calls"] or each["objects"]]:
+            data = {"format": FORMAT, "package": package, "release": release(package), "entries": entries}
+            yield package, _text(data)
+
+
+def summary(seen: Mapping[str, Seen], packages: Iterable[str]) -> list[str]:
+    """Say in a line for each package how much was seen."""
+    lines = []
+    for package in packages:
+        mine = [each for each in seen.values() if each.module.partition(".")[0] == package]
+        functions = sum(bool(each.calls) for each in mine)
+        classes = sum(any(one.calls for one in each.objects) for each in mine)
+        calls = sum(len(each.calls) + sum(len(one.calls) for one in each.objects) for each in mine)
+        if calls:
+            lines.append(f"learned {package}: {calls} calls of {functions} functions and {classes} classes")
+        else:
+            lines.append(f"no call of a public function or method of {package} was seen")
+    return lines
+
+
+def _text(data: Mapping[str, Any]) -> str:
+    """One line for each call, so that a change of the corpus can be read."""
+    parts = []
+    for entry in data["entries"]:
+        calls = ",\n".join(f"    {json.dumps(each)}" for each in entry["calls"])
+        objects = ",\n".join(
+            f'    {{"made": {json.dumps(each["made"])}, "test": {json.dumps(each["test"])}, "calls": [\n'
+            + ",\n".join(f"      {json.dumps(call)}" for call in each["calls"])
+            + "]}"
+            for each in entry["objects"]
+        )
+        head = f'  {{"name": {json.dumps(entry["name"])}, "kind": {json.dumps(entry["kind"])}'
+        parts.append(f'{head}, "calls": [\n{calls}], "objects": [\n{objects}]}}')
+    first = {name: data[name] for name in ("format", "package", "release")}
+    return json.dumps(first)[:-1] + ', "entries": [\n' + ",\n".join(parts) + "]}\n"
+
+
+def _entry(seen: Seen) -> dict[str, Any]:
+    return {
+        "name": f"{seen.module}:{seen.name}",
+        "kind": "class" if seen.is_class else "function",
+        "calls": [{"test": test, **_call(call)} for test, call in sorted(seen.calls, key=lambda one: one[0])],
+        "objects": [
+            {"made": each.made, "test": each.test, "calls": [_call(call) for call in each.calls]}
+            for each in _different(seen.objects)
+            if each.calls
+        ],
+    }
+
+
+def _different(objects: Iterable[Object]) -> list[Object]:
+    """Return objects that were made in different ways, then others, up to the limit."""
+    first: dict[str, Object] = {}
+    rest = []
+    for each in sorted(objects, key=lambda one: one.test):  # tests may run in a random order
+        key = json.dumps(each.made, sort_keys=True)
+        if each.calls and key not in first:
+            first[key] = each
+        else:
+            rest.append(each)
+    return [*first.values(), *rest][:MOST_OBJECTS]
+
+
+def _call(call: Call) -> dict[str, Any]:
+    method = {"method": call.method} if call.method else {}
+    return {**method, "arguments": call.arguments, "returned": call.returned}
+
+
+def release(package: str) -> str:
+    """Return the release of the distribution of a package; empty where there is none."""
+    names = (
+        importlib.metadata.packages_distributions().get(package, [])
+        if hasattr(importlib.metadata, "packages_distributions")
+        else [package]
+    )
+    try:
+        return importlib.metadata.version(names[0]) if names else ""
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def merged(parts: Iterable[Mapping[str, Seen]]) -> dict[str, Seen]:
+    """Join what several processes have seen, in the order of the processes, up to the limits."""
+    found: dict[str, Seen] = {}
+    for part in parts:
+        for name, seen in part.items():
+            known = found.setdefault(name, Seen(seen.module, seen.name, seen.is_class))
+            arguments = [call.arguments for _, call in known.calls]
+            new = [(test, call) for test, call in seen.calls if call.arguments not in arguments]
+            known.calls = [*known.calls, *new][:MOST_CALLS]
+            known.objects = [*known.objects, *seen.objects]
+    return found
+
+
+def read(folder: Path) -> Corpus:
+    """Read all files of a corpus; an empty one where the folder is not there.
+
+    Raises:
+        UsageError: for a file that is no corpus, is too large, or is of another format, with the place.
+    """
+    corpus = Corpus()
+    for path in sorted(folder.glob("*.json")) if folder.is_dir() else []:
+        if path.stat().st_size > MOST_BYTES:
+            raise UsageError(f"{path} has {path.stat().st_size} bytes; a corpus has at most {MOST_BYTES}")
+        package, release, entries = parsed(path.read_text(encoding="utf-8"), str(path))
+        corpus.releases[package] = release
+        corpus.entries.update((f"{each.module}:{each.name}", each) for each in entries)
+    return corpus
+
+
+def parsed(text: str, place: str) -> tuple[str, str, list[Seen]]:
+    """Read the text of one file: its package, the release, and the entries.
+
+    Raises:
+        UsageError: where it is none, with the place.
+    """
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise UsageError(f"{place} is not JSON: {error}") from error
+    _require(data, "file", place)
+    if data["format"] != FORMAT:
+        raise UsageError(f"{place} has the format {data['format']!r}; expected {FORMAT}: learn again")
+    package, entries = str(data["package"]), []
+    for number, entry in enumerate(data["entries"], 1):
+        where = f"{place}, {entry.get('name', f'entry {number}') if isinstance(entry, dict) else f'entry {number}'}"
+        _require(entry, "entry", where)
+        module, _, name = str(entry["name"]).partition(":")
+        if not name.isidentifier() or not all(part.isidentifier() for part in module.split(".")):
+            raise UsageError(f"{where}: expected a name such as {package}.metrics:Accuracy")
+        if module.partition(".")[0] != package:
+            raise UsageError(f"{where}: it is not in the package {package} that the file is about")
+        seen = Seen(module, name, entry["kind"] == "class")
+        for call in entry["calls"]:
+            seen.calls.append((str(_require(call, "call", where).get("test", "")), _read_call(call)))
+        for made in entry["objects"]:
+            _require(made, "object", where)
+            calls = [_read_call(_require(call, "call", where)) for call in made["calls"]]
+            seen.objects.append(Object(made["made"], str(made["test"]), calls))
+        entries.append(seen)
+    return package, str(data["release"]), entries
+
+
+def _read_call(call: Mapping[str, Any]) -> Call:
+    return Call(str(call.get("method", "")), dict(call["arguments"]), call.get("returned"))
+
+
+def _require(data: Any, what: str, place: str) -> dict[str, Any]:
+    known = _FIELDS[what]
+    if not isinstance(data, dict):
+        raise UsageError(f"{place}: expected an object with {', '.join(known)}, not {type(data).__name__}")
+    for name in data:
+        if name not in known:
+            raise UsageError(f"{place}: there is no field {name!r}{nearest(name, known)}")
+    optional = ("method", "test", "returned") if what == "call" else ()
+    for name in known:
+        if name not in data and name not in optional:
+            raise UsageError(f"{place}: the field {name!r} is missing")
+    return data

@@ -1,0 +1,228 @@
+"""Watching calls into the packages of a project, by the profiler of Python: nothing is replaced in them."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from pytest_evalcheck.errors import UsageError, safe_text
+from pytest_evalcheck.learning.values import encoded
+
+MOST_CALLS = 24
+"""Calls of a function, or of one object, that are kept."""
+MOST_OBJECTS = 6
+"""Objects of a class that are kept, those that were made in different ways first."""
+_TESTS = ("tests", "test", "testing", "conftest", "benchmarks", "examples", "docs")
+
+
+@dataclass
+class Call:
+    """One call: of a function, or of a method of an object."""
+
+    method: str
+    """Empty for a function."""
+    arguments: dict[str, Any]
+    """By parameter, as JSON; those of ``*args`` by their index."""
+    returned: Any = None
+    raised: str = ""
+
+
+@dataclass
+class Object:
+    """One object of a public class: how it was made, and what was done with it, in order."""
+
+    made: dict[str, Any] | None
+    """By parameter: the arguments of its constructor; None where they were not seen."""
+    test: str
+    calls: list[Call] = field(default_factory=list)
+
+
+@dataclass
+class Seen:
+    """Everything that was seen of one public class or function."""
+
+    module: str
+    name: str
+    is_class: bool
+    calls: list[tuple[str, Call]] = field(default_factory=list)
+    """Of a function: the test and the call."""
+    objects: list[Object] = field(default_factory=list)
+
+
+class Watcher:
+    """Watches calls into some packages between `start` and `stop`."""
+
+    def __init__(self, packages: Sequence[str], current: Callable[[], str] = str, exclude: Sequence[str] = ()) -> None:
+        self._roots = [root for package in packages for root in roots(package)]
+        self._packages = tuple(packages)
+        self._current, self._exclude = current, tuple(exclude)
+        self.seen: dict[str, Seen] = {}
+        self._codes: dict[int, tuple[CodeType, str]] = {}
+        """By id: the code, and the path of its public name in its module; empty where it is not watched."""
+        self._open: dict[int, tuple[FrameType, Call]] = {}
+        self._objects: dict[int, tuple[Any, Object]] = {}
+        self._busy = threading.local()
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Watch the calls of this thread, and of threads that begin in the block."""
+        before = sys.getprofile()
+        threading.setprofile(self._event)
+        sys.setprofile(self._event)
+        try:
+            yield
+        finally:
+            sys.setprofile(before)
+            threading.setprofile(None)
+            self._open.clear()
+
+    def forget(self) -> None:
+        """Let go of the objects of a test that has ended: what follows is of other ones."""
+        self._objects.clear()
+
+    def _event(self, frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call":
+            code = frame.f_code
+            known = self._codes.get(id(code))
+            path = self._path_of(code) if known is None else known[1]
+            if path and not getattr(self._busy, "now", False):
+                self._busy.now = True
+                try:
+                    self._called(frame, path)
+                finally:
+                    self._busy.now = False
+        elif event == "return" and self._open:
+            opened = self._open.pop(id(frame), None)
+            if opened is not None and not getattr(self._busy, "now", False):
+                self._busy.now = True
+                try:
+                    opened[1].returned = encoded(argument)
+                finally:
+                    self._busy.now = False
+
+    def _path_of(self, code: CodeType) -> str:
+        """Decide once whether a code is watched."""
+        path = code.co_qualname if hasattr(code, "co_qualname") else code.co_name
+        parts = path.split(".")
+        special = ("__init__", "__call__")
+        public = all(not part.startswith("_") or part in special for part in parts)
+        watched = (
+            public and len(parts) <= 2 and any(Path(code.co_filename).is_relative_to(root) for root in self._roots)
+        )
+        watched = watched and not (code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE))
+        self._codes[id(code)] = (code, path if watched else "")
+        return path if watched else ""
+
+    def _called(self, frame: FrameType, path: str) -> None:
+        module = str(frame.f_globals.get("__name__", ""))
+        parts = module.split(".")
+        if any(part.startswith(("_", "test_")) or part in _TESTS for part in parts[1:]) or module in self._exclude:
+            return
+        owner, _, name = path.rpartition(".")
+        if not owner:
+            self._called_function(frame, module, name)
+            return
+        code = frame.f_code
+        first = frame.f_locals.get(code.co_varnames[0]) if code.co_argcount else None
+        cls = type(first)
+        if cls.__module__.partition(".")[0] in self._packages and not cls.__qualname__.startswith("_"):
+            self._called_method(frame, first, name)
+
+    def _called_function(self, frame: FrameType, module: str, name: str) -> None:
+        value = frame.f_globals.get(name)
+        if not (inspect.isroutine(value) or callable(value)) or isinstance(value, type):
+            return
+        seen = self.seen.setdefault(f"{module}:{name}", Seen(module, name, is_class=False))
+        if len(seen.calls) >= MOST_CALLS:
+            self._codes[id(frame.f_code)] = (frame.f_code, "")
+            return
+        call = Call("", arguments_of(frame))
+        if all(call.arguments != known.arguments for _, known in seen.calls):
+            seen.calls.append((self._current(), call))
+            self._open[id(frame)] = (frame, call)
+
+    def _called_method(self, frame: FrameType, owner: Any, name: str) -> None:
+        cls = type(owner)
+        if "." in cls.__qualname__:
+            return
+        seen = self.seen.setdefault(
+            f"{cls.__module__}:{cls.__qualname__}", Seen(cls.__module__, cls.__qualname__, is_class=True)
+        )
+        known = self._objects.get(id(owner))
+        if name == "__init__":
+            if known is not None and known[0] is owner:
+                return  # that of a base class
+            made = arguments_of(frame, skip=1)
+            if len(seen.objects) >= MOST_OBJECTS and any(each.made == made for each in seen.objects):
+                return
+            if len(seen.objects) >= 4 * MOST_OBJECTS:
+                return
+            found = Object(made, self._current())
+        elif known is not None and known[0] is owner:
+            found = known[1]
+        else:
+            if len(seen.objects) >= MOST_OBJECTS:
+                return
+            found = Object(None, self._current())
+        if known is None or known[0] is not owner:
+            self._objects[id(owner)] = (owner, found)
+            seen.objects.append(found)
+        if name == "__init__" or len(found.calls) >= MOST_CALLS or self._is_inside(frame, owner):
+            return
+        call = Call(name, arguments_of(frame, skip=1))
+        found.calls.append(call)
+        self._open[id(frame)] = (frame, call)
+
+    def _is_inside(self, frame: FrameType, owner: Any) -> bool:
+        """Return whether another watched call of the same object is running."""
+        back = frame.f_back
+        for _ in range(8):
+            if back is None:
+                return False
+            opened = self._open.get(id(back))
+            if opened is not None and opened[0] is back:
+                code = back.f_code
+                return bool(code.co_argcount) and back.f_locals.get(code.co_varnames[0]) is owner
+            back = back.f_back
+        return False
+
+
+def roots(package: str) -> list[Path]:
+    """Return the folders or the file of a package, without an import of it.
+
+    Raises:
+        UsageError: where there is no such package.
+    """
+    try:
+        found = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        found = None
+    if found is None:
+        raise UsageError(
+            f"there is no package {package!r} to learn from; expected the name of one that can be imported"
+        )
+    places = list(found.submodule_search_locations or ()) or ([found.origin] if found.origin else [])
+    return [Path(place).resolve() for place in places]
+
+
+def arguments_of(frame: FrameType, skip: int = 0) -> dict[str, Any]:
+    """Return the arguments of a call that begins as JSON, by parameter; those of ``*args`` by their index."""
+    code, values = frame.f_code, frame.f_locals
+    count = code.co_argcount + code.co_kwonlyargcount
+    found = {name: encoded(values[name]) for name in code.co_varnames[skip:count] if name in values}
+    index = count
+    if code.co_flags & inspect.CO_VARARGS:
+        found |= {str(i): encoded(value) for i, value in enumerate(values.get(code.co_varnames[index], ()))}
+        index += 1
+    if code.co_flags & inspect.CO_VARKEYWORDS:
+        given = values.get(code.co_varnames[index], {})
+        found |= {safe_text(name, str): encoded(value) for name, value in given.items()}
+    return found

@@ -1,0 +1,200 @@
+"""Targets from a corpus: what words do not tell is learned from the project's own tests."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PACKAGE = """
+    import numpy as np
+
+
+    def share(inp, targ, axis=-1):
+        return float((inp.argmax(axis) == targ).float().mean())
+
+
+    class Tally:
+        def __init__(self, labels):
+            self.labels = labels
+            self.reset()
+
+        def reset(self):
+            self.right, self.total = 0, 0
+
+        def update(self, inp, targ):
+            self.right += int((inp == targ).sum())
+            self.total += len(targ)
+
+        def compute(self):
+            return self.right / max(self.total, 1)
+
+
+    class Gap:
+        def __init__(self, bins):
+            self.bins = bins
+
+        def measure(self, conf, hit):
+            conf, hit = np.asarray(conf), np.asarray(hit)
+            edges = np.minimum((conf * self.bins).astype(int), self.bins - 1)
+            parts = [edges == number for number in range(self.bins)]
+            return float(sum(one.mean() * abs(conf[one].mean() - hit[one].mean()) for one in parts if one.any()))
+
+
+    class Pile:
+        def begin(self):
+            self.values = []
+
+        def push(self, inp, targ):
+            self.values.append(float((inp - targ).abs().mean()))
+
+        @property
+        def value(self):
+            return sum(self.values) / len(self.values)
+"""
+TESTS = """
+    import numpy as np
+    import torch
+    from learned_project.metrics import Gap, Pile, Tally, share
+
+
+    def test_share():
+        inp = torch.tensor([[0.1, 0.9, 0.0], [0.8, 0.1, 0.1], [0.2, 0.2, 0.6]])
+        assert share(inp, torch.tensor([1, 0, 0])) > 0.6
+
+
+    def test_tally():
+        tally = Tally(labels=["a", "b"])
+        tally.update(torch.tensor([0, 1, 1]), torch.tensor([0, 1, 0]))
+        tally.update(torch.tensor([0]), torch.tensor([0]))
+        assert tally.compute() == 0.75
+
+
+    def test_gap():
+        assert Gap(4).measure(np.array([0.9, 0.2, 0.6, 0.55]), np.array([1, 0, 1, 0])) > 0
+
+
+    def test_pile():
+        pile = Pile()
+        pile.begin()
+        pile.push(torch.tensor([1.0, 2.0]), torch.tensor([1.5, 2.0]))
+        pile.push(torch.tensor([4.0]), torch.tensor([1.0]))
+        assert pile.value == 1.625
+
+
+    def test_that_fails():
+        assert share(torch.eye(3), torch.tensor([0, 1, 1])) == 2
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> Path:
+    pytester.syspathinsert()
+    root = pytester.path
+    (root / "learned_project").mkdir()
+    (root / "learned_project" / "__init__.py").write_text("")
+    (root / "learned_project" / "metrics.py").write_text(textwrap.dedent(PACKAGE))
+    (root / "tests").mkdir()
+    (root / "tests" / "test_metrics.py").write_text(textwrap.dedent(TESTS))
+    return Path(root)
+
+
+def _learn(pytester: pytest.Pytester, *arguments: str) -> Any:
+    return pytester.runpytest_subprocess("--evalcheck-learn=learned_project", "tests", *arguments)
+
+
+def test_a_project_that_no_word_describes_is_tried_after_its_tests_have_run(
+    pytester: pytest.Pytester, project: Path
+) -> None:
+    learned = _learn(pytester)
+    learned.assert_outcomes(passed=4, failed=1)
+    learned.stdout.fnmatch_lines(
+        [
+            "evalcheck: learned learned_project: 11 calls of 1 functions and 3 classes",
+            "evalcheck: wrote evalcheck-corpus/learned_project.json",
+            "evalcheck: next: pytest --evalcheck-target=learned_project",
+        ]
+    )
+    ran = pytester.runpytest_subprocess("--evalcheck", "--evalcheck-select=EC201", "-rA")
+    ran.stdout.fnmatch_lines(
+        ["inferred: learned_project: 4 of 4 metrics in * configurations", "evalcheck: not ok: 1 failed*"]
+    )
+    failed = [line for line in ran.outlines if line.startswith("FAILED")]
+    assert len(failed) == 1
+    assert "pile::splitting_a_stream_does_not_change_the_value" in failed[0]
+    again = pytester.runpytest_subprocess("--evalcheck-target=learned_project.metrics", "--evalcheck-select=EC201")
+    again.stdout.fnmatch_lines(["evalcheck: not ok: 1 failed*"])
+
+
+def test_what_is_written_names_the_methods_that_were_found_by_trial(
+    pytester: pytest.Pytester, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _learn(pytester, "-n", "2").stdout.fnmatch_lines(["evalcheck: learned learned_project: 11 calls*"])
+    written = pytester.runpython_c(
+        "from pytest_evalcheck.__main__ import main; main(['write', 'learned_project.metrics', '-o', 'made.py'])"
+    )
+    assert written.ret == 0
+    text = (project / "made.py").read_text()
+    assert "return Gap(bins=4).measure" in text
+    assert "return ec.Metric(update=made.push, compute=lambda: made.value, reset=made.begin)" in text
+    assert "return Tally(labels=['a', 'b'])" in text
+
+
+def test_another_release_a_name_that_is_gone_and_a_hostile_file(pytester: pytest.Pytester, project: Path) -> None:
+    _learn(pytester)
+    corpus = project / "evalcheck-corpus" / "learned_project.json"
+    text = corpus.read_text()
+    corpus.write_text(text.replace('"release": ""', '"release": "0.1"').replace("metrics:Tally", "metrics:Gone"))
+    ran = pytester.runpytest_subprocess("--evalcheck-target=learned_project.metrics", "--evalcheck-select=EC201")
+    ran.stdout.fnmatch_lines(
+        [
+            "inferred: the corpus of learned_project was learned from 0.1, none is installed",
+            "*not tried: learned_project.metrics.Gone: it is in the corpus, and not in the module",
+        ]
+    )
+    hostile = text.replace('{"bins": 4}', '{"bins": {"name": "os:system"}}')
+    assert hostile != text
+    corpus.write_text(hostile)
+    ran = pytester.runpytest_subprocess("--evalcheck-target=learned_project.metrics:Gap", "--evalcheck-select=EC201")
+    ran.stderr.fnmatch_lines(["*none of 1 metric could be tried*"])
+    corpus.write_text("{")
+    ran = pytester.runpytest_subprocess("--evalcheck", "--evalcheck-select=EC201")
+    ran.stderr.fnmatch_lines(["ERROR: *learned_project.json is not JSON*"])
+
+
+def test_a_script_is_watched(pytester: pytest.Pytester, project: Path) -> None:
+    (project / "run.py").write_text(
+        "import torch\nfrom learned_project.metrics import share\n"
+        "print(share(torch.eye(3), torch.tensor([0, 1, 1])))\nraise ValueError('end')\n"
+    )
+    command = ("-m", "pytest_evalcheck", "learn", "learned_project", "run.py")
+    ran = pytester.run("python", *command)
+    ran.stdout.fnmatch_lines(
+        [
+            "run.py raised ValueError: end; what was seen before is kept",
+            "learned learned_project: 1 calls of 1 functions and 0 classes",
+            "wrote evalcheck-corpus/learned_project.json",
+        ]
+    )
+    assert pytester.run("python", "-m", "pytest_evalcheck", "learn", "learned_projec", "run.py").ret == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--evalcheck-learn=no_such_package",), "there is no package 'no_such_package' to learn from*"),
+        (("--evalcheck-learn=json", "--evalcheck"), "--evalcheck-learn watches ordinary tests: leave --evalcheck out"),
+    ],
+)
+def test_bad_input(pytester: pytest.Pytester, arguments: tuple[str, ...], message: str) -> None:
+    pytester.makepyfile("def test_one(): pass")
+    pytester.runpytest_subprocess(*arguments).stderr.fnmatch_lines([f"ERROR: {message}"])
+
+
+def test_tests_that_call_nothing_say_so(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_one(): pass")
+    ran = pytester.runpytest_subprocess("--evalcheck-learn=colorsys")
+    ran.stdout.fnmatch_lines(["evalcheck: no call of a public function or method of colorsys was seen"])
+    assert ran.ret == 0

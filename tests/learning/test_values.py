@@ -1,0 +1,139 @@
+"""Values as JSON: bounded, read back as they were, and never code."""
+
+from __future__ import annotations
+
+import enum
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+import pytest
+import torch
+
+from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.learning.values import MOST_CHARACTERS, MOST_ENTRIES, MOST_NUMBERS, decoded, encoded
+
+
+class Kind(enum.Enum):
+    A = 1
+
+
+class Trap:
+    """An object whose every operation is seen."""
+
+    touched: list[str] = []
+
+    def __getattribute__(self, name: str) -> Any:
+        if name != "__class__":
+            Trap.touched.append(name)
+        return object.__getattribute__(self, name)
+
+    def __repr__(self) -> str:
+        Trap.touched.append("repr")
+        return "trap"
+
+
+def _round(value: Any) -> Any:
+    return decoded(json.loads(json.dumps(encoded(value))))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        None,
+        True,
+        3,
+        -0.5,
+        "text",
+        [1, [2.5, "a"]],
+        (1, 2),
+        {"a": [1], "b": None},
+        {1: "a", 2: "b"},
+        frozenset({1}),
+        math.inf,
+    ],
+)
+def test_plain_values_come_back(value: Any) -> None:
+    assert _round(value) == value
+    assert type(_round(value)) is type(value)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        torch.tensor([[0.1, 0.2], [0.3, float("nan")]]),
+        torch.tensor([1, 2], dtype=torch.uint8),
+        torch.tensor([0.5], dtype=torch.bfloat16),
+        torch.tensor(True),
+        torch.zeros(0, 3),
+        numpy.array([[1.5, 2.5]], dtype=numpy.float32),
+        numpy.array([1, 2]),
+    ],
+)
+def test_arrays_come_back(value: Any) -> None:
+    found = _round(value)
+    assert type(found) is type(value)
+    assert (found.dtype, found.shape) == (value.dtype, value.shape)
+    assert repr(found.tolist()) == repr(value.tolist())
+
+
+def test_what_is_large_is_cut_and_says_so() -> None:
+    rows = encoded(torch.zeros(10_000, 7))
+    assert (rows["shape"], len(rows["rows"])) == ([10_000, 7], MOST_NUMBERS // 7)
+    assert encoded("x" * 1000) == {"text": "x" * MOST_CHARACTERS, "characters": 1000}
+    assert encoded(list(range(1000)))["length"] == 1000
+    assert len(encoded({str(i): i for i in range(1000)})["dict"]) == MOST_ENTRIES
+    deep: Any = []
+    for _ in range(50):
+        deep = [deep]
+    assert len(json.dumps(encoded(deep))) < 200
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (Kind.A, {"name": f"{__name__}:Kind.A"}),
+        (Kind, {"name": f"{__name__}:Kind"}),
+        (math.sqrt, {"name": "math:sqrt"}),
+        (torch.float16, {"torch": "torch.float16"}),
+        (torch.device("cpu"), {"torch": "cpu"}),
+        (object(), {"opaque": "builtins.object"}),
+        (torch.empty(2, 3, device="meta"), {"array": "torch", "dtype": "torch.float32", "shape": [2, 3]}),
+        (numpy.array(["a", "b"]), {"list": ["a", "b"], "length": 2}),
+    ],
+)
+def test_names_and_what_has_no_form(value: Any, expected: Any) -> None:
+    assert encoded(value) == expected
+
+
+def test_an_unknown_object_is_not_touched() -> None:
+    trap = Trap()
+    Trap.touched.clear()
+    assert encoded([trap]) == [{"opaque": f"{__name__}.Trap"}]
+    assert not [name for name in Trap.touched if name not in ("shape", "dtype", "__qualname__")]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {"name": "os:system"},
+        {"opaque": "x.Y"},
+        {"array": "torch", "dtype": "torch.load", "shape": [1]},
+        {"array": "torch", "dtype": "torch.no_such", "shape": [1], "rows": [1]},
+        {"what": 1},
+        {},
+    ],
+)
+def test_what_was_not_kept_is_refused(value: Any) -> None:
+    with pytest.raises(UsageError):
+        decoded(value)
+
+
+def test_gradients_and_devices_are_left_alone() -> None:
+    made = torch.ones(2, requires_grad=True) * 2
+    encoded(made)
+    made.sum().backward()
+    function: Callable[..., Any] = torch.ones
+    assert encoded(function) == {"name": f"{torch.ones.__module__}:ones"}

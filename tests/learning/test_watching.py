@@ -1,0 +1,205 @@
+"""Watching: what is public is seen, nothing is changed, and limits are kept."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_evalcheck.errors import UsageError
+from pytest_evalcheck.learning import corpus
+from pytest_evalcheck.learning.watching import MOST_CALLS, Watcher
+
+SOURCE = """
+    import threading
+
+    def share(right, total=1, *rest, **more):
+        right.append(0)
+        return _helper(len(right) / total)
+
+    def _helper(value):
+        return value
+
+    def fails(value):
+        raise ValueError("no")
+
+    class Base:
+        def __init__(self, size):
+            self.size = size
+
+        def reset(self):
+            self.seen = []
+
+    class Mean(Base):
+        def __init__(self, size=2):
+            super().__init__(size)
+            self.reset()
+
+        def update(self, values):
+            self._add(values)
+
+        def _add(self, values):
+            self.seen += values
+
+        def twice(self, values):
+            self.update(values)
+            self.update(values)
+
+        @property
+        def value(self):
+            return sum(self.seen) / len(self.seen)
+
+    def in_a_thread(values):
+        thread = threading.Thread(target=share, args=(values,))
+        thread.start()
+        thread.join()
+"""
+
+
+@pytest.fixture
+def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    (tmp_path / "watched_project.py").write_text(textwrap.dedent(SOURCE))
+    monkeypatch.syspath_prepend(tmp_path)
+    import watched_project
+
+    yield watched_project
+    del sys.modules["watched_project"]
+
+
+def _watcher() -> Watcher:
+    return Watcher(["watched_project"], lambda: "test")
+
+
+def test_arguments_are_those_before_the_call(watched: Any) -> None:
+    watcher = _watcher()
+    with watcher.watch():
+        assert watched.share([1, 2], 4, 5, name="x") == 0.75
+    ((test, call),) = watcher.seen["watched_project:share"].calls
+    assert test == "test"
+    assert call.arguments == {"right": [1, 2], "total": 4, "0": 5, "name": "x"}
+    assert call.returned == 0.75
+    assert "watched_project:_helper" not in watcher.seen
+
+
+def test_an_object_has_its_construction_and_its_calls_in_order(watched: Any) -> None:
+    watcher = _watcher()
+    with watcher.watch():
+        mean = watched.Mean(size=3)
+        mean.update([1, 2])
+        mean.twice([3])
+        assert mean.value == 2.25
+    (made,) = watcher.seen["watched_project:Mean"].objects
+    assert made.made == {"size": 3}
+    found = [(call.method, call.arguments, call.returned) for call in made.calls]
+    assert found == [
+        ("reset", {}, None),
+        ("update", {"values": [1, 2]}, None),
+        ("twice", {"values": [3]}, None),
+        ("value", {}, 2.25),
+    ]
+    assert "watched_project:Base" not in watcher.seen
+
+
+def test_an_error_passes_and_the_profiler_is_put_back(watched: Any) -> None:
+    def profile(*_: object) -> None: ...
+
+    watcher = _watcher()
+    sys.setprofile(profile)
+    try:
+        with pytest.raises(ValueError, match="no"), watcher.watch():
+            watched.fails(1)
+        assert sys.getprofile() is profile
+    finally:
+        sys.setprofile(None)
+    assert watcher.seen["watched_project:fails"].calls[0][1].returned is None
+
+
+def test_threads_are_watched_and_equal_calls_are_kept_once(watched: Any) -> None:
+    watcher = _watcher()
+    with watcher.watch():
+        watched.in_a_thread([7])
+        for _ in range(3):
+            watched.share([1])
+    assert [call.arguments["right"] for _, call in watcher.seen["watched_project:share"].calls] == [[7], [1]]
+    assert threading.active_count() >= 1
+
+
+def test_limits(watched: Any) -> None:
+    watcher = _watcher()
+    with watcher.watch():
+        for number in range(500):
+            watched.share([number])
+            watched.Mean(number).update([number])
+            watcher.forget()
+    assert len(watcher.seen["watched_project:share"].calls) == MOST_CALLS
+    assert len(watcher.seen["watched_project:Mean"].objects) <= 24
+
+
+def test_a_package_that_is_not_there() -> None:
+    with pytest.raises(UsageError, match="there is no package 'no_such_package' to learn from"):
+        Watcher(["no_such_package"])
+
+
+class TestCorpus:
+    def test_it_is_read_as_it_was_written(self, watched: Any, tmp_path: Path) -> None:
+        watcher = _watcher()
+        with watcher.watch():
+            watched.share([1], total=2)
+            watched.Mean().update([1])
+        (path,) = corpus.write(watcher.seen, tmp_path / "corpus", ["watched_project", "json"])
+        found = corpus.read(tmp_path / "corpus")
+        assert {*found.entries} == {"watched_project:share", "watched_project:Mean"}
+        assert found.entries["watched_project:share"].calls == watcher.seen["watched_project:share"].calls
+        assert found.entries["watched_project:Mean"].objects == watcher.seen["watched_project:Mean"].objects
+        again = corpus.write(found.entries, tmp_path / "again", ["watched_project"])[0]
+        assert again.read_text() == path.read_text()
+
+    def test_processes_are_joined(self, watched: Any) -> None:
+        parts = []
+        for number in range(2):
+            watcher = _watcher()
+            with watcher.watch():
+                watched.share([1])
+                watched.share([number])
+            parts.append(watcher.seen)
+        joined = corpus.merged(parts)["watched_project:share"]
+        assert [call.arguments["right"] for _, call in joined.calls] == [[1], [0]]
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("{", "is not JSON"),
+            ("[]", "expected an object with format, package, release, entries, not list"),
+            ('{"format": 9, "package": "x", "release": "", "entries": []}', "the format 9; expected 1: learn again"),
+            ('{"format": 1, "package": "x", "entries": []}', "the field 'release' is missing"),
+            ('{"format": 1, "packages": "x"}', "no field 'packages'; did you mean 'package'"),
+            (
+                '{"format": 1, "package": "x", "release": "", "entries": '
+                '[{"name": "os:system", "kind": "function", "calls": [], "objects": []}]}',
+                "os:system: it is not in the package x",
+            ),
+            (
+                '{"format": 1, "package": "x", "release": "", "entries": '
+                '[{"name": "x:a(b)", "kind": "function", "calls": [], "objects": []}]}',
+                "expected a name such as",
+            ),
+        ],
+    )
+    def test_a_file_that_is_none(self, tmp_path: Path, text: str, message: str) -> None:
+        (tmp_path / "x.json").write_text(text)
+        with pytest.raises(UsageError, match=r"x\.json") as caught:
+            corpus.read(tmp_path)
+        assert message in str(caught.value)
+
+    def test_a_file_that_is_too_large(self, tmp_path: Path) -> None:
+        (tmp_path / "x.json").write_text(" " * (corpus.MOST_BYTES + 1))
+        with pytest.raises(UsageError, match="a corpus has at most"):
+            corpus.read(tmp_path)
+
+    def test_no_folder_is_an_empty_corpus(self, tmp_path: Path) -> None:
+        assert not corpus.read(tmp_path / "none").entries

@@ -6,34 +6,6 @@ from pytest_evalcheck.fixes.patches.patch import Patch, put_after, replace
 
 PATCHES: tuple[Patch, ...] = (
     Patch(
-        mends=("torchmetrics-retrieval-drops-negative-scores",),
-        says="a relevant document counts also where its score is not above 0",
-        edits={
-            "torchmetrics.functional.retrieval.average_precision:retrieval_average_precision": (
-                replace("target = torch.where(preds > 0, target, torch.zeros_like(target))\n", ""),
-            ),
-            "torchmetrics.functional.retrieval.reciprocal_rank:retrieval_reciprocal_rank": (
-                replace("target = torch.where(preds > 0, target, torch.zeros_like(target))\n", ""),
-            ),
-            "torchmetrics.functional.retrieval.precision:retrieval_precision": (
-                replace("target_filtered = torch.where(preds > 0, target, torch.zeros_like(target))\n", ""),
-                replace("relevant = target_filtered[", "relevant = target["),
-            ),
-            "torchmetrics.functional.retrieval.recall:retrieval_recall": (
-                replace("target_filtered = torch.where(preds > 0, target, torch.zeros_like(target))\n", ""),
-                replace("relevant = target_filtered[", "relevant = target["),
-            ),
-        },
-        test="""
-            import torch
-            from torchmetrics.functional import retrieval
-
-            scores, relevant = torch.tensor([-0.75, -0.5]), torch.tensor([0, 1])
-            for name in ("average_precision", "precision", "recall", "reciprocal_rank"):
-                assert getattr(retrieval, f"retrieval_{name}")(scores, relevant, top_k=1) == 1, name
-        """,
-    ),
-    Patch(
         mends=("torchmetrics-ter-swaps-its-arguments",),
         says="the translation edit rate edits the prediction into the reference, not the reverse",
         edits={

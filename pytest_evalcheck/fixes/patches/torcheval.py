@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_evalcheck.fixes.patches.patch import Edit, Library, Patch, append, begin, put_after, put_before, replace
+from pytest_evalcheck.fixes.patches.patch import Edit, Library, Patch, begin, put_after, put_before, replace
 
 _WIDE = """\
 # halves are squared and summed in float32, integers in int64

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_evalcheck.fixes.patches.patch import Library, Patch, body, put_after, put_before, replace
+from pytest_evalcheck.fixes.patches.patch import Library, Patch, append, body, put_after, put_before, replace
 
 LIBRARY = Library(
     "mosaicml",
@@ -93,6 +93,53 @@ if metric.device.type == 'cpu':
                     torch.testing.assert_close(metric.compute(), loss)
                     assert list(batch) == ["input_ids", "labels"]
                     assert batch["labels"].equal(ids)
+            """,
+        ),
+        Patch(
+            mends=("mosaicml-metrics-in-a-dict",),
+            says="HuggingFaceModel.to() moves its metrics, too, which are in dicts",
+            edits={
+                "composer.models.huggingface:HuggingFaceModel": (
+                    append(
+                        """\
+def _apply(self, fn, recurse=True):
+    super()._apply(fn, recurse)
+    device = next((parameter.device for parameter in self.parameters()), None)
+    if device is None or device.type == 'meta' or not recurse:
+        return self
+    for metrics in (getattr(self, 'train_metrics', None), getattr(self, 'val_metrics', None)):
+        for metric in (metrics or {}).values():
+            before = metric.device
+            try:
+                if before != device:
+                    metric.to(device)
+            except TypeError:  # MPS has no float64
+                metric.to(before)
+    return self"""
+                    ),
+                ),
+            },
+            needs=("transformers",),
+            test="""
+                import torch
+                from composer.models import HuggingFaceModel
+                from torchmetrics import SumMetric
+                from transformers import GPT2Config, GPT2LMHeadModel
+
+                class Elsewhere(SumMetric):
+                    device, moved_to = torch.device("meta"), []
+
+                    def to(self, device):
+                        self.moved_to.append(device)
+                        return self
+
+                config = GPT2Config(vocab_size=8, n_embd=8, n_layer=1, n_head=1, bos_token_id=1, eos_token_id=1)
+                metric, here = Elsewhere(), SumMetric()
+                model = HuggingFaceModel(GPT2LMHeadModel(config), metrics=[here], eval_metrics=[metric])
+                here.update(1.0)
+                assert model.to("cpu") is model
+                assert metric.moved_to == [torch.device("cpu")]
+                assert here.compute() == 1
             """,
         ),
         Patch(

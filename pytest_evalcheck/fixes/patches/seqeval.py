@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from pytest_evalcheck.fixes.patches.patch import Library, Patch, put_before, replace
+from pytest_evalcheck.fixes.patches.patch import Library, Patch, begin, put_before, replace
 
 _COUNTS = (
     replace("len(entities_true_type & entities_pred_type)", "count(entities_true_type & entities_pred_type)"),
     replace("len(entities_pred_type)", "count(entities_pred_type)"),
     replace("len(entities_true_type)", "count(entities_true_type)"),
+)
+
+_LEAVE_OUT = begin(
+    """\
+if sample_weight is not None and any(sample_weight) and not all(sample_weight):
+    # a sentence without weight is left out, and so is a type that no other one has
+    kept = [i for i, weight in enumerate(sample_weight) if weight]
+    y_true, y_pred, sample_weight = ([each[i] for i in kept] for each in (y_true, y_pred, sample_weight))
+"""
 )
 
 LIBRARY = Library(
@@ -33,6 +42,7 @@ def count(entities):
 """,
                     ),
                     *_COUNTS,
+                    _LEAVE_OUT,
                 ),
                 "seqeval.metrics.v1:precision_recall_fscore_support": (
                     put_before(
@@ -45,7 +55,10 @@ def count(entities):
 """,
                     ),
                     *_COUNTS,
+                    _LEAVE_OUT,
                 ),
+                "seqeval.metrics.sequence_labeling:classification_report": (_LEAVE_OUT,),
+                "seqeval.metrics.v1:classification_report": (_LEAVE_OUT,),
             },
             test="""
                 from seqeval.metrics import classification_report, f1_score
@@ -59,6 +72,9 @@ def count(entities):
                     assert f1_score(true, predicted, **options) < 1
                     report = classification_report(true, predicted, output_dict=True, **weights, **options)
                     assert report["LOC"]["support"] == 3
+                    weights = {"sample_weight": [0, 1, 0]}
+                    report = classification_report(true, predicted, output_dict=True, **weights, **options)
+                    assert [*report] == ["LOC", "micro avg", "macro avg", "weighted avg"]
             """,
         ),
     ),

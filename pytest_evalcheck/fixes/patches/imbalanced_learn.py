@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_evalcheck.fixes.patches.patch import Library, Patch, replace
+from pytest_evalcheck.fixes.patches.patch import Library, Patch, put_after, replace
 
 LIBRARY = Library(
     "imbalanced-learn",
@@ -14,6 +14,16 @@ LIBRARY = Library(
             says="true negatives are counted with their weights",
             edits={
                 "imblearn.metrics._classification:sensitivity_specificity_support": (
+                    put_after(
+                        "y_type, _, y_true, y_pred, sample_weight = _check_targets(",
+                        """\
+if sample_weight is not None and np.any(sample_weight):
+    # a sample of weight 0 is left out, and so is a label that no other one has
+    sample_weight = np.asarray(sample_weight)
+    kept = sample_weight != 0
+    y_true, y_pred, sample_weight = y_true[kept], y_pred[kept], sample_weight[kept]
+""",
+                    ),
                     replace(
                         "tn_sum = y_true.size - (pred_sum + true_sum - tp_sum)",
                         """\
@@ -31,6 +41,8 @@ tn_sum = (total - true_sum) - (pred_sum - tp_sum)""",
                     assert specificity_score(true, predicted, sample_weight=[weight] * 4) == 0.5
                 found = specificity_score(true, predicted, sample_weight=[3, 1, 2, 5], average=None)
                 assert found.tolist() == [1.0, 0.75]
+                found = specificity_score([0, 1, 2], [0, 1, 0], sample_weight=[1, 1, 0], average=None)
+                assert found.tolist() == [1.0, 1.0]
             """,
         ),
     ),

@@ -82,7 +82,7 @@ def _by_trial(seen: Observed, observed: Object) -> Observed | None:
                     calls += [given] if call.method == fed else []
                 elif not fed and result is None:
                     begun = call.method
-                elif fed and _is_value(result) and _same(encoded(result), call.returned):
+                elif fed and _is_value(result) and _equal(encoded(result), call.returned):
                     value = call.method
         except Exception:  # what it needs was not seen
             return None
@@ -118,12 +118,12 @@ def _is_value(result: Any) -> bool:
     return isinstance(result, (int, float)) or (hasattr(result, "dtype") and hasattr(result, "shape"))
 
 
-def _same(first: Any, second: Any) -> bool:
+def _equal(first: Any, second: Any) -> bool:
     """Return whether two results as JSON are equal, up to rounding."""
     if isinstance(first, dict) and isinstance(second, dict):
-        return first.keys() == second.keys() and all(_same(first[name], second[name]) for name in first)
+        return first.keys() == second.keys() and all(_equal(first[name], second[name]) for name in first)
     if isinstance(first, list) and isinstance(second, list):
-        return len(first) == len(second) and all(map(_same, first, second))
+        return len(first) == len(second) and all(map(_equal, first, second))
     if isinstance(first, (int, float)) and isinstance(second, (int, float)):
         return math.isclose(first, second, rel_tol=1e-4, abs_tol=1e-6)
     return bool(first == second)

@@ -53,7 +53,7 @@ class Seen:
     name: str
     is_class: bool
     calls: list[tuple[str, Call]] = field(default_factory=list)
-    """Of a function: the test and the call."""
+    """The test and the call, of a function."""
     objects: list[Object] = field(default_factory=list)
 
 

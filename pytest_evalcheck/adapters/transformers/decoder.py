@@ -116,7 +116,7 @@ class _Model:
 
     @cached_property
     def attends(self) -> bool:
-        """Whether its cache has keys and values, to which a mask applies, and not states alone."""
+        """True if its cache has keys and values, to which a mask applies, and not states alone."""
         if self.cache_name != "cache":
             return self.cache_name == "past_key_values"
         layers = _class("DynamicCache", "dynamic")(config=self.model.config).is_linear

@@ -395,7 +395,7 @@ def _install_composer(session: nox.Session) -> None:
 
 @nox.session
 def composer(session: nox.Session) -> None:
-    """Composer, which needs a torch of its own: its targets, loops on simulated devices too, tests of fixes and patches.
+    """Composer, which needs a torch of its own: its targets, loops on simulated devices, tests of fixes and patches.
 
     Arguments of pytest for the targets, such as ``-m simulated``, can be named behind ``--``. With ``-- scripts``: the
     targets on the CPU alone, and how many of their findings have a script.

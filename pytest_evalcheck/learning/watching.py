@@ -74,14 +74,14 @@ class Watcher:
     @contextmanager
     def watch(self) -> Iterator[None]:
         """Watch the calls of this thread, and of threads that begin in the block."""
-        before = sys.getprofile()
+        before, of_threads = sys.getprofile(), threading.getprofile()
         threading.setprofile(self._event)
         sys.setprofile(self._event)
         try:
             yield
         finally:
             sys.setprofile(before)
-            threading.setprofile(None)
+            threading.setprofile(of_threads)
             self._open.clear()
 
     def forget(self) -> None:

@@ -28,6 +28,7 @@ sys.path[:0] = [str(ROOT), str(TARGETS)]
 from pytest_evalcheck import Target  # noqa: E402
 from pytest_evalcheck.engine.factory import TargetFactory  # noqa: E402
 from pytest_evalcheck.expectations.comparison import Raised  # noqa: E402
+from pytest_evalcheck.expectations.failures import NotImportable, TargetError  # noqa: E402
 from pytest_evalcheck.fixes import patched  # noqa: E402
 from pytest_evalcheck.fixes.patches import applying  # noqa: E402
 from pytest_evalcheck.fixes.patches.patch import Library, Patch  # noqa: E402
@@ -76,13 +77,20 @@ def ratio(library: Library, patch: Patch, target: Target, seconds: float) -> flo
     """Return the median ratio of the time with the patch and without; None where a plain call gives no value."""
     subject = subject_of(target)
     for size in SIZES[target.kind]:
-        rows = target.inputs.fixed(max(size, target.inputs.min_samples))
-        if not isinstance(subject.plain_result(rows), Raised):
-            break
+        try:
+            rows = target.inputs.fixed(max(size, target.inputs.min_samples))
+        except ValueError:  # there are not so many different samples
+            continue
+        try:
+            if not isinstance(subject.plain_result(rows), Raised):
+                break
+        except (TargetError, NotImportable):  # its package is not installed
+            return None
     else:
         return None
 
     def timed() -> float:
+        subject.plain_result(rows)  # the interpreter specialises code anew that was exchanged
         started = time.perf_counter()
         subject.plain_result(rows)
         return time.perf_counter() - started

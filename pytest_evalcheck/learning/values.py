@@ -82,8 +82,8 @@ def decoded(value: Any) -> Any:
     if "torch" in value:
         import torch
 
-        kind, _, name = str(value["torch"]).partition(".")
-        return getattr(torch, name) if kind == "torch" and name.isidentifier() else torch.device("cpu")
+        text = str(value["torch"])
+        return _dtype(text) if text.startswith("torch.") else torch.device("cpu")
     what = next(iter(value.items()), ("nothing", ""))
     raise UsageError(f"a value was not kept: {what[0]} {what[1]}")
 
@@ -143,10 +143,16 @@ def _restored(value: Mapping[str, Any]) -> Any:
         return made.astype(str(value["dtype"]))
     import torch
 
-    name = str(value["dtype"]).removeprefix("torch.")
-    if not hasattr(torch, name):
-        raise UsageError(f"{value['dtype']} is no dtype of torch")
-    return torch.as_tensor(made).to(getattr(torch, name))
+    return torch.as_tensor(made).to(_dtype(str(value["dtype"])))
+
+
+def _dtype(text: str) -> Any:
+    import torch
+
+    found = getattr(torch, text.removeprefix("torch."), None)
+    if not isinstance(found, torch.dtype):  # another name of torch may be a function
+        raise UsageError(f"{text} is no dtype of torch")
+    return found
 
 
 def _numbers(rows: Any) -> Any:

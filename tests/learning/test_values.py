@@ -120,6 +120,7 @@ def test_an_unknown_object_is_not_touched() -> None:
     [
         {"name": "os:system"},
         {"opaque": "x.Y"},
+        {"torch": "torch.load"},
         {"array": "torch", "dtype": "torch.load", "shape": [1]},
         {"array": "torch", "dtype": "torch.no_such", "shape": [1], "rows": [1]},
         {"what": 1},

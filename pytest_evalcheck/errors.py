@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
 
 
 class UsageError(Exception):
@@ -31,6 +32,22 @@ def nearest_word(word: str, words: Iterable[str], *, cutoff: float = 0.5) -> str
     ratios = [difflib.SequenceMatcher(None, match, word).ratio() for match in matches]
     best = [match for match, ratio in zip(matches, ratios, strict=True) if ratio == max(ratios)]
     return min(best, key=lambda match: (-_alike(match, word), match))
+
+
+def require_fields(given: Any, required: Collection[str], known: Collection[str], place: str) -> None:
+    """Require that what was read from JSON is an object with these fields, and with no unknown one.
+
+    Raises:
+        UsageError: where it is not, with the place.
+    """
+    if not isinstance(given, dict):
+        raise UsageError(f"{place}: expected an object with {', '.join(required)}, not {type(given).__name__}")
+    for name in given:
+        if name not in known:
+            raise UsageError(f"{place}: there is no field {name!r}{nearest(name, known)}")
+    for name in required:
+        if name not in given:
+            raise UsageError(f"{place}: the field {name!r} is missing")
 
 
 def missing_attribute(module: str, name: str, names: Iterable[str]) -> AttributeError:

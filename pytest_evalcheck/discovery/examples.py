@@ -25,6 +25,7 @@ from typing import Any
 
 from pytest_evalcheck.discovery.naming_tables import snake_case
 from pytest_evalcheck.kinds.common.process_state import same_random_numbers
+from pytest_evalcheck.learning.watching import arguments_of
 
 _MOST_CALLS = 50
 _USUAL_NAMES = {"np": "numpy", "pd": "pandas", "nn": "torch.nn"}
@@ -370,7 +371,7 @@ class _ClassExamples(_Examples):
         owner = frame.f_locals.get(code.co_varnames[0])
         known = owner is not None and (id(owner) in self._made or isinstance(owner, self.thing))
         if known:
-            arguments, caller = _arguments(frame, skip=1), frame.f_back
+            arguments, caller = arguments_of(frame, skip=1), frame.f_back
             inherited = caller is not None and caller.f_code.co_name == code.co_name and self._pending
             if inherited and self._pending[-1][0] == id(owner) and not _by_index(self._pending[-1][2]):
                 return  # the method of a base class is called by that of the class, with what it made of a batch
@@ -394,27 +395,12 @@ class _FunctionExamples(_Examples):
 
     def _watch(self, frame: FrameType) -> None:
         if frame.f_code is self._code and len(self._pending) < _MOST_CALLS:
-            self._pending.append(_arguments(frame))
+            self._pending.append(arguments_of(frame))
 
 
 def _by_index(call: Mapping[str, Any]) -> bool:
     """Return whether some of the arguments of a call have no name."""
     return any(name.isdigit() for name in call)
-
-
-def _arguments(frame: FrameType, skip: int = 0) -> dict[str, Any]:
-    """The arguments of a call that begins, by parameter; those of ``*args`` by their index."""
-    code, values = frame.f_code, frame.f_locals
-    count = code.co_argcount + code.co_kwonlyargcount
-    names = list(code.co_varnames[skip:count])
-    found = {name: values[name] for name in names if name in values}
-    index = count
-    if code.co_flags & inspect.CO_VARARGS:
-        found.update({str(i): value for i, value in enumerate(values.get(code.co_varnames[index], ()))})
-        index += 1
-    if code.co_flags & inspect.CO_VARKEYWORDS:
-        found.update(values.get(code.co_varnames[index], {}))
-    return found
 
 
 @contextmanager

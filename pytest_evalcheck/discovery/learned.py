@@ -191,14 +191,14 @@ def _source(value: Any, package: str, imports: dict[str, None]) -> str:
         own = module.partition(".")[0] == package
         if not all(part.isidentifier() for part in (*module.split("."), *path.split("."))):
             raise UsageError(f"{value['name']} is no name")
-        if not own and not f"{module}.".startswith(_OF_TORCH) and module != "torch.nn.functional":
+        if not own and not f"{module}.".startswith(_OF_TORCH):
             raise UsageError(f"{value['name']} is neither of {package} nor a module of torch")
         imports[f"from {module} import {path.partition('.')[0]}"] = None
         return path
     if isinstance(value, dict) and "torch" in value:
         imports["import torch"] = None
-        text = str(value["torch"])
-        return text if text.startswith("torch.") and text[6:].isidentifier() else f"torch.device({text!r})"
+        made = decoded(value)
+        return str(made) if "dtype" in type(made).__name__ else f"torch.device({value['torch']!r})"
     plain = decoded(value)
     if hasattr(plain, "dtype"):
         home = "torch" if type(plain).__module__.startswith("torch") else "numpy"

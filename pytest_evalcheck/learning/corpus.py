@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pytest_evalcheck.errors import UsageError, nearest
+from pytest_evalcheck.errors import UsageError, require_fields
 from pytest_evalcheck.learning.watching import MOST_CALLS, MOST_OBJECTS, Call, Object, Seen
 
 FOLDER = "evalcheck-corpus"
@@ -133,11 +133,9 @@ def _call(call: Call) -> dict[str, Any]:
 
 def release(package: str) -> str:
     """Return the release of the distribution of a package; empty where there is none."""
-    names = (
-        importlib.metadata.packages_distributions().get(package, [])
-        if hasattr(importlib.metadata, "packages_distributions")
-        else [package]
-    )
+    from pytest_evalcheck.fixes.scoring.dependencies import distributions
+
+    names = distributions().get(package, ())
     try:
         return importlib.metadata.version(names[0]) if names else ""
     except importlib.metadata.PackageNotFoundError:
@@ -212,13 +210,6 @@ def _read_call(call: Mapping[str, Any]) -> Call:
 
 def _require(data: Any, what: str, place: str) -> dict[str, Any]:
     known = _FIELDS[what]
-    if not isinstance(data, dict):
-        raise UsageError(f"{place}: expected an object with {', '.join(known)}, not {type(data).__name__}")
-    for name in data:
-        if name not in known:
-            raise UsageError(f"{place}: there is no field {name!r}{nearest(name, known)}")
     optional = ("method", "test", "returned") if what == "call" else ()
-    for name in known:
-        if name not in data and name not in optional:
-            raise UsageError(f"{place}: the field {name!r} is missing")
-    return data
+    require_fields(data, [name for name in known if name not in optional], known, place)
+    return dict(data)

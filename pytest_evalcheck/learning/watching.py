@@ -13,7 +13,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from pytest_evalcheck.errors import UsageError, safe_text
+from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.learning.values import encoded
 
 MOST_CALLS = 24
@@ -32,7 +32,6 @@ class Call:
     arguments: dict[str, Any]
     """By parameter, as JSON; those of ``*args`` by their index."""
     returned: Any = None
-    raised: str = ""
 
 
 @dataclass
@@ -58,12 +57,12 @@ class Seen:
 
 
 class Watcher:
-    """Watches calls into some packages between `start` and `stop`."""
+    """Watches calls into some packages, in the block of `watch`."""
 
-    def __init__(self, packages: Sequence[str], current: Callable[[], str] = str, exclude: Sequence[str] = ()) -> None:
+    def __init__(self, packages: Sequence[str], current: Callable[[], str] = str) -> None:
         self._roots = [root for package in packages for root in roots(package)]
         self._packages = tuple(packages)
-        self._current, self._exclude = current, tuple(exclude)
+        self._current = current
         self.seen: dict[str, Seen] = {}
         self._codes: dict[int, tuple[CodeType, str]] = {}
         """By id: the code, and the path of its public name in its module; empty where it is not watched."""
@@ -124,7 +123,7 @@ class Watcher:
     def _called(self, frame: FrameType, path: str) -> None:
         module = str(frame.f_globals.get("__name__", ""))
         parts = module.split(".")
-        if any(part.startswith(("_", "test_")) or part in _TESTS for part in parts[1:]) or module in self._exclude:
+        if any(part.startswith(("_", "test_")) or part in _TESTS for part in parts[1:]):
             return
         owner, _, name = path.rpartition(".")
         if not owner:
@@ -138,13 +137,13 @@ class Watcher:
 
     def _called_function(self, frame: FrameType, module: str, name: str) -> None:
         value = frame.f_globals.get(name)
-        if not (inspect.isroutine(value) or callable(value)) or isinstance(value, type):
+        if not callable(value) or isinstance(value, type):
             return
         seen = self.seen.setdefault(f"{module}:{name}", Seen(module, name, is_class=False))
         if len(seen.calls) >= MOST_CALLS:
             self._codes[id(frame.f_code)] = (frame.f_code, "")
             return
-        call = Call("", arguments_of(frame))
+        call = Call("", _kept(frame))
         if all(call.arguments != known.arguments for _, known in seen.calls):
             seen.calls.append((self._current(), call))
             self._open[id(frame)] = (frame, call)
@@ -160,7 +159,7 @@ class Watcher:
         if name == "__init__":
             if known is not None and known[0] is owner:
                 return  # that of a base class
-            made = arguments_of(frame, skip=1)
+            made = _kept(frame, skip=1)
             if len(seen.objects) >= MOST_OBJECTS and any(each.made == made for each in seen.objects):
                 return
             if len(seen.objects) >= 4 * MOST_OBJECTS:
@@ -177,7 +176,7 @@ class Watcher:
             seen.objects.append(found)
         if name == "__init__" or len(found.calls) >= MOST_CALLS or self._is_inside(frame, owner):
             return
-        call = Call(name, arguments_of(frame, skip=1))
+        call = Call(name, _kept(frame, skip=1))
         found.calls.append(call)
         self._open[id(frame)] = (frame, call)
 
@@ -214,15 +213,18 @@ def roots(package: str) -> list[Path]:
 
 
 def arguments_of(frame: FrameType, skip: int = 0) -> dict[str, Any]:
-    """Return the arguments of a call that begins as JSON, by parameter; those of ``*args`` by their index."""
+    """Return the arguments of a call that begins, by parameter; those of ``*args`` by their index."""
     code, values = frame.f_code, frame.f_locals
     count = code.co_argcount + code.co_kwonlyargcount
-    found = {name: encoded(values[name]) for name in code.co_varnames[skip:count] if name in values}
+    found = {name: values[name] for name in code.co_varnames[skip:count] if name in values}
     index = count
     if code.co_flags & inspect.CO_VARARGS:
-        found |= {str(i): encoded(value) for i, value in enumerate(values.get(code.co_varnames[index], ()))}
+        found.update({str(i): value for i, value in enumerate(values.get(code.co_varnames[index], ()))})
         index += 1
     if code.co_flags & inspect.CO_VARKEYWORDS:
-        given = values.get(code.co_varnames[index], {})
-        found |= {safe_text(name, str): encoded(value) for name, value in given.items()}
+        found.update(values.get(code.co_varnames[index], {}))
     return found
+
+
+def _kept(frame: FrameType, skip: int = 0) -> dict[str, Any]:
+    return {name: encoded(value) for name, value in arguments_of(frame, skip).items()}

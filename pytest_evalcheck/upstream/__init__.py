@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pytest_evalcheck.errors import UsageError, nearest
+from pytest_evalcheck.errors import UsageError, nearest, require_fields
 
 FOLDER = Path(__file__).parent
 
@@ -228,7 +228,7 @@ def read_faults(path: Path) -> list[Fault]:
         data = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise UsageError(f"{path} is not JSON: {error}") from error
-    _require_fields(data, ("library", "versions", "faults"), ("library", "versions", "faults"), str(path))
+    require_fields(data, ("library", "versions", "faults"), ("library", "versions", "faults"), str(path))
     known = [one.name for one in fields(Fault)]
     required = [one.name for one in fields(Fault) if one.default is MISSING]
     common = {name: data[name] for name in ("library", "versions")}
@@ -236,21 +236,10 @@ def read_faults(path: Path) -> list[Fault]:
     for number, entry in enumerate(data["faults"], 1):
         given = {**common, **entry} if isinstance(entry, dict) else entry
         place = f"{path}, {given['id'] if isinstance(given, dict) and 'id' in given else f'fault {number}'}"
-        _require_fields(given, required, known, place)
+        require_fields(given, required, known, place)
         values: dict[str, Any] = {name: tuple(value) if name in lists else value for name, value in given.items()}
         found.append(Fault(**values))
     return found
-
-
-def _require_fields(given: Any, required: Collection[str], known: Collection[str], place: str) -> None:
-    if not isinstance(given, dict):
-        raise UsageError(f"{place}: expected an object with {', '.join(required)}, not {type(given).__name__}")
-    for name in given:
-        if name not in known:
-            raise UsageError(f"{place}: there is no field {name!r}{nearest(name, known)}")
-    for name in required:
-        if name not in given:
-            raise UsageError(f"{place}: the field {name!r} is missing")
 
 
 @cache

@@ -38,9 +38,7 @@ def infer_targets(config: pytest.Config) -> None:
         pytest.UsageError: where what was asked for cannot be meant, or has no target.
     """
     config.option.evalcheck = True
-    folder = str(config.invocation_params.dir)
-    if folder not in sys.path:  # a module beside the tests, as under `python -m pytest`
-        sys.path.insert(0, folder)
+    make_importable(config)
     if hasattr(config, "workerinput"):  # a worker of xdist: its controller has inferred them
         _collect(config, config.workerinput[_FILES_THERE])
         return
@@ -56,6 +54,13 @@ def infer_targets(config: pytest.Config) -> None:
     _collect(config, files)
 
 
+def make_importable(config: pytest.Config) -> None:
+    """Let a module beside the tests be imported, as under ``python -m pytest``."""
+    folder = str(config.invocation_params.dir)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+
+
 def add_learned(config: pytest.Config) -> None:
     """Ask for the targets of the project's own packages that have a corpus, where the command line names nothing.
 
@@ -68,9 +73,7 @@ def add_learned(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         _ask(config, list(config.workerinput.get(_FILES_THERE, {}).values()))
         return
-    folder = str(config.invocation_params.dir)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    make_importable(config)
     try:
         packages = [*corpus.read(config.rootpath / corpus.FOLDER).releases]
         own = [each for each in packages if any(one.is_relative_to(config.rootpath) for one in roots(each))]

@@ -75,9 +75,9 @@ def start(config: pytest.Config) -> None:
     Raises:
         pytest.UsageError: where one cannot be imported.
     """
-    folder = str(config.invocation_params.dir)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    from pytest_evalcheck.integration.choosing.inferring import make_importable
+
+    make_importable(config)
     named = ",".join(config.getoption("evalcheck_learn"))
     packages = [name.strip().partition(".")[0] for name in named.split(",") if name.strip()]
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import sys
 import threading
@@ -43,7 +44,7 @@ class TimeLimit:
         self._owner: FrameType | None = None
         self._deadline: float | None = None
         self._previous: tuple[Any, float, tuple[float, float]] | None = None
-        self._waited = 0
+        self._waiting_since: float | None = None
         self._raised = False
 
     def __enter__(self) -> TimeLimit:
@@ -75,7 +76,7 @@ class TimeLimit:
         if seconds and self._alarms and self._previous is None:
             self._take_alarm()
         self._deadline = time.monotonic() + min(seconds, LONGEST) if seconds else None
-        self._waited = 0
+        self._waiting_since = None
         self._start_timer()
         for watch in watchers:
             watch(seconds or None)
@@ -115,22 +116,25 @@ class TimeLimit:
         signal.setitimer(signal.ITIMER_REAL, max(min(ends) - now, _SHORTEST) if ends else 0, _AGAIN if ends else 0)
 
     def _on_alarm(self, _: int, frame: FrameType | None) -> None:
-        leaving = False
+        unsafe, callbacks = False, {getattr(callback, "__code__", None) for callback in gc.callbacks}
         while frame is not None and frame is not self._owner:
             if frame.f_code in _OWN:
                 if frame.f_code is not TimeLimit.__exit__.__code__:  # it comes again when the limit is set up
                     signal.setitimer(signal.ITIMER_REAL, _SOON, _AGAIN)
                 return
-            leaving |= frame.f_code.co_name == "__exit__"
+            # What is restored halfway (a default device, the settings of Hypothesis) would stay so for good; what is
+            # raised in a finalizer or by the garbage collector's callbacks, Python drops.
+            unsafe |= frame.f_code.co_name in {"__exit__", "__del__"} or frame.f_code in callbacks
             frame = frame.f_back
         if frame is None:  # the block was left without its end, and this timer with it
             if self._previous is not None:
                 self.__exit__()
             return
-        # What is restored halfway (a default device, the settings of Hypothesis) would stay so for good.
-        if leaving and self._waited < _PATIENCE:
-            self._waited += 1
-            return
+        if unsafe:
+            self._waiting_since = self._waiting_since or time.monotonic()
+            if time.monotonic() < self._waiting_since + _PATIENCE:
+                signal.setitimer(signal.ITIMER_REAL, _SOON, _AGAIN)
+                return
         self._raised = True
         raise CellTimeout
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import signal
 import time
 from collections.abc import Iterator
@@ -58,6 +59,30 @@ def test_what_is_being_restored_is_not_interrupted() -> None:
     with pytest.raises(CellTimeout), time_limit(0.1), resource:
         time.sleep(30)
     assert resource.restored
+
+
+@pytest.mark.parametrize("place", ["finalizer", "collector"])
+def test_an_alarm_where_python_drops_errors_comes_again_at_once(place: str, request: pytest.FixtureRequest) -> None:
+    class Finalized:
+        def __del__(self) -> None:
+            time.sleep(0.1)
+
+    def slow(phase: str, info: dict[str, int]) -> None:
+        time.sleep(0.1)
+
+    def reached() -> None:
+        if place == "finalizer":
+            Finalized()
+        else:
+            gc.callbacks.append(slow)
+            request.addfinalizer(lambda: gc.callbacks.remove(slow))
+            gc.collect()
+        time.sleep(30)
+
+    started = time.monotonic()
+    with pytest.raises(CellTimeout), time_limit(0.05):
+        reached()
+    assert time.monotonic() - started < 0.9
 
 
 def test_an_exit_around_the_limit_is_no_reason_to_wait() -> None:

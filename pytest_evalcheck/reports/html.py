@@ -6,6 +6,7 @@ leaves out; see docs/design.md.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 from base64 import b64encode
@@ -228,6 +229,7 @@ def digest(text: str) -> str:
     return f"'sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
+@functools.cache
 def _template() -> jinja2.Template:
     loader = jinja2.FileSystemLoader(_HERE)
     environment = jinja2.Environment(autoescape=True, loader=loader, trim_blocks=True, lstrip_blocks=True)

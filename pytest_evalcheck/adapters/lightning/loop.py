@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any, Literal
 
 from pytest_evalcheck.adapters.common.loops import TRAINING_STEPS, loader_order, training_outcome, with_ids
+from pytest_evalcheck.kinds.loop.ranks import share_of, with_ids_of_the_whole
 from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop, LoopData
 
 CLASSES = ("lightning.pytorch.core.module.LightningModule", "pytorch_lightning.core.module.LightningModule")
@@ -53,7 +55,7 @@ def loop(
     placed = {"accelerator": {"cuda": "gpu"}.get(module.device.type, module.device.type), "devices": 1}
     run = _Run(module, method, {**placed, **(trainer or {})})
     known: dict[str, Any] = {"options": OPTIONS, "model": module, "source": module, "scored_with": run.scored_with}
-    known["buffers"] = BUFFERS
+    known["buffers"], known["on_rank"] = BUFFERS, run.on_rank
     if method == "validate" and run.trains():
         known["train"] = run.train
     if run.takes_several():
@@ -74,6 +76,20 @@ class _Run:
             return result
         rows = [row for _, row in result.records]
         return Evaluated(result.numbers, with_ids(rows, loader_order(len(data), batch_size, **loading)))
+
+    def on_rank(self, data: Any, batch_size: int = 2) -> Evaluated:
+        """The result of this rank of a ``torch.distributed`` group, which evaluates its share of the samples.
+
+        The samples are shared out here: the sampler of a `Trainer` repeats some of them, as its own warning says.
+        """
+        import torch.distributed as dist
+
+        strategy = _lightning().strategies.DDPStrategy(cluster_environment=_group(), process_group_backend="gloo")
+        over = {"devices": dist.get_world_size(), "strategy": strategy, "use_distributed_sampler": False}
+        run = _Run(self.module, self.method, {**self.options, **over})
+        result = with_ids_of_the_whole(run.evaluate(share_of(data), batch_size))
+        assert result is not None
+        return result
 
     def scored_with(self, function: Callable[..., Any], data: Any, batch_size: int = 2) -> Evaluated:
         """The same with a function that the step calls with its result, as steps call metrics."""
@@ -169,6 +185,26 @@ class _Run:
             finally:
                 self._fitting = None
         return training_outcome(losses, self.module)
+
+
+def _group() -> Any:
+    """The environment of a process of a ``torch.distributed`` group: the other processes exist already."""
+    import torch.distributed as dist
+
+    environments = importlib.import_module(f"{_lightning().__name__}.plugins.environments")
+
+    class Group(environments.LightningEnvironment):  # type: ignore[misc,name-defined]
+        creates_processes_externally = True
+
+        def world_size(self) -> int:
+            return int(dist.get_world_size())
+
+        def global_rank(self) -> int:
+            return int(dist.get_rank())
+
+        local_rank = global_rank
+
+    return Group()
 
 
 def _callback() -> Any:

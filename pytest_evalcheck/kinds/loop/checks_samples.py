@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, difference, show
@@ -13,7 +13,8 @@ from pytest_evalcheck.kinds.common.process_ranks import on_processes
 from pytest_evalcheck.kinds.common.subject import Rows
 from pytest_evalcheck.kinds.loop.cases import Evaluation, OutOfMemory, ProcessRanks, Ranks
 from pytest_evalcheck.kinds.loop.memory import LimitedMemory, OutOfMemoryInjector, simulated_cuda_memory
-from pytest_evalcheck.kinds.loop.record import Evaluated
+from pytest_evalcheck.kinds.loop.ranks import share_of, watched, with_ids_of_the_whole
+from pytest_evalcheck.kinds.loop.record import Evaluated, LoopData
 from pytest_evalcheck.kinds.loop.subject import (
     LoopSubject,
     comparable,
@@ -72,8 +73,6 @@ def every_sample_counts_exactly_once_over_processes(loop: LoopSubject, case: Pro
     Usual cause: each rank takes the mean of its own samples, and those means are averaged.
     Fix: pytest_evalcheck.fixes.loops.gather_function
     """
-    if loop.record.on_rank is None:
-        raise NotApplicable("the loop does not evaluate over processes: ec.Loop(..., on_rank=...)")
     for ranks in case.RANKS:
         _expect_each_once_over_ranks(loop, case, ranks, over_processes(loop, case.samples, ranks, case.batch_size))
 
@@ -209,19 +208,40 @@ def over_ranks(loop: LoopSubject, rows: Rows, ranks: int, batch_size: int) -> An
 
 
 def over_processes(loop: LoopSubject, rows: Rows, ranks: int, batch_size: int) -> Any:
-    """The same with real processes, each with a loop of its own."""
+    """The same with real processes, each with a loop of its own.
 
-    def rank() -> Any:
-        run = loop.fresh()
-        assert run.record.on_rank is not None
-        result = run.attempt("on_rank()", run.record.on_rank, loop.data(rows), batch_size=batch_size)
+    A loop without ``on_rank`` evaluates as it does in one process. Where each rank reads all samples though the ranks
+    communicate, somebody else shards the data, and it gets a share of them.
+
+    Raises:
+        NotApplicable: where a loop without ``on_rank`` calls no collective: its ranks know nothing of each other.
+    """
+
+    def evaluated(name: str, data: LoopData) -> Any:
+        run, where = loop.fresh(), f"{name}()"
+        result = run.attempt(where, getattr(run.record, name), data, batch_size=batch_size)
         if isinstance(result, Raised):
             raise result.error
         # A result that was read holds only plain values, which can be sent to another process.
-        return result if result is None else read_result(result, "on_rank()")
+        return result if result is None else read_result(result, where)
 
-    results = attempt("evaluating over processes", on_processes, [rank] * ranks)
-    return results if isinstance(results, Raised) else _results(results, ranks, "on_rank()")
+    def over(rank: Callable[[], Any]) -> Any:
+        return attempt("evaluating over processes", on_processes, [rank] * ranks)
+
+    if loop.record.on_rank is not None:
+        results = over(lambda: evaluated("on_rank", loop.data(rows)))
+        return results if isinstance(results, Raised) else _results(results, ranks, "on_rank()")
+    readings = over(lambda: watched(loop.data(rows), lambda data: evaluated("evaluate", data)))
+    if isinstance(readings, Raised):
+        return readings
+    if not any(reading.communicates for reading in readings):
+        raise NotApplicable(
+            "its ranks call no collective of torch.distributed, and ec.Loop(..., on_rank=...) is missing"
+        )
+    results = [reading.result for reading in readings]
+    if all(reading.whole for reading in readings):
+        results = over(lambda: with_ids_of_the_whole(evaluated("evaluate", share_of(loop.data(rows)))))
+    return results if isinstance(results, Raised) else _results(results, ranks, "evaluate()")
 
 
 def miscounted_by_rank(results: Results, count: int) -> dict[str, dict[str, str]]:

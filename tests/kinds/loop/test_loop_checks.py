@@ -44,7 +44,7 @@ def cell(record: Any, code: str, **keywords: Any) -> ec.Cell:
         ("EC507", "does not retry a batch"),
         ("EC508", "no number is NaN or infinite for the sample alone"),
         ("EC509", "names no numbers that measure the same"),
-        ("EC511", "does not evaluate over processes"),
+        ("EC511", "call no collective of torch.distributed"),
     ],
 )
 def test_what_a_loop_does_not_offer_is_not_applicable(code: str, reason: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import functools
 import re
 import sys
 from collections import Counter
@@ -66,6 +67,7 @@ def checks(package: Path) -> dict[str, list[Path]]:
     return {kind: sorted(flat.glob(f"{kind}_*.py")) or sorted(flat.glob(f"{kind}s.py")) for kind in KINDS}
 
 
+@functools.cache
 def figures(root: Path) -> dict[str, int]:
     """Return every figure by its name."""
     package = root / "pytest_evalcheck"
@@ -191,6 +193,7 @@ def budgets(file: Path) -> dict[str, int]:
     return {f"{topic}, {name}" if name else topic: most for topic, of in tables.items() for name, most in of.items()}
 
 
+@functools.cache
 def layers() -> int:
     """Return the number of layers of the architecture test; a folder of kinds is no layer."""
     tree = ast.parse((ROOT / "tests" / "test_architecture.py").read_text(encoding="utf-8"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+from sampling import one_in
 
 import pytest_evalcheck as ec
 from docs import make_checks
@@ -21,11 +21,12 @@ from pytest_evalcheck.reports.failure_text import format_failure
 
 CONSTRAINTS = (Path(__file__).parent.parent / "constraints.txt").read_text(encoding="utf-8")
 PINNED = next(line.partition("==")[2] for line in CONSTRAINTS.splitlines() if line.startswith("hypothesis=="))
-TWINS = {specimen.twin.name: specimen.twin for specimen in SPECIMENS}
-
-
-ALONE = [specimen for specimen in SPECIMENS if not specimen.apart]
-"""One in eight is tried with every other check. EVALCHECK_ALL_TESTS tries all, as `.ci/run full` does."""
+PAGES = list(make_checks.shown().values())
+"""The bug of the page of each check. It is always tried with its twin, and of the others a part."""
+OTHERS = [specimen for specimen in SPECIMENS if specimen not in PAGES]
+TRIED = [*PAGES, *one_in(4, OTHERS)]
+ALONE = [specimen for specimen in TRIED if not specimen.apart]
+TWINS = {specimen.twin.name: specimen.twin for specimen in TRIED}
 
 
 @pytest.fixture(autouse=True)
@@ -81,7 +82,7 @@ def test_a_bug_is_caught_by_its_check(specimen: Specimen) -> None:
     assert len(samples_of(cell)) <= 4, cell.failure
 
 
-@for_specimens(ALONE if os.environ.get("EVALCHECK_ALL_TESTS") else ALONE[::8])
+@for_specimens(one_in(4, ALONE))
 def test_a_bug_is_caught_by_no_other_check(specimen: Specimen) -> None:
     others = ",".join([specimen.code, *specimen.breaks_too])
     report = ec.run(specimen.bug, specimen.devices, ignore=others, effort="quick")
@@ -101,7 +102,7 @@ def test_a_correct_twin_keeps_every_promise(twin: ec.Target) -> None:
     assert {s.code for s in SPECIMENS if s.twin is twin and not s.apart} <= kept
 
 
-@for_specimens([s for s in SPECIMENS if s.apart])
+@for_specimens([s for s in TRIED if s.apart])
 def test_processes_tell_a_bug_from_its_twin(specimen: Specimen) -> None:
     (bug,), (twin,) = tried(specimen), ec.run(specimen.twin, select=specimen.code).cells
     assert (bug.outcome, bug.cause, twin.outcome) == ("failed", "", "passed"), format_failure(bug) + format_failure(

@@ -6,7 +6,6 @@ check itself has written would exit with 1 for ever.
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from mended_library import made_project, require_script, require_tests
+from sampling import ALL_CASES
 from target_files import BROKEN, HEADER
 
 from pytest_evalcheck.testing import Project
@@ -294,7 +294,7 @@ EVERY = {
 """Text in each script."""
 RARE = ("gives_a_summary", "scaled", "counts", "keeps_references", "resets_half", "has_no_labels")
 """Each costs two processes more: only EVALCHECK_ALL_TESTS tries them, as `.ci/run full` does."""
-LEFT_OUT = () if os.environ.get("EVALCHECK_ALL_TESTS") else RARE
+LEFT_OUT = () if ALL_CASES else RARE
 EXPECTED = {name: words for name, words in EVERY.items() if not name.endswith(LEFT_OUT)}
 
 

@@ -55,6 +55,7 @@ REWRITINGS: Mapping[str, Rewriting] = {
     "bold": Rewriting(lambda text: f"**{text}**"),
     "boxed": Rewriting(lambda text: rf"\boxed{{{text}}}"),
     "sentence": Rewriting(lambda text: f"The answer is {text}" + ("" if text.endswith(".") else ".")),
+    "comma": Rewriting(lambda text: f"The answer is {text}, in total." if _NUMBER.fullmatch(text) else None),
     "explanation": Rewriting(lambda text: f"The steps are as follows.\n\n{text}", "response"),
     "thinking": Rewriting(lambda text: f"<think>\nThis is easy.\n</think>\n\n{text}", "response"),
 }
@@ -85,7 +86,7 @@ def rewritten(
     text: str | None = answer
     for each in (each for each in chosen if each.of != "response"):
         text = each.rewrite(text) if text is not None else None
-    if text is None or ("sentence" in names and response(answer) != answer):
+    if text is None or ({"sentence", "comma"} & {*names} and response(answer) != answer):
         return None
     text = response(text)
     for each in (each for each in chosen if each.of == "response"):

@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_evalcheck.expectations.call_log import called
+
 Document = Any
 """What is evaluated: a mapping of fields, or an object of a library."""
 Message = Mapping[str, Any]
@@ -118,6 +120,61 @@ class Task:
     source: Any = None
     """The object behind the callables."""
 
+    @classmethod
+    def of(cls, function: Callable[[Document, Callable[..., Response]], Any], **fields: Any) -> Task:
+        """The record of a function that evaluates one document: ``function(document, model)`` returns its mark.
+
+        It calls ``model(prompt, stops=(), max_tokens=None, continuation=None)`` for each response that it needs: the
+        prompt is a text or a list of messages, and the response is a text, or ``(logprob, is_greedy)`` where a
+        continuation is given. ``fields`` are others of this class.
+
+        >>> def addition(document, model):
+        ...     return model(f"{document['question']} =", stops=["."]).strip() == document["answer"]
+        >>> task = Task.of(addition, gold=lambda document: document["answer"])
+        >>> task.requests([{"question": "2 + 3", "answer": "5"}])[0][0].prompt
+        '2 + 3 ='
+        >>> task.score({"question": "2 + 3", "answer": "5"}, [" 5"])
+        True
+
+        Raises:
+            TypeError: where ``function`` cannot be called.
+        """
+        if not callable(function):
+            raise TypeError(f"{function!r} is not a function; expected function(document, model)")
+
+        def requests(documents: Sequence[Document]) -> list[list[Request]]:
+            models = [_Model(()) for _ in documents]
+            for document, model in zip(documents, models, strict=True):
+                called(function, document, model)
+            return [model.requests for model in models]
+
+        def score(document: Document, responses: Sequence[Response]) -> Any:
+            return called(function, document, _Model(responses))
+
+        return cls(**{"requests": requests, "score": score, "source": function, **fields})
+
     def contents(self) -> dict[str, Any]:
         """Return what must not change in a task that is only copied."""
         return dict(getattr(self.source, "__dict__", {}))
+
+
+class _Model:
+    """A model that notes what it is asked, and gives some responses in turn; then empty ones."""
+
+    def __init__(self, responses: Sequence[Response]) -> None:
+        self._responses, self.requests = iter(responses), list[Request]()
+
+    def __call__(
+        self,
+        prompt: str | Sequence[Message],
+        *,
+        stops: Sequence[str] = (),
+        max_tokens: int | None = None,
+        continuation: str | None = None,
+    ) -> Response:
+        text, messages = (prompt, ()) if isinstance(prompt, str) else ("", prompt)
+        stops = (stops,) if isinstance(stops, str) else tuple(stops)
+        self.requests.append(
+            Request(prompt=text, messages=messages, continuation=continuation, stops=stops, max_tokens=max_tokens)
+        )
+        return next(self._responses, "" if continuation is None else (-1.0, False))

@@ -13,7 +13,7 @@ SPEC = KindSpec(
     name="task",
     record=Task,
     subject=TaskSubject,
-    checks=tuple(f"{_ROOM}.checks_{name}" for name in ("answers",)),
+    checks=tuple(f"{_ROOM}.checks_{name}" for name in ("answers", "prompts", "responses", "runs")),
     example='documents([{"question": "2 + 3 = ?", "answer": "5"}])',
     expected="an ec.Task, a task of lm_eval or inspect_ai, or `ec.Task.of(function)` for a function of a document",
     methods=("requests", "score"),

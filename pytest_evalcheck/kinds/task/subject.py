@@ -67,14 +67,14 @@ class TaskSubject(Subject):
         found = {show(document): document for document in map(self.document, rows)}
         return list(found.values())
 
-    def call(self, name: str, *arguments: Any) -> Any:
-        """Return what a callable of the record gives, or the error; from the same random numbers every time.
+    def call(self, name: str, *arguments: Any, record: Task | None = None, draw: int = 0) -> Any:
+        """Return what a callable of the record gives, or the error; from the same random numbers for each ``draw``.
 
         Raises:
             NotApplicable: where it is left out.
         """
-        function = getattr(self.needs(name), name)
-        with restored_settings(), same_random_numbers():
+        function = getattr(record or self.needs(name), name)
+        with restored_settings(), same_random_numbers(draw):
             return attempt(name, function, *arguments)
 
     def gold(self, document: Document) -> list[Any]:
@@ -87,9 +87,14 @@ class TaskSubject(Subject):
         answers = list(found) if isinstance(found, (list, tuple, set, frozenset)) else [found]
         return [answer for answer in answers if answer is not None and answer != ""]
 
-    def requests(self, documents: Sequence[Document]) -> Any:
-        """Return the requests of each document, in their order, or the error."""
-        found = self.call("requests", list(documents))
+    def requests(self, documents: Sequence[Document], *, another: bool = False) -> Any:
+        """Return the requests of each document, in their order, or the error.
+
+        With ``another`` they are those of a new record, which is used after other random numbers were drawn.
+        """
+        self.needs("requests")
+        record, draw = (self.build(), 1) if another else (self.record, 0)
+        found = self.call("requests", list(documents), record=record, draw=draw)
         if isinstance(found, Raised):
             return found
         requests = [list(own) for own in found]
@@ -102,12 +107,37 @@ class TaskSubject(Subject):
             )
         return requests
 
+    def request_texts(self, rows: Rows) -> Any:
+        """Return what is sent for some samples as plain data, or the error."""
+        found = self.requests(self.those(rows))
+        if isinstance(found, Raised):
+            return found
+        return [[[each.text, each.continuation, list(each.stops), each.max_tokens] for each in own] for own in found]
+
     def own_requests(self, document: Document) -> list[Request]:
-        """Return the requests of a document alone; one plain request where the task does not say, or on an error."""
+        """Return the requests of a document alone; one request without text where the task does not say.
+
+        Raises:
+            NotApplicable: where they cannot be built.
+        """
         if self.record.requests is None:
             return [Request()]
         found = self.requests([document])
-        return [Request()] if isinstance(found, Raised) else cast("list[Request]", found[0])
+        if isinstance(found, Raised):
+            raise NotApplicable(f"the requests of a document cannot be built: {found}")
+        return cast("list[Request]", found[0])
+
+    def generates(self, document: Document) -> bool:
+        """Return whether the model generates the responses to a document."""
+        return all(request.continuation is None for request in self.own_requests(document))
+
+    def encoded(self, request: Request) -> Any:
+        """Return the ids of a prompt and of its continuation, or the error."""
+        found = self.call("encode", request)
+        if isinstance(found, Raised):
+            return found
+        prompt, continuation = found
+        return [int(i) for i in prompt], [int(i) for i in continuation]
 
     def response(self, document: Document, answer: Any) -> str:
         """Return the text by which a model gives an answer.
@@ -138,6 +168,10 @@ class TaskSubject(Subject):
         numbers = iter(range(len(scored)))
         return [text if request.continuation is None else self._preference(next(numbers), chosen) for request in requests]
 
+    def wrong_responses(self, document: Document) -> list[Any]:
+        """Return responses of a model that prefers no continuation."""
+        return ["" if request.continuation is None else WRONG for request in self.own_requests(document)]
+
     def _choice(self, document: Document, answer: Any, scored: Sequence[Request]) -> tuple[int, int]:
         """Return the place of an answer among the choices, and their number."""
         choices = list(self.record.choices(document)) if self.record.choices else []
@@ -156,6 +190,11 @@ class TaskSubject(Subject):
         if number >= count:
             return (-10.0, False)  # of a choice without its question, for a difference of both
         return RIGHT if number == place else WRONG
+
+    def call_other_run(self, name: str, documents: Sequence[Document]) -> Any:
+        """Return the requests of another run by the index of their document, or the error."""
+        with restored_settings(), same_random_numbers():
+            return attempt(name, self.record.other_runs[name], list(documents))
 
     def marks(self, document: Document, responses: Sequence[Any]) -> Any:
         """Return the marks of a document by name (one mark has the name ''), or the error."""
@@ -206,8 +245,9 @@ class TaskSubject(Subject):
             return None
         return rewritten(answer, names, rewritings=known, response=lambda text: self.response(document, text))
 
-    def extracted(self, document: Document, responses: Sequence[Any]) -> str:
-        """Describe what is extracted from responses; empty where the task does not say."""
-        if self.record.answer is None:
-            return ""
-        return f"extracted: {show(self.call('answer', document, responses))}"
+    def described(self, document: Document, responses: Sequence[Any]) -> str:
+        """Return lines about a document: its responses, and what is extracted from them where the task says it."""
+        lines = [f"document: {show(document)}", f"responses: {show(list(responses))}"]
+        if self.record.answer is not None:
+            lines.append(f"extracted: {show(self.call('answer', document, responses))}")
+        return "\n".join(lines)

@@ -38,7 +38,12 @@ def call_elsewhere(target: Target, method: str, argument: Any) -> Any:
     if wanted not in known:
         # The seed differs from that of this process, whatever that is.
         seed = "1" if os.environ.get("PYTHONHASHSEED") == "2" else "2"
-        environment = {**os.environ, "PYTHONHASHSEED": seed, _INSIDE: "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        environment = {
+            **os.environ,
+            "PYTHONHASHSEED": seed,
+            _INSIDE: "1",
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+        }
         done = subprocess.run(
             [sys.executable, "-c", _PROGRAM], input=wanted, env=environment, capture_output=True, text=True, check=False
         )
@@ -55,7 +60,8 @@ def answer() -> None:
     wanted = json.load(sys.stdin)
     sys.path[:] = wanted["path"]
     spec = importlib.util.spec_from_file_location("evalcheck_elsewhere", wanted["file"])
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

@@ -55,7 +55,7 @@ REWRITINGS: Mapping[str, Rewriting] = {
     "bold": Rewriting(lambda text: f"**{text}**"),
     "boxed": Rewriting(lambda text: rf"\boxed{{{text}}}"),
     "sentence": Rewriting(lambda text: f"The answer is {text}" + ("" if text.endswith(".") else ".")),
-    "comma": Rewriting(lambda text: f"The answer is {text}, in total." if _NUMBER.fullmatch(text) else None),
+    "comma": Rewriting(lambda text: f"The answer is {text}, in total, as asked." if _NUMBER.fullmatch(text) else None),
     "explanation": Rewriting(lambda text: f"The steps are as follows.\n\n{text}", "response"),
     "thinking": Rewriting(lambda text: f"<think>\nThis is easy.\n</think>\n\n{text}", "response"),
 }
@@ -137,7 +137,9 @@ def require_names(names: Iterable[str], rewritings: Mapping[str, Rewriting]) -> 
     """
     for name in names:
         if name not in rewritings:
-            raise ValueError(f"{name!r} is no rewriting{nearest(str(name), rewritings)}; known: {', '.join(rewritings)}")
+            raise ValueError(
+                f"{name!r} is no rewriting{nearest(str(name), rewritings)}; known: {', '.join(rewritings)}"
+            )
 
 
 def wrong_answers(answer: str) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -48,7 +49,9 @@ def the_notation_of_an_answer_does_not_change_the_mark(task: TaskSubject, case: 
 
 @check("EC703", conditions=("a rewriting",), after=("EC701", "EC702"))
 def what_stands_around_an_answer_does_not_change_the_mark(task: TaskSubject, case: RewrittenResponse) -> None:
-    r"""A right answer gets the full mark in bold, in a box, in a sentence, with a full stop, after an explanation or thoughts.
+    r"""A right answer gets the full mark in bold, in a box, in a sentence, with a full stop, after an explanation.
+
+    A reasoning model writes its thoughts before it.
 
     A response that the task's own stop sequences would end is not tried.
 
@@ -91,7 +94,7 @@ def no_answer_does_not_get_the_full_mark(task: TaskSubject, case: SomeDocuments)
             inconclusive("the document has no right answer, or no request generates a text")
             continue
         for text in (*EMPTY, *REFUSALS):
-            if not any(_plain(text) and _plain(text) in answer or answer in _plain(text) for answer in answers):
+            if not any(_gives(text, answer) for answer in answers):
                 responses = task.responses(document, None, text)
                 kind = "an empty response" if text in EMPTY else f"the refusal {text!r}"
                 _expect_less(task, document, responses, f"of {kind}", "no-answer" if text in EMPTY else "refusal")
@@ -134,6 +137,12 @@ def _expect_less(task: TaskSubject, document: Any, responses: Sequence[Any], abo
 
 def _plain(answer: Any) -> str:
     return str(answer).strip().casefold()
+
+
+def _gives(text: str, answer: str) -> bool:
+    """Return whether a text that gives no answer to other questions holds this answer, or is a part of it."""
+    words = _plain(text)
+    return bool(words and words in answer) or re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", words) is not None
 
 
 def _wrong(task: TaskSubject, document: Any, samples: Sequence[Any]) -> list[Any]:

@@ -37,7 +37,10 @@ def the_prompt_begins_with_one_beginning_of_text(task: TaskSubject, case: SomeDo
         ids, continuation = _encoded(task, request)
         count = _leading(ids, first)
         wanted = max(_least(tokenizer, request, first), min(count, 1))
-        about, detail = "beginning-of-text tokens at the beginning of the prompt", f"ids: {show(ids)}\n{_shown(request)}"
+        about, detail = (
+            "beginning-of-text tokens at the beginning of the prompt",
+            f"ids: {show(ids)}\n{_shown(request)}",
+        )
         if ids:
             expect(count).equals(wanted, about=about, id="missing" if count < wanted else "several", detail=detail)
         about = "beginning-of-text tokens in the ids of the continuation"
@@ -91,9 +94,13 @@ def the_prompt_has_the_question_and_all_fields(task: TaskSubject, case: SomeDocu
             expect(text).holds(whole, about="the question is not in the prompt, whole", id="question", detail=shown)
         for name in task.record.fields:
             present = name in document
-            expect(document).holds(present, about=f"the documents have no {name!r}, which the template names", id="field")
+            expect(document).holds(
+                present, about=f"the documents have no {name!r}, which the template names", id="field"
+            )
             about = f"the field {name!r}, which the template names, does not change the prompt"
-            expect(text).holds(not present or _matters(task, document, name, text), about=about, id="unused", detail=shown)
+            expect(text).holds(
+                not present or _matters(task, document, name, text), about=about, id="unused", detail=shown
+            )
 
 
 @check("EC709", conditions=("one document", "several documents"))
@@ -101,8 +108,7 @@ def the_prompt_does_not_have_the_answer(task: TaskSubject, case: SomeDocuments) 
     """The evaluated document is not among its shots, and another right answer does not change the prompt.
 
     Why: a model that is shown the answer copies it.
-    Usual cause: shots that are drawn from the evaluated documents without leaving one out, or a template that goes on to
-    the answer.
+    Usual cause: shots are drawn from the evaluated documents, this one among them, or a template goes on to the answer.
     Fix: `shots = [each for each in pool if each is not document][:count]`
     """
     task.needs("requests")

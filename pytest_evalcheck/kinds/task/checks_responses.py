@@ -22,7 +22,7 @@ def no_stop_sequence_ends_a_right_answer(task: TaskSubject, case: SomeDocuments)
     One in the white space around the answer does not matter, nor one behind which nothing is scored.
 
     Why: a model that answers correctly is stopped before its answer; no model can get the full mark.
-    Usual cause: stop sequences of another prompt, such as a newline for answers of several lines, or a period for `2.5`.
+    Usual cause: stop sequences of another prompt, such as a newline for answers of several lines, a period for `2.5`.
     Fix: `assert not any(stop in response for stop in stops)` for the right answer of every document.
     """
     task.needs("requests", "gold")

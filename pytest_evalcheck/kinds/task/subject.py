@@ -11,13 +11,14 @@ from typing import Any, ClassVar, cast
 from pytest_evalcheck.expectations.comparison import Raised, show
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError
 from pytest_evalcheck.kinds.common.calling import attempt
-from pytest_evalcheck.kinds.common.process_state import restored_settings, same_random_numbers
+from pytest_evalcheck.kinds.common.process_state import other_random_numbers, restored_settings, same_random_numbers
 from pytest_evalcheck.kinds.common.subject import Rows, Subject
 from pytest_evalcheck.kinds.task.record import Document, Request, Task
 from pytest_evalcheck.strategies.documents import Documents, Rewriting, rewritten
 
-RIGHT, WRONG = (-0.5, True), (-1000.0, False)
-"""Log-likelihood and greediness of the continuation that a model prefers, and of every other one."""
+RIGHT, WRONG, ALONE = (-0.5, True), (-1000.0, False), (-10.0, False)
+"""Log-likelihood and greediness of the continuation that a model prefers, of every other one, and of one without its
+question, from which a task may take the difference."""
 
 
 @dataclass(frozen=True)
@@ -67,14 +68,14 @@ class TaskSubject(Subject):
         found = {show(document): document for document in map(self.document, rows)}
         return list(found.values())
 
-    def call(self, name: str, *arguments: Any, record: Task | None = None, draw: int = 0) -> Any:
-        """Return what a callable of the record gives, or the error; from the same random numbers for each ``draw``.
+    def call(self, name: str, *arguments: Any, record: Task | None = None) -> Any:
+        """Return what a callable of the record gives, or the error; from the same random numbers every time.
 
         Raises:
             NotApplicable: where it is left out.
         """
         function = getattr(record or self.needs(name), name)
-        with restored_settings(), same_random_numbers(draw):
+        with restored_settings(), same_random_numbers():
             return attempt(name, function, *arguments)
 
     def gold(self, document: Document) -> list[Any]:
@@ -87,14 +88,14 @@ class TaskSubject(Subject):
         answers = list(found) if isinstance(found, (list, tuple, set, frozenset)) else [found]
         return [answer for answer in answers if answer is not None and answer != ""]
 
-    def requests(self, documents: Sequence[Document], *, another: bool = False) -> Any:
+    def requests(self, documents: Sequence[Document], *, draw: int = 0) -> Any:
         """Return the requests of each document, in their order, or the error.
 
-        With ``another`` they are those of a new record, which is used after other random numbers were drawn.
+        With a ``draw`` they are those of a new task, which is made and asked with other random numbers.
         """
         self.needs("requests")
-        record, draw = (self.build(), 1) if another else (self.record, 0)
-        found = self.call("requests", list(documents), record=record, draw=draw)
+        with other_random_numbers(draw):
+            found = self.call("requests", list(documents), record=self.build() if draw else self.record)
         if isinstance(found, Raised):
             return found
         requests = [list(own) for own in found]
@@ -164,9 +165,9 @@ class TaskSubject(Subject):
         requests = self.own_requests(document)
         text = self.response(document, answer) if text is None else text
         scored = [request for request in requests if request.continuation is not None]
-        chosen = self._choice(document, answer, scored) if scored else None
-        numbers = iter(range(len(scored)))
-        return [text if request.continuation is None else self._preference(next(numbers), chosen) for request in requests]
+        place, count = self._choice(document, answer, scored) if scored else (0, 0)
+        preferences = (RIGHT if i == place else WRONG if i < count else ALONE for i in range(len(scored)))
+        return [text if request.continuation is None else next(preferences) for request in requests]
 
     def wrong_responses(self, document: Document) -> list[Any]:
         """Return responses of a model that prefers no continuation."""
@@ -182,14 +183,6 @@ class TaskSubject(Subject):
         if len(scored) == 1 and answer in self.gold(document):
             return 0, 1
         raise NotApplicable(f"no continuation of the document gives the answer {answer!r}: give ec.Task(choices=...)")
-
-    @staticmethod
-    def _preference(number: int, chosen: tuple[int, int] | None) -> tuple[float, bool]:
-        assert chosen is not None
-        place, count = chosen
-        if number >= count:
-            return (-10.0, False)  # of a choice without its question, for a difference of both
-        return RIGHT if number == place else WRONG
 
     def call_other_run(self, name: str, documents: Sequence[Document]) -> Any:
         """Return the requests of another run by the index of their document, or the error."""

@@ -150,13 +150,14 @@ def wrong_answers(answer: str) -> Iterator[str]:
     """
     if _NUMBER.fullmatch(answer):
         plain = answer.replace(",", "")
-        value = float(plain)
-        yield str(int(value) + 1) if value.is_integer() else f"{value + 1:g}"
-        yield f"{plain}0" if "." not in plain else f"1{plain.lstrip('-')}"
-        yield f"1{plain.lstrip('-')}"
+        value, whole, digits = float(plain), "." not in plain, plain.lstrip("-")
+        yield str(int(value) + 1) if whole else f"{value + 1:g}"
+        if whole and value:
+            yield f"{plain}0"
+        yield f"1{digits}"
         if value:
-            yield plain[1:] if plain.startswith("-") else f"-{plain}"
-        if value.is_integer() and len(plain.lstrip("-")) > 1 and not plain.endswith("0"):
+            yield digits if value < 0 else f"-{plain}"
+        if whole and len(digits) > 1 and not digits.endswith("0"):
             yield f"{plain[:-1]}.{plain[-1]}"
     elif _LETTER.fullmatch(answer):
         yield "A" if answer != "A" else "B"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pytest_evalcheck.expectations.comparison import Raised, show
-from pytest_evalcheck.expectations.failures import expect, inconclusive, refused
+from pytest_evalcheck.expectations.failures import NotApplicable, expect, inconclusive, refused
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.check import check
 from pytest_evalcheck.kinds.task.cases import Rewritten, RewrittenNotation, RewrittenResponse, SomeDocuments
@@ -102,6 +102,8 @@ def no_answer_does_not_get_the_full_mark(task: TaskSubject, case: SomeDocuments)
 
 def _expect_rewritten(task: TaskSubject, case: Rewritten) -> None:
     task.needs("gold", "score")
+    if not case.names:
+        raise NotApplicable("every such rewriting is declared to be another answer")
     inconclusive("no right answer can be rewritten so, or no request generates a text")
     for document in task.those(case.samples):
         stops = {stop for request in task.own_requests(document) for stop in request.stops}

@@ -60,7 +60,7 @@ class Rewritten(SamplesAndPlan):
     @classmethod
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
         """Each rewriting alone, of several documents: it need not apply to the first."""
-        return [([row], [name]) for name in cls.known(inputs) for row in inputs.fixed(n)]
+        return [(inputs.fixed(2 * n), [name]) for name in cls.known(inputs)] or [(1, [])]
 
 
 class RewrittenNotation(Rewritten):

@@ -93,7 +93,7 @@ def outcomes(family: str, encode: Encode, *, chat: bool, select: str = CODES) ->
         )
 
     cells = ec.run(ec.task()(task), "cpu", select=select, effort="quick").cells
-    return {cell.code: cell.failure.id if cell.failure else cell.outcome for cell in cells}
+    return {cell.code: cell.signature.split(": ")[1] if cell.failure else cell.outcome for cell in cells}
 
 
 def families(*always: str) -> Any:

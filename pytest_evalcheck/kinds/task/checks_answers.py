@@ -23,7 +23,7 @@ def the_right_answer_gets_the_full_mark(task: TaskSubject, case: SomeDocuments) 
 
     Why: a document whose own answer counts as wrong lowers the number of every model.
     Usual cause: an extraction that knows one form of answers, or a label that is not that of the right choice.
-    Fix: score the right answer of every document in a test of the task, and correct what is not 1.
+    Fix: `assert score(document, [gold(document)]) == 1` for every document, in a test of the task.
     """
     task.needs("gold", "score")
     answers = [(document, answer) for document in task.those(case.samples) for answer in task.gold(document)]
@@ -85,7 +85,7 @@ def no_answer_does_not_get_the_full_mark(task: TaskSubject, case: SomeDocuments)
 
     Why: a model that fails, or refuses, would be the best one.
     Usual cause: a failed extraction that is compared with a failed extraction of the right answer, or `"" in gold`.
-    Fix: give 0 for a response without an answer before anything is compared.
+    Fix: `if not answer: return 0.0`, before anything is compared.
     """
     task.needs("gold", "score")
     for document in task.those(case.samples):
@@ -151,7 +151,7 @@ def _wrong(task: TaskSubject, document: Any, samples: Sequence[Any]) -> list[Any
     """Return wrong answers to a document: near the right ones, other choices, and those of other documents."""
     answers = task.gold(document)
     found: list[Any] = [wrong for answer in answers if isinstance(answer, str) for wrong in wrong_answers(answer)]
-    choices = list(task.record.choices(document)) if task.record.choices else []
+    choices = task.choices(document)
     places = {choices.index(answer) if answer in choices else answer for answer in answers}
     if places and places <= {*range(len(choices))}:
         return [place for place, text in enumerate(choices) if place not in places and text not in answers]

@@ -92,7 +92,7 @@ def the_prompt_has_the_question_and_all_fields(task: TaskSubject, case: SomeDocu
         if task.record.question is not None and isinstance(asked := task.call("question", document), str):
             whole = _words(asked) in _words(text)
             expect(text).holds(whole, about="the question is not in the prompt, whole", id="question", detail=shown)
-        for name in task.record.fields:
+        for name in task.record.fields if isinstance(document, Mapping) else ():
             present = name in document
             expect(document).holds(
                 present, about=f"the documents have no {name!r}, which the template names", id="field"
@@ -157,7 +157,7 @@ def nothing_of_a_prompt_is_cut_in_silence(task: TaskSubject, case: SomeDocuments
 
     Why: a question that was cut is answered by a guess, and the score of a model depends on the length of its context.
     Usual cause: `truncation=True`, or a slice `ids[:max_length]`, which takes the end.
-    Fix: leave out shots until the prompt fits, raise an error where one without shots does not, and count those.
+    Fix: leave out shots until the prompt fits; for one that does not fit without them, `raise ValueError(...)`.
     """
     task.needs("requests", "encode")
     for request in _requests(task, case.samples)[:1]:

@@ -65,7 +65,7 @@ class TaskSubject(Subject):
 
     def those(self, rows: Rows) -> list[Document]:
         """Return the different documents of samples."""
-        found = {show(document): document for document in map(self.document, rows)}
+        found = {repr(document): document for document in map(self.document, rows)}
         return list(found.values())
 
     def call(self, name: str, *arguments: Any, record: Task | None = None) -> Any:
@@ -87,6 +87,17 @@ class TaskSubject(Subject):
             )
         answers = list(found) if isinstance(found, (list, tuple, set, frozenset)) else [found]
         return [answer for answer in answers if answer is not None and answer != ""]
+
+    def choices(self, document: Document) -> list[str]:
+        """Return the texts of the choices of a document; none where it has none.
+
+        Raises:
+            NotApplicable: where they cannot be found.
+        """
+        found = [] if self.record.choices is None else self.call("choices", document)
+        if isinstance(found, Raised):
+            raise NotApplicable(f"the choices of a document cannot be found: {found}")
+        return list(found)
 
     def requests(self, documents: Sequence[Document], *, draw: int = 0) -> Any:
         """Return the requests of each document, in their order, or the error.
@@ -175,7 +186,7 @@ class TaskSubject(Subject):
 
     def _choice(self, document: Document, answer: Any, scored: Sequence[Request]) -> tuple[int, int]:
         """Return the place of an answer among the choices, and their number."""
-        choices = list(self.record.choices(document)) if self.record.choices else []
+        choices = self.choices(document)
         if isinstance(answer, int):
             return answer, len(choices) or len(scored)
         if answer in choices:

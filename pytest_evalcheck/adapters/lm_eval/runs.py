@@ -153,7 +153,7 @@ class Run:
         def work(rank: int) -> Any:
             task = self._task(documents, {})
             model = RankLM(rank, group, responses, _documents_of(task, documents), self._limit)
-            return _evaluate(model, task)
+            return evaluated(model, task)
 
         with _quietly():
             return [numbers for numbers, _ in self._logged(group.run(work), joined=True)]
@@ -167,7 +167,7 @@ class Run:
     def with_model(self, model: Any, documents: Sequence[Any], **options: Any) -> Any:
         """The results of a model on these documents, as ``simple_evaluate`` gives them."""
         with _quietly():
-            return _evaluate(model, self._task(documents, {}), **options)
+            return evaluated(model, self._task(documents, {}), **options)
 
     def _evaluate(
         self,
@@ -189,7 +189,7 @@ class Run:
             name = setting if setting == ANOTHER_MODEL else ""
             model: Any = ScriptedLM(list(responses), _documents_of(task, documents), self._limit, name)
             try:
-                return _evaluate(model, task, use_cache=None if use_cache is None else str(use_cache), **options)
+                return evaluated(model, task, use_cache=None if use_cache is None else str(use_cache), **options)
             finally:
                 if use_cache is not None:
                     model.cache_hook.dbdict.close()
@@ -255,7 +255,8 @@ def task_with_data(kind: Any, config: Mapping[str, Any], splits: Any) -> Any:
     return InMemory(config=dict(config))
 
 
-def _evaluate(model: Any, task: Any, samples: Sequence[int] | None = None, **options: Any) -> Any:
+def evaluated(model: Any, task: Any, samples: Sequence[int] | None = None, **options: Any) -> Any:
+    """Return what ``simple_evaluate`` gives for one task, without seeds and without a look at the machine."""
     import lm_eval
 
     if samples is not None:

@@ -1,0 +1,341 @@
+"""lm-evaluation-harness: a task, from its documents to their marks, by its own templates, samplers, filters and metrics.
+
+Documents are those after ``process_docs``. A copy of the task has the documents that are asked for in place of its own,
+so that nothing is loaded twice; shots come from its own sampler.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import redirect_stderr
+from functools import cached_property
+from io import StringIO
+from typing import Any
+
+from pytest_evalcheck.adapters.common.forms import around, filled
+from pytest_evalcheck.adapters.common.made_documents import names_in
+from pytest_evalcheck.adapters.common.reordering import reordered
+from pytest_evalcheck.expectations.failures import NotApplicable
+from pytest_evalcheck.kinds.task.record import Request, Tally, Task
+
+CLASSES = ("lm_eval.api.task.Task",)
+
+_SEED = 1234
+"""The seed of shots that ``simple_evaluate`` has by default."""
+_SHOTS = 2
+"""The number of shots of a task whose configuration leaves it to the run."""
+_MOST_DOCUMENTS = 200
+_FORMS = ("{}", "The answer is {}.", "Answer: {}", r"\boxed{{{}}}", "#### {}", "The final answer is {}.", "ANSWER: {}")
+
+
+def record(task: Any) -> Task:
+    """The record of a task without a model: prompts are plain text."""
+    return with_model(task, None)
+
+
+def with_model(task: Any, lm: Any, *, chat: bool = False, **fields: Any) -> Task:
+    """The record of a task that a model of lm_eval is asked.
+
+    Args:
+        task: a task of lm_eval.
+        lm: an `HFLM`, whose tokens and stops are looked at as well; nothing is generated. None for no model.
+        chat: whether its chat template is applied, as with ``apply_chat_template``.
+        fields: of `Task`, added to these or instead of them.
+    """
+    run = Run(task, lm if chat else None)
+    known: dict[str, Any] = {
+        "documents": run.documents,
+        "requests": run.requests,
+        "other_runs": {"limit 2": run.limited, "rank 1 of 2": run.second_rank},
+        "question": run.question if run.has_text else None,
+        "fields": run.fields,
+        "shots": run.shots if run.shot_count else None,
+        "source": task,
+    }
+    if run.has_gold:
+        known |= {"gold": run.gold, "response": run.response, "answer": run.answer, "tally": run.tally}
+        known["score"] = run.score if run.metrics else None
+    if run.chooses:
+        known |= {"choices": run.choices, "reordered": run.reordered}
+    if lm is not None and hasattr(lm, "tokenizer"):
+        from pytest_evalcheck.adapters.lm_eval.tokens import cut, encode
+
+        known |= {"tokenizer": lm.tokenizer, "encode": encode(lm), "cut": cut(lm)}
+    return Task(**{**known, **fields})
+
+
+class Run:
+    """A task over documents that are given: requests, shots, marks."""
+
+    def __init__(self, task: Any, lm: Any = None) -> None:
+        self._task, self._lm = task, lm
+        config = task.config
+        self._type = task.OUTPUT_TYPE
+        self.has_gold = self._type != "loglikelihood_rolling"
+        self.chooses = self._type == "multiple_choice" and not getattr(task, "multiple_input", 0)
+        self.has_text = not getattr(task, "multiple_input", 0) and self._type != "loglikelihood_rolling"
+        given = config.num_fewshot
+        pool = getattr(getattr(task, "sampler", None), "df", None)
+        self.shot_count = (_SHOTS if given is None else given) if pool else 0
+        self._form: str | None = None
+        template = getattr(config, "doc_to_text", None)
+        there = set(getattr(task, "features", ()))
+        named = [template] if template in there else names_in(template)
+        self.fields = tuple(name for name in named if name in there)
+
+    @cached_property
+    def documents(self) -> Sequence[Any]:
+        """The first documents that the task evaluates."""
+        docs = self._task.eval_docs
+        return [docs[place] for place in range(min(len(docs), _MOST_DOCUMENTS))]
+
+    def over(self, documents: Sequence[Any]) -> Any:
+        """Return a copy of the task that evaluates these documents."""
+        task = copy.copy(self._task)
+        task._config = copy.copy(task._config)
+        task.test_docs = task.validation_docs = lambda: list(documents)
+        task._instances = None
+        if hasattr(task, "sampler"):
+            task.sampler = copy.copy(task.sampler)
+        if task.config.num_fewshot is None:
+            task._config.num_fewshot = self.shot_count
+        task.set_fewshot_seed(_SEED)
+        return task
+
+    def _built(self, task: Any, **options: Any) -> list[Any]:
+        if self._lm is not None:
+            options |= {"apply_chat_template": True, "chat_template": self._lm.apply_chat_template}
+            options["tokenizer_name"] = self._lm.tokenizer_name
+        with redirect_stderr(StringIO()):  # a progress bar for each run
+            task.build_all_requests(**options)
+        return list(task.instances)
+
+    def requests(self, documents: Sequence[Any]) -> list[list[Request]]:
+        """Return the requests of each document."""
+        found = self._by_document(self._built(self.over(documents)))
+        return [found.get(place, []) for place in range(len(documents))]
+
+    def limited(self, documents: Sequence[Any]) -> dict[int, list[Request]]:
+        """Return the requests of a run with a limit, by document."""
+        return self._by_document(self._built(self.over(documents), limit=2))
+
+    def second_rank(self, documents: Sequence[Any]) -> dict[int, list[Request]]:
+        """Return the requests of the second of two ranks, by document."""
+        if len(documents) < 2:
+            return {}
+        return self._by_document(self._built(self.over(documents), rank=1, world_size=2))
+
+    @staticmethod
+    def _by_document(instances: Iterable[Any]) -> dict[int, list[Request]]:
+        found: dict[int, list[Request]] = {}
+        for instance in instances:
+            found.setdefault(instance.doc_id, []).append(request_of(instance))
+        return found
+
+    def question(self, document: Any) -> str:
+        """Return the text of a document, as its template gives it."""
+        return str(self._task.doc_to_text(document))
+
+    def shots(self, document: Any) -> list[Any]:
+        """Return the documents that the sampler gave for this one."""
+        task = self.over([document])
+        shown: list[Any] = []
+        sample = task.sampler.sample
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            found = sample(*args, **kwargs)
+            shown.extend(found)
+            return found
+
+        task.sampler.sample = noted
+        self._built(task)
+        return shown
+
+    def choices(self, document: Any) -> list[str]:
+        """Return the texts of the choices."""
+        return list(self._task.doc_to_choice(document))
+
+    def reordered(self, document: Any, order: Sequence[int]) -> Any:
+        """Return the document with its choices in another order."""
+        return reordered(document, order, self.choices, self.gold)
+
+    def gold(self, document: Any) -> Any:
+        """Return the right answer: the index of a choice, or what the metrics leave of the target."""
+        if getattr(self._task, "multiple_input", 0):
+            return self._task.doc_to_text(document)
+        target = self._task.doc_to_target(document)
+        if self._type == "multiple_choice":
+            return _index(target, self.choices(document))
+        if self._type == "generate_until" and self._task.config.doc_to_choice is not None:
+            target = self.choices(document)[target]
+        answers = list(target) if isinstance(target, (list, tuple)) else [target]
+        return [self._final(str(answer)) for answer in answers if answer is not None]
+
+    def _final(self, target: str) -> str:
+        """Return the end of a worked answer, where the metrics ignore what is before it."""
+        for metric in self._task.config.metric_list or []:
+            for pattern in metric.get("regexes_to_ignore") or []:
+                left = re.sub(pattern, "", target)
+                if left and target.endswith(left):
+                    target = left
+        return target
+
+    def response(self, document: Any, answer: Any) -> str:
+        """Return the text by which a model gives an answer: as the task's own target, or as its filters look for it."""
+        if self._form is None:
+            self._form = self._found_form(document)
+        return self._written(self._form, document, str(answer))
+
+    def _written(self, form: str, document: Any, answer: str) -> str:
+        if form != "target":
+            return filled(form, answer)
+        target = self._task.doc_to_target(document)
+        text = target[0] if isinstance(target, (list, tuple)) and target else target
+        final = self._final(str(text))
+        return str(text).removesuffix(final) + answer
+
+    def _found_form(self, document: Any) -> str:
+        """Return the first form in which the right answer gets the most full marks."""
+        golds = self.gold(document)
+        if not golds or not isinstance(golds, list):
+            return "{}"
+        answer = golds[0]
+        best, most = "{}", 0
+        for form in dict.fromkeys(["target", *_FORMS[:1], *self._forms_of_filters(answer), *_FORMS[1:]]):
+            try:
+                marks = self._numbers(document, [self._written(form, document, answer)])
+            except Exception:  # noqa: S112 - what the task does with a right answer is judged by checks
+                continue
+            full = sum(1 for mark in marks.values() if mark == _full(mark))
+            if full > most:
+                best, most = form, full
+            if full and full == len(marks):
+                break
+        return best
+
+    def _forms_of_filters(self, answer: str) -> list[str]:
+        filters = [one for each in self._task.config.filter_list or [] for one in each["filter"]]
+        patterns = [one["regex_pattern"] for one in filters if "regex_pattern" in one]
+        return [form for pattern in patterns if (form := around(pattern, answer)) is not None]
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """The marks that say right or wrong, by ``metric,filter``; others measure how alike two texts are."""
+        documents = self.documents[:2]
+        if self._type != "generate_until":
+            return ("*",) if documents else ()
+        names: dict[str, bool] = {}
+        for document in documents:
+            for answer in self.gold(document)[:1]:
+                for text in (f"{answer} and something else", "none of it", self.response(document, answer)):
+                    try:
+                        marks = self._numbers(document, [text])
+                    except Exception:  # noqa: S112 - see above
+                        continue
+                    for name, mark in marks.items():
+                        names[name] = names.get(name, True) and mark in (0, 1, 100)
+        return tuple(name for name, whole in names.items() if whole)
+
+    def score(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
+        """Return the marks of a document that say right or wrong, by ``metric,filter``."""
+        marks = self._numbers(document, responses)
+        kept = {name: mark / _full(mark) for name, mark in marks.items() if self.metrics == ("*",) or name in self.metrics}
+        if not kept:
+            raise NotApplicable(f"no metric of {', '.join(marks) or 'the task'} says whether an answer is right")
+        return {name.removesuffix(",none"): mark for name, mark in kept.items()}
+
+    def _numbers(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
+        task = self.over([document])
+        rising = task.higher_is_better() or {}
+        found: dict[str, float] = {}
+        for name, results in self._filtered(task, responses):
+            for metric, value in task.process_results(copy.deepcopy(document), results).items():
+                mark = _mark(value)
+                if mark is not None and rising.get(metric, True):
+                    found[f"{metric},{name}"] = mark
+        return found
+
+    def _filtered(self, task: Any, responses: Sequence[Any]) -> list[tuple[str, list[Any]]]:
+        instances = self._instances(task)
+        if len(instances) != len(responses):
+            raise ValueError(f"the task asks {len(instances)} requests of this document, and got {len(responses)} responses")
+        for instance, response in zip(instances, responses, strict=True):
+            instance.resps = [response] * (instance.repeats or 1)
+        task._instances = instances
+        task.apply_filters()
+        names = list(instances[0].filtered_resps)
+        return [(name, [instance.filtered_resps[name] for instance in instances]) for name in names]
+
+    def _instances(self, task: Any) -> list[Any]:
+        """Return the requests of the one document without its context, which no mark depends on."""
+        (document,) = task.eval_docs
+        context = [""] * task.multiple_input if getattr(task, "multiple_input", 0) else ""
+        made = task.construct_requests(
+            doc=document, ctx=context, metadata=(task.config.task, 0, task.config.repeats), apply_chat_template=False
+        )
+        return made if isinstance(made, list) else [made]
+
+    def answer(self, document: Any, responses: Sequence[Any]) -> dict[str, Any]:
+        """Return what each filter leaves of the responses."""
+        return dict(self._filtered(self.over([document]), responses))
+
+    def tally(self, documents: Sequence[Any], responses: Sequence[Any]) -> Tally:
+        """Run ``simple_evaluate`` over the documents, with a model that gives these responses."""
+        from pytest_evalcheck.adapters.lm_eval.runs import evaluated
+        from pytest_evalcheck.adapters.lm_eval.tokens import Answering
+
+        task = self.over(documents)
+        with redirect_stderr(StringIO()):
+            output = evaluated(Answering(list(responses)), task)
+        (name,) = output["results"]
+        counted = output["n-samples"][name]["effective"]
+        results = output["results"][name]
+        values = {key: value for key, value in results.items() if "," in key and "_stderr" not in key}
+        return Tally(asked=len(documents), scored=counted, value=values)
+
+
+def request_of(instance: Any) -> Request:
+    """Return the request of an instance of lm_eval."""
+    arguments = instance.args
+    if instance.request_type == "generate_until":
+        options = arguments[1] or {}
+        until = options.get("until") or []
+        names = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+        most = next((options[name] for name in names if options.get(name) is not None), None)
+        stops = [until] if isinstance(until, str) else list(until)
+        return Request(prompt=arguments[0], stops=stops, max_tokens=most)
+    if instance.request_type == "loglikelihood_rolling":
+        return Request(continuation=arguments[0])
+    return Request(prompt=arguments[0], continuation=arguments[1])
+
+
+def _index(target: Any, choices: Sequence[str]) -> Any:
+    if isinstance(target, (list, tuple)):
+        return [_index(each, choices) for each in target]
+    if isinstance(target, str):
+        return choices.index(target) if target in choices else target
+    return target
+
+
+def _full(mark: float) -> float:
+    """Return the full mark on the scale of this one: a share, or a percentage."""
+    return 100.0 if mark > 1 else 1.0
+
+
+def _mark(value: Any) -> float | None:
+    """Return a number as a mark, and a pair of labels as whether they are equal; None for anything else."""
+    if isinstance(value, (tuple, list)) and len(value) == 2 and all(_whole(each) for each in value):
+        return float(value[0] == value[1])
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if 0 <= number <= 100 else None
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) or "int" in getattr(getattr(value, "dtype", None), "name", "")
+
+

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Mapping
 from re import _constants as codes  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any
@@ -86,3 +87,46 @@ def _of_class(value: Any) -> str:
         if code is codes.CATEGORY and str(item) in _CLASSES:
             return _CLASSES[str(item)]
     return "a"
+
+
+FORMS = ("{}", "ANSWER: {}", "The answer is {}.", "Answer: {}", r"\boxed{{{}}}", "#### {}", "The final answer is {}.")
+"""Texts by which models give an answer."""
+
+
+def best_form(answer: str, forms: Iterable[str], marks: Callable[[str], Mapping[str, float]]) -> str:
+    """Return the first form in which a right answer gets the most full marks; ``"{}"`` where none does.
+
+    Args:
+        answer: the right one.
+        forms: as `filled` takes them, the likeliest first.
+        marks: from a form to the marks of the response in it. What it raises is a form without a mark.
+    """
+    best, most = "{}", 0
+    for form in dict.fromkeys(forms):
+        try:
+            found = marks(form)
+        except Exception:  # noqa: S112 - what a task does with a right answer is judged by checks
+            continue
+        full = sum(1 for mark in found.values() if mark == 1)
+        if full > most:
+            best, most = form, full
+        if full and full == len(found):
+            break
+    return best
+
+
+def exact_marks(answers: Iterable[str], marks: Callable[[str], Mapping[str, float]]) -> tuple[str, ...]:
+    """Return the names of the marks that say right or wrong; others measure how alike two texts are.
+
+    Each of some responses, by ``answers``, gets 0 or 1 by such a mark. ``marks`` is as for `best_form`, of a response.
+    """
+    names: dict[str, bool] = {}
+    for answer in answers:
+        for text in (answer, f"{answer} and something else", "none of it"):
+            try:
+                found = marks(text)
+            except Exception:  # noqa: S112 - see above
+                continue
+            for name, mark in found.items():
+                names[name] = names.get(name, True) and mark in (0, 1)
+    return tuple(name for name, exact in names.items() if exact)

@@ -213,8 +213,8 @@ def _require_usable(task: Any) -> None:
         if not run.chooses and golds in ([], [""], None):
             raise ValueError("there is no answer")
         if task.OUTPUT_TYPE == "generate_until":
-            marks = run._numbers(document, [run.response(document, golds[0])])
-            if marks and not any(mark in (1, 100) for mark in marks.values()):
+            marks = run.marks(document, [run.response(document, golds[0])])
+            if marks and 1 not in marks.values():
                 raise ValueError(f"the answer {golds[0]!r} gets {marks}")
 
 

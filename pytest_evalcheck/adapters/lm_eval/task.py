@@ -14,7 +14,7 @@ from functools import cached_property
 from io import StringIO
 from typing import Any
 
-from pytest_evalcheck.adapters.common.forms import around, filled
+from pytest_evalcheck.adapters.common.forms import FORMS, around, best_form, exact_marks, filled
 from pytest_evalcheck.adapters.common.made_documents import names_in
 from pytest_evalcheck.adapters.common.reordering import reordered
 from pytest_evalcheck.expectations.failures import NotApplicable
@@ -27,7 +27,6 @@ _SEED = 1234
 _SHOTS = 2
 """The number of shots of a task whose configuration leaves it to the run."""
 _MOST_DOCUMENTS = 200
-_FORMS = ("{}", "The answer is {}.", "Answer: {}", r"\boxed{{{}}}", "#### {}", "The final answer is {}.", "ANSWER: {}")
 
 
 def record(task: Any) -> Task:
@@ -197,23 +196,11 @@ class Run:
         return str(text).removesuffix(final) + answer
 
     def _found_form(self, document: Any) -> str:
-        """Return the first form in which the right answer gets the most full marks."""
         golds = self.gold(document)
         if not golds or not isinstance(golds, list):
             return "{}"
-        answer = golds[0]
-        best, most = "{}", 0
-        for form in dict.fromkeys(["target", *_FORMS[:1], *self._forms_of_filters(answer), *_FORMS[1:]]):
-            try:
-                marks = self._numbers(document, [self._written(form, document, answer)])
-            except Exception:  # noqa: S112 - what the task does with a right answer is judged by checks
-                continue
-            full = sum(1 for mark in marks.values() if mark == _full(mark))
-            if full > most:
-                best, most = form, full
-            if full and full == len(marks):
-                break
-        return best
+        forms = ("target", "{}", *self._forms_of_filters(golds[0]), *FORMS)
+        return best_form(golds[0], forms, lambda form: self.marks(document, [self._written(form, document, golds[0])]))
 
     def _forms_of_filters(self, answer: str) -> list[str]:
         filters = [one for each in self._task.config.filter_list or [] for one in each["filter"]]
@@ -222,29 +209,26 @@ class Run:
 
     @cached_property
     def metrics(self) -> tuple[str, ...]:
-        """The marks that say right or wrong, by ``metric,filter``; others measure how alike two texts are."""
-        documents = self.documents[:2]
+        """The marks that say right or wrong, by ``metric,filter``."""
         if self._type != "generate_until":
-            return ("*",) if documents else ()
-        names: dict[str, bool] = {}
-        for document in documents:
-            for answer in self.gold(document)[:1]:
-                for text in (f"{answer} and something else", "none of it", self.response(document, answer)):
-                    try:
-                        marks = self._numbers(document, [text])
-                    except Exception:  # noqa: S112 - see above
-                        continue
-                    for name, mark in marks.items():
-                        names[name] = names.get(name, True) and mark in (0, 1, 100)
-        return tuple(name for name, whole in names.items() if whole)
+            return ("*",) if self.documents else ()
+        found: list[str] = []
+        for document in self.documents[:2]:
+            golds = [self.response(document, answer) for answer in self.gold(document)[:1]]
+            found += exact_marks(golds, lambda text, document=document: self.marks(document, [text]))  # type: ignore[misc]
+        return tuple(dict.fromkeys(found))
 
     def score(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
         """Return the marks of a document that say right or wrong, by ``metric,filter``."""
-        marks = self._numbers(document, responses)
-        kept = {name: mark / _full(mark) for name, mark in marks.items() if self.metrics == ("*",) or name in self.metrics}
+        marks = self.marks(document, responses)
+        kept = {name: mark for name, mark in marks.items() if self.metrics == ("*",) or name in self.metrics}
         if not kept:
             raise NotApplicable(f"no metric of {', '.join(marks) or 'the task'} says whether an answer is right")
         return {name.removesuffix(",none"): mark for name, mark in kept.items()}
+
+    def marks(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
+        """Return all numbers of a document that are better the higher they are, as shares of a full mark."""
+        return {name: mark / _full(mark) for name, mark in self._numbers(document, responses).items()}
 
     def _numbers(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
         task = self.over([document])

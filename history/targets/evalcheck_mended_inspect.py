@@ -55,7 +55,11 @@ def several_choices():
         return f"{', '.join(first)} and {last}"
 
     return dataclasses.replace(
-        made, gold=gold, response=lambda _, answer: f"ANSWER: {answer}", score=made.source and _marks(made), choices=None
+        made,
+        gold=gold,
+        response=lambda _, answer: f"ANSWER: {answer}",
+        score=made.source and _marks(made),
+        choices=None,
     )
 
 

@@ -93,19 +93,18 @@ FORMS = ("{}", "ANSWER: {}", "The answer is {}.", "Answer: {}", r"\boxed{{{}}}",
 """Texts by which models give an answer."""
 
 
-def best_form(answer: str, forms: Iterable[str], marks: Callable[[str], Mapping[str, float]]) -> str:
+def best_form(forms: Iterable[str], marks: Callable[[str], Mapping[str, float]]) -> str:
     """Return the first form in which a right answer gets the most full marks; ``"{}"`` where none does.
 
     Args:
-        answer: the right one.
         forms: as `filled` takes them, the likeliest first.
-        marks: from a form to the marks of the response in it. What it raises is a form without a mark.
+        marks: from a form to the marks of the right answer in it. What it raises is a form without a mark.
     """
     best, most = "{}", 0
     for form in dict.fromkeys(forms):
         try:
             found = marks(form)
-        except Exception:  # noqa: S112 - what a task does with a right answer is judged by checks
+        except Exception:  # what a task does with a right answer is judged by checks
             continue
         full = sum(1 for mark in found.values() if mark == 1)
         if full > most:
@@ -125,7 +124,7 @@ def exact_marks(answers: Iterable[str], marks: Callable[[str], Mapping[str, floa
         for text in (answer, f"{answer} and something else", "none of it"):
             try:
                 found = marks(text)
-            except Exception:  # noqa: S112 - see above
+            except Exception:  # see above
                 continue
             for name, mark in found.items():
                 names[name] = names.get(name, True) and mark in (0, 1)

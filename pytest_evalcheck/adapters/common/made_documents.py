@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
+import json
 import re
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -133,7 +134,7 @@ _OTHERS: dict[str, Callable[[str, int], Any]] = {
     "digits": lambda _, number: str(number + 2),
     "choices": lambda name, number: {"text": _texts(name, number), "label": [*"ABCD"]},
     "list text": lambda name, number: repr(_texts(name, number)),
-    "json": lambda name, number: '{"text": "%s %s"}' % (name, _name(number)),
+    "json": lambda name, number: json.dumps({"text": f"{name} {_name(number)}"}),
 }
 
 
@@ -154,7 +155,7 @@ def _forms(shape: Shape, answers: Sequence[str], order: Sequence[str]) -> Iterat
     others = [path for path in leaves if path not in right]
     for change in [{}, *({path: form} for form in list(_OTHERS)[1:] for path in others)]:
         for form in dict.fromkeys(order):
-            yield {**{path: _TEXT for path in others}, **change, **dict.fromkeys(right, f"answer:{form}")}
+            yield {**dict.fromkeys(others, _TEXT), **change, **dict.fromkeys(right, f"answer:{form}")}
 
 
 def _leaves(shape: Shape, before: str = "") -> Iterator[str]:
@@ -168,7 +169,8 @@ def _leaves(shape: Shape, before: str = "") -> Iterator[str]:
 
 def _document(shape: Shape, forms: Mapping[str, str], number: int, before: str = "") -> dict[str, Any]:
     return {
-        name: _value(below, forms, number, f"{before}.{name}" if before else name, name) for name, below in shape.items()
+        name: _value(below, forms, number, f"{before}.{name}" if before else name, name)
+        for name, below in shape.items()
     }
 
 
@@ -250,7 +252,11 @@ def _of_function(function: Any, shape: Shape) -> None:
         except (OSError, SyntaxError):
             return
         bound = {argument.arg for node in ast.walk(tree) if isinstance(node, ast.arguments) for argument in node.args}
-        bound |= {n.target.id for n in ast.walk(tree) if isinstance(n, (ast.For, ast.comprehension)) and isinstance(n.target, ast.Name)}
+        bound |= {
+            n.target.id
+            for n in ast.walk(tree)
+            if isinstance(n, (ast.For, ast.comprehension)) and isinstance(n.target, ast.Name)
+        }
         for node in ast.walk(tree):
             if isinstance(node, ast.Subscript):
                 _place(node, bound, shape)

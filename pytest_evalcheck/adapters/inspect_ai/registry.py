@@ -15,7 +15,18 @@ from pytest_evalcheck.errors import UsageError, nearest
 REGISTRY = "inspect_evals"
 """The package whose tasks are asked for by name; ``package/name`` is a task of another one."""
 
-_ANSWERS = ("answer", "target", "label", "answerKey", "gold", "correct_answer", "correct", "solution", "answers", "output")
+_ANSWERS = (
+    "answer",
+    "target",
+    "label",
+    "answerKey",
+    "gold",
+    "correct_answer",
+    "correct",
+    "solution",
+    "answers",
+    "output",
+)
 _READERS = ("hf_dataset", "json_dataset", "csv_dataset")
 _COUNT = 40
 """Number of made records: tasks show up to ten of them as examples."""
@@ -34,6 +45,19 @@ def names(package: str = REGISTRY) -> list[str]:
     return sorted(_functions(package))
 
 
+def names_of(name: str) -> list[str]:
+    """Return the one task of a name.
+
+    Raises:
+        UsageError: where there is no such task.
+    """
+    package, _, short = name.rpartition("/")
+    known = _functions(package or REGISTRY)
+    if short not in known:
+        raise UsageError(f"{package or REGISTRY} has no task {short!r}{nearest(short, known)}")
+    return [name]
+
+
 def task(name: str, documents: Sequence[Mapping[str, Any]] | None = None, **options: Any) -> Any:
     """Return a task of inspect_ai by its name: of ``inspect_evals``, or ``package/name``.
 
@@ -45,10 +69,8 @@ def task(name: str, documents: Sequence[Mapping[str, Any]] | None = None, **opti
         NotLoaded: where it cannot be imported, or no records can be made for it.
     """
     package, _, short = name.rpartition("/")
-    known = _functions(package or REGISTRY)
-    if short not in known:
-        raise UsageError(f"{package or REGISTRY} has no task {short!r}{nearest(short, known)}")
-    function = known[short]
+    names_of(name)
+    function = _functions(package or REGISTRY)[short]
     if documents is not None:
         with _records(list(documents), {}):
             return function(**options)
@@ -68,15 +90,22 @@ def task(name: str, documents: Sequence[Mapping[str, Any]] | None = None, **opti
     try:
         with _records([], shape):
             function(**options)
-    except Exception:  # noqa: S110 - it shows what records are read by
+    except Exception:  # it shows what records are read by
         pass
     try:
-        made(shape, accepts, [each for each in _ANSWERS if each in shape], _COUNT, ("worked", "number", "letter", "place"))
+        made(
+            shape,
+            accepts,
+            [each for each in _ANSWERS if each in shape],
+            _COUNT,
+            ("worked", "number", "letter", "place"),
+        )
     except NoDocuments as error:
         raise NotLoaded(
             f"the data of {name} cannot be loaded without a network ({why:.80}), and {error}; "
             f"give records of it: task({name!r}, documents=[...])"
         ) from error
+    found["task"].made_documents = True
     return found["task"]
 
 

@@ -108,7 +108,7 @@ class Run:
             right = self.gold(sample)
             right = chr(ord("A") + right) if isinstance(right, int) else right[0]
             forms = ("ANSWER: {}",) if sample.choices else (*self._forms_of_patterns(right), *FORMS)
-            self._form = best_form(right, forms, lambda form: self.marks(sample, [filled(form, right)]))
+            self._form = best_form(forms, lambda form: self.marks(sample, [filled(form, right)]))
         return filled(self._form, text)
 
     def _forms_of_patterns(self, answer: str) -> list[str]:
@@ -210,8 +210,10 @@ class Run:
         from inspect_ai.dataset import MemoryDataset
         from inspect_ai.model import ModelOutput, get_model
 
-        answers = {_words(own): list(given) if isinstance(given, (list, tuple)) else given
-                   for own, given in zip(self.requests(samples), responses, strict=True)}
+        answers = {
+            _words(own): list(given) if isinstance(given, (list, tuple)) else given
+            for own, given in zip(self.requests(samples), responses, strict=True)
+        }
 
         def respond(messages: Any, *_: Any) -> Any:
             text = "\n".join(message.text for message in messages)
@@ -271,7 +273,9 @@ def _here(work: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
     except Exception as error:
         outside = _asked_outside(error.__traceback__)
         if outside:
-            raise NotApplicable(f"it needs {outside}() of inspect_ai: give what it scores yourself, ec.Task(score=...)") from error
+            raise NotApplicable(
+                f"it needs {outside}() of inspect_ai: give what it scores yourself, ec.Task(score=...)"
+            ) from error
         raise
 
 

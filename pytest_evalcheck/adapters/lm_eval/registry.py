@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from functools import cache
+from functools import cache, partial
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ REGISTRY = "lm_eval.tasks"
 """The module whose tasks are asked for by name."""
 
 _TEMPLATES = ("doc_to_text", "doc_to_target", "doc_to_choice", "gen_prefix", "description")
-_FIRST = {"generate_until": ("worked", "number", "name", "letter"), "loglikelihood": ("text",)}
+_FIRST = {"generate_until": ("number", "letter", "name", "worked"), "loglikelihood": ("text",)}
 """By output type: forms of answers that are tried before the others."""
 _FUNCTIONS = ("process_docs", "process_results")
 
@@ -42,17 +42,33 @@ def task(name: str, documents: Sequence[Mapping[str, Any]] | None = None, **over
         UsageError: where there is no such task, with the nearest name.
         NotLoaded: where its code cannot be imported, or no documents can be made for it.
     """
+    if documents is None and not overrides:
+        return _alone(name)
     config = {**_config(name), **overrides}
     cls = config.pop("class", None)
     with offline(), _quiet():
         if documents is not None:
             return _over(config, cls, list(documents))
+    return _own_or_made(name, config, cls)
+
+
+@cache
+def _alone(name: str) -> Any:
+    """Return the task as it is; it is changed by nobody, since each run has a copy."""
+    config = _config(name)
+    return _own_or_made(name, config, config.pop("class", None))
+
+
+def _own_or_made(name: str, config: Mapping[str, Any], cls: Any) -> Any:
+    with offline(), _quiet():
         try:
             return _loaded(config, cls)
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
         if cls is not None:
-            raise NotLoaded(f"{name} is of the class {cls.__name__}, which loads its data itself ({why:.150}); give one")
+            raise NotLoaded(
+                f"{name} is of the class {cls.__name__}, which loads its data itself ({why:.150}); give one"
+            )
         try:
             return _over_made(config)
         except NoDocuments as error:
@@ -60,11 +76,6 @@ def task(name: str, documents: Sequence[Mapping[str, Any]] | None = None, **over
                 f"the data of {name} cannot be loaded without a network ({why:.80}), and {error}; "
                 f"give rows of it: task({name!r}, documents=[...])"
             ) from error
-
-
-def made_of(name: str) -> bool:
-    """Return whether the documents of a task are made, since its own cannot be loaded."""
-    return getattr(task(name), "made_documents", False)
 
 
 @cache
@@ -100,8 +111,6 @@ def names_of(name: str) -> list[str]:
 
 
 def _config(name: str) -> dict[str, Any]:
-    from lm_eval.tasks._yaml_loader import load_yaml
-
     path = Path(name) if name.endswith((".yaml", ".yml")) else _file_of(name)
     if path is None:
         entry = entries().get(name)
@@ -109,13 +118,15 @@ def _config(name: str) -> dict[str, Any]:
             raise UsageError(f"lm_eval has no task {name!r}{nearest(name, entries())}")
         if entry.kind.name in ("TAG", "GROUP"):
             several = ", ".join(names_of(name)[:4])
-            raise UsageError(f"{name} is a {entry.kind.name.lower()} of several tasks: name one of them, such as {several}")
+            raise UsageError(
+                f"{name} is a {entry.kind.name.lower()} of several tasks: name one of them, such as {several}"
+            )
         path = entry.yaml_path
     if not path.is_file():
         raise UsageError(f"there is no file {path}")
     try:
         with _quiet():
-            config = load_yaml(path)
+            config = _read(path)
     except Exception as error:
         raise NotLoaded(f"{name} cannot be read: {type(error).__name__}: {error}") from error
     for key in ("tag", "group", "task_list"):
@@ -123,6 +134,17 @@ def _config(name: str) -> dict[str, Any]:
     metadata = config.get("metadata")
     config["metadata"] = metadata if isinstance(metadata, dict) else {}
     return config
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return the configuration of a YAML file, with its functions."""
+    try:
+        from lm_eval.tasks._yaml_loader import load_yaml
+    except ImportError:  # releases before 0.4.12
+        from lm_eval.utils import load_yaml_config
+
+        return dict(load_yaml_config(str(path), mode="full"))
+    return dict(load_yaml(path))
 
 
 @cache
@@ -178,21 +200,26 @@ def _over_made(config: Mapping[str, Any]) -> Any:
     found: dict[str, Any] = {}
     half = max(4, (config.get("num_fewshot") or 0) + 2)
 
-    def accepts(documents: Sequence[Mapping[str, Any]]) -> None:
+    def accepts(documents: Sequence[Mapping[str, Any]], every: bool) -> None:
         found["task"] = _over(config, None, documents[:half], documents[half:])
-        _require_usable(found["task"])
+        _require_usable(found["task"], every)
 
     target = config.get("doc_to_target")
     answers = [target] if isinstance(target, str) and target.isidentifier() else names_in(target)
     if callable(target):
         answers = list(shape_of([target]))
-    made(shape, accepts, answers or ["answer", "label", "gold", "target"], 2 * half, _FIRST.get(config.get("output_type", "generate_until"), ()))
+    answers = answers or ["answer", "label", "gold", "target"]
+    first = _FIRST.get(config.get("output_type", "generate_until"), ())
+    try:
+        made(shape, partial(accepts, every=True), answers, 2 * half, first)
+    except NoDocuments:
+        made(shape, partial(accepts, every=False), answers, 2 * half, first)
     found["task"].made_documents = True
     return found["task"]
 
 
-def _require_usable(task: Any) -> None:
-    """Look whether the documents have a text, and an answer that the task accepts.
+def _require_usable(task: Any, every: bool) -> None:
+    """Look whether the documents have a text, and an answer that the task accepts by some or by every mark.
 
     Raises:
         ValueError: where they have not.
@@ -214,7 +241,7 @@ def _require_usable(task: Any) -> None:
             raise ValueError("there is no answer")
         if task.OUTPUT_TYPE == "generate_until":
             marks = run.marks(document, [run.response(document, golds[0])])
-            if marks and 1 not in marks.values():
+            if marks and not (all if every else any)(mark == 1 for mark in marks.values()):
                 raise ValueError(f"the answer {golds[0]!r} gets {marks}")
 
 

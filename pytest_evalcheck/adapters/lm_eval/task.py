@@ -1,4 +1,4 @@
-"""lm-evaluation-harness: a task, from its documents to their marks, by its own templates, samplers, filters and metrics.
+"""lm-evaluation-harness: a task, from its documents to their marks, by its own templates, samplers and metrics.
 
 Documents are those after ``process_docs``. A copy of the task has the documents that are asked for in place of its own,
 so that nothing is loaded twice; shots come from its own sampler.
@@ -76,13 +76,13 @@ class Run:
         self.chooses = self._type == "multiple_choice" and not getattr(task, "multiple_input", 0)
         self.has_text = not getattr(task, "multiple_input", 0) and self._type != "loglikelihood_rolling"
         given = config.num_fewshot
-        pool = getattr(getattr(task, "sampler", None), "df", None)
+        sampler = getattr(task, "sampler", None)
+        pool = getattr(sampler, "df", None) or getattr(sampler, "docs", None)  # releases before 0.4.10
         self.shot_count = (_SHOTS if given is None else given) if pool else 0
         self._form: str | None = None
         template = getattr(config, "doc_to_text", None)
         there = set(getattr(task, "features", ()))
-        named = [template] if template in there else names_in(template)
-        self.fields = tuple(name for name in named if name in there)
+        self.fields = (template,) if isinstance(template, str) and template in there else tuple(names_in(template))
 
     @cached_property
     def documents(self) -> Sequence[Any]:
@@ -200,7 +200,7 @@ class Run:
         if not golds or not isinstance(golds, list):
             return "{}"
         forms = ("target", "{}", *self._forms_of_filters(golds[0]), *FORMS)
-        return best_form(golds[0], forms, lambda form: self.marks(document, [self._written(form, document, golds[0])]))
+        return best_form(forms, lambda form: self.marks(document, [self._written(form, document, golds[0])]))
 
     def _forms_of_filters(self, answer: str) -> list[str]:
         filters = [one for each in self._task.config.filter_list or [] for one in each["filter"]]
@@ -244,7 +244,9 @@ class Run:
     def _filtered(self, task: Any, responses: Sequence[Any]) -> list[tuple[str, list[Any]]]:
         instances = self._instances(task)
         if len(instances) != len(responses):
-            raise ValueError(f"the task asks {len(instances)} requests of this document, and got {len(responses)} responses")
+            raise ValueError(
+                f"the task asks {len(instances)} requests of this document, and got {len(responses)} responses"
+            )
         for instance, response in zip(instances, responses, strict=True):
             instance.resps = [response] * (instance.repeats or 1)
         task._instances = instances
@@ -321,5 +323,3 @@ def _mark(value: Any) -> float | None:
 
 def _whole(value: Any) -> bool:
     return isinstance(value, int) or "int" in getattr(getattr(value, "dtype", None), "name", "")
-
-

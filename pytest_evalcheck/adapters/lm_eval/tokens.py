@@ -1,4 +1,4 @@
-"""The tokens that an `HFLM` sends for a request, and what it makes of a generation; and a model with given responses."""
+"""The tokens that an `HFLM` sends for a request, and what it makes of a generation; a model with given responses."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def cut(lm: Any) -> Callable[[Sequence[Request], Sequence[str]], list[str]]:
         pending: list[str] = []
         model = copy.copy(lm)
         model.tok_batch_encode, model._model_generate = batch_encode, generate
-        found: list[str] = model.generate_until([_instance(each, i) for i, each in enumerate(requests)], disable_tqdm=True)
+        found: list[str] = model.generate_until(
+            [_instance(each, i) for i, each in enumerate(requests)], disable_tqdm=True
+        )
         return found
 
     return responses

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import itertools
 import json
 import re
 import textwrap
@@ -21,10 +20,15 @@ Shape = dict[str, Any]
 _LIST = "[]"
 _METHODS_OF_LISTS = ("index", "append", "extend", "sort", "copy", "insert")
 _METHODS_OF_MAPPINGS = ("items", "keys", "values", "get")
-_TRIES = 400
+_MOST_CHANGES, _MOST_FIELDS = 4, 40
+"""Numbers of fields that get another form than a text, and that documents have."""
+_VALUES = re.compile(r"'[^']*'|\d+")
+"""What an error says of the values of a document."""
 _WHOLE = re.compile(r"\s*(?:\{\{\s*)?([a-zA-Z_]\w*(?:\.[a-zA-Z_]\w*)*)\s*(?:\}\})?\s*")
 _NAMES = ("Ada", "Boris", "Clara", "David", "Emma", "Felix")
-_LENGTH = 4
+_SURNAMES = ("Amber", "Brook", "Cliff", "Dale", "Elm", "Ford", "Glen", "Hill")
+_THINGS = ("bread", "paper", "silver", "wool")
+_LENGTH = len(_THINGS)
 """Number of entries of a list: of the choices of a question."""
 
 
@@ -71,6 +75,7 @@ def made(
     answers: Sequence[str],
     count: int = 6,
     first: Sequence[str] = (),
+    constants: Sequence[str] = (),
 ) -> list[Any]:
     """Return documents of a shape that ``accepts`` does not refuse by an error.
 
@@ -80,26 +85,94 @@ def made(
         answers: the names of the fields that hold the right answer.
         count: of documents.
         first: the forms of answers that are tried before the others, of `FORMS`.
+        constants: texts that some field may have to hold.
 
     Raises:
         NoDocuments: where no form of documents is accepted; its cause is the first error.
     """
-    refused: Exception | None = None
-    for forms in itertools.islice(_forms(shape, answers, [*first, *FORMS]), _TRIES):
-        documents = [_document(shape, forms, number) for number in range(count)]
+    trial = _Trial(shape, accepts, count)
+    leaves = [path for path in _leaves(shape) if _LIST not in path]
+    right = [path for path in leaves if path in answers]
+    right = right or [path for path in leaves if path.partition(".")[0] in answers] or leaves[-1:]
+    order = [f"answer:{form}" for form in dict.fromkeys([*first, *FORMS])]
+    others = dict.fromkeys((path for path in leaves if path not in right), _TEXT)
+    changes = [
+        (path, form) for form in (*(f"constant:{each}" for each in constants), *list(_OTHERS)[1:]) for path in others
+    ]
+    for _ in range(_MOST_CHANGES):
+        errors = [trial.error({**others, **dict.fromkeys(right, form)}) for form in order]
+        if None in errors or trial.missing:
+            break
+        # The rarest error first: the answer of that form has come further than the others.
+        for reached in sorted({*errors}, key=lambda error: (errors.count(error), errors.index(error)))[:2]:
+            right_forms = dict.fromkeys(right, order[errors.index(reached)])
+            better = (
+                (path, other)
+                for path, other in changes
+                if trial.error({**others, path: other, **right_forms}) != reached
+            )
+            path, other = next(better, ("", ""))
+            if path:
+                others[path] = other
+                break
+        if not path or trial.accepted:
+            break
+    if trial.accepted:
+        return trial.accepted
+    if trial.missing and len(shape) < _MOST_FIELDS:  # a field that only a run shows
+        return made({**shape, trial.missing: {}}, accepts, answers, count, first, constants)
+    reason = f"{type(trial.first).__name__}: {trial.first}" if trial.first else "it names no field"
+    raise NoDocuments(
+        f"no documents with {', '.join(shape) or 'no field'} are accepted ({reason:.200})"
+    ) from trial.first
+
+
+class _Trial:
+    """Documents of one form after the other, until some are accepted."""
+
+    def __init__(self, shape: Shape, accepts: Callable[[Sequence[Mapping[str, Any]]], Any], count: int) -> None:
+        self._shape, self._accepts, self._count = shape, accepts, count
+        self.accepted: list[Any] = []
+        self.missing = ""
+        """The name of a field that the documents lack."""
+        self.first: Exception | None = None
+
+    def error(self, forms: Mapping[str, str]) -> str | None:
+        """Return the error by which documents of these forms are refused; None where they, or others, are accepted."""
+        if self.accepted:
+            return None
+        documents = [_document(self._shape, forms, number) for number in range(self._count)]
         try:
-            accepts(documents)
-        except KeyError as error:  # a field that only a run shows
-            name = error.args[0] if error.args else None
-            if isinstance(name, str) and name.isidentifier() and name not in shape and len(shape) < 40:
-                return made({**shape, name: {}}, accepts, answers, count, first)
-            refused = refused or error
+            self._accepts(documents)
         except Exception as error:
-            refused = refused or error
-        else:
-            return documents
-    reason = f"{type(refused).__name__}: {refused}" if refused else "it names no field"
-    raise NoDocuments(f"no documents with {', '.join(shape) or 'no field'} are accepted ({reason:.200})") from refused
+            self.first = self.first or error
+            name = error.args[0] if isinstance(error, KeyError) and error.args else None
+            if isinstance(name, str) and name.isidentifier() and name not in self._shape:
+                self.missing = name
+            return _VALUES.sub("", f"{type(error).__name__}: {error}")[:120]
+        self.accepted = documents
+        return None
+
+
+def constants_in(functions: Iterable[Any]) -> list[str]:
+    """Return the texts that functions compare with what they read: those of a filter of documents."""
+    found: dict[str, None] = {}
+    for function in functions:
+        found |= {value: None for value in getattr(function, "keywords", {}).values() if isinstance(value, str)}
+        for node in ast.walk(_source(inspect.unwrap(getattr(function, "func", function)))):
+            if isinstance(node, ast.Compare):
+                sides = (node.left, *node.comparators)
+                found |= {
+                    each.value: None for each in sides if isinstance(each, ast.Constant) and isinstance(each.value, str)
+                }
+    return list(found)
+
+
+def _source(function: Any) -> ast.AST:
+    try:
+        return ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, SyntaxError, TypeError):
+        return ast.Module([], [])
 
 
 _TEXT = "text"
@@ -131,6 +204,7 @@ _OTHERS: dict[str, Callable[[str, int], Any]] = {
     _TEXT: lambda name, number: f"This is {name} {_name(number)}.",
     "whole": lambda _, number: number + 1,
     "texts": lambda name, number: _texts(name, number),
+    "gap": lambda name, number: f"This is _ for {name} {_name(number)}.",
     "digits": lambda _, number: str(number + 2),
     "choices": lambda name, number: {"text": _texts(name, number), "label": [*"ABCD"]},
     "list text": lambda name, number: repr(_texts(name, number)),
@@ -139,23 +213,13 @@ _OTHERS: dict[str, Callable[[str, int], Any]] = {
 
 
 def _name(number: int) -> str:
-    """Return a name, which is that of one document alone."""
-    return _NAMES[number] if number < len(_NAMES) else f"{_NAMES[number % len(_NAMES)]} the {number}th"
+    """Return a name, which is that of one document alone, and a part of no other one."""
+    more, place = divmod(number, len(_NAMES))
+    return f"{_NAMES[place]} {_SURNAMES[more]}" if more < len(_SURNAMES) else f"{_NAMES[place]} of {more} hills"
 
 
 def _texts(name: str, number: int) -> list[str]:
-    return [f"{_name(number + place)} of {name}" for place in range(_LENGTH)]
-
-
-def _forms(shape: Shape, answers: Sequence[str], order: Sequence[str]) -> Iterator[dict[str, str]]:
-    """Yield forms by leaf: the answers in every form, then the other leaves one after the other as well."""
-    leaves = [path for path in _leaves(shape) if _LIST not in path]
-    right = [path for path in leaves if path in answers]
-    right = right or [path for path in leaves if path.partition(".")[0] in answers] or leaves[-1:]
-    others = [path for path in leaves if path not in right]
-    for change in [{}, *({path: form} for form in list(_OTHERS)[1:] for path in others)]:
-        for form in dict.fromkeys(order):
-            yield {**dict.fromkeys(others, _TEXT), **change, **dict.fromkeys(right, f"answer:{form}")}
+    return [f"{thing} of {name} by {_name(number)}" for thing in _THINGS]
 
 
 def _leaves(shape: Shape, before: str = "") -> Iterator[str]:
@@ -181,10 +245,12 @@ def _value(shape: Shape, forms: Mapping[str, str], number: int, path: str, name:
             return [*"ABCD"[:_LENGTH]]
         if not below:
             return _texts(name, number)
-        return [_value(below, forms, number + place, f"{path}.{_LIST}", name) for place in range(_LENGTH)]
+        return [_value(below, forms, number * _LENGTH + place, f"{path}.{_LIST}", name) for place in range(_LENGTH)]
     if shape:
         return _document(shape, forms, number, path)
     form = forms.get(path, _TEXT)
+    if form.startswith("constant:"):
+        return form.removeprefix("constant:")
     if form.startswith("answer:"):
         return FORMS[form.removeprefix("answer:")](number)
     return _OTHERS[form](name, number)
@@ -247,10 +313,7 @@ def _of_function(function: Any, shape: Shape) -> None:
         if code is None or code in seen:
             return
         seen.add(code)
-        try:
-            tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-        except (OSError, SyntaxError):
-            return
+        tree = _source(function)
         bound = {argument.arg for node in ast.walk(tree) if isinstance(node, ast.arguments) for argument in node.args}
         bound |= {
             n.target.id

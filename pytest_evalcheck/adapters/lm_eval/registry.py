@@ -11,13 +11,20 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
-from pytest_evalcheck.adapters.common.made_documents import NoDocuments, made, names_in, shape_of
+from pytest_evalcheck.adapters.common.made_documents import NoDocuments, constants_in, made, names_in, shape_of
 from pytest_evalcheck.errors import UsageError, nearest
 
 REGISTRY = "lm_eval.tasks"
 """The module whose tasks are asked for by name."""
 
+
+class NotAccepted(ValueError):
+    """An answer that does not get the full mark by some of the metrics, or by any."""
+
+
 _TEMPLATES = ("doc_to_text", "doc_to_target", "doc_to_choice", "gen_prefix", "description")
+_ANSWERS = ("answer", "answerkey", "label", "gold", "target", "correct")
+"""Usual names of the field of the right answer, in small letters."""
 _FIRST = {"generate_until": ("number", "letter", "name", "worked"), "loglikelihood": ("text",)}
 """By output type: forms of answers that are tried before the others."""
 _FUNCTIONS = ("process_docs", "process_results")
@@ -202,18 +209,26 @@ def _over_made(config: Mapping[str, Any]) -> Any:
 
     def accepts(documents: Sequence[Mapping[str, Any]], every: bool) -> None:
         found["task"] = _over(config, None, documents[:half], documents[half:])
-        _require_usable(found["task"], every)
+        try:
+            _require_usable(found["task"], every)
+        except NotAccepted:
+            found["usable"] = True
+            raise
 
     target = config.get("doc_to_target")
     answers = [target] if isinstance(target, str) and target.isidentifier() else names_in(target)
     if callable(target):
         answers = list(shape_of([target]))
-    answers = answers or ["answer", "label", "gold", "target"]
+    usual = [name for name in shape if name.lower() in _ANSWERS]
+    answers = usual if callable(target) and usual else answers or usual
     first = _FIRST.get(config.get("output_type", "generate_until"), ())
+    constants = constants_in(part for part in parts if callable(part))
     try:
-        made(shape, partial(accepts, every=True), answers, 2 * half, first)
+        made(shape, partial(accepts, every=True), answers, 2 * half, first, constants)
     except NoDocuments:
-        made(shape, partial(accepts, every=False), answers, 2 * half, first)
+        if not found.get("usable"):
+            raise
+        made(shape, partial(accepts, every=False), answers, 2 * half, first, constants)
     found["task"].made_documents = True
     return found["task"]
 
@@ -242,7 +257,7 @@ def _require_usable(task: Any, every: bool) -> None:
         if task.OUTPUT_TYPE == "generate_until":
             marks = run.marks(document, [run.response(document, golds[0])])
             if marks and not (all if every else any)(mark == 1 for mark in marks.values()):
-                raise ValueError(f"the answer {golds[0]!r} gets {marks}")
+                raise NotAccepted(f"the answer {golds[0]!r} gets {marks}")
 
 
 @contextmanager

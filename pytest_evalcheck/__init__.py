@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from pytest_evalcheck.kinds.scorer.subject import Runner as Runner
     from pytest_evalcheck.kinds.scorer.subject import Scorer as Scorer
     from pytest_evalcheck.kinds.scorer.subject import Several as Several
+    from pytest_evalcheck.kinds.task.record import Request as Request
+    from pytest_evalcheck.kinds.task.record import Tally as Tally
+    from pytest_evalcheck.kinds.task.record import Task as Task
     from pytest_evalcheck.kinds.wrapper.subject import Wrapper as Wrapper
     from pytest_evalcheck.reports import ReportFormat as ReportFormat
     from pytest_evalcheck.reports.failure_text import format_failure as format_failure
@@ -49,6 +52,7 @@ if TYPE_CHECKING:
     from pytest_evalcheck.targets.decorators import metric as metric
     from pytest_evalcheck.targets.decorators import scorer as scorer
     from pytest_evalcheck.targets.decorators import target as target
+    from pytest_evalcheck.targets.decorators import task as task
     from pytest_evalcheck.targets.decorators import wrapper as wrapper
     from pytest_evalcheck.targets.target import KnownFailure as KnownFailure
     from pytest_evalcheck.targets.target import Target as Target
@@ -73,11 +77,12 @@ _MODULES = {
     "kinds.metric.declared": ("Undefined",),
     "kinds.registry": ("register",),
     "kinds.scorer.subject": ("Runner", "Scorer", "Several"),
+    "kinds.task.record": ("Request", "Tally", "Task"),
     "kinds.wrapper.subject": ("Wrapper",),
     "reports": ("ReportFormat",),
     "reports.failure_text": ("format_failure",),
     "reports.results": ("Cell", "Failure", "Report", "Verdict", "VerdictError"),
-    "targets.decorators": ("decoder", "loop", "metric", "scorer", "target", "wrapper"),
+    "targets.decorators": ("decoder", "loop", "metric", "scorer", "target", "task", "wrapper"),
     "targets.target": ("KnownFailure", "Target"),
     "variants": ("Variant",),
 }

@@ -61,6 +61,20 @@ def _shipped(kind: str) -> Mapping[str, ModuleType]:
     return {name: module for module in modules for name in getattr(module, "CLASSES", ())}
 
 
+def registry_of(module: str) -> str:
+    """Return the name of our module that makes the tasks of a library's registry by name; empty for no registry.
+
+    It is a module ``registry`` with ``REGISTRY``, the name that users know, ``names_of(name)``, which gives the tasks
+    of a group, and ``task(name)``, which raises a `UsageError` for one that cannot be made.
+    """
+    for folder in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        name = f"{_PACKAGE}.{folder.name}.registry"
+        there = Path(__file__).with_name(folder.name).joinpath("registry.py").exists()
+        if there and module == importlib.import_module(name).REGISTRY:
+            return name
+    return ""
+
+
 def _modules(kind: str) -> Iterator[str]:
     if kind not in SHIPPED_KINDS:
         return

@@ -74,6 +74,7 @@ class Proposal:
     """The source of its record, with the object as ``made``; empty where its methods say what it is."""
     not_applicable: Mapping[str, str] = field(default_factory=dict)
     """By code: why a property does not apply to it."""
+    kind: str = "metric"
 
 
 @dataclass(kw_only=True)

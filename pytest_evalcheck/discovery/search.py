@@ -16,11 +16,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_evalcheck.adapters.lookup import registry_of
 from pytest_evalcheck.discovery import learned
 from pytest_evalcheck.discovery.candidates import Candidate, Found, find
 from pytest_evalcheck.discovery.proposals import Proposal, Proposed, propose
 from pytest_evalcheck.discovery.requests import Request
 from pytest_evalcheck.discovery.target_source import write
+from pytest_evalcheck.discovery.tasks import find as find_tasks
+from pytest_evalcheck.discovery.tasks import propose as propose_task
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.reports.results import plural
 
@@ -62,8 +65,9 @@ class Discovery:
     def summary(self) -> list[str]:
         """Return the numbers of candidates with and without targets, a line each."""
         names = ", ".join(request.text for request in self.requests)
+        kinds = sorted({"task" if registry_of(request.module) else "metric" for request in self.requests})
         lines = [
-            f"{names}: {self.tried} of {plural(len(self.candidates), 'metric')} "
+            f"{names}: {self.tried} of {plural(len(self.candidates), ' or '.join(kinds))} "
             f"in {plural(len(self.proposals), 'configuration')}"
         ]
         if self.others:
@@ -106,7 +110,7 @@ def discover(texts: Sequence[str], *, workers: int = 2, progress: Callable[[str]
         pools = [stack.enter_context(_process())]
         candidates: list[Candidate] = []
         for request in discovery.requests:
-            found = _found(pools[0], request)
+            found = _found(pools[0], request, find_tasks if registry_of(request.module) else find)
             known = {each.identity for each in candidates}
             new = [each for each in found.candidates if each.identity not in known]
             candidates += new
@@ -121,7 +125,7 @@ def discover(texts: Sequence[str], *, workers: int = 2, progress: Callable[[str]
         more = min(workers, math.ceil(len(candidates) / _PER_PROCESS)) - 1
         pools += [stack.enter_context(_process()) for _ in range(more)]
         tasks = [
-            pool.schedule(propose, args=(each,), timeout=SECONDS_PER_CANDIDATE)
+            pool.schedule(_look_of(each), args=(each,), timeout=SECONDS_PER_CANDIDATE)
             for each, pool in zip(candidates, itertools.cycle(pools), strict=False)
         ]
         for candidate, task in zip(candidates, tasks, strict=True):
@@ -135,6 +139,10 @@ def discover(texts: Sequence[str], *, workers: int = 2, progress: Callable[[str]
     return discovery
 
 
+def _look_of(candidate: Candidate) -> Callable[[Candidate], Proposed]:
+    return propose_task if registry_of(candidate.module) else propose
+
+
 def _process() -> Any:
     from pebble import ProcessPool
 
@@ -142,8 +150,8 @@ def _process() -> Any:
     return ProcessPool(max_workers=1, context=context, initializer=_prepare, initargs=(list(sys.path),))
 
 
-def _found(pool: Any, request: Request) -> Found:
-    task = pool.schedule(find, args=(request,), timeout=SECONDS_TO_IMPORT)
+def _found(pool: Any, request: Request, look: Callable[[Request], Found]) -> Found:
+    task = pool.schedule(look, args=(request,), timeout=SECONDS_TO_IMPORT)
     try:
         found: Found = task.result()
     except UsageError:

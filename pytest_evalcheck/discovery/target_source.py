@@ -119,10 +119,10 @@ def _target(proposal: Proposal, name: str) -> str:
         proposal.origin + ".", _WIDTH - 2, initial_indent="# ", subsequent_indent="# ", break_long_words=False
     )
     # Nobody declared what a batch may cost on an accelerator, and what one does cost is no wrong number.
-    decorator = f"@ec.metric(inputs={proposal.inputs}, budget=None)"
+    decorator = f"@ec.{proposal.kind}(inputs={proposal.inputs}, budget=None)"
     if len(decorator) > _WIDTH or proposal.not_applicable:
         reasons = _not_applicable(proposal.not_applicable)
-        decorator = f"@ec.metric(\n    inputs={proposal.inputs},\n    budget=None,\n{reasons})"
+        decorator = f"@ec.{proposal.kind}(\n    inputs={proposal.inputs},\n    budget=None,\n{reasons})"
     construction = proposal.placed or proposal.construction
     kept = proposal.setup or proposal.described
     made = "made" if kept else construction

@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import hypothesis
@@ -23,6 +24,7 @@ from pytest_evalcheck.engine.effort import EFFORTS
 from pytest_evalcheck.engine.factory import TargetFactory
 from pytest_evalcheck.engine.judging import cell, failed, judge
 from pytest_evalcheck.engine.known_failures import Finding, KnownFailures
+from pytest_evalcheck.engine.other_process import call_elsewhere
 from pytest_evalcheck.engine.preflight import Preflight, preflight
 from pytest_evalcheck.engine.target_errors import TargetErrorReporter, reports_faults
 from pytest_evalcheck.engine.timeout import time_limit
@@ -455,6 +457,7 @@ class CellRunner:
             on_device=subject_on if "device" in arguments else None,
             ledger=self.state.ledger,
             budget=target.budget,
+            elsewhere=partial(call_elsewhere, target) if set(there) <= {"device"} else None,
             changed=self._changed,
             **target.options,
         )

@@ -4,6 +4,7 @@ from typing import NoReturn
 
 from pytest_evalcheck.errors import missing_attribute
 from pytest_evalcheck.strategies.classification import binary, multiclass, multilabel, rankings, segmentation
+from pytest_evalcheck.strategies.documents import REWRITINGS, Rewriting, answers_of, documents
 from pytest_evalcheck.strategies.language import prompts, retrieval, text_lists, text_pairs, tokens
 from pytest_evalcheck.strategies.models import (
     causal_lm,
@@ -24,11 +25,14 @@ from pytest_evalcheck.strategies.signals import audio, image_pairs
 from pytest_evalcheck.strategies.structured import answers, tasks
 
 __all__ = [
+    "REWRITINGS",
     "Arguments",
     "Bulk",
     "Padding",
+    "Rewriting",
     "SampleStrategy",
     "answers",
+    "answers_of",
     "arrays",
     "audio",
     "binary",
@@ -37,6 +41,7 @@ __all__ = [
     "causal_lm",
     "choices",
     "clusters",
+    "documents",
     "forecasts",
     "grid",
     "image_pairs",

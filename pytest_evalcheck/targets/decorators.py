@@ -113,6 +113,15 @@ def loop(misplaced: Any = None, /, **keywords: Unpack[LoopKeywords]) -> Decorato
     return decorator("loop", keywords, misplaced)
 
 
+def task(misplaced: Any = None, /, **keywords: Unpack[Keywords]) -> Decorator:
+    """Make a task target of a factory: it gives a task, from a document to its score, new every time it is called.
+
+    The keywords are those of `Keywords`. ``inputs`` may name documents, e.g. ``strategies.documents([...])``; without
+    them they are those of the task.
+    """
+    return decorator("task", keywords, misplaced)
+
+
 def target(kind: str = "", /, **keywords: Any) -> Decorator:
     """Make a target of any kind of a factory, such as one that another distribution registered.
 

@@ -87,7 +87,7 @@ def _values(spec: KindSpec, given: dict[str, Any], problems: list[str]) -> dict[
     extras = read.extra_checks(spec.name, given.get("extra_checks", ()), problems)
     checks = (*(check for check in shipped() if spec.name in check.kinds), *extras)
     values = {
-        "inputs": read.inputs(given.get("inputs"), spec.example, problems),
+        "inputs": read.inputs(given.get("inputs", spec.inputs), spec.example, problems),
         "extra_checks": extras,
         **read.tables(given.get("known_failures"), given.get("not_applicable"), checks, problems),
     }

@@ -213,7 +213,7 @@ def test_ranks_give_the_same_scores(answers: ec.Scorer) -> None:
 
 
 def test_the_error_of_a_rank_ends_the_others() -> None:
-    from pytest_evalcheck.adapters.lm_eval.task import on_two_ranks
+    from pytest_evalcheck.adapters.lm_eval.runs import on_two_ranks
 
     made = on_two_ranks(task(metric_list=averaged("exact_match")))
     with pytest.raises(ValueError, match="did not find any docs"):
@@ -253,7 +253,7 @@ def test_what_was_cached_is_given_again(answers: ec.Scorer, tmp_path: Path) -> N
 
 
 def test_requests_are_cached_in_the_folder(tmp_path: Path) -> None:
-    from pytest_evalcheck.adapters.lm_eval.task import with_cached_requests
+    from pytest_evalcheck.adapters.lm_eval.runs import with_cached_requests
 
     made = with_cached_requests(task(metric_list=averaged("exact_match")))
     assert made.cached is not None

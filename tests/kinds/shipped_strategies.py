@@ -81,6 +81,7 @@ BY_KIND: dict[str, dict[str, SampleStrategy]] = {
         "responses": es.responses(),
         "responses, several": es.responses(max_repeats=3),
     },
+    "task": {"documents": es.documents(), "documents of one": es.documents([{"answer": "5"}])},
     "wrapper": {**_MODELS, "images in other containers": es.images(classes=3, containers=("tuple", "list", "dict"))},
 }
 

@@ -22,7 +22,7 @@ from pytest_evalcheck.reports.case_codec import case_fields, is_plain
 from pytest_evalcheck.strategies.samples import SampleStrategy
 from pytest_evalcheck.targets.device_spec import torch_name
 
-KINDS = ("scorer", "loop", "decoder")
+KINDS = ("scorer", "loop", "decoder", "task")
 INPUTS: dict[str, dict[str, SampleStrategy]] = {
     "scorer": {
         "one response": es.responses(),
@@ -42,6 +42,7 @@ INPUTS: dict[str, dict[str, SampleStrategy]] = {
         "long prompts": es.prompts(vocab=50, min_length=6, max_length=40),
         "prompts of one token": es.prompts(vocab=9, max_length=1),
     },
+    "task": {"documents": es.documents()},
 }
 UNREACHED: dict[tuple[str, str], set[str]] = {
     # Where six samples are the fewest, no data set is smaller.

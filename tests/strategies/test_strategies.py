@@ -167,6 +167,8 @@ def _inputs(made: Any) -> SampleStrategy:
         return es.prompts(vocab=9)
     if "loop" in made.kinds:
         return es.tabular(features=2, classes=3)
+    if "task" in made.kinds:
+        return es.documents()
     if "scorer" in made.kinds:
         return es.responses(max_repeats=3)
     if "partly_ignored" in made.needs:

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_evalcheck.adapters.lm_eval.task import Run, logged_samples
+from pytest_evalcheck.adapters.lm_eval.runs import Run, logged_samples
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.loop.record import BATCH_SIZES, Evaluated, Loop
 

@@ -19,9 +19,9 @@ CLASSES = ("lm_eval.api.filter.Filter", "lm_eval.api.filter.FilterEnsemble", "lm
 def record(made: Any) -> Scorer:
     """The record of a filter, of a pipeline of filters, or of a task, which is run on the drawn documents."""
     if hasattr(made, "build_all_requests"):
-        from pytest_evalcheck.adapters.lm_eval import task as lm_eval_task
+        from pytest_evalcheck.adapters.lm_eval import runs
 
-        return lm_eval_task.record(made)
+        return runs.record(made)
     from lm_eval.api.filter import FilterEnsemble
 
     return _pipeline(made) if isinstance(made, FilterEnsemble) else _filter(made)

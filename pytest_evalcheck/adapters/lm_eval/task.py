@@ -1,370 +1,325 @@
-"""lm-evaluation-harness: a `ConfigurableTask`, run as a whole on the drawn documents.
+"""lm-evaluation-harness: a task, from its documents to their marks, by its own templates, samplers and metrics.
 
-Every run creates a new task of the same configuration, over a data set in memory, and a model that returns the drawn
-responses. `lm_eval.simple_evaluate` runs it. Two things that take most of the time of so small a task are cached
-between runs: the index of all tasks by name, of which none is used, and the description of the machine in its report.
+Documents are those after ``process_docs``. A copy of the task has the documents that are asked for in place of its own,
+so that nothing is loaded twice; shots come from its own sampler.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import logging
-import zlib
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr
-from functools import cache, partial
+import copy
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import redirect_stderr
+from functools import cached_property
 from io import StringIO
-from pathlib import Path
 from typing import Any
-from unittest.mock import patch
-from uuid import uuid4
 
-from pytest_evalcheck.kinds.scorer.subject import Score, Scorer, Several
+from pytest_evalcheck.adapters.common.forms import FORMS, around, best_form, exact_marks, filled
+from pytest_evalcheck.adapters.common.made_documents import names_in
+from pytest_evalcheck.adapters.common.reordering import reordered
+from pytest_evalcheck.expectations.failures import NotApplicable
+from pytest_evalcheck.kinds.task.record import Request, Tally, Task
 
-ANOTHER_MODEL, OTHER_ARGUMENTS = "another model", "other arguments"
+CLASSES = ("lm_eval.api.task.Task",)
+
+_SEED = 1234
+"""The seed of shots that ``simple_evaluate`` has by default."""
+_SHOTS = 2
+"""The number of shots of a task whose configuration leaves it to the run."""
+_MOST_DOCUMENTS = 200
 
 
-def record(task: Any) -> Scorer:
-    """The record of a task: ``score`` returns what was logged of a document, as ``{"metric,filter": value}``.
+def record(task: Any) -> Task:
+    """The record of a task without a model: prompts are plain text."""
+    return with_model(task, None)
 
-    Its parts are its filters or, where it has one filter, its metrics. In parallel it runs on two ranks, which are
-    threads; a single document runs on one rank (`on_two_ranks` runs it on two). The cache holds the responses of models
-    in one file, as with ``use_cache``.
+
+def with_model(task: Any, lm: Any, *, chat: bool = False, **fields: Any) -> Task:
+    """The record of a task that a model of lm_eval is asked.
+
+    Args:
+        task: a task of lm_eval.
+        lm: an `HFLM`, whose tokens and stops are looked at as well; nothing is generated. None for no model.
+        chat: whether its chat template is applied, as with ``apply_chat_template``.
+        fields: of `Task`, added to these or instead of them.
     """
-    run = Run(task)
-    return Scorer(
-        score=run.score,
-        parallel={"ranks": lambda responses, documents: run.on_ranks(min(2, len(documents)), responses, documents)},
-        parts=run.parts,
-        together=run.together if run.parts else None,
-        numbers=run.numbers if run.generates else None,
-        settings=("", ANOTHER_MODEL, *run.settings[1:]),
-        cached=lambda setting, folder: run.cached(setting, folder / "responses"),
-        scored_with=run.scored_with if run.generates else None,
-        configuration=run.configuration,
-        source=task,
-    )
+    run = Run(task, lm if chat else None)
+    known: dict[str, Any] = {
+        "documents": run.documents,
+        "requests": run.requests,
+        "other_runs": {"limit 2": run.limited, "rank 1 of 2": run.second_rank},
+        "question": run.question if run.has_text else None,
+        "fields": run.fields,
+        "shots": run.shots if run.shot_count else None,
+        "source": task,
+    }
+    if run.has_gold:
+        known |= {"gold": run.gold, "response": run.response, "answer": run.answer, "tally": run.tally}
+        known["score"] = run.score if run.metrics else None
+    if run.chooses:
+        known |= {"choices": run.choices, "reordered": run.reordered}
+    if lm is not None and hasattr(lm, "tokenizer"):
+        from pytest_evalcheck.adapters.lm_eval.tokens import cut, encode
 
-
-def on_two_ranks(task: Any) -> Scorer:
-    """The record of a task that runs on two ranks even with one document."""
-    return dataclasses.replace(record(task), parallel={"2 ranks": partial(Run(task).on_ranks, 2)})
-
-
-def with_model_cache(task: Any) -> Scorer:
-    """The record of a task that caches the responses of every model in a file of its own."""
-    run = Run(task)
-
-    def cached(setting: str, folder: Path) -> tuple[Score, Score]:
-        def score(responses: Any, documents: Any) -> Any:
-            model = zlib.crc32(repr((responses, documents)).encode())
-            return run.cached(setting, folder / f"{model}")[1](responses, documents)
-
-        return run.cached(setting, folder)[0], score
-
-    return dataclasses.replace(record(task), settings=run.settings, cached=cached)
-
-
-def with_cached_requests(task: Any) -> Scorer:
-    """The record of a task that caches the requests to its model, as with ``cache_requests``."""
-    run = Run(task)
-
-    def cached(setting: str, folder: Path) -> tuple[Score, Score]:
-        def score(responses: Any, documents: Any) -> Any:
-            with patch("lm_eval.caching.cache.PATH", str(folder)):
-                return run.with_responses(responses, documents, setting=setting, cache_requests=True)
-
-        return partial(run.with_responses, setting=setting), score
-
-    return dataclasses.replace(record(task), settings=run.settings, cached=cached)
+        known |= {"tokenizer": lm.tokenizer, "encode": encode(lm), "cut": cut(lm)}
+    return Task(**{**known, **fields})
 
 
 class Run:
-    """Runs of the tasks that have the configuration of this one."""
+    """A task over documents that are given: requests, shots, marks."""
 
-    def __init__(self, task: Any) -> None:
-        self._kind, self._splits = type(task), task.dataset
-        self._config = {field.name: getattr(task.config, field.name) for field in dataclasses.fields(task.config)}
-        self._split = task.config.test_split or task.config.validation_split
-        self.generates = task.OUTPUT_TYPE == "generate_until"
-        self.settings = ("", OTHER_ARGUMENTS) if self.generates else ("",)
-        self._arguments: dict[str, Any] = self._config["generation_kwargs"] or {}
-        self._limit = self._arguments.get("max_gen_toks")
-        self._part = "filter_list" if len(self._config["filter_list"] or []) > 1 else "metric_list"
-        self._by_name = {_name_of(part): part for part in self._config[self._part] or []}
-        self.parts = tuple(self._by_name) if len(self._by_name) > 1 else ()
+    def __init__(self, task: Any, lm: Any = None) -> None:
+        self._task, self._lm = task, lm
+        config = task.config
+        self._type = task.OUTPUT_TYPE
+        self.has_gold = self._type != "loglikelihood_rolling"
+        self.chooses = self._type == "multiple_choice" and not getattr(task, "multiple_input", 0)
+        self.has_text = not getattr(task, "multiple_input", 0) and self._type != "loglikelihood_rolling"
+        given = config.num_fewshot
+        sampler = getattr(task, "sampler", None)
+        pool = getattr(sampler, "df", None) or getattr(sampler, "docs", None)  # releases before 0.4.10
+        self.shot_count = (_SHOTS if given is None else given) if pool else 0
+        self._form: str | None = None
+        template = getattr(config, "doc_to_text", None)
+        there = set(getattr(task, "features", ()))
+        self.fields = (template,) if isinstance(template, str) and template in there else tuple(names_in(template))
 
-    def configuration(self) -> dict[str, Any]:
-        """Everything but the data set."""
-        return {name: value for name, value in self._config.items() if name != "custom_dataset"}
+    @cached_property
+    def documents(self) -> Sequence[Any]:
+        """The first documents that the task evaluates."""
+        docs = self._task.eval_docs
+        return [docs[place] for place in range(min(len(docs), _MOST_DOCUMENTS))]
 
-    def score(self, responses: Any, documents: Any, **changes: Any) -> list[Any]:
-        """The numbers of every document by metric and filter, in the order in which they were logged."""
-        return [numbers for numbers, _ in self._logged(self._evaluate(responses, documents, **changes))]
-
-    def with_responses(self, responses: Any, documents: Any, **changes: Any) -> list[Any]:
-        """The same, with the responses that were scored: a wrong one from a cache need not change a score."""
-        logged = self._logged(self._evaluate(responses, documents, **changes))
-        return [{**numbers, "responses": responses} for numbers, responses in logged]
-
-    def cached(self, setting: str, path: Path) -> tuple[Score, Score]:
-        """Scores without a cache and with responses that are cached in a file."""
-        plain = partial(self.with_responses, setting=setting)
-        return plain, partial(self.with_responses, setting=setting, use_cache=path)
-
-    def together(self, names: Sequence[str], responses: Any, documents: Any) -> list[dict[str, Any]]:
-        """The numbers of every document by the names of these filters, or of these metrics."""
-        changes = {self._part: [self._by_name[name] for name in names]}
-        key_part = 1 if self._part == "filter_list" else 0  # of "metric,filter"
-        results: list[dict[str, Any]] = []
-        for scores in self.score(responses, documents, changes=changes):
-            by_name: dict[str, Any] = {name: {} for name in names}
-            for key, value in scores.items():
-                by_name.setdefault(key.rsplit(",", 1)[key_part], {})[key] = value
-            results.append(by_name)
-        return results
-
-    def numbers(self, functions: Sequence[Several], responses: Any, documents: Any) -> dict[str, Any]:
-        """The aggregated numbers of functions instead of the task's own metrics, by name without their filter.
-
-        In a task with ``process_results`` one function replaces it; in any other task the functions are metrics, with
-        one aggregation each.
-        """
-        changes = _as_process_results(functions) if self._config["process_results"] else _as_metrics(functions)
-        changes["filter_list"] = [{"name": "all", "filter": [{"function": "custom", "filter_fn": _all_responses}]}]
-        (results,) = self._evaluate(responses, documents, changes=changes)["results"].values()
-        numbers = {key.rsplit(",", 1)[0]: value for key, value in results.items() if "," in key}
-        return {name: value for name, value in numbers.items() if not name.endswith("_stderr")}
-
-    def scored_with(self, function: Callable[..., Any], responses: Any, documents: Any) -> list[Any]:
-        """The scores with a function in place of the task's ``process_results`` or of its metrics."""
-        if self._config["process_results"]:
-            return self.score(responses, documents, changes={"process_results": function})
-        metric = {"metric": function, "aggregation": _mean, "higher_is_better": True}
-        return self.score(responses, documents, changes={"metric_list": [metric]})
-
-    def on_ranks(self, count: int, responses: Any, documents: Any) -> list[Any]:
-        """The scores of several ranks, joined by the document that each sample names."""
-        from pytest_evalcheck.adapters.lm_eval.model import RankGroup, RankLM
-
-        group = RankGroup(count)
-
-        def work(rank: int) -> Any:
-            task = self._task(documents, {})
-            model = RankLM(rank, group, responses, _documents_of(task, documents), self._limit)
-            return _evaluate(model, task)
-
-        with _quietly():
-            return [numbers for numbers, _ in self._logged(group.run(work), joined=True)]
-
-    def chosen_backwards(self, responses: Any, documents: Any) -> list[Any]:
-        """The scores of all documents, selected by number from the last to the first, and joined by that number."""
-        numbers = list(range(len(documents)))[::-1]
-        logged = self._logged(self._evaluate(responses, documents, samples=numbers), joined=True)
-        return [scores for scores, _ in logged]
-
-    def with_model(self, model: Any, documents: Sequence[Any], **options: Any) -> Any:
-        """The results of a model on these documents, as ``simple_evaluate`` gives them."""
-        with _quietly():
-            return _evaluate(model, self._task(documents, {}), **options)
-
-    def _evaluate(
-        self,
-        responses: Any,
-        documents: Any,
-        *,
-        changes: Mapping[str, Any] | None = None,
-        setting: str = "",
-        use_cache: Path | None = None,
-        **options: Any,
-    ) -> Any:
-        from pytest_evalcheck.adapters.lm_eval.model import ScriptedLM
-
-        with _quietly():
-            if setting == OTHER_ARGUMENTS:
-                arguments = {**self._arguments, "max_gen_toks": (self._limit or 0) + 1}
-                changes = {**(changes or {}), "generation_kwargs": arguments}
-            task = self._task(documents, changes or {})
-            name = setting if setting == ANOTHER_MODEL else ""
-            model: Any = ScriptedLM(list(responses), _documents_of(task, documents), self._limit, name)
-            try:
-                return _evaluate(model, task, use_cache=None if use_cache is None else str(use_cache), **options)
-            finally:
-                if use_cache is not None:
-                    model.cache_hook.dbdict.close()
-
-    def _task(self, documents: Sequence[Any], changes: Mapping[str, Any]) -> Any:
-        splits = {**(self._splits or {}), self._split: _data_set(documents)}
-        task = task_with_data(self._kind, {**self._config, **changes}, splits)
+    def over(self, documents: Sequence[Any]) -> Any:
+        """Return a copy of the task that evaluates these documents."""
+        task = copy.copy(self._task)
+        task._config = copy.copy(task._config)
+        task.test_docs = task.validation_docs = lambda: list(documents)
+        task._instances = None
+        if hasattr(task, "sampler"):
+            task.sampler = copy.copy(task.sampler)
         if task.config.num_fewshot is None:
-            task.set_config("num_fewshot", 0)
-        task.set_fewshot_seed(0)
+            task._config.num_fewshot = self.shot_count
+        task.set_fewshot_seed(_SEED)
         return task
 
-    def _logged(self, results: Any, joined: bool = False) -> list[tuple[dict[str, Any], Any]]:
-        samples = logged_samples(results)
-        by_filter: dict[str, list[Any]] = {}
-        for sample in samples:
-            by_filter.setdefault(sample["filter"], []).append(sample)
-        if joined:
-            by_filter = {name: sorted(own, key=lambda entry: entry["doc_id"]) for name, own in by_filter.items()}
-        logged: list[tuple[dict[str, Any], Any]] = []
-        for entries in zip(*by_filter.values(), strict=True):
-            numbers = {f"{name},{entry['filter']}": entry[name] for entry in entries for name in entry["metrics"]}
-            logged.append((numbers, entries[0]["resps"]))
-        return logged
+    def _built(self, task: Any, **options: Any) -> list[Any]:
+        if self._lm is not None:
+            options |= {"apply_chat_template": True, "chat_template": self._lm.apply_chat_template}
+            options["tokenizer_name"] = self._lm.tokenizer_name
+        with redirect_stderr(StringIO()):  # a progress bar for each run
+            task.build_all_requests(**options)
+        return list(task.instances)
 
+    def requests(self, documents: Sequence[Any]) -> list[list[Request]]:
+        """Return the requests of each document."""
+        found = self._by_document(self._built(self.over(documents)))
+        return [found.get(place, []) for place in range(len(documents))]
 
-def logged_samples(output: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The logged samples of the one task of an evaluation, each with its filter and the names of its metrics.
+    def limited(self, documents: Sequence[Any]) -> dict[int, list[Request]]:
+        """Return the requests of a run with a limit, by document."""
+        return self._by_document(self._built(self.over(documents), limit=2))
 
-    Releases before 0.4.6 leave both out: a document is logged once for each filter, in their order.
-    """
-    (samples,), (results,) = output["samples"].values(), output["results"].values()
-    filters = list(dict.fromkeys(key.rsplit(",", 1)[1] for key in results if "," in key))
-    seen: Counter[int] = Counter()
-    logged = []
-    for sample in samples:
-        metrics = [name for name in sample if name not in _FIELDS]
-        logged.append({"filter": filters[seen[sample["doc_id"]] % len(filters)], "metrics": metrics, **sample})
-        seen[sample["doc_id"]] += 1
-    return logged
+    def second_rank(self, documents: Sequence[Any]) -> dict[int, list[Request]]:
+        """Return the requests of the second of two ranks, by document."""
+        if len(documents) < 2:
+            return {}
+        return self._by_document(self._built(self.over(documents), rank=1, world_size=2))
 
+    @staticmethod
+    def _by_document(instances: Iterable[Any]) -> dict[int, list[Request]]:
+        found: dict[int, list[Request]] = {}
+        for instance in instances:
+            found.setdefault(instance.doc_id, []).append(request_of(instance))
+        return found
 
-_FIELDS = {
-    *("doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"),
-    *("doc_hash", "prompt_hash", "target_hash", "schema_version"),
-}
-"""Keys of a logged sample beside its numbers."""
+    def question(self, document: Any) -> str:
+        """Return the text of a document, as its template gives it."""
+        return str(self._task.doc_to_text(document))
 
+    def shots(self, document: Any) -> list[Any]:
+        """Return the documents that the sampler gave for this one."""
+        task = self.over([document])
+        shown: list[Any] = []
+        sample = task.sampler.sample
 
-def task_with_data(kind: Any, config: Mapping[str, Any], splits: Any) -> Any:
-    """A task of this class over data in memory, by the names of its splits."""
-    from lm_eval.api.task import TaskConfig
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            found = sample(*args, **kwargs)
+            shown.extend(found)
+            return found
 
-    if "custom_dataset" in {field.name for field in dataclasses.fields(TaskConfig)}:
-        return kind(config={**config, "custom_dataset": lambda **_: splits})
+        task.sampler.sample = noted
+        self._built(task)
+        return shown
 
-    class InMemory(kind):  # type: ignore[misc]
-        """A task of releases before 0.4.9, which load their data themselves."""
+    def choices(self, document: Any) -> list[str]:
+        """Return the texts of the choices."""
+        return list(self._task.doc_to_choice(document))
 
-        def download(self, *_: Any, **__: Any) -> None:
-            self.dataset = splits
+    def reordered(self, document: Any, order: Sequence[int]) -> Any:
+        """Return the document with its choices in another order."""
+        return reordered(document, order, self.choices, self.gold)
 
-    return InMemory(config=dict(config))
+    def gold(self, document: Any) -> Any:
+        """Return the right answer: the index of a choice, or what the metrics leave of the target."""
+        if getattr(self._task, "multiple_input", 0):
+            return self._task.doc_to_text(document)
+        target = self._task.doc_to_target(document)
+        if self._type == "multiple_choice":
+            return _index(target, self.choices(document))
+        if self._type == "generate_until" and self._task.config.doc_to_choice is not None:
+            target = self.choices(document)[target]
+        answers = list(target) if isinstance(target, (list, tuple)) else [target]
+        return [self._final(str(answer)) for answer in answers if answer is not None]
 
+    def _final(self, target: str) -> str:
+        """Return the end of a worked answer, where the metrics ignore what is before it."""
+        for metric in self._task.config.metric_list or []:
+            for pattern in metric.get("regexes_to_ignore") or []:
+                left = re.sub(pattern, "", target)
+                if left and target.endswith(left):
+                    target = left
+        return target
 
-def _evaluate(model: Any, task: Any, samples: Sequence[int] | None = None, **options: Any) -> Any:
-    import lm_eval
+    def response(self, document: Any, answer: Any) -> str:
+        """Return the text by which a model gives an answer: as the task's own target, or as its filters look for it."""
+        if self._form is None:
+            self._form = self._found_form(document)
+        return self._written(self._form, document, str(answer))
 
-    if samples is not None:
-        options["samples"] = {task.config.task or "task": list(samples)}
-    # With seeds, a score that is random would be the same every time.
-    seeds = dict.fromkeys(("random_seed", "numpy_random_seed", "torch_random_seed"))
-    machine = patch("torch.utils.collect_env.get_pretty_env_info", _machine)
-    with machine, patch("lm_eval.evaluator.get_git_commit_hash", _commit):
-        return lm_eval.simple_evaluate(
-            model=model, tasks=[task], bootstrap_iters=0, task_manager=_tasks(task.config.task), **seeds, **options
+    def _written(self, form: str, document: Any, answer: str) -> str:
+        if form != "target":
+            return filled(form, answer)
+        target = self._task.doc_to_target(document)
+        text = target[0] if isinstance(target, (list, tuple)) and target else target
+        final = self._final(str(text))
+        return str(text).removesuffix(final) + answer
+
+    def _found_form(self, document: Any) -> str:
+        golds = self.gold(document)
+        if not golds or not isinstance(golds, list):
+            return "{}"
+        forms = ("target", "{}", *self._forms_of_filters(golds[0]), *FORMS)
+        return best_form(forms, lambda form: self.marks(document, [self._written(form, document, golds[0])]))
+
+    def _forms_of_filters(self, answer: str) -> list[str]:
+        filters = [one for each in self._task.config.filter_list or [] for one in each["filter"]]
+        patterns = [one["regex_pattern"] for one in filters if "regex_pattern" in one]
+        return [form for pattern in patterns if (form := around(pattern, answer)) is not None]
+
+    @cached_property
+    def metrics(self) -> tuple[str, ...]:
+        """The marks that say right or wrong, by ``metric,filter``."""
+        if self._type != "generate_until":
+            return ("*",) if self.documents else ()
+        found: list[str] = []
+        for document in self.documents[:2]:
+            golds = [self.response(document, answer) for answer in self.gold(document)[:1]]
+            found += exact_marks(golds, lambda text, document=document: self.marks(document, [text]))  # type: ignore[misc]
+        return tuple(dict.fromkeys(found))
+
+    def score(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
+        """Return the marks of a document that say right or wrong, by ``metric,filter``."""
+        marks = self.marks(document, responses)
+        kept = {name: mark for name, mark in marks.items() if self.metrics == ("*",) or name in self.metrics}
+        if not kept:
+            raise NotApplicable(f"no metric of {', '.join(marks) or 'the task'} says whether an answer is right")
+        return {name.removesuffix(",none"): mark for name, mark in kept.items()}
+
+    def marks(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
+        """Return all numbers of a document that are better the higher they are, as shares of a full mark."""
+        return {name: mark / _full(mark) for name, mark in self._numbers(document, responses).items()}
+
+    def _numbers(self, document: Any, responses: Sequence[Any]) -> dict[str, float]:
+        task = self.over([document])
+        rising = task.higher_is_better() or {}
+        found: dict[str, float] = {}
+        for name, results in self._filtered(task, responses):
+            for metric, value in task.process_results(copy.deepcopy(document), results).items():
+                mark = _mark(value)
+                if mark is not None and rising.get(metric, True):
+                    found[f"{metric},{name}"] = mark
+        return found
+
+    def _filtered(self, task: Any, responses: Sequence[Any]) -> list[tuple[str, list[Any]]]:
+        instances = self._instances(task)
+        if len(instances) != len(responses):
+            raise ValueError(
+                f"the task asks {len(instances)} requests of this document, and got {len(responses)} responses"
+            )
+        for instance, response in zip(instances, responses, strict=True):
+            instance.resps = [response] * (instance.repeats or 1)
+        task._instances = instances
+        task.apply_filters()
+        names = list(instances[0].filtered_resps)
+        return [(name, [instance.filtered_resps[name] for instance in instances]) for name in names]
+
+    def _instances(self, task: Any) -> list[Any]:
+        """Return the requests of the one document without its context, which no mark depends on."""
+        (document,) = task.eval_docs
+        context = [""] * task.multiple_input if getattr(task, "multiple_input", 0) else ""
+        made = task.construct_requests(
+            doc=document, ctx=context, metadata=(task.config.task, 0, task.config.repeats), apply_chat_template=False
         )
+        return made if isinstance(made, list) else [made]
 
+    def answer(self, document: Any, responses: Sequence[Any]) -> dict[str, Any]:
+        """Return what each filter leaves of the responses."""
+        return dict(self._filtered(self.over([document]), responses))
 
-@cache
-def _machine() -> str:
-    from torch.utils.collect_env import get_env_info, pretty_str
+    def tally(self, documents: Sequence[Any], responses: Sequence[Any]) -> Tally:
+        """Run ``simple_evaluate`` over the documents, with a model that gives these responses."""
+        from pytest_evalcheck.adapters.lm_eval.runs import evaluated
+        from pytest_evalcheck.adapters.lm_eval.tokens import Answering
 
-    return str(pretty_str(get_env_info()))
-
-
-@cache
-def _commit() -> str | None:
-    from lm_eval.loggers.utils import get_git_commit_hash
-
-    commit: str | None = get_git_commit_hash()
-    return commit
-
-
-@cache
-def _tasks(name: Any) -> Any:
-    """An index of all tasks by name that has none, or the one that some releases look up to print its file."""
-    from lm_eval import tasks
-
-    manager = tasks.TaskManager(include_defaults=False)
-    if isinstance(index := getattr(manager, "_task_index", None), dict):
-        index.setdefault(name, {"type": "task", "yaml_path": str(Path(tasks.__file__).with_name("drawn.yaml"))})
-    return manager
-
-
-def _data_set(documents: Sequence[Any]) -> Any:
-    import pyarrow
-    from datasets import Dataset
-
-    invalid = [document for document in documents if not isinstance(document, Mapping)]
-    if invalid:
-        raise TypeError(f"a document of a task is a mapping of its fields; got {invalid[0]!r}")
-    names = list(dict.fromkeys(name for document in documents for name in document))
-    table = pyarrow.table({name: [document.get(name) for document in documents] for name in names})
-    return Dataset(table, fingerprint=uuid4().hex)  # hashing it takes longer than the whole run
-
-
-def _documents_of(task: Any, drawn: Sequence[Any]) -> list[Any]:
-    documents = list(task.eval_docs)
-    if len(documents) != len(drawn):
-        raise ValueError(f"of {len(drawn)} drawn documents the task has {len(documents)}: see its process_docs")
-    return documents
-
-
-def _as_process_results(functions: Sequence[Several]) -> dict[str, Any]:
-    if len(functions) > 1:
-        raise ValueError(f"a task has one process_results; got {len(functions)} functions")
-    (several,) = functions
-    return {
-        "process_results": lambda document, results: several.function(results[0], document),
-        "metric_list": [
-            {"metric": name, "aggregation": aggregation, "higher_is_better": True}
-            for name, aggregation in several.aggregations.items()
-        ],
-    }
-
-
-def _as_metrics(functions: Sequence[Several]) -> dict[str, Any]:
-    return {
-        "doc_to_target": lambda document: document,
-        "doc_to_choice": None,  # where a task that generates has choices, the target is a place among them
-        "metric_list": [_as_metric(index, several) for index, several in enumerate(functions)],
-    }
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / max(1, len(values))
-
-
-def _as_metric(index: int, several: Several) -> dict[str, Any]:
-    def metric(references: Any, predictions: Any) -> Any:
-        return several.function(predictions[0], references[0])
-
-    metric.__name__ = f"function_{index}"
-    return {"metric": metric, "aggregation": next(iter(several.aggregations.values())), "higher_is_better": True}
-
-
-def _all_responses(responses: Any, documents: Any) -> Any:
-    del documents
-    return responses
-
-
-def _name_of(part: Mapping[str, Any]) -> str:
-    named: Any = part.get("name", part.get("metric"))
-    return named if isinstance(named, str) else str(getattr(named, "__name__", named))
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Without progress bars and log lines on every new task."""
-    logger = logging.getLogger("lm_eval")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
+        task = self.over(documents)
         with redirect_stderr(StringIO()):
-            yield
-    finally:
-        logger.setLevel(level)
+            output = evaluated(Answering(list(responses)), task)
+        (name,) = output["results"]
+        counted = output["n-samples"][name]["effective"]
+        results = output["results"][name]
+        values = {key: value for key, value in results.items() if "," in key and "_stderr" not in key}
+        return Tally(asked=len(documents), scored=counted, value=values)
+
+
+def request_of(instance: Any) -> Request:
+    """Return the request of an instance of lm_eval."""
+    arguments = instance.args
+    if instance.request_type == "generate_until":
+        options = arguments[1] or {}
+        until = options.get("until") or []
+        names = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+        most = next((options[name] for name in names if options.get(name) is not None), None)
+        stops = [until] if isinstance(until, str) else list(until)
+        return Request(prompt=arguments[0], stops=stops, max_tokens=most)
+    if instance.request_type == "loglikelihood_rolling":
+        return Request(continuation=arguments[0])
+    return Request(prompt=arguments[0], continuation=arguments[1])
+
+
+def _index(target: Any, choices: Sequence[str]) -> Any:
+    if isinstance(target, (list, tuple)):
+        return [_index(each, choices) for each in target]
+    if isinstance(target, str):
+        return choices.index(target) if target in choices else target
+    return target
+
+
+def _full(mark: float) -> float:
+    """Return the full mark on the scale of this one: a share, or a percentage."""
+    return 100.0 if mark > 1 else 1.0
+
+
+def _mark(value: Any) -> float | None:
+    """Return a number as a mark, and a pair of labels as whether they are equal; None for anything else."""
+    if isinstance(value, (tuple, list)) and len(value) == 2 and all(_whole(each) for each in value):
+        return float(value[0] == value[1])
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if 0 <= number <= 100 else None
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) or "int" in getattr(getattr(value, "dtype", None), "name", "")

@@ -30,7 +30,7 @@ _MOST = 3
 _MOST_ENTRIES = 50_000
 """Entries of a project's folders that are looked at for files of targets."""
 _LEAST_WORD = 4
-_DECORATORS = ("metric", "wrapper", "decoder", "scorer", "loop", "target")
+_DECORATORS = ("metric", "wrapper", "decoder", "scorer", "loop", "task", "target")
 _DECORATED = re.compile(rf"^@.*\b({'|'.join(_DECORATORS)})\b", re.MULTILINE)
 
 

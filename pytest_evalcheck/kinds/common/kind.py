@@ -9,6 +9,7 @@ from typing import Any
 from pytest_evalcheck.expectations.comparison import Tolerance
 from pytest_evalcheck.expectations.failures import TargetError
 from pytest_evalcheck.kinds.common.subject import Subject
+from pytest_evalcheck.strategies.samples import SampleStrategy
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +51,8 @@ class KindSpec:
     """True if its objects hold what they were fed with, so that each of them must be a new one."""
     copyable: bool = True
     """True if a record can be copied. One of callables around a model cannot: its copy would use the original."""
+    inputs: SampleStrategy | None = None
+    """The samples of a target that names none; None where a target must name them."""
     options: Mapping[str, KindOption] = field(default_factory=dict)
     wrapped: Callable[[Any], Any] | None = None
     """The object of a library that a record which is not complete stands for; None where the record is complete."""

@@ -6,6 +6,7 @@ one before it did. What an example left changed is named, so that its cell can s
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import os
 import random
@@ -36,7 +37,7 @@ def isolated_process(*, variables: bool = True, draw: int = 0) -> Iterator[list[
 def same_random_numbers(draw: int = 0) -> Iterator[None]:
     """Start this block from the same random numbers for the same ``draw``, and restore the generators after it."""
     numpy_random: Any = getattr(sys.modules.get("numpy"), "random", None)
-    states, seed = random_states(), SEED + draw
+    states, seed = random_states(), SEED + draw + _another.get()
     random.seed(seed)
     generators = torch_generators()
     for generator in generators:
@@ -52,6 +53,19 @@ def same_random_numbers(draw: int = 0) -> Iterator[None]:
             generator.set_state(state)
         if numpy_random:
             numpy_random.set_state(states[2])
+
+
+_another: contextvars.ContextVar[int] = contextvars.ContextVar("another", default=0)
+
+
+@contextmanager
+def other_random_numbers(draw: int) -> Iterator[None]:
+    """Start every `same_random_numbers` in this block from those of another draw, also where a target is built."""
+    token = _another.set(draw)
+    try:
+        yield
+    finally:
+        _another.reset(token)
 
 
 @contextmanager

@@ -1,0 +1,289 @@
+"""Tasks of lm-evaluation-harness by name, without a network: over their own data, given documents, or made ones."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import cache, partial
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from pytest_evalcheck.adapters.common.made_documents import NoDocuments, constants_in, made, names_in, shape_of
+from pytest_evalcheck.errors import UsageError, nearest
+
+REGISTRY = "lm_eval.tasks"
+"""The module whose tasks are asked for by name."""
+
+
+class NotAccepted(ValueError):
+    """An answer that does not get the full mark by some of the metrics, or by any."""
+
+
+_TEMPLATES = ("doc_to_text", "doc_to_target", "doc_to_choice", "gen_prefix", "description")
+_ANSWERS = ("answer", "answerkey", "label", "gold", "target", "correct")
+"""Usual names of the field of the right answer, in small letters."""
+_FIRST = {"generate_until": ("number", "letter", "name", "worked"), "loglikelihood": ("text",)}
+"""By output type: forms of answers that are tried before the others."""
+_FUNCTIONS = ("process_docs", "process_results")
+
+
+class NotLoaded(UsageError):
+    """A task that cannot be made here; the message says why, and what to give."""
+
+
+def task(name: str, documents: Sequence[Mapping[str, Any]] | None = None, **overrides: Any) -> Any:
+    """Return the task of this name, or of this YAML file.
+
+    Its documents are those that are given (as they are in its data set, before ``process_docs``), else its own where
+    they load without a network, else ones that are made of the fields that its templates and functions read.
+
+    Args:
+        name: of a task in the registry, or a path.
+        documents: rows of its data set.
+        overrides: of its configuration, such as ``num_fewshot``.
+
+    Raises:
+        UsageError: where there is no such task, with the nearest name.
+        NotLoaded: where its code cannot be imported, or no documents can be made for it.
+    """
+    if documents is None and not overrides:
+        return _alone(name)
+    config = {**_config(name), **overrides}
+    cls = config.pop("class", None)
+    with offline(), _quiet():
+        if documents is not None:
+            return _over(config, cls, list(documents))
+    return _own_or_made(name, config, cls)
+
+
+@cache
+def _alone(name: str) -> Any:
+    """Return the task as it is; it is changed by nobody, since each run has a copy."""
+    config = _config(name)
+    return _own_or_made(name, config, config.pop("class", None))
+
+
+def _own_or_made(name: str, config: Mapping[str, Any], cls: Any) -> Any:
+    with offline(), _quiet():
+        try:
+            return _loaded(config, cls)
+        except Exception as error:
+            why = f"{type(error).__name__}: {error}"
+        if cls is not None:
+            raise NotLoaded(
+                f"{name} is of the class {cls.__name__}, which loads its data itself ({why:.150}); give one"
+            )
+        try:
+            return _over_made(config)
+        except NoDocuments as error:
+            raise NotLoaded(
+                f"the data of {name} cannot be loaded without a network ({why:.80}), and {error}; "
+                f"give rows of it: task({name!r}, documents=[...])"
+            ) from error
+
+
+@cache
+def entries() -> Mapping[str, Any]:
+    """Return all tasks, groups and tags of the registry, by name. This reads thousands of files (15 s)."""
+    from lm_eval.tasks import TaskManager
+
+    with _quiet():
+        return dict(TaskManager().task_index)
+
+
+def names_of(name: str) -> list[str]:
+    """Return the names of the tasks of a group or of a tag, or the name itself.
+
+    Raises:
+        UsageError: where the registry has no such name.
+    """
+    if _file_of(name) is not None:
+        return [name]
+    known = entries()
+    if name not in known:
+        raise UsageError(f"lm_eval has no task, group or tag {name!r}{nearest(name, known)}")
+    entry = known[name]
+    kind = entry.kind.name
+    if kind == "TAG":
+        return sorted(entry.tags)
+    if kind != "GROUP":
+        return [name]
+    members = (entry.cfg or {}).get("task") or []
+    members = [members] if isinstance(members, str) else members
+    found = [each if isinstance(each, str) else each.get("task") or each.get("group") for each in members]
+    return list(dict.fromkeys(task for each in found if isinstance(each, str) for task in names_of(each)))
+
+
+def _config(name: str) -> dict[str, Any]:
+    path = Path(name) if name.endswith((".yaml", ".yml")) else _file_of(name)
+    if path is None:
+        entry = entries().get(name)
+        if entry is None:
+            raise UsageError(f"lm_eval has no task {name!r}{nearest(name, entries())}")
+        if entry.kind.name in ("TAG", "GROUP"):
+            several = ", ".join(names_of(name)[:4])
+            raise UsageError(
+                f"{name} is a {entry.kind.name.lower()} of several tasks: name one of them, such as {several}"
+            )
+        path = entry.yaml_path
+    if not path.is_file():
+        raise UsageError(f"there is no file {path}")
+    try:
+        with _quiet():
+            config = _read(path)
+    except Exception as error:
+        raise NotLoaded(f"{name} cannot be read: {type(error).__name__}: {error}") from error
+    for key in ("tag", "group", "task_list"):
+        config.pop(key, None)
+    metadata = config.get("metadata")
+    config["metadata"] = metadata if isinstance(metadata, dict) else {}
+    return config
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return the configuration of a YAML file, with its functions."""
+    try:
+        from lm_eval.tasks._yaml_loader import load_yaml
+    except ImportError:  # releases before 0.4.12
+        from lm_eval.utils import load_yaml_config
+
+        return dict(load_yaml_config(str(path), mode="full"))
+    return dict(load_yaml(path))
+
+
+@cache
+def _file_of(name: str) -> Path | None:
+    """Return the file that has a task of this name in a line of its own: reading the index takes longer."""
+    from lm_eval import tasks
+
+    line = re.compile(rf"^[\"']?task[\"']?:\s*[\"']?{re.escape(name)}[\"']?\s*$", re.MULTILINE)
+    folder = Path(tasks.__file__).parent
+    likely = sorted(folder.glob(f"{name.split('_')[0]}*/**/*.yaml"))
+    for path in (*likely, *(each for each in sorted(folder.glob("**/*.yaml")) if each not in {*likely})):
+        if line.search(path.read_text(encoding="utf-8", errors="replace")):
+            return path
+    return None
+
+
+def _loaded(config: Mapping[str, Any], cls: Any) -> Any:
+    if cls is not None:
+        from lm_eval.tasks._factory import _ctor_accepts_config
+
+        return cls(config=dict(config)) if _ctor_accepts_config(cls) else cls()
+    from lm_eval.api.task import ConfigurableTask
+
+    return ConfigurableTask(config=dict(config))
+
+
+def _over(config: Mapping[str, Any], cls: Any, documents: Sequence[Any], more: Sequence[Any] = ()) -> Any:
+    """Return a task over these rows; those of ``more`` are its training data."""
+    from datasets import Dataset
+    from lm_eval.api.task import ConfigurableTask
+
+    from pytest_evalcheck.adapters.lm_eval.runs import task_with_data
+
+    shots = config.get("fewshot_config") or {}
+    evaluated = config.get("test_split") or config.get("validation_split")
+    names = {config.get(key) for key in ("training_split", "validation_split", "test_split", "fewshot_split")}
+    names |= {shots.get("split")} if isinstance(shots, dict) else set()
+    rows, others = Dataset.from_list(list(documents)), Dataset.from_list(list(more or documents))
+    splits = {name: rows if name == evaluated else others for name in names if name}
+    return task_with_data(cls or ConfigurableTask, config, splits)
+
+
+def _over_made(config: Mapping[str, Any]) -> Any:
+    shots = config.get("fewshot_config") or {}
+    parts = [config.get(key) for key in _TEMPLATES]
+    if isinstance(shots, dict):
+        parts += [shots.get(key) for key in _TEMPLATES]
+    parts += [config.get(key) for key in _FUNCTIONS]
+    parts += [metric["metric"] for metric in config.get("metric_list") or [] if callable(metric.get("metric"))]
+    plain = [part for part in parts if isinstance(part, str) and part.isidentifier()]
+    named = shape_of((part for part in parts if part not in plain), [config.get("doc_to_choice")])
+    shape = {**{name: {} for name in plain}, **named}
+    found: dict[str, Any] = {}
+    half = max(4, (config.get("num_fewshot") or 0) + 2)
+
+    def accepts(documents: Sequence[Mapping[str, Any]], every: bool) -> None:
+        found["task"] = _over(config, None, documents[:half], documents[half:])
+        try:
+            _require_usable(found["task"], every)
+        except NotAccepted:
+            found["usable"] = True
+            raise
+
+    target = config.get("doc_to_target")
+    answers = [target] if isinstance(target, str) and target.isidentifier() else names_in(target)
+    if callable(target):
+        answers = list(shape_of([target]))
+    usual = [name for name in shape if name.lower() in _ANSWERS]
+    answers = usual if callable(target) and usual else answers or usual
+    first = _FIRST.get(config.get("output_type", "generate_until"), ())
+    constants = constants_in(part for part in parts if callable(part))
+    try:
+        made(shape, partial(accepts, every=True), answers, 2 * half, first, constants)
+    except NoDocuments:
+        if not found.get("usable"):
+            raise
+        made(shape, partial(accepts, every=False), answers, 2 * half, first, constants)
+    found["task"].made_documents = True
+    return found["task"]
+
+
+def _require_usable(task: Any, every: bool) -> None:
+    """Look whether the documents have a text, and an answer that the task accepts by some or by every mark.
+
+    Raises:
+        ValueError: where they have not.
+    """
+    from pytest_evalcheck.adapters.lm_eval.task import Run
+
+    run = Run(task)
+    if not run.documents:
+        raise ValueError("process_docs leaves no document")
+    for document in run.documents[:2]:
+        run.requests([document])
+        if not run.has_gold:
+            continue
+        golds = run.gold(document)
+        for gold in golds if isinstance(golds, list) else [golds]:
+            if run.chooses and not (isinstance(gold, int) and 0 <= gold < len(run.choices(document)) > 1):
+                raise ValueError(f"the answer {gold!r} is none of the choices")
+        if not run.chooses and golds in ([], [""], None):
+            raise ValueError("there is no answer")
+        if task.OUTPUT_TYPE == "generate_until":
+            marks = run.marks(document, [run.response(document, golds[0])])
+            if marks and not (all if every else any)(mark == 1 for mark in marks.values()):
+                raise NotAccepted(f"the answer {golds[0]!r} gets {marks}")
+
+
+@contextmanager
+def offline() -> Iterator[None]:
+    """Loading a data set that is not on this machine fails at once."""
+    import datasets
+    import huggingface_hub.constants
+
+    before = datasets.config.HF_DATASETS_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE
+    datasets.config.HF_DATASETS_OFFLINE = huggingface_hub.constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        datasets.config.HF_DATASETS_OFFLINE, huggingface_hub.constants.HF_HUB_OFFLINE = before
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Code of a task may log, print and show progress."""
+    from datasets.utils.logging import disable_progress_bar
+
+    disable_progress_bar()
+    level = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
+            yield
+    finally:
+        logging.disable(level)

@@ -212,7 +212,7 @@ def documents(
             raise ValueError(f"unequal[{name!r}] is {reason!r}; expected the reason as text")
     return Documents(
         name="documents",
-        sample=st.integers(0, _MOST - 1),
+        sample=st.integers(0, _FEW - 1) | st.integers(0, _MOST - 1),
         collate=list,
         distinct=lambda index: index,
         documents=rows,
@@ -221,5 +221,5 @@ def documents(
     )
 
 
-_MOST = 1000
-"""Number of documents that cases are about."""
+_FEW, _MOST = 8, 1000
+"""Numbers of documents that cases are about: of the first ones, which a smallest input has, and of all."""

@@ -83,13 +83,13 @@ class FirstDocuments(SamplesAndPlan):
 
     @classmethod
     def strategy(cls, inputs: SampleStrategy) -> st.SearchStrategy[Any]:
-        return st.just(cls(samples=inputs.fixed(_FIRST)))
+        return st.just(cls(samples=inputs.fixed(4)))
 
     @classmethod
     def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
         """All of them."""
         del n
-        return [(inputs.fixed(_FIRST),)]
+        return [(inputs.fixed(4),)]
 
 
 @dataclass(frozen=True, kw_only=True)

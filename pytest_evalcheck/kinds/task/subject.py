@@ -119,11 +119,15 @@ class TaskSubject(Subject):
             )
         return requests
 
-    def request_texts(self, rows: Rows) -> Any:
-        """Return what is sent for some samples as plain data, or the error."""
+    def request_texts(self, rows: Rows) -> list[Any]:
+        """Return what is sent for some samples as plain data.
+
+        Raises:
+            NotApplicable: where the requests cannot be built.
+        """
         found = self.requests(self.those(rows))
         if isinstance(found, Raised):
-            return found
+            raise NotApplicable(f"the requests cannot be built: {found}")
         return [[[each.text, each.continuation, list(each.stops), each.max_tokens] for each in own] for own in found]
 
     def own_requests(self, document: Document) -> list[Request]:

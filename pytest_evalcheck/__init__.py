@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from pytest_evalcheck.kinds.common.kind import KindSpec as KindSpec
     from pytest_evalcheck.kinds.common.subject import Subject as Subject
     from pytest_evalcheck.kinds.decoder.record import Decoder as Decoder
+    from pytest_evalcheck.kinds.engine.record import Completion as Completion
+    from pytest_evalcheck.kinds.engine.record import Engine as Engine
     from pytest_evalcheck.kinds.loop.record import Evaluated as Evaluated
     from pytest_evalcheck.kinds.loop.record import Loop as Loop
     from pytest_evalcheck.kinds.loop.record import LoopData as LoopData
@@ -69,6 +71,7 @@ _MODULES = {
     "kinds.common.kind": ("Adapter", "KindOption", "KindSpec"),
     "kinds.common.subject": ("Subject",),
     "kinds.decoder.record": ("Decoder",),
+    "kinds.engine.record": ("Completion", "Engine"),
     "kinds.loop.record": ("Evaluated", "Loop", "LoopData"),
     "kinds.metric.declared": ("Undefined",),
     "kinds.registry": ("register",),

@@ -9,6 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pytest_evalcheck.adapters.openai_api.engine import Endpoint as Endpoint
+    from pytest_evalcheck.adapters.openai_api.serving import serving as serving
     from pytest_evalcheck.engine.api import run as run
     from pytest_evalcheck.errors import UsageError as UsageError
     from pytest_evalcheck.expectations.comparison import Tolerance as Tolerance
@@ -59,6 +61,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = {
+    "adapters.openai_api.engine": ("Endpoint",),
+    "adapters.openai_api.serving": ("serving",),
     "adapters.protocols.metric": ("Metric",),  # `of` needs the adapters
     "engine.api": ("run",),
     "errors": ("UsageError",),

@@ -48,6 +48,8 @@ class Endpoint:
     """True if there are no ``/completions``: a prompt is then the message of a user."""
     evict: str = ""
     """The path, from the root of the server, that empties the prefix cache: ``/reset_prefix_cache`` of vLLM."""
+    served_by: str = ""
+    """The program and its release, for ``diff``."""
     template: Callable[[Messages], Prompt] | None = None
     context: int | None = None
     empty: bool = True
@@ -162,6 +164,7 @@ def record(made: Endpoint) -> Engine:
         keeps_stop=made.keeps_stop,
         empty=made.empty,
         context=made.context,
+        facts={"engine": made.served_by, "model": made.model},
         source=made,
     )
 

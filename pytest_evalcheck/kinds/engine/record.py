@@ -83,6 +83,8 @@ class Engine:
     """The most tokens of a prompt and its answer together. A longer prompt must be refused."""
     conventions: Mapping[str, Convention] = field(default_factory=dict)
     """Other documented ways to call it, by name: each must give the same answers."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """Facts that may explain other numbers, such as the dtype and the release, for ``diff``."""
     source: Any = None
     """The object behind the callables."""
 

@@ -9,6 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from pytest_evalcheck.adapters.openai_api.engine import Endpoint as Endpoint
+    from pytest_evalcheck.adapters.openai_api.serving import serving as serving
     from pytest_evalcheck.engine.api import run as run
     from pytest_evalcheck.errors import UsageError as UsageError
     from pytest_evalcheck.expectations.comparison import Tolerance as Tolerance
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from pytest_evalcheck.kinds.common.kind import KindSpec as KindSpec
     from pytest_evalcheck.kinds.common.subject import Subject as Subject
     from pytest_evalcheck.kinds.decoder.record import Decoder as Decoder
+    from pytest_evalcheck.kinds.engine.record import Completion as Completion
+    from pytest_evalcheck.kinds.engine.record import Engine as Engine
     from pytest_evalcheck.kinds.loop.record import Evaluated as Evaluated
     from pytest_evalcheck.kinds.loop.record import Loop as Loop
     from pytest_evalcheck.kinds.loop.record import LoopData as LoopData
@@ -61,6 +65,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _MODULES = {
+    "adapters.openai_api.engine": ("Endpoint",),
+    "adapters.openai_api.serving": ("serving",),
     "adapters.protocols.metric": ("Metric",),  # `of` needs the adapters
     "engine.api": ("run",),
     "errors": ("UsageError",),
@@ -73,6 +79,7 @@ _MODULES = {
     "kinds.common.kind": ("Adapter", "KindOption", "KindSpec"),
     "kinds.common.subject": ("Subject",),
     "kinds.decoder.record": ("Decoder",),
+    "kinds.engine.record": ("Completion", "Engine"),
     "kinds.loop.record": ("Evaluated", "Loop", "LoopData"),
     "kinds.metric.declared": ("Undefined",),
     "kinds.registry": ("register",),

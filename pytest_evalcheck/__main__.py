@@ -1,4 +1,4 @@
-"""``python -m pytest_evalcheck COMMAND``: write targets for a module, merge reports, list and write patches."""
+"""``python -m pytest_evalcheck COMMAND``: write targets, merge reports, compare targets, write patches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _UNUSABLE = 4
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0, 1 where merged reports are not ok, or 4 for what cannot be meant."""
+    """Run a command; returns 0, 1 where reports are not ok or targets differ, or 4 for what cannot be meant."""
     from pytest_evalcheck.errors import UsageError
     from pytest_evalcheck.fixes.patches.editing import PatchError
     from pytest_evalcheck.reports import ReportError
@@ -44,6 +44,15 @@ def main(arguments: list[str] | None = None) -> int:
     fixes.add_argument("library", nargs="?", help="a distribution, such as torchmetrics (default: all)")
     fixes.add_argument("--write", metavar="DIR", help="a diff, a regression test, an issue and a script for each patch")
     fixes.set_defaults(run=_fixes)
+    diff = commands.add_parser("diff", help="compare two targets step by step, and name the first that differs")
+    diff.add_argument("target", nargs="+", metavar="TARGET", help="file.py::target, or a trace that --save has written")
+    diff.add_argument("--documents", type=int, default=16, metavar="N", help="number of documents (default: 16)")
+    diff.add_argument("--tolerance", type=float, default=1e-3, metavar="T", help="for logits (default: 0.001)")
+    diff.add_argument("--python", action="append", default=[], metavar="PATH", help="an interpreter for each target")
+    diff.add_argument("--save", metavar="PATH", help="write the trace of the last target, to be compared elsewhere")
+    diff.add_argument("--json", metavar="PATH", help="write the comparison as JSON")
+    diff.add_argument("--html", metavar="PATH", help="write the comparison as a page")
+    diff.set_defaults(run=_diff)
     given = parser.parse_args(arguments)
     try:
         return int(given.run(given))
@@ -52,6 +61,31 @@ def main(arguments: list[str] | None = None) -> int:
     except OSError as error:
         print(f"error: {error.filename}: {error.strerror or error}", file=sys.stderr)
     return _UNUSABLE
+
+
+def _diff(given: argparse.Namespace) -> int:
+    import json
+
+    from pytest_evalcheck.engine.tracing import trace
+    from pytest_evalcheck.errors import UsageError
+    from pytest_evalcheck.reports import write_file
+    from pytest_evalcheck.reports.traces import TraceComparison
+
+    if len(given.target) > 2 or given.documents < 1 or (len(given.target) == 1 and not given.save):
+        raise UsageError("diff takes two targets and a number of documents from 1; or one target and --save")
+    pythons = [*given.python, "", ""]
+    first, *others = [trace(name, given.documents, at) for name, at in zip(given.target, pythons, strict=False)]
+    if given.save:
+        [first, *others][-1].save(Path(given.save))
+    if not others:
+        return 0
+    compared = TraceComparison.of(first, others[0], given.tolerance)
+    if given.json:
+        write_file(json.dumps(compared.as_json(), indent=1).encode(), Path(given.json))
+    if given.html:
+        write_file(compared.html().encode(), Path(given.html))
+    print("\n".join(compared.lines()))
+    return 1 if compared.step else 0
 
 
 def _versions(_: argparse.Namespace) -> int:

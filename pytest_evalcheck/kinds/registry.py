@@ -22,7 +22,7 @@ from pytest_evalcheck.reports.text import line
 ENTRY_POINTS = "pytest_evalcheck"
 """The group of entry points."""
 
-SHIPPED_KINDS = ("decoder", "loop", "metric", "scorer", "task", "wrapper")
+SHIPPED_KINDS = ("decoder", "engine", "loop", "metric", "scorer", "task", "wrapper")
 _SHARED_CHECKS = ("pytest_evalcheck.kinds.common.checks_ordinary", "pytest_evalcheck.kinds.device.checks")
 """Modules of checks that are about several kinds."""
 

@@ -5,7 +5,7 @@ from typing import NoReturn
 from pytest_evalcheck.errors import missing_attribute
 from pytest_evalcheck.strategies.classification import binary, multiclass, multilabel, rankings, segmentation
 from pytest_evalcheck.strategies.documents import REWRITINGS, Rewriting, answers_of, documents
-from pytest_evalcheck.strategies.language import prompts, retrieval, text_lists, text_pairs, tokens
+from pytest_evalcheck.strategies.language import prompts, retrieval, text_lists, text_pairs, text_prompts, tokens
 from pytest_evalcheck.strategies.models import (
     causal_lm,
     images,
@@ -67,6 +67,7 @@ __all__ = [
     "tasks",
     "text_lists",
     "text_pairs",
+    "text_prompts",
     "token_classification",
     "tokens",
     "values",

@@ -225,7 +225,32 @@ def prompts(
     )
 
 
-def _rearranged(row: Sequence[int], ids: Sequence[int]) -> list[int]:
+def text_prompts(*, words: Sequence[str] = _WORDS, min_words: int = 1, max_words: int = 6) -> SampleStrategy:
+    """Texts of some words, distinct in one case; collated as a list. A similar text has the words in another order.
+
+    >>> from pytest_evalcheck import strategies as es
+    >>> all(isinstance(text, str) for text in es.text_prompts().example(3))
+    True
+
+    Raises:
+        ValueError: where there are fewer than two words, or one of them is no text.
+    """
+    _check_words(words)
+    ordered = list(words)
+
+    def similar(text: str) -> str:
+        return " ".join(_rearranged(text.split(" "), ordered))
+
+    return SampleStrategy(
+        name="text prompts",
+        sample=st.lists(st.sampled_from(ordered), min_size=min_words, max_size=max_words).map(" ".join),
+        collate=list,
+        distinct=str,
+        similar=similar,
+    )
+
+
+def _rearranged(row: Sequence[Any], ids: Sequence[Any]) -> list[Any]:
     """The ids of a prompt in another order; where all are the same, with another id at the end."""
     turned = [*row[1:], row[0]]
     return turned if turned != list(row) else [*row[:-1], ids[(ids.index(row[-1]) + 1) % len(ids)]]

@@ -78,4 +78,6 @@ def _numbers(results: Mapping[str, Any]) -> dict[str, Any]:
 
 def _fields(sample: Mapping[str, Any]) -> dict[str, Any]:
     numbers = {f"{name}, {sample['filter']}": sample[name] for name in sample["metrics"]}
-    return {"responses": sample["filtered_resps"], **numbers}
+    arguments = [tuple(request) for request in sample.get("arguments", ())]
+    asked = {"prompt": [request[0] for request in arguments], "parameters": [request[1:] for request in arguments]}
+    return {**asked, "responses": sample["filtered_resps"], **numbers}

@@ -95,7 +95,7 @@ class Subject:
 class OrdinarySubject(Subject):
     """A subject whose result for a few samples is one call; metrics have two, and a check of their own."""
 
-    kinds: ClassVar[tuple[str, ...]] = ("decoder", "loop", "scorer", "wrapper")
+    kinds: ClassVar[tuple[str, ...]] = ("decoder", "engine", "loop", "scorer", "wrapper")
 
     def result_of_nothing(self, rows: Rows) -> Any:
         """Return the result for no samples, or the error, where these may hold nothing that counts; else None."""

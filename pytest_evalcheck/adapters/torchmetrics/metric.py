@@ -11,6 +11,7 @@ from typing import Any
 from pytest_evalcheck.adapters.protocols.metric import by_name, weights_of
 from pytest_evalcheck.expectations.call_log import called, pickled
 from pytest_evalcheck.kinds.common.convention import Convention
+from pytest_evalcheck.kinds.common.intervals import Interval
 from pytest_evalcheck.kinds.common.thread_ranks import AllGather, on_ranks
 from pytest_evalcheck.kinds.metric.record import Metric
 
@@ -47,8 +48,16 @@ def record(metric: Any) -> Metric:
         device=None if collection else lambda: metric.device,
         weights="" if collection else weights_of(metric.update),
         conventions=_conventions(metric),
+        intervals=_intervals(metric),
         source=metric,
     )
+
+
+def _intervals(metric: Any) -> tuple[Interval, ...]:
+    """Mean and standard deviation of a `BootStrapper` with both."""
+    names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(metric).__mro__}
+    both = "torchmetrics.wrappers.bootstrapping.BootStrapper" in names and metric.mean and metric.std
+    return (Interval(value="mean", error="std", draws=metric.num_bootstraps),) if both else ()
 
 
 def _conventions(metric: Any) -> dict[str, Convention]:

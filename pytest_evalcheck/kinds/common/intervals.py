@@ -49,6 +49,8 @@ class Interval:
     """The number of random draws, such as bootstraps, that the error is computed from; 0 for none."""
     least: int = 0
     """The number of samples from which the documentation says that the interval holds; 0 where it does not say."""
+    trials: int = 600
+    """The most data sets from which the coverage is counted; fewer where each of them is a run that takes long."""
     group: Place | None = None
     """Puts a sample into a group, where the value is the mean of groups."""
     cluster: Place | None = None
@@ -68,8 +70,9 @@ class Interval:
             raise TypeError(f"{self}; expected either error=... or both low=... and high=...")
         if not 0.5 <= self.level < 1:
             raise TypeError(f"{self} has level={self.level!r}; expected a probability such as 0.95")
-        if self.draws < 0 or self.least < 0:
-            raise TypeError(f"{self} has draws={self.draws!r} and least={self.least!r}; expected numbers of at least 0")
+        if self.draws < 0 or self.least < 0 or self.trials < 1:
+            given = ", ".join(f"{name}={getattr(self, name)!r}" for name in ("draws", "least", "trials"))
+            raise TypeError(f"{self} has {given}; expected numbers of at least 0, and a trial")
         if self.group is not None and self.cluster is not None:
             raise TypeError(f"{self} has groups and clusters; expected one of them")
 
@@ -132,7 +135,7 @@ class Stated:
 
 
 def read_number(result: Any, key: Key) -> float | None:
-    """Return the number of a result that a key names; None for one that is not stated: None or ``N/A``.
+    """Return the number of a result that a key names; None for one that is not stated, or an array of several.
 
     Raises:
         TargetError: where the result has no such number, or where it is none.
@@ -147,7 +150,7 @@ def read_number(result: Any, key: Key) -> float | None:
             expected="a mapping or a tuple with the numbers that ec.Interval or ec.Counts names",
             cause="numbers",
         ) from None
-    if found is None or (isinstance(found, str) and found.strip().lower() in NOT_STATED):
+    if found is None or getattr(found, "shape", ()) or (isinstance(found, str) and found.strip().lower() in NOT_STATED):
         return None
     if not isinstance(found, numbers.Real):
         raise TargetError(f"{key!r} is no number", actual=show(found)[:200], expected="a number", cause="numbers")
@@ -211,8 +214,8 @@ class Design:
 
 
 IN_CLUSTER = 3
-SIZE, CLUSTERS, SMALL = 200, 100, 48
-GROUPS = (20, 20, 20, 400)
+SIZE, CLUSTERS, SMALL = 100, 100, 48
+GROUPS = (20, 20, 20, 200)
 """Sizes at which a normal interval of a share of 3/4, or of 1/2 in a small group, holds it in 94 to 95 %; `SMALL` is
 the size of a data set that is evaluated as a whole by a loop."""
 TOLERATED = 0.02
@@ -285,10 +288,11 @@ def probability_of(trials: int, share: float) -> list[float]:
 
 @dataclass(frozen=True)
 class Coverage:
-    """The number of data sets of which an interval held the true value."""
+    """Data sets of which an interval does or does not hold the true value; fewer than planned where it cannot pass."""
 
     true: float
     size: int
+    planned: int
     stated: Sequence[Stated]
 
     @property
@@ -306,16 +310,17 @@ class Coverage:
 
     def way(self, level: float) -> str:
         """Return ``too narrow`` or ``too wide``, or ''."""
-        least, most = bounds(len(self.stated), level)
-        return "too narrow" if self.held < least else "too wide" if self.held > most else ""
+        least, most = bounds(self.planned, level)
+        missed = len(self.stated) - self.held
+        return "too narrow" if missed > self.planned - least else "too wide" if self.held > most else ""
 
     def describe(self, level: float) -> str:
         """Describe it in two lines."""
         trials, width = len(self.stated), math.fsum(each.width for each in self.stated) / len(self.stated)
-        least, most = bounds(trials, level)
+        least, most = bounds(self.planned, level)
         beside = "standard error" if self.stated[0].error is not None else "half of the interval"
-        share = f"{self.held / trials:.0%}"
+        share, planned = f"{self.held / trials:.0%}", f"{least} to {most} of {self.planned}"
         return (
-            f"in {self.held} of {trials} data sets of {self.size} samples ({share}), {least} to {most} are expected\n"
+            f"in {self.held} of {trials} data sets of {self.size} samples ({share}), {planned} are expected\n"
             f"values around {self.true:.4g} spread by {self.spread:.3g}; the mean {beside} is {width:.3g}"
         )

@@ -105,8 +105,8 @@ class EstimatingSubject(Subject):
     """A subject whose results may hold values with errors or intervals beside them."""
 
     kinds: ClassVar[tuple[str, ...]] = ("loop", "metric", "scorer")
-    resamples: ClassVar[int] = 600
-    """The number of data sets from which the coverage of an interval is counted."""
+    trials: ClassVar[int] = 600
+    """The most data sets from which the coverage of an interval is counted."""
     size: ClassVar[int] = SIZE
     """The number of samples in each of them."""
 

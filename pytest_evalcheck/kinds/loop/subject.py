@@ -112,7 +112,7 @@ class LoopSubject(WholeSubject, EstimatingSubject):
     """The loop under test: new ones on demand, and the data to evaluate."""
 
     kind: ClassVar[str] = "loop"
-    resamples: ClassVar[int] = 60
+    trials: ClassVar[int] = 60
     size: ClassVar[int] = SMALL
     variants: Mapping[str, Any] = field(default_factory=dict)
     """Optimised configurations of the same loop, by name."""

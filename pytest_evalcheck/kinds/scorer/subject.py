@@ -201,6 +201,8 @@ class ScorerSubject(WholeSubject, EstimatingSubject):
                 expected=f"two lists of {len(rows)}: (responses, documents)",
                 cause="collate",
             )
+        if self.device == "cpu":
+            return pair  # type: ignore[no-any-return]
         # As outputs of a model, tensors are on the device.
         return each_tensor((pair[0], pair[1]), lambda tensor: tensor.to(self.device))  # type: ignore[no-any-return]
 

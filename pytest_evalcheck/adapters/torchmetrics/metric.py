@@ -53,11 +53,17 @@ def record(metric: Any) -> Metric:
     )
 
 
+_UPDATES = 3000
+
+
 def _intervals(metric: Any) -> tuple[Interval, ...]:
     """Mean and standard deviation of a `BootStrapper` with both."""
     names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(metric).__mro__}
     both = "torchmetrics.wrappers.bootstrapping.BootStrapper" in names and metric.mean and metric.std
-    return (Interval(value="mean", error="std", draws=metric.num_bootstraps),) if both else ()
+    if not both:
+        return ()
+    draws = metric.num_bootstraps  # so many metrics are updated for each data set
+    return (Interval(value="mean", error="std", draws=draws, trials=max(20, _UPDATES // draws)),)
 
 
 def _conventions(metric: Any) -> dict[str, Convention]:

@@ -91,7 +91,8 @@ def an_error_is_a_number_that_fits_its_value(subject: EstimatingSubject, case: P
     """An error is finite and not negative, an interval holds its value, and the count beside it is that of the samples.
 
     An error of 0 means that all samples agree: of one sample alone, or without the number of samples, it says nothing.
-    NaN, an error or `N/A` may say that one sample, or equal ones, have no error.
+    NaN, an error or `N/A` may say that one sample, or equal ones, have no error, and an interval of equal scores may
+    lie beside them (as that of Jeffreys does).
 
     Why: 1.0 with an error of 0.0 looks like the most certain of all results, and may be one document.
     Usual cause: `return 0` where a spread is not defined; a lower end that is cut off above the value.
@@ -106,7 +107,7 @@ def an_error_is_a_number_that_fits_its_value(subject: EstimatingSubject, case: P
             for where, rows in (("many samples", many), ("equal samples", alike), ("one sample", one)):
                 for each in stated(interval, map(subject.estimates, [rows] if rows else [])):
                     wrong, about = each.problem
-                    none = wrong == "not-finite" and rows is not many
+                    none = wrong in ("not-finite", "outside") and rows is not many
                     zero = each.width == 0 and ((rows is many and varies) or (len(rows) == 1 and each.count is None))
                     about = f"the error of {where} is 0" if zero else about
                     wrong = "zero" if zero else "" if none else wrong
@@ -134,7 +135,8 @@ def an_error_depends_on_the_samples_alone(subject: EstimatingSubject, case: Popu
             expected = measured(subject, interval, rows)
             if expected is None:
                 continue
-            ways = {"other-order": (rows[::-1], None), "batches-of-one": (rows, 1), "batches-of-seven": (rows, 7)}
+            sorted_rows = [rows[i] for first in range(_KINDS) for i in range(first, len(rows), _KINDS)]
+            ways = {"other-order": (sorted_rows, None), "batches-of-one": (rows, 1), "batches-of-seven": (rows, 7)}
             for way, (ordered, size) in ways.items():
                 actual = measured(subject, interval, ordered, size)
                 about, factor = f"the error of {interval.name!r}, {way.replace('-', ' ')}", drawn_apart(interval)

@@ -205,7 +205,8 @@ def covered(
     Data sets are drawn until none of the intervals can pass any more.
     """
     balanced = [subject.estimates(design.balanced()) for _ in range(_TRUTHS if intervals[0].draws else 1)]
-    true, found = [stated(interval, balanced) for interval in intervals], [[] for _ in intervals]
+    true = [stated(interval, balanced) for interval in intervals]
+    found: list[list[Stated]] = [[] for _ in intervals]
     trials = min(subject.trials, *(interval.trials for interval in intervals))
     for number, rows in enumerate(islice(design.drawn(seed), trials), 1):
         result = subject.estimates(rows)

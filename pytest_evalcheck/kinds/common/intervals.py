@@ -96,13 +96,14 @@ class Interval:
             raise _alone(self, result, f"an error stands beside {self.name!r}, which is no number")
         if all(number is None for number in beside) or value is None:
             return None
-        if None in beside:
+        stated = [number for number in beside if number is not None]
+        if len(stated) < len(beside):
             raise _alone(self, result, f"one end of the interval of {self.name!r} is no number")
-        if self.error is not None:
-            (error,) = beside
-            width = -NormalDist().inv_cdf((1 - self.level) / 2) * (error or 0.0)
-            return Stated(value, value - width, value + width, error, count)
-        return Stated(value, *beside, None, count)  # type: ignore[arg-type]
+        if self.error is None:
+            low, high = stated
+            return Stated(value, low, high, None, count)
+        width = -NormalDist().inv_cdf((1 - self.level) / 2) * stated[0]
+        return Stated(value, value - width, value + width, stated[0], count)
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,11 @@ def read_number(result: Any, key: Key) -> float | None:
             expected="a mapping or a tuple with the numbers that ec.Interval or ec.Counts names",
             cause="numbers",
         ) from None
-    if found is None or getattr(found, "shape", ()) or (isinstance(found, str) and found.strip().lower() in NOT_STATED):
+    if (
+        found is None
+        or getattr(found, "shape", None)
+        or (isinstance(found, str) and found.strip().lower() in NOT_STATED)
+    ):
         return None
     if not isinstance(found, numbers.Real):
         raise TargetError(f"{key!r} is no number", actual=show(found)[:200], expected="a number", cause="numbers")

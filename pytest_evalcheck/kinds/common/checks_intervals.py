@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -180,7 +181,7 @@ def designs(subject: EstimatingSubject, case: Population) -> Iterator[tuple[list
     for interval in subject.intervals():
         by_design.setdefault((interval.group, interval.cluster, interval.least), []).append(interval)
     for intervals in by_design.values():
-        yield intervals, design_of(intervals[0], case.samples, subject.size)
+        yield intervals, design_of(intervals[0], copy.deepcopy(case.samples), subject.size)
 
 
 def stated(interval: Interval, results: Iterable[Any]) -> list[Stated]:

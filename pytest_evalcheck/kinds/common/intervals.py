@@ -215,7 +215,9 @@ class Design:
 
     def _clustered(self, rows: list[Sample]) -> list[Sample]:
         place = self.cluster
-        return rows if place is None else [place(row, i) for i, row in enumerate(rows) for _ in range(IN_CLUSTER)]
+        return (
+            rows if place is None else [member for i, row in enumerate(rows) for member in [place(row, i)] * IN_CLUSTER]
+        )
 
 
 IN_CLUSTER = 3

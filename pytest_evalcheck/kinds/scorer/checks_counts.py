@@ -36,7 +36,7 @@ def every_document_is_counted_once(scorer: ScorerSubject, case: MalformedRespons
     if names is None:
         raise NotApplicable("no number says how many documents count: counts=ec.Counts(value=..., counted=...)")
     for rows in (case.samples, case.documents):
-        summary = scorer.estimates(rows)
+        summary = scorer.summarised(scorer.build().summary, rows)
         if isinstance(summary, Raised):
             refused(summary)
             continue
@@ -60,9 +60,9 @@ def a_disturbed_run_gives_the_numbers_of_an_undisturbed_one(scorer: ScorerSubjec
     Usual cause: the documents of the first try are counted again, or those without a score are never tried again.
     Fix: `scores[document_id] = score`, so that each document has one score, and a mean of `scores.values()` at the end.
     """
-    expected = scorer.estimates(case.samples)
     if not scorer.record.disturbed:
         raise NotApplicable("the scorer names no run with a disturbance: disturbed={'retry': function}")
+    expected = scorer.summarised(scorer.build().summary, case.samples)
     for name, run in scorer.build().disturbed.items():
         actual = scorer.summarised(run, case.samples)
         expect(actual).equals(expected, about=f"the summary of a run with {name}", id=f"with-{slug(name)}")

@@ -185,14 +185,14 @@ class ScorerSubject(WholeSubject, EstimatingSubject):
         """A record of the scorer whose fields are read and whose functions are not called."""
         return self.build()
 
-    def collate(self, rows: Rows) -> tuple[list[Any], list[Any]]:
-        """New responses and documents of these samples.
+    def collate(self, rows: Rows, *, copied: bool = True) -> tuple[list[Any], list[Any]]:
+        """Responses and documents of these samples, which are new unless ``copied`` is false.
 
         Raises:
             TargetError: where the collate gives anything else.
         """
         # Copies, so that what is written into a part of a document shows every time, and not in the case.
-        pair = attempt("the collate", self.inputs.collate, copy.deepcopy(list(rows)))
+        pair = attempt("the collate", self.inputs.collate, copy.deepcopy(list(rows)) if copied else list(rows))
         sizes = [len(part) if isinstance(part, list) else -1 for part in pair] if isinstance(pair, tuple) else []
         if sizes != [len(rows)] * 2:
             raise TargetError(
@@ -252,12 +252,13 @@ class ScorerSubject(WholeSubject, EstimatingSubject):
         del size
         if self.record.summary is None:
             raise NotApplicable("the scorer gives no summary: ec.Scorer(..., summary=...)")
-        return self.summarised(self.build().summary, rows)
+        # Copies of all documents would take longer than most summaries; the check has some of its own.
+        return self.summarised(self.build().summary, rows, copied=False)
 
-    def summarised(self, summary: Any, rows: Rows) -> Any:
+    def summarised(self, summary: Any, rows: Rows, *, copied: bool = True) -> Any:
         """The numbers that a function of responses and documents gives for these documents, or the error."""
         with restored_settings():
-            return attempt("summary", summary, *self.collate(rows))
+            return attempt("summary", summary, *self.collate(rows, copied=copied))
 
     def scores_one_by_one(self, rows: Rows) -> list[Any]:
         """Return what each sample gets by itself: its score, or the error."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_evalcheck.kinds.common.check import Check as Check
     from pytest_evalcheck.kinds.common.check import check as check
     from pytest_evalcheck.kinds.common.convention import Convention as Convention
+    from pytest_evalcheck.kinds.common.intervals import Interval as Interval
     from pytest_evalcheck.kinds.common.kind import Adapter as Adapter
     from pytest_evalcheck.kinds.common.kind import KindOption as KindOption
     from pytest_evalcheck.kinds.common.kind import KindSpec as KindSpec
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from pytest_evalcheck.kinds.metric.declared import Undefined as Undefined
     from pytest_evalcheck.kinds.metric.record import Metric as Metric
     from pytest_evalcheck.kinds.registry import register as register
+    from pytest_evalcheck.kinds.scorer.declared import Counts as Counts
+    from pytest_evalcheck.kinds.scorer.declared import Reducer as Reducer
     from pytest_evalcheck.kinds.scorer.subject import Runner as Runner
     from pytest_evalcheck.kinds.scorer.subject import Scorer as Scorer
     from pytest_evalcheck.kinds.scorer.subject import Several as Several
@@ -76,6 +79,7 @@ _MODULES = {
     "integration.ordinary_tests.in_tests": ("assert_passes", "parametrize_with_checks"),
     "kinds.common.check": ("Check", "check"),
     "kinds.common.convention": ("Convention",),
+    "kinds.common.intervals": ("Interval",),
     "kinds.common.kind": ("Adapter", "KindOption", "KindSpec"),
     "kinds.common.subject": ("Subject",),
     "kinds.decoder.record": ("Decoder",),
@@ -83,6 +87,7 @@ _MODULES = {
     "kinds.loop.record": ("Evaluated", "Loop", "LoopData"),
     "kinds.metric.declared": ("Undefined",),
     "kinds.registry": ("register",),
+    "kinds.scorer.declared": ("Counts", "Reducer"),
     "kinds.scorer.subject": ("Runner", "Scorer", "Several"),
     "kinds.task.record": ("Request", "Tally", "Task"),
     "kinds.wrapper.subject": ("Wrapper",),

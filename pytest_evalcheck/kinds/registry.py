@@ -23,7 +23,11 @@ ENTRY_POINTS = "pytest_evalcheck"
 """The group of entry points."""
 
 SHIPPED_KINDS = ("decoder", "engine", "loop", "metric", "scorer", "task", "wrapper")
-_SHARED_CHECKS = ("pytest_evalcheck.kinds.common.checks_ordinary", "pytest_evalcheck.kinds.device.checks")
+_SHARED_CHECKS = (
+    "pytest_evalcheck.kinds.common.checks_ordinary",
+    "pytest_evalcheck.kinds.common.checks_intervals",
+    "pytest_evalcheck.kinds.device.checks",
+)
 """Modules of checks that are about several kinds."""
 
 

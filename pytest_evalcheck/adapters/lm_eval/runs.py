@@ -12,7 +12,7 @@ import logging
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from functools import cache, partial
 from io import StringIO
 from pathlib import Path
@@ -20,9 +20,12 @@ from typing import Any
 from unittest.mock import patch
 from uuid import uuid4
 
+from pytest_evalcheck.kinds.common.intervals import Interval
 from pytest_evalcheck.kinds.scorer.subject import Score, Scorer, Several
 
 ANOTHER_MODEL, OTHER_ARGUMENTS = "another model", "other arguments"
+DRAWS = 50
+"""The number of bootstraps, where a standard error has no formula."""
 
 
 def record(task: Any) -> Scorer:
@@ -39,6 +42,8 @@ def record(task: Any) -> Scorer:
         parts=run.parts,
         together=run.together if run.parts else None,
         numbers=run.numbers if run.generates else None,
+        summary=run.summary,
+        intervals=run.intervals,
         settings=("", ANOTHER_MODEL, *run.settings[1:]),
         cached=lambda setting, folder: run.cached(setting, folder / "responses"),
         scored_with=run.scored_with if run.generates else None,
@@ -94,6 +99,12 @@ class Run:
         self._part = "filter_list" if len(self._config["filter_list"] or []) > 1 else "metric_list"
         self._by_name = {_name_of(part): part for part in self._config[self._part] or []}
         self.parts = tuple(self._by_name) if len(self._by_name) > 1 else ()
+        filters = [part["name"] for part in self._config["filter_list"] or [{"name": "none"}]]
+        self.intervals = tuple(
+            Interval(value=f"{name},{each}", error=f"{name}_stderr,{each}", draws=draws, trials=60)
+            for name, draws in _draws(task).items()
+            for each in filters
+        )
 
     def configuration(self) -> dict[str, Any]:
         """Everything but the data set."""
@@ -163,6 +174,11 @@ class Run:
         numbers = list(range(len(documents)))[::-1]
         logged = self._logged(self._evaluate(responses, documents, samples=numbers), joined=True)
         return [scores for scores, _ in logged]
+
+    def summary(self, responses: Any, documents: Any) -> dict[str, Any]:
+        """The numbers of all documents, with their standard errors; ``N/A`` where none is computed."""
+        (results,) = self._evaluate(responses, documents, bootstrap_iters=DRAWS)["results"].values()
+        return dict(results)
 
     def with_model(self, model: Any, documents: Sequence[Any], **options: Any) -> Any:
         """The results of a model on these documents, as ``simple_evaluate`` gives them."""
@@ -266,7 +282,10 @@ def evaluated(model: Any, task: Any, samples: Sequence[int] | None = None, **opt
     machine = patch("torch.utils.collect_env.get_pretty_env_info", _machine)
     with machine, patch("lm_eval.evaluator.get_git_commit_hash", _commit):
         return lm_eval.simple_evaluate(
-            model=model, tasks=[task], bootstrap_iters=0, task_manager=_tasks(task.config.task), **seeds, **options
+            model=model,
+            tasks=[task],
+            task_manager=_tasks(task.config.task),
+            **{"bootstrap_iters": 0, **seeds, **options},
         )
 
 
@@ -313,6 +332,14 @@ def _documents_of(task: Any, drawn: Sequence[Any]) -> list[Any]:
     if len(documents) != len(drawn):
         raise ValueError(f"of {len(drawn)} drawn documents the task has {len(documents)}: see its process_docs")
     return documents
+
+
+def _draws(task: Any) -> dict[str, int]:
+    """The number of bootstraps behind the standard error of each metric; 0 for a formula."""
+    from lm_eval.api.metrics import mean, stderr_for_metric
+
+    found = {name: (function, stderr_for_metric(function, DRAWS)) for name, function in task.aggregation().items()}
+    return {name: DRAWS * (function is not mean) for name, (function, error) in found.items() if error is not None}
 
 
 def _as_process_results(functions: Sequence[Several]) -> dict[str, Any]:
@@ -365,7 +392,9 @@ def _quietly() -> Iterator[None]:
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:
-        with redirect_stderr(StringIO()):
+        # Bootstraps would start a pool of processes for each number.
+        alone = patch.dict("os.environ", DISABLE_MULTIPROC="1")
+        with redirect_stderr(StringIO()), redirect_stdout(StringIO()), alone:
             yield
     finally:
         logger.setLevel(level)

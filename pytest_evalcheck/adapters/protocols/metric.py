@@ -235,7 +235,7 @@ def _require_fields(changes: Mapping[str, Any]) -> None:
             if not isinstance(value, Mapping) or not all(map(callable, value.values())):
                 raise TypeError(f"{name}={safe_text(value)}; expected a mapping from names to functions")
         elif (
-            name not in ("source", "stock", "changed", "conventions", "collective")
+            name not in ("source", "stock", "changed", "conventions", "collective", "intervals")
             and not callable(value)
             and (value is not None or name in ("update", "compute"))
         ):

@@ -11,6 +11,7 @@ from typing import Any
 from pytest_evalcheck.adapters.protocols.metric import by_name, weights_of
 from pytest_evalcheck.expectations.call_log import called, pickled
 from pytest_evalcheck.kinds.common.convention import Convention
+from pytest_evalcheck.kinds.common.intervals import Interval
 from pytest_evalcheck.kinds.common.thread_ranks import AllGather, on_ranks
 from pytest_evalcheck.kinds.metric.record import Metric
 
@@ -47,8 +48,22 @@ def record(metric: Any) -> Metric:
         device=None if collection else lambda: metric.device,
         weights="" if collection else weights_of(metric.update),
         conventions=_conventions(metric),
+        intervals=_intervals(metric),
         source=metric,
     )
+
+
+_UPDATES = 3000
+
+
+def _intervals(metric: Any) -> tuple[Interval, ...]:
+    """Mean and standard deviation of a `BootStrapper` with both."""
+    names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(metric).__mro__}
+    both = "torchmetrics.wrappers.bootstrapping.BootStrapper" in names and metric.mean and metric.std
+    if not both:
+        return ()
+    draws = metric.num_bootstraps  # so many metrics are updated for each data set
+    return (Interval(value="mean", error="std", draws=draws, trials=max(20, _UPDATES // draws)),)
 
 
 def _conventions(metric: Any) -> dict[str, Convention]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pytest_evalcheck.expectations.comparison import Tolerance
 from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.convention import rotated_conventions, with_convention
+from pytest_evalcheck.kinds.common.intervals import SIZE, Interval
 from pytest_evalcheck.strategies.samples import Sample, SampleStrategy
 
 if TYPE_CHECKING:
@@ -101,6 +102,31 @@ class OrdinarySubject(Subject):
         """Return the result for no samples, or the error, where these may hold nothing that counts; else None."""
         del rows
         return None
+
+
+class EstimatingSubject(Subject):
+    """A subject whose results may hold values with errors or intervals beside them."""
+
+    kinds: ClassVar[tuple[str, ...]] = ("loop", "metric", "scorer")
+    trials: ClassVar[int] = 600
+    """The most data sets from which the coverage of an interval is counted."""
+    size: ClassVar[int] = SIZE
+    """The number of samples in each of them."""
+
+    def intervals(self) -> Sequence[Interval]:
+        """Return the intervals of its record.
+
+        Raises:
+            NotApplicable: where there are none.
+        """
+        found: Sequence[Interval] = self.build().intervals
+        if not found:
+            raise NotApplicable("no error stands beside a value: intervals=[ec.Interval(value=..., error=...)]")
+        return found
+
+    def estimates(self, rows: Rows, size: int | None = None) -> Any:
+        """Return the result for these samples, in batches of ``size`` where it takes batches, or the error."""
+        raise NotImplementedError
 
 
 class WholeSubject(OrdinarySubject):

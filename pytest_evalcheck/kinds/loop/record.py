@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pytest_evalcheck.kinds.common.intervals import Interval, require_intervals
 from pytest_evalcheck.kinds.common.tensors import cast_floats
 from pytest_evalcheck.strategies.samples import Sample
 
@@ -192,12 +193,15 @@ class Loop:
     several evaluations in one run, by name."""
     agree: Mapping[str, Callable[[Numbers], float]] = field(default_factory=dict)
     """Functions by the name of a number: each computes the same quantity from others of these numbers."""
+    intervals: Sequence[Interval] = ()
+    """Numbers, and the errors or intervals that stand beside them among the numbers."""
     variants: Mapping[str, Any] = field(default_factory=dict)
     """Optimised configurations that need this object; others are a keyword of the decorator."""
     source: Any = None
     """The object behind the callables."""
 
     def __post_init__(self) -> None:
+        require_intervals(self)
         for name in ("evaluate", "exact", "over_ranks", "on_rank", "train", "resume", "scored_with", "evaluators"):
             value = getattr(self, name)
             if not callable(value) and (value is not None or name == "evaluate"):

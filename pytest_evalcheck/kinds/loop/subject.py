@@ -17,12 +17,13 @@ from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, n
 from pytest_evalcheck.expectations.ids import slug
 from pytest_evalcheck.kinds.common.call_facts import describe_value, note_call, note_result
 from pytest_evalcheck.kinds.common.calling import attempt
+from pytest_evalcheck.kinds.common.intervals import SMALL
 from pytest_evalcheck.kinds.common.process_state import (
     loader_seeds_not_counted,
     restored_settings,
     same_random_numbers,
 )
-from pytest_evalcheck.kinds.common.subject import Rows, WholeSubject
+from pytest_evalcheck.kinds.common.subject import EstimatingSubject, Rows, WholeSubject
 from pytest_evalcheck.kinds.loop.record import Evaluated, Loop, LoopData, Record
 from pytest_evalcheck.strategies.samples import to_container
 
@@ -107,10 +108,12 @@ def _collate(rows: Any) -> None:
 
 
 @dataclass(frozen=True)
-class LoopSubject(WholeSubject):
+class LoopSubject(WholeSubject, EstimatingSubject):
     """The loop under test: new ones on demand, and the data to evaluate."""
 
     kind: ClassVar[str] = "loop"
+    trials: ClassVar[int] = 60
+    size: ClassVar[int] = SMALL
     variants: Mapping[str, Any] = field(default_factory=dict)
     """Optimised configurations of the same loop, by name."""
 
@@ -158,6 +161,10 @@ class LoopSubject(WholeSubject):
     def plain_result(self, rows: Rows) -> Any:
         """The numbers of a new loop in its default configuration, or the error."""
         return self._numbers(self.fresh().evaluate(LoopData(list(rows), NotedCollate(self.collate))))
+
+    def estimates(self, rows: Rows, size: int | None = None) -> Any:
+        """The numbers of a new loop with batches of ``size``, or the error."""
+        return self.numbers(rows, **{} if size is None else {BATCH_SIZE: size})
 
     def result_of_nothing(self, rows: Rows) -> Any:
         """The numbers of no samples, or the error: nothing counts in texts of one token, which have no next one.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from pytest_evalcheck.kinds.common.convention import Convention, require_conventions
+from pytest_evalcheck.kinds.common.intervals import Interval, require_intervals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,8 @@ class Metric:
     """The parameter of ``update`` that takes one weight per sample, such as ``sample_weight``; empty for none."""
     conventions: Mapping[str, Convention] = field(default_factory=dict)
     """Other documented ways to call it, by name: each must give the same value."""
+    intervals: Sequence[Interval] = ()
+    """Values of what ``compute`` returns, and the errors or intervals that stand beside them."""
     function: Callable[..., Any] | None = None
     """The function of all samples that ``compute`` calls with the collected batches: it accumulates nothing itself."""
     source: Any = None
@@ -64,6 +67,7 @@ class Metric:
 
     def __post_init__(self) -> None:
         require_conventions(self)
+        require_intervals(self)
 
     def contents(self) -> dict[str, Any]:
         """The values that must not change in a metric of which only copies are used."""

@@ -16,7 +16,7 @@ from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, n
 from pytest_evalcheck.kinds.common.calling import attempt, is_clear_refusal
 from pytest_evalcheck.kinds.common.combinations import annotations_of, listed_values
 from pytest_evalcheck.kinds.common.process_ranks import on_processes
-from pytest_evalcheck.kinds.common.subject import Rows
+from pytest_evalcheck.kinds.common.subject import EstimatingSubject, Rows
 from pytest_evalcheck.kinds.common.tensors import count_rows, detached, place
 from pytest_evalcheck.kinds.device.subject import DeviceRun, DeviceSubject, Ending
 from pytest_evalcheck.kinds.metric.cases import Long
@@ -147,7 +147,7 @@ class LiveMetric:
 
 
 @dataclass(frozen=True)
-class MetricSubject(DeviceSubject):
+class MetricSubject(DeviceSubject, EstimatingSubject):
     """The metric under test: creates new ones and feeds them with samples."""
 
     kind: ClassVar[str] = "metric"
@@ -271,6 +271,11 @@ class MetricSubject(DeviceSubject):
         """The value of a new metric after one batch, or the error; two are built, as every check builds several."""
         self.build()
         return self.value([rows])
+
+    def estimates(self, rows: Rows, size: int | None = None) -> Any:
+        """The value of a new metric after batches of ``size``, or after one batch; or the error."""
+        step = size or max(1, len(rows))
+        return self.value([rows[start : start + step] for start in range(0, len(rows), step)])
 
     def remedies(self, rows: Rows) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Other orders, containers and dtypes of the arguments."""

@@ -15,9 +15,11 @@ from pytest_evalcheck.expectations.comparison import Raised, show
 from pytest_evalcheck.expectations.failures import NotApplicable, TargetError, note_value
 from pytest_evalcheck.kinds.common.calling import attempt
 from pytest_evalcheck.kinds.common.convention import Convention, require_conventions
+from pytest_evalcheck.kinds.common.intervals import Interval, require_intervals
 from pytest_evalcheck.kinds.common.process_state import restored_settings, same_random_numbers
-from pytest_evalcheck.kinds.common.subject import Rows, WholeSubject
+from pytest_evalcheck.kinds.common.subject import EstimatingSubject, Rows, WholeSubject
 from pytest_evalcheck.kinds.common.tensors import each_tensor
+from pytest_evalcheck.kinds.scorer.declared import Counts, Reducer
 
 ScoreDocument = Callable[[Any, Any], Any]
 """``function(responses, document)`` returns the score of one document: a number, a text, or several by name."""
@@ -76,6 +78,16 @@ class Scorer:
     """Number of documents that ``stream`` may keep in memory at once."""
     numbers: Callable[[Sequence[Several], Any, Any], Mapping[str, Any]] | None = None
     """``numbers(functions, responses, documents)``: all functions over all documents, aggregated, by name."""
+    summary: Callable[[Any, Any], Any] | None = None
+    """``summary(responses, documents)``: the numbers of all documents, by name, such as a mean and its error."""
+    intervals: Sequence[Interval] = ()
+    """Values of the summary, and the errors or intervals that stand beside them."""
+    counts: Counts | None = None
+    """The numbers of the summary that say how many documents a mean is about."""
+    disturbed: Mapping[str, Callable[[Any, Any], Any]] = field(default_factory=dict)
+    """Functions that give the summary of a run with a disturbance, such as an error and a second try, by its name."""
+    reducer: Reducer | None = None
+    """The function that makes one score of the scores of several tries."""
     parts: tuple[str, ...] = ()
     """The names of the metrics or filters that ``together`` can run."""
     together: Callable[[Sequence[str], Any, Any], Iterable[Mapping[str, Any]]] | None = None
@@ -97,6 +109,10 @@ class Scorer:
 
     def __post_init__(self) -> None:
         require_conventions(self)
+        require_intervals(self)
+        without = [name for name in ("intervals", "counts", "disturbed") if getattr(self, name) and not self.summary]
+        if without:
+            raise TypeError(f"{without[0]} without a summary; expected summary=, a function of responses and documents")
         if bool(self.parts) != (self.together is not None):
             raise TypeError(f"parts={self.parts!r}, together={self.together!r}; expected both or neither")
 
@@ -157,7 +173,7 @@ def _read(score: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class ScorerSubject(WholeSubject):
+class ScorerSubject(WholeSubject, EstimatingSubject):
     """The scorer under test: new ones on demand, and responses and documents for them."""
 
     kind: ClassVar[str] = "scorer"
@@ -169,14 +185,14 @@ class ScorerSubject(WholeSubject):
         """A record of the scorer whose fields are read and whose functions are not called."""
         return self.build()
 
-    def collate(self, rows: Rows) -> tuple[list[Any], list[Any]]:
-        """New responses and documents of these samples.
+    def collate(self, rows: Rows, *, copied: bool = True) -> tuple[list[Any], list[Any]]:
+        """Responses and documents of these samples, which are new unless ``copied`` is false.
 
         Raises:
             TargetError: where the collate gives anything else.
         """
         # Copies, so that what is written into a part of a document shows every time, and not in the case.
-        pair = attempt("the collate", self.inputs.collate, copy.deepcopy(list(rows)))
+        pair = attempt("the collate", self.inputs.collate, copy.deepcopy(list(rows)) if copied else list(rows))
         sizes = [len(part) if isinstance(part, list) else -1 for part in pair] if isinstance(pair, tuple) else []
         if sizes != [len(rows)] * 2:
             raise TargetError(
@@ -185,6 +201,8 @@ class ScorerSubject(WholeSubject):
                 expected=f"two lists of {len(rows)}: (responses, documents)",
                 cause="collate",
             )
+        if self.device == "cpu":
+            return pair  # type: ignore[no-any-return]
         # As outputs of a model, tensors are on the device.
         return each_tensor((pair[0], pair[1]), lambda tensor: tensor.to(self.device))  # type: ignore[no-any-return]
 
@@ -224,6 +242,23 @@ class ScorerSubject(WholeSubject):
         for entry in scores if isinstance(scores, list) else ():
             note_value(entry)
         return scores
+
+    def estimates(self, rows: Rows, size: int | None = None) -> Any:
+        """The summary of a new scorer for these documents, or the error.
+
+        Raises:
+            NotApplicable: where it gives none.
+        """
+        del size
+        if self.record.summary is None:
+            raise NotApplicable("the scorer gives no summary: ec.Scorer(..., summary=...)")
+        # Copies of all documents would take longer than most summaries; the check has some of its own.
+        return self.summarised(self.build().summary, rows, copied=False)
+
+    def summarised(self, summary: Any, rows: Rows, *, copied: bool = True) -> Any:
+        """The numbers that a function of responses and documents gives for these documents, or the error."""
+        with restored_settings():
+            return attempt("summary", summary, *self.collate(rows, copied=copied))
 
     def scores_one_by_one(self, rows: Rows) -> list[Any]:
         """Return what each sample gets by itself: its score, or the error."""

@@ -195,7 +195,7 @@ class Loop:
     retries: bool = False
     """True if a batch is evaluated again, perhaps in parts, after an out-of-memory error."""
     evaluate_part: Callable[..., Any] | None = None
-    """``evaluate_part(data, state, batches, batch_size=2, **options)`` evaluates in a new process from a saved state on.
+    """``evaluate_part(data, state, batches, batch_size=2, **options)`` evaluates from a saved state, in a new process.
 
     ``state`` is None at the beginning. It stops after so many batches, and returns the new state, which can be pickled;
     with ``batches=None`` it goes on to the end, and returns the result of the whole evaluation."""

@@ -53,7 +53,7 @@ def drawn_tokens_have_the_log_probabilities_of_the_model(subject: DecoderSubject
             expect(sizes).equals(wanted, about=about, id=f"sizes-by-{slug(name)}")
             declared = sampler.reported or sampler.distribution
             expected = [
-                text_log_probabilities(decoder, row, tokens, declared, near=given)
+                text_log_probabilities(decoder, row, tokens, declared, near=given, drawn=not sampler.reported)
                 for row, (tokens, given) in zip(rows, drawn, strict=True)
             ]
             about = f"the log-probabilities of drawn tokens by {name!r}"
@@ -163,17 +163,20 @@ def text_log_probabilities(
     tokens: Sequence[int],
     distribution: TokenDistribution,
     near: Any = None,
+    *,
+    drawn: bool = False,
 ) -> Any:
     """The log-probability ``[n]`` of tokens after ids, by logits without a cache; of a first token there is none.
 
-    Returns the error where there are no logits.
+    Tokens that are ``drawn`` are none of those that generations suppress. Returns the error where there are no logits.
     """
     rows = decoder.decode_uncached([[*before, *tokens]])
     if isinstance(rows, Raised):
         return rows
     # What a sampler reports is on the CPU.
     logits, counted = rows[0][max(0, len(before) - 1) : -1].cpu(), tokens if before else tokens[1:]
-    return log_probabilities(_suppressed(decoder, logits), counted, distribution, near, decoder.tolerance.atol)
+    logits = _suppressed(decoder, logits) if drawn else logits
+    return log_probabilities(logits, counted, distribution, near, decoder.tolerance.atol)
 
 
 def assert_same(decoder: DecoderUnderTest, actual: Any, expected: Sequence[Any], *, about: str, id: str) -> None:

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from pytest_evalcheck.kinds.common.kind import KindOption as KindOption
     from pytest_evalcheck.kinds.common.kind import KindSpec as KindSpec
     from pytest_evalcheck.kinds.common.subject import Subject as Subject
+    from pytest_evalcheck.kinds.decoder.log_probabilities import Sampler as Sampler
+    from pytest_evalcheck.kinds.decoder.log_probabilities import TextScore as TextScore
+    from pytest_evalcheck.kinds.decoder.log_probabilities import TokenDistribution as TokenDistribution
     from pytest_evalcheck.kinds.decoder.record import Decoder as Decoder
     from pytest_evalcheck.kinds.engine.record import Completion as Completion
     from pytest_evalcheck.kinds.engine.record import Engine as Engine
@@ -82,6 +85,7 @@ _MODULES = {
     "kinds.common.intervals": ("Interval",),
     "kinds.common.kind": ("Adapter", "KindOption", "KindSpec"),
     "kinds.common.subject": ("Subject",),
+    "kinds.decoder.log_probabilities": ("Sampler", "TextScore", "TokenDistribution"),
     "kinds.decoder.record": ("Decoder",),
     "kinds.engine.record": ("Completion", "Engine"),
     "kinds.loop.record": ("Evaluated", "Loop", "LoopData"),

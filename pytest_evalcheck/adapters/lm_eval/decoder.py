@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.kinds.common.convention import Convention
+from pytest_evalcheck.kinds.decoder.log_probabilities import TextScore
 from pytest_evalcheck.kinds.decoder.record import Decoder
 
 CLASSES = ("lm_eval.models.huggingface.HFLM",)
@@ -71,6 +72,7 @@ def decoder(make: Callable[[int], Any], *, suppressed: Sequence[int] = (), **fie
         operations={"reset": lambda _lm: None},
         suppressed=tuple(suppressed),
         tensors=lambda _lm: [],  # a cache lives as long as a batch, inside generate_until
+        text_scores=_text_scores(make),
         in_float32=in_float32 if hasattr(made, "_model") else None,
         **{"conventions": _conventions(tuple(suppressed)), **fields},
     )
@@ -101,6 +103,44 @@ class _Requests:
         calls = [[request] for request in requests] if self.alone else [requests]
         texts = [text for call in calls for text in called(lm.generate_until, call, disable_tqdm=True)]
         return [lm.tok_encode(text) for text in texts]
+
+
+def _text_scores(make: Callable[[int], Any]) -> dict[str, TextScore]:
+    """The log-probability of a continuation, in batches of one and of three, and of a whole text."""
+    prefix = (int(make(1).prefix_token_id),)
+    return {
+        "loglikelihood": TextScore(score=_Likelihoods(make, 1)),
+        "loglikelihood in batches": TextScore(score=_Likelihoods(make, 3)),
+        "loglikelihood without the cache of logits": TextScore(score=_Likelihoods(make, 3, logits_cache=False)),
+        "loglikelihood_rolling": TextScore(
+            score=_Likelihoods(make, 3, "loglikelihood_rolling"), prefix=prefix, whole=True
+        ),
+    }
+
+
+@dataclass(frozen=True)
+class _Likelihoods:
+    make: Callable[[int], Any]
+    batch_size: int
+    method: str = "loglikelihood"
+    logits_cache: bool = True
+    """Whether requests with a common context share a forward."""
+
+    def __call__(self, contexts: list[list[int]], continuations: list[list[int]]) -> Any:
+        from lm_eval.api.instance import Instance
+
+        lm = self.make(self.batch_size)
+        if not self.logits_cache:
+            lm = copy.copy(lm)
+            lm.logits_cache = False
+        whole = self.method == "loglikelihood_rolling"
+        requests = [
+            called(
+                Instance, self.method, {}, tuple(_text(lm, row) for row in ((after,) if whole else (before, after))), i
+            )
+            for i, (before, after) in enumerate(zip(contexts, continuations, strict=True))
+        ]
+        return called(getattr(lm, self.method), requests, disable_tqdm=True)
 
 
 def _conventions(suppressed: tuple[int, ...]) -> dict[str, Convention]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NoReturn
 
-from pytest_evalcheck.adapters.transformers import conventions
+from pytest_evalcheck.adapters.transformers import conventions, sampling
 from pytest_evalcheck.errors import nearest
 from pytest_evalcheck.expectations.call_log import called
 from pytest_evalcheck.kinds.decoder.record import Decoder, truncate_at_stop
@@ -86,6 +86,7 @@ def _completed(record: Decoder, generates: bool = True) -> Decoder:
         operations=record.operations or offered_operations(example),
         capacity=record.capacity or capacity(example),
         tensors=record.tensors or tensors,
+        samplers=record.samplers or (sampling.samplers(record.model) if own else {}),
         in_float32=record.in_float32 or in_float32,
         conventions={
             **conventions.step_conventions(known),

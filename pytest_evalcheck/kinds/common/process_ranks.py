@@ -35,8 +35,10 @@ class RanksHang(RuntimeError):
     """Some ranks did not come to an end."""
 
 
-def on_processes(calls: Sequence[Callable[[], Any]], *, seconds: float = 20.0) -> list[Any]:
+def on_processes(calls: Sequence[Callable[[], Any]], *, seconds: float = 20.0, group: bool = True) -> list[Any]:
     """Return what every rank's call gives, each in a process of its own that has joined a gloo group.
+
+    Without ``group`` the processes know nothing of each other.
 
     The processes are forked, so the calls may be closures; the results must pickle.
 
@@ -53,9 +55,8 @@ def on_processes(calls: Sequence[Callable[[], Any]], *, seconds: float = 20.0) -
         started = []
         for rank, call in enumerate(calls):
             ours, theirs = context.Pipe(duplex=False)
-            process = context.Process(
-                target=_work, args=(call, rank, len(calls), os.path.join(folder, "rendezvous"), theirs, seconds)
-            )
+            rendezvous = os.path.join(folder, "rendezvous") if group else ""
+            process = context.Process(target=_work, args=(call, rank, len(calls), rendezvous, theirs, seconds))
             process.start()
             theirs.close()
             started.append((process, ours))
@@ -115,15 +116,17 @@ def _work(call: Callable[[], Any], rank: int, world: int, rendezvous: str, pipe:
     belongs_to_the_suite()
     torch.set_num_threads(1)  # the pool of threads did not survive the fork
     try:
-        dist.init_process_group(
-            "gloo",
-            init_method=f"file://{rendezvous}",
-            rank=rank,
-            world_size=world,
-            timeout=timedelta(seconds=2 * seconds),
-        )
+        if rendezvous:
+            dist.init_process_group(
+                "gloo",
+                init_method=f"file://{rendezvous}",
+                rank=rank,
+                world_size=world,
+                timeout=timedelta(seconds=2 * seconds),
+            )
         message: tuple[bool | None, Any] = (True, call())
-        dist.barrier()  # a rank that left early would break the last call of the others
+        if rendezvous:
+            dist.barrier()  # a rank that left early would break the last call of the others
     except NotApplicable as error:
         message = (None, str(error))
     except BaseException as error:  # sent to the parent, which raises it

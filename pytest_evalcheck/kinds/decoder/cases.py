@@ -418,3 +418,50 @@ class LargeBatch(SamplesAndPlan):
     @classmethod
     def of(cls, inputs: SampleStrategy, samples: Rows) -> LargeBatch | None:
         return cls(samples=even(samples[:2]), rows=_MANY) if samples else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawnTokens(SamplesAndPlan):
+    """One prompt, after which many tokens are drawn."""
+
+    MOST = 1
+    GIVEN: ClassVar[Given] = lambda _, n: () if n == 1 else None
+    CONDITIONS: ClassVar[Conditions] = {"a prompt": lambda case: bool(case.samples)}
+
+    @classmethod
+    def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
+        """A prompt of several tokens."""
+        return [(_long_rows(inputs, 1),)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoredTexts(SamplesAndPlan):
+    """Texts, and the number of tokens at the end of each that are its continuation."""
+
+    last: int
+
+    MOST = 3
+    PLAN: ClassVar[Draws] = {"last": lambda *_: st.integers(1, 4)}
+    GIVEN: ClassVar[Given] = lambda _, n: (1,) if n else None
+    CONDITIONS: ClassVar[Conditions] = {
+        "a continuation of one token": lambda case: case.last == 1,
+        "several tokens": lambda case: case.last > 1,
+        "several texts": lambda case: len(case.samples) > 1,
+        "equal contexts": lambda case: case.last > 1 or len(case.samples) > 1,
+    }
+
+    @classmethod
+    def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
+        """Texts of unequal length with a continuation of one token and of several, and one text."""
+        uneven = _uneven_rows(inputs, 3)
+        return [(uneven, 1), (uneven[::-1], 3), (_long_rows(inputs, 1), 2)]
+
+    def pairs(self, texts: Sequence[Sequence[int]]) -> list[tuple[list[int], list[int]]]:
+        """Return contexts and continuations: those of the texts, each context before the others, and all once more.
+
+        Of a continuation of several tokens its beginning is asked for, too.
+        """
+        cuts = [max(1, len(text) - self.last) for text in texts]
+        own = [(list(text[:cut]), list(text[cut:])) for text, cut in zip(texts, cuts, strict=True)]
+        others = [(own[0][0], after) for _, after in own[1:]] + [(before, after[:1]) for before, after in own]
+        return [*own, *others, *own[:1]]

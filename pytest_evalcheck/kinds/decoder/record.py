@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 from pytest_evalcheck.kinds.common.convention import Convention, require_conventions
+from pytest_evalcheck.kinds.decoder.log_probabilities import Sampler, TextScore
 from pytest_evalcheck.strategies.samples import Side
 
 Full = Callable[[Any, Any, Any], Any]
@@ -95,6 +96,10 @@ class Decoder:
     conventions: Mapping[str, Convention] = field(default_factory=dict)
     """Other documented ways to call it, by name: each must give the same logits and tokens. One that is legal
     without padding only has ``sides=()``."""
+    samplers: Mapping[str, Sampler] = field(default_factory=dict)
+    """Ways to draw tokens that report the log-probability of each, by name."""
+    text_scores: Mapping[str, TextScore] = field(default_factory=dict)
+    """Ways to get the log-probability of a text that is given, by name."""
     in_float32: Callable[[], Decoder] | None = None
     """The same decoder with the same weights in float32, for what is NaN otherwise (softmax of a masked row), or what
     differs in half precision."""
@@ -106,6 +111,11 @@ class Decoder:
             unknown = [value] if isinstance(value, str) else [item for item in value if item not in known]
             if unknown:
                 raise TypeError(f"{name} has {unknown[0]!r}; expected some of {', '.join(map(repr, known))}")
+        for name, kind in (("samplers", Sampler), ("text_scores", TextScore)):
+            wrong = [key for key, each in getattr(self, name).items() if not isinstance(each, kind)]
+            if wrong:
+                made = type(getattr(self, name)[wrong[0]]).__name__
+                raise TypeError(f"{name}[{wrong[0]!r}] is of type {made}; expected an ec.{kind.__name__}")
         for name in ("make_cache", "step", "full", "generate", "in_float32"):
             value = getattr(self, name)
             if not callable(value) and value is not None:

@@ -10,6 +10,7 @@ from pytest_evalcheck.kinds.decoder.record import Decoder
 from pytest_evalcheck.kinds.decoder.subject import DecoderSubject
 
 _ROOM = "pytest_evalcheck.kinds.decoder"
+_CHECKS = ("cache", "batches", "rows", "state", "conventions", "repeats", "log_probabilities")
 
 
 def _incomplete(decoder: Decoder) -> TargetError:
@@ -26,7 +27,7 @@ SPEC = KindSpec(
     name="decoder",
     record=Decoder,
     subject=DecoderSubject,
-    checks=tuple(f"{_ROOM}.checks_{name}" for name in ("cache", "batches", "rows", "state", "conventions", "repeats")),
+    checks=tuple(f"{_ROOM}.checks_{name}" for name in _CHECKS),
     example="prompts(vocab=64)",
     expected="an ec.Decoder, or a model of transformers, torchtune or lm_eval",
     methods=("make_cache", "step"),

@@ -291,6 +291,38 @@ class DecoderUnderTest:
                 cause="tokens",
             ) from error
 
+    def draw(self, name: str, prompts: Ids, count: int, seed: int) -> Any:
+        """Return the tokens of each prompt that a sampler draws, and their log-probabilities ``[n]``; or the error.
+
+        Raises:
+            TargetError: where there is no such pair of each prompt.
+        """
+        draw = self.record.samplers[name].draw
+        drawn = self._call(f"samplers[{name!r}]", draw, [list(row) for row in prompts], count, seed)
+        expected = f"{len(prompts)} pairs of {count} ids and their log-probabilities"
+        return drawn if isinstance(drawn, Raised) else self._read(drawn, _drawn, len(prompts), expected)
+
+    def score_texts(self, name: str, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> Any:
+        """Return of each pair its log-probability ``[1]`` or ``[n]``, and whether it is greedy or None; or the error.
+
+        Raises:
+            TargetError: where they are no numbers.
+        """
+        inputs = [list(row) for row, _ in pairs], [list(row) for _, row in pairs]
+        scored = self._call(f"text_scores[{name!r}]", self.record.text_scores[name].score, *inputs)
+        expected = f"{len(pairs)} log-probabilities, each a number or one of each token"
+        return scored if isinstance(scored, Raised) else self._read(scored, _scored, len(pairs), expected)
+
+    def _read(self, results: Any, read: Callable[[Any], Any], count: int, expected: str) -> Any:
+        try:
+            found = [read(result) for result in results]
+        except (TypeError, ValueError):
+            found = []
+        if len(found) != count:
+            actual = f"{type(results).__name__}: {show(results)}"
+            raise TargetError("no log-probabilities came", expected=expected, actual=actual, cause="log-probabilities")
+        return found
+
     def _note_nan(self) -> None:
         self._generated_from_nan = True
 
@@ -527,6 +559,22 @@ def plural(number: int, noun: str) -> str:
 def all_rows_or_none(results: Any, rows: Sequence[Any]) -> Any:
     """Results that can be compared: an error, or one result per row; None where a row is missing."""
     return None if isinstance(results, list) and len(results) != len(rows) else results
+
+
+def _drawn(result: Any) -> tuple[list[int], Any]:
+    tokens, numbers = result
+    return [int(token) for token in tokens], _numbers(numbers)
+
+
+def _scored(result: Any) -> tuple[Any, bool | None]:
+    numbers, greedy = result if isinstance(result, tuple) and len(result) == 2 else (result, None)
+    return _numbers(numbers), None if greedy is None else bool(greedy)
+
+
+def _numbers(numbers: Any) -> Any:
+    import torch
+
+    return torch.as_tensor([numbers] if isinstance(numbers, (int, float)) else numbers, dtype=torch.float64).reshape(-1)
 
 
 def _positions(mask: Sequence[int]) -> list[int]:

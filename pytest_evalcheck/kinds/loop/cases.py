@@ -60,6 +60,29 @@ class Evaluation(SamplesAndPlan):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Interruptions(Evaluation):
+    """Samples that are evaluated in parts: the number of batches of each, before the last one."""
+
+    stops: list[int]
+
+    GIVEN: ClassVar[Given] = lambda _, n: (1, [1]) if n else None
+    PLAN: ClassVar[Draws] = {"stops": lambda *_: st.lists(st.integers(0, 3), min_size=1, max_size=3)}
+    CONDITIONS: ClassVar[Conditions] = {
+        "before the first batch": lambda case: case.stops[0] == 0,
+        "in the middle": lambda case: 0 < sum(case.stops) * case.batch_size < len(case.samples),
+        "after the last batch": lambda case: sum(case.stops) * case.batch_size >= len(case.samples),
+        "twice": lambda case: sum(map(bool, case.stops)) > 1,
+        "twice with no batch between": lambda case: 0 in case.stops[1:],
+    }
+
+    @classmethod
+    def first_plans(cls, inputs: SampleStrategy, n: int) -> Plans:
+        """Once at each place, twice, and twice with no batch between."""
+        many = max(5, cls.fewest(inputs))
+        return [(many, 1, stops) for stops in ([2], [0], [1, 2], [2, 0], [many])] + [(many, 2, [1, 1])]
+
+
+@dataclass(frozen=True, kw_only=True)
 class TwoDatasets(SamplesAndPlan):
     """Two data sets that one loop evaluates one after the other."""
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import functools
 import inspect
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from pytest_evalcheck.expectations.failures import NotApplicable
 from pytest_evalcheck.kinds.common.intervals import Interval, require_intervals
 from pytest_evalcheck.kinds.common.tensors import cast_floats
 from pytest_evalcheck.strategies.samples import Sample
@@ -34,6 +36,17 @@ OPTIONS: dict[str, tuple[Any, ...]] = {
     "persistent_workers": (False, True),
 }
 """Values by the name of a parameter of ``evaluate`` that must not change the numbers. The first is the default."""
+_CALLABLES = (
+    "evaluate",
+    "exact",
+    "over_ranks",
+    "on_rank",
+    "train",
+    "resume",
+    "evaluate_part",
+    "scored_with",
+    "evaluators",
+)
 _NEED_WORKERS = ("prefetch", "prefetch_factor", "persistent_workers")
 
 
@@ -182,6 +195,11 @@ class Loop:
     """An evaluation must not change its state."""
     retries: bool = False
     """True if a batch is evaluated again, perhaps in parts, after an out-of-memory error."""
+    evaluate_part: Callable[..., Any] | None = None
+    """``evaluate_part(data, state, batches, batch_size=2, **options)`` evaluates from a saved state, in a new process.
+
+    ``state`` is None at the beginning. It stops after so many batches, and returns the new state, which can be pickled;
+    with ``batches=None`` it goes on to the end, and returns the result of the whole evaluation."""
     scored_with: Callable[..., Any] | None = None
     """``scored_with(function, data, batch_size=2)`` evaluates with ``function`` in place of the loop's metric function:
     it is called with whatever the loop gives its own, and returns a number."""
@@ -202,7 +220,7 @@ class Loop:
 
     def __post_init__(self) -> None:
         require_intervals(self)
-        for name in ("evaluate", "exact", "over_ranks", "on_rank", "train", "resume", "scored_with", "evaluators"):
+        for name in _CALLABLES:
             value = getattr(self, name)
             if not callable(value) and (value is not None or name == "evaluate"):
                 raise TypeError(f"{name}={value!r}; expected a function")
@@ -258,9 +276,70 @@ class Loop:
         loop = ReferenceLoop(model, scores, forward or call_model)
         return cls(**{"evaluate": loop.evaluate, "exact": loop.exact, "model": model, "source": model, **more})
 
+    @classmethod
+    def of_stream(cls, make: Callable[..., Any], *, ids: Callable[[Any], Iterable[int]] = list, **more: Any) -> Loop:
+        """The record of a stream of data whose place can be saved: ``state_dict()`` and ``load_state_dict(state)``.
+
+        ``make(data, batch_size=2, **options)`` returns a new stream of batches, such as a ``StatefulDataLoader``;
+        options are those of `OPTIONS` that it names. ``ids(batch)`` returns the ids of the samples of a batch. The
+        numbers are how many samples came, and a checksum of them.
+        """
+        stream = SavedStream(make, ids)
+        names = [name for name in inspect.signature(make).parameters if name in OPTIONS]
+        options = {name: OPTIONS[name] for name in names}
+        known = {"evaluate": stream.evaluate, "evaluate_part": stream.evaluate_part, "options": options, "source": make}
+        return cls(**{**known, "exact": lambda data: stream.numbers(data, data.ids), **more})
+
     def contents(self) -> dict[str, Any]:
         """Return what nobody may change in a loop that is only copied."""
         return dict(getattr(self.source, "__dict__", {}))
+
+
+@dataclass(frozen=True)
+class SavedStream:
+    """A stream of batches that is read to its end, or in parts by its state."""
+
+    make: Callable[..., Any]
+    ids: Callable[[Any], Iterable[int]]
+
+    def evaluate(self, data: LoopData, **options: Any) -> Evaluated:
+        """The numbers and ids of all samples that come."""
+        found = [int(sample) for batch in self.make(data, **options) for sample in self.ids(batch)]
+        return self.result(data, found)
+
+    def evaluate_part(self, data: LoopData, state: Any, batches: int | None, **options: Any) -> Any:
+        """Go on from a state: the ids so far, that of the stream, and whether the stream has ended."""
+        found, saved, ended = state or ([], None, False)
+        if not ended:
+            stream = self.make(data, **options)
+            if not all(callable(getattr(stream, name, None)) for name in ("state_dict", "load_state_dict")):
+                raise NotApplicable(
+                    f"the stream is of type {type(stream).__name__}, which has no state_dict() and load_state_dict(): "
+                    "nothing can be resumed; torch's DataLoader has none, torchdata's StatefulDataLoader has both"
+                )
+            if saved is not None:
+                stream.load_state_dict(saved)
+            iterator, left = iter(stream) if batches != 0 else iter(()), batches
+            while left != 0 and not ended:
+                batch = next(iterator, _END)
+                ended = batch is _END
+                found = found if ended else [*found, *map(int, self.ids(batch))]
+                left = None if left is None else left - 1
+            saved = stream.state_dict()
+        return self.result(data, found) if batches is None else (found, saved, ended)
+
+    def result(self, data: LoopData, found: Sequence[int]) -> Evaluated:
+        """The numbers of the samples with these ids, and the ids as records."""
+        return Evaluated(self.numbers(data, found), [(sample, {}) for sample in found])
+
+    @staticmethod
+    def numbers(data: LoopData, found: Iterable[int]) -> Numbers:
+        """The number of samples, and a checksum of them in any order."""
+        sums = [zlib.crc32(repr(data.samples[i]).encode()) if i in data.ids else 0 for i in found]
+        return {"samples": len(sums), "checksum": sum(sums)}
+
+
+_END = object()
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ SPEC = KindSpec(
     name="loop",
     record=Loop,
     subject=LoopSubject,
-    checks=tuple(f"{_ROOM}.checks_{name}" for name in ("batches", "samples", "state", "inputs", "variants")),
+    checks=tuple(f"{_ROOM}.checks_{name}" for name in ("batches", "samples", "state", "inputs", "resumed", "variants")),
     example="tabular(features=3, classes=4)",
     expected="an ec.Loop, a Trainer of transformers or Composer, a pipeline, a LightningModule, an Engine of ignite, "
     "or an LM of lm_eval",

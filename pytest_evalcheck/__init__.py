@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from pytest_evalcheck.kinds.scorer.subject import Scorer as Scorer
     from pytest_evalcheck.kinds.scorer.subject import Several as Several
     from pytest_evalcheck.kinds.wrapper.subject import Wrapper as Wrapper
+    from pytest_evalcheck.learning.streams import learned as learned
     from pytest_evalcheck.reports import ReportFormat as ReportFormat
     from pytest_evalcheck.reports.failure_text import format_failure as format_failure
     from pytest_evalcheck.reports.results import Cell as Cell
@@ -74,6 +75,7 @@ _MODULES = {
     "kinds.registry": ("register",),
     "kinds.scorer.subject": ("Runner", "Scorer", "Several"),
     "kinds.wrapper.subject": ("Wrapper",),
+    "learning.streams": ("learned",),
     "reports": ("ReportFormat",),
     "reports.failure_text": ("format_failure",),
     "reports.results": ("Cell", "Failure", "Report", "Verdict", "VerdictError"),

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+import pytest_evalcheck
 from pytest_evalcheck import adapters
 from pytest_evalcheck import strategies as es
 from pytest_evalcheck.discovery.schemas import Schema
@@ -52,7 +53,7 @@ def strategy_of(source: str) -> SampleStrategy:
         before = ast.get_source_segment(source, of) or ""
         made = eval(f"_of{source.removeprefix(before)}", {"es": es, "_of": strategy_of(before)})
     else:
-        made = eval(source, {"es": es})
+        made = eval(source, {"es": es, "ec": pytest_evalcheck})
     return made
 
 

@@ -99,6 +99,13 @@ class _Form:
     observed: Observed | None = None
     origin: str = ""
     one_sample: bool = False
+    rank: int = 0
+    """Above 0 it is tried only where no form of a lower rank has a target."""
+
+    @property
+    def learned(self) -> tuple[str, ...]:
+        """Sources of strategies of rows that a run has given to it."""
+        return self.observed.inputs if self.observed else ()
 
 
 def propose(candidate: Candidate) -> Proposed:
@@ -113,9 +120,11 @@ def propose(candidate: Candidate) -> Proposed:
     examples = [call for base in bases if base.observed for call in base.observed.calls[:2]]
     refused: list[str] = []
     for form in _forms(candidate, thing, bases, proposed):
+        if form.rank and proposed.targets:
+            continue
         used = [target.inputs for target in proposed.targets]
         inputs, why = _inputs(candidate, thing, form, used, examples)
-        if inputs is None and not candidate.is_class:
+        if inputs is None and not candidate.is_class and not form.learned:
             form, inputs = _inputs_of_one_sample(candidate, thing, form)
         if inputs is None:
             proposed.left[form.construction] = why
@@ -153,8 +162,8 @@ def _proposal(candidate: Candidate, thing: Any, form: _Form, source: str, origin
 def _forms(candidate: Candidate, thing: Any, bases: Sequence[_Form], proposed: Proposed) -> Iterator[_Form]:
     """Every way to make the object once, then these with options changed, in turn, up to a limit."""
     turns = itertools.zip_longest(*(_configurations(candidate, thing, base, proposed) for base in bases))
-    forms = {form.construction: form for turn in turns for form in turn if form is not None}
-    ordered = sorted(forms.values(), key=lambda form: bool(form.label))
+    forms = {(form.construction, form.learned): form for turn in turns for form in turn if form is not None}
+    ordered = sorted(forms.values(), key=lambda form: (form.rank, bool(form.label)))
     yield from ordered[:_MOST_TARGETS]
     for form in ordered[_MOST_TARGETS:]:
         proposed.left[form.construction] = "beyond the limit of configurations"
@@ -165,18 +174,20 @@ def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_F
     home = f"from {candidate.module} import {candidate.name}"
     shown, no_example = observe(thing, FEEDING)
     runs = learned.observed(thing, FEEDING)
-    found = [*runs, *shown]
     if candidate.call:
         form = _form(candidate.call, (home,), "constructed as the request says")
-        yield _with_observed_calls(form, found)
+        yield _with_observed_calls(form, [*runs, *shown])
         return
     yielded = 0
-    for observed in found:
+    for run in runs:
+        imports = tuple(home if line.endswith(f" import {candidate.name}") else line for line in run.imports)
+        form = _form(run.construction, imports, "called as in a run that was watched", run)
+        yield replace(form, rank=int(run.one_sample))
+    for observed in shown:
         form_shown = _form_from_example(candidate, thing, observed, home)
         if form_shown is not None:
             yielded += 1
-            origin = form_shown.origin.replace("in its docstring", "in a run that was watched")
-            yield replace(form_shown, origin=origin) if any(observed is run for run in runs) else form_shown
+            yield form_shown
     if yielded:
         return
     if no_example:
@@ -194,7 +205,8 @@ def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_F
         return
     construction = _written(candidate.name, given, function=not candidate.is_class)
     imports = ("from functools import partial", home) if given and not candidate.is_class else (home,)
-    yield _with_observed_calls(_form(construction, imports, "constructed by its signature"), found)
+    form = _form(construction, imports, "constructed by its signature")
+    yield replace(_with_observed_calls(form, shown), rank=2 if runs else 0)
 
 
 def _form_from_example(candidate: Candidate, thing: Any, observed: Observed, home: str) -> _Form | None:
@@ -227,7 +239,7 @@ def _form(construction: str, imports: tuple[str, ...], origin: str, observed: Ob
         for method in _setup(made, observed):
             getattr(made, method)()
         if observed and observed.described:
-            return eval(observed.described, {"ec": pytest_evalcheck, "made": made})
+            made = eval(observed.described, {"ec": pytest_evalcheck, "made": made})
         return Metric.of(made, one_sample=True) if observed and observed.one_sample else made
 
     return _Form(
@@ -281,9 +293,9 @@ def _options_of(construction: str) -> dict[str, Any]:
 
 
 def _configurations(candidate: Candidate, thing: Any, base: _Form, proposed: Proposed) -> Iterator[_Form]:
-    """The base, and the base with options changed."""
+    """The base, and the base with options changed; what was learned is tried with the options that were seen."""
     yield base
-    if candidate.call:
+    if candidate.call or base.learned:
         return
     parameters = [each for each in _parameters(thing)[_positional(base) :] if each.name not in base.options]
     changeable = options.varied(parameters, annotations_of(thing))
@@ -314,12 +326,16 @@ def _inputs(
             record = adapters.record("metric", form.make())
     except Exception as error:
         return None, f"constructing it raised {first_line(error)}"
-    if one := _one_number(record):
+    if (one := _one_number(record)) and not form.learned:
         return None, f"its parameter {one} is one number by its annotation, and no batch"
     tried, why, given = 0, "", _given(thing, form)
     a_series = False
     for source, origin in _sources(candidate, thing, form, used, examples, record):
-        if is_by_sample(record.update) and not _are_single_values(_collated(source), _fed_parameters(record)):
+        if (
+            not form.learned
+            and is_by_sample(record.update)
+            and not _are_single_values(_collated(source), _fed_parameters(record))
+        ):
             continue
         refusal, corrected = try_strategy(source, form.make)
         if DEPENDS_ON_ORDER in refusal or not refusal:
@@ -366,6 +382,9 @@ def _sources(
     examples: Sequence[Mapping[str, Any]],
     record: Any,
 ) -> Iterator[tuple[str, str]]:
+    if form.learned and form.observed:  # what was seen decides: words are for what nobody calls
+        yield from ((source, form.observed.origin) for source in form.learned)
+        return
     three = None if candidate.is_class else three_arrays(_parameters(thing))
     if three is not None:  # two arrays would be its first two arguments
         for source in strategy_candidates.from_parameters(three, tensors=_knows_tensors(thing)):

@@ -127,8 +127,8 @@ def _target(proposal: Proposal, name: str) -> str:
     kept = proposal.setup or proposal.described
     made = "made" if kept else construction
     body = [f"made = {construction}", *(f"made.{each}()" for each in proposal.setup)] if kept else []
-    one_by_one = f"ec.Metric.of({made}, one_sample=True)" if proposal.one_sample else made
-    body.append(f"return {proposal.described or one_by_one}")
+    returned = proposal.described or made
+    body.append(f"return ec.Metric.of({returned}, one_sample=True)" if proposal.one_sample else f"return {returned}")
     return "\n".join([*comment, decorator, f"def {name}(device):", *(f"    {line}" for line in body)])
 
 

@@ -55,6 +55,15 @@ class Seen:
     """The test and the call, of a function."""
     objects: list[Object] = field(default_factory=list)
 
+    @property
+    def ways(self) -> list[dict[str, Any] | None]:
+        """The different arguments with which its objects were made, in order."""
+        found: list[dict[str, Any] | None] = []
+        for each in self.objects:
+            if each.made not in found:
+                found.append(each.made)
+        return found
+
 
 class Watcher:
     """Watches calls into some packages, in the block of `watch`."""
@@ -227,4 +236,4 @@ def arguments_of(frame: FrameType, skip: int = 0) -> dict[str, Any]:
 
 
 def _kept(frame: FrameType, skip: int = 0) -> dict[str, Any]:
-    return {name: encoded(value) for name, value in arguments_of(frame, skip).items()}
+    return {name: encoded(value, name=name) for name, value in arguments_of(frame, skip).items()}

@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 
-from pytest_evalcheck.discovery import learned
 from pytest_evalcheck.discovery.search import Discovery, discover
 from pytest_evalcheck.errors import UsageError
 from pytest_evalcheck.learning import corpus
@@ -42,7 +41,7 @@ def infer_targets(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):  # a worker of xdist: its controller has inferred them
         _collect(config, config.workerinput[_FILES_THERE])
         return
-    os.environ[learned.PLACE] = str(config.rootpath / corpus.FOLDER)
+    os.environ[corpus.PLACE] = str(config.rootpath / corpus.FOLDER)
     folder_of_files = _folder(config)
     files = {str(folder_of_files / _file_name(module, texts)): module for module, texts in _texts(config).items()}
     # A replay needs the targets of the run that has failed, which has written them.

@@ -28,7 +28,7 @@ def observed(thing: Any, methods: Sequence[str]) -> list[Observed]:
 
     Those with batches come first, and then those with one sample a call.
     """
-    entry = read().entries.get(f"{thing.__module__}:{thing.__qualname__}")
+    entry = entry_of(thing)
     if entry is None:
         return []
     home = f"from {entry.module} import {entry.name}"
@@ -39,7 +39,7 @@ def observed(thing: Any, methods: Sequence[str]) -> list[Observed]:
     for made in entry.ways:
         alike = [each for each in entry.objects if each.made == made and each.calls]
         try:
-            construction, imports = _construction(entry.name, made or {}, package)
+            construction, imports = construction_of(entry.name, made or {}, package)
         except UsageError:
             continue
         one = Observed(construction=construction, imports=(home, *imports))
@@ -55,6 +55,12 @@ def observed(thing: Any, methods: Sequence[str]) -> list[Observed]:
     return sorted(found.values(), key=lambda each: each.one_sample)
 
 
+def entry_of(thing: Any) -> Seen | None:
+    """Return what was seen of a class or a function; None where nothing was."""
+    home, path = getattr(thing, "__module__", ""), getattr(thing, "__qualname__", "")
+    return read().entries.get(f"{home}:{path}")
+
+
 def _with_streams(seen: Observed, entry: Seen, method: str, made: int = 0) -> list[Observed]:
     """Return a way to make an object with each form of its calls, those with one sample a call last."""
     name = f"{entry.module}:{entry.name}" + (f".{method}" if method else "")
@@ -62,6 +68,8 @@ def _with_streams(seen: Observed, entry: Seen, method: str, made: int = 0) -> li
     found = []
     for one_sample in (False, True):
         for number, stream in enumerate(of_calls(name, calls, one_sample=one_sample)[:_MOST_GROUPS]):
+            if one_sample and stream.is_text and not seen.described:
+                continue  # a document, and so a scorer
             options = {"made": made, "group": number, "one_sample": one_sample}
             given = "".join(f", {key}={value}" for key, value in options.items() if value)
             sources = tuple(f"ec.learned({name!r}{given}{more})" for more in ("", ", changes=False"))
@@ -89,6 +97,8 @@ def _by_trial(seen: Observed, observed: Object, package: str) -> list[tuple[Obse
         try:
             exec("\n".join(seen.imports), names)
             made = eval(seen.construction, names)
+            if is_model(made):
+                return []
             for call in observed.calls:
                 given = _given(call.arguments, package)
                 before = _state(made)
@@ -172,21 +182,31 @@ def _given(arguments: dict[str, Any], package: str) -> dict[str, Any]:
     return {name: decoded(value, package) for name, value in arguments.items() if is_kept(value, package)}
 
 
-def _construction(name: str, made: dict[str, Any], package: str) -> tuple[str, tuple[str, ...]]:
+def is_model(made: Any) -> bool:
+    """Return whether an object is a torch module with parameters: it is evaluated, and measures nothing."""
+    return hasattr(made, "named_modules") and any(True for _ in made.parameters())
+
+
+def construction_of(name: str, made: dict[str, Any], package: str) -> tuple[str, tuple[str, ...]]:
     """Return the source that makes an object again, and its imports."""
     imports: dict[str, None] = {}
     given = ", ".join(
-        _source(value, package, imports) if key.isdigit() else f"{key}={_source(value, package, imports)}"
+        source_of(value, package, imports) if key.isdigit() else f"{key}={source_of(value, package, imports)}"
         for key, value in made.items()
     )
     return f"{name}({given})", tuple(imports)
 
 
-def _source(value: Any, package: str, imports: dict[str, None]) -> str:
+def source_of(value: Any, package: str, imports: dict[str, None]) -> str:
+    """Return the source of a value, and add what it needs to the imports.
+
+    Raises:
+        UsageError: where it was not kept, or names what is not of the package.
+    """
     if isinstance(value, list):
-        return f"[{', '.join(_source(each, package, imports) for each in value)}]"
+        return f"[{', '.join(source_of(each, package, imports) for each in value)}]"
     if isinstance(value, dict) and "dict" in value:
-        pairs = (f"{name!r}: {_source(each, package, imports)}" for name, each in value["dict"].items())
+        pairs = (f"{name!r}: {source_of(each, package, imports)}" for name, each in value["dict"].items())
         return f"{{{', '.join(pairs)}}}"
     if isinstance(value, dict) and "name" in value:
         module, _, path = str(value["name"]).partition(":")
@@ -197,6 +217,15 @@ def _source(value: Any, package: str, imports: dict[str, None]) -> str:
             raise UsageError(f"{value['name']} is neither of {package} nor a module of torch")
         imports[f"from {module} import {path.partition('.')[0]}"] = None
         return path
+    if isinstance(value, dict) and "made" in value:
+        module, _, path = str(value["made"]).partition(":")
+        if module.partition(".")[0] != package:
+            raise UsageError(f"{value['made']} is not of {package}")
+        source, more = construction_of(path, value["arguments"], package)
+        imports.update(dict.fromkeys((f"from {module} import {path.partition('.')[0]}", *more)))
+        return source
+    if isinstance(value, dict) and {"opaque", "secret", "loader"} & {*value}:
+        raise UsageError(f"a value was not kept: {value}")
     if isinstance(value, dict) and "torch" in value:
         imports["import torch"] = None
         made = decoded(value)

@@ -17,10 +17,11 @@ import pytest_evalcheck
 from pytest_evalcheck import adapters
 from pytest_evalcheck.adapters.protocols.one_sample import is_by_sample
 from pytest_evalcheck.adapters.protocols.three_arrays import three_arrays
-from pytest_evalcheck.discovery import learned, options, strategy_candidates
+from pytest_evalcheck.discovery import learned, options, other_kinds, strategy_candidates
 from pytest_evalcheck.discovery.candidates import Candidate
 from pytest_evalcheck.discovery.control import (
     DEPENDS_ON_ORDER,
+    decision,
     first_line,
     gives_numbers,
     is_flat,
@@ -43,10 +44,14 @@ FEEDING = ("update", "update_state", "__call__", "forward", "add_batch")
 """Methods that feed an object of a class."""
 _MOST_CONFIGURATIONS = 4
 """Result for one way to make an object."""
+_RANKS = (0, 1, 2)
+"""Inputs are batches that were seen, or that words tell of what nobody has called; single samples that were seen; words
+of what was called. A later rank is tried only where none before it has a target."""
 _MOST_TARGETS = 8
 """Result for one candidate."""
 _MOST_BY_WORDS = 24
 """Strategies that are tried by the words of a name alone."""
+_OF_EXAMPLE = "inputs like those of its example"
 _USUAL_NAMES = (("predictions", "labels"), ("logits", "labels"), ("preds", "target"))
 """Strategies for a metric that takes any argument by name, and shows none."""
 
@@ -74,6 +79,8 @@ class Proposal:
     """The source of its record, with the object as ``made``; empty where its methods say what it is."""
     not_applicable: Mapping[str, str] = field(default_factory=dict)
     """By code: why a property does not apply to it."""
+    kind: str = "metric"
+    """Kind of target."""
 
 
 @dataclass(kw_only=True)
@@ -83,6 +90,8 @@ class Proposed:
     targets: list[Proposal] = field(default_factory=list)
     why: str = ""
     """Reason why there is no target."""
+    decided: str = ""
+    """Reason why it is no function of a set of samples; empty where that was not decided."""
     left: dict[str, str] = field(default_factory=dict)
     """By options: configurations that are not tried, with the reason."""
 
@@ -100,7 +109,7 @@ class _Form:
     origin: str = ""
     one_sample: bool = False
     rank: int = 0
-    """Above 0 it is tried only where no form of a lower rank has a target."""
+    """One of `_RANKS`."""
 
     @property
     def learned(self) -> tuple[str, ...]:
@@ -119,18 +128,27 @@ def propose(candidate: Candidate) -> Proposed:
     bases = list(_bases(candidate, thing, problems))
     examples = [call for base in bases if base.observed for call in base.observed.calls[:2]]
     refused: list[str] = []
-    for form in _forms(candidate, thing, bases, proposed):
-        if form.rank and proposed.targets:
-            continue
-        used = [target.inputs for target in proposed.targets]
-        inputs, why = _inputs(candidate, thing, form, used, examples)
-        if inputs is None and not candidate.is_class and not form.learned:
-            form, inputs = _inputs_of_one_sample(candidate, thing, form)
-        if inputs is None:
-            proposed.left[form.construction] = why
-            refused.append(why)
-        else:
-            proposed.targets.append(_proposal(candidate, thing, form, *inputs))
+    forms = [*_forms(candidate, thing, bases, proposed)]
+    for rank in _RANKS:
+        settled = rank == _RANKS[-1] and decision(proposed.decided, observed=False)
+        for form in forms if not (rank and (proposed.targets or settled)) else ():
+            if form.rank != rank:
+                continue
+            used = [target.inputs for target in proposed.targets]
+            inputs, why, decided = _inputs(candidate, thing, form, used, examples)
+            if inputs is None and not candidate.is_class and not form.learned:
+                form, inputs = _inputs_of_one_sample(candidate, thing, form)
+            if inputs is None:
+                proposed.left[form.construction] = why
+                refused.append(why)
+                proposed.decided = proposed.decided or decided
+            else:
+                proposed.targets.append(_proposal(candidate, thing, form, *inputs))
+        if rank == 0 and not proposed.targets:
+            home = f"from {candidate.module} import {candidate.name}"
+            others = other_kinds.found(thing, learned.entry_of(thing))
+            proposed.targets += [_of_other_kind(candidate, each, home) for each in others]
+    proposed.decided = "" if proposed.targets else proposed.decided
     if not proposed.targets:
         proposed.why = "; ".join(refused[:1] or problems) or "nothing was found to feed it"
         if candidate.is_class and "raised NotImplementedError" in proposed.why:
@@ -156,6 +174,19 @@ def _proposal(candidate: Candidate, thing: Any, form: _Form, source: str, origin
         described=form.observed.described if form.observed else "",
         placed=placed,
         not_applicable=not_applicable,
+    )
+
+
+def _of_other_kind(candidate: Candidate, found: other_kinds.OfKind, home: str) -> Proposal:
+    return Proposal(
+        candidate=candidate,
+        label="" if found.kind == "scorer" else found.kind,
+        construction=found.construction,
+        imports=(home, *found.imports),
+        inputs=found.inputs,
+        origin=found.origin,
+        described=found.described,
+        kind=found.kind,
     )
 
 
@@ -206,7 +237,7 @@ def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_F
     construction = _written(candidate.name, given, function=not candidate.is_class)
     imports = ("from functools import partial", home) if given and not candidate.is_class else (home,)
     form = _form(construction, imports, "constructed by its signature")
-    yield replace(_with_observed_calls(form, shown), rank=2 if runs else 0)
+    yield replace(_with_observed_calls(form, shown), rank=2 if learned.entry_of(thing) else 0)
 
 
 def _form_from_example(candidate: Candidate, thing: Any, observed: Observed, home: str) -> _Form | None:
@@ -319,16 +350,16 @@ def _configurations(candidate: Candidate, thing: Any, base: _Form, proposed: Pro
 
 def _inputs(
     candidate: Candidate, thing: Any, form: _Form, used: Sequence[str], examples: Sequence[Mapping[str, Any]]
-) -> tuple[tuple[str, str] | None, str]:
-    """The first strategy that passes the control, with its origin; or why there is none."""
+) -> tuple[tuple[str, str] | None, str, str]:
+    """The first strategy that passes the control, with its origin; or why there is none, and what that decides."""
     try:
         with isolated_process():
             record = adapters.record("metric", form.make())
     except Exception as error:
-        return None, f"constructing it raised {first_line(error)}"
+        return None, f"constructing it raised {first_line(error)}", ""
     if (one := _one_number(record)) and not form.learned:
-        return None, f"its parameter {one} is one number by its annotation, and no batch"
-    tried, why, given = 0, "", _given(thing, form)
+        return None, f"its parameter {one} is one number by its annotation, and no batch", ""
+    tried, why, decided, given = 0, "", "", _given(thing, form)
     a_series = False
     for source, origin in _sources(candidate, thing, form, used, examples, record):
         if (
@@ -345,10 +376,12 @@ def _inputs(
             a_series = a_series or flat
         refusal = refusal or ranking_of_rows(corrected, form.make, given)
         if not refusal:
-            return _with_nan(corrected, origin, form, given), ""
+            return _with_nan(corrected, origin, form, given), "", ""
         tried += 1
         why = why or refusal
-    return None, f"none of {tried} strategies is accepted: {why}" if tried else "no strategy fits its arguments"
+        decided = decided or decision(refusal, observed=bool(form.learned) or _OF_EXAMPLE in origin)
+    none = f"none of {tried} strategies is accepted: {why}" if tried else "no strategy fits its arguments"
+    return None, none, decided
 
 
 def _inputs_of_one_sample(candidate: Candidate, thing: Any, form: _Form) -> tuple[_Form, tuple[str, str] | None]:
@@ -400,7 +433,7 @@ def _sources(
     told = [[schema.container for schema in each] for each in every]
     tensors = any("tensor" in each for each in told) or _knows_tensors(thing)
     tuned = [
-        (f"{source}{_naming(data, every_parameter)}", f"inputs like those of its example: {_shown(call)}")
+        (f"{source}{_naming(data, every_parameter)}", f"{_OF_EXAMPLE}: {_shown(call)}")
         for call, data in shown
         for guess in strategy_candidates.from_example(data, form.options, candidate.name)
         for source in ([guess] if tensors else strategy_candidates.array_strategies(guess))

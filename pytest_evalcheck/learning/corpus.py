@@ -40,6 +40,11 @@ class Corpus:
     releases: dict[str, str] = field(default_factory=dict)
     """By package: the release that was watched."""
 
+    @property
+    def modules(self) -> list[str]:
+        """The modules that have entries."""
+        return sorted({each.module for each in self.entries.values()})
+
     def of(self, module: str) -> list[str]:
         """Return the names that were seen of a module and its submodules."""
         return [name for name, seen in self.entries.items() if f"{seen.module}.".startswith(f"{module}.")]

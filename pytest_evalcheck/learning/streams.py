@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -107,6 +107,8 @@ class Stream:
     """The tests that the calls are from."""
     one_sample: bool = False
     """True if every call has one sample; a batch then has a list for each argument."""
+    documents: bool = False
+    """True if a batch is responses and documents, as a scorer takes them: the first argument, and the others."""
     groups: tuple[tuple[int, ...], ...] = ()
     """Columns that are changed and exchanged together, since entries of one follow from those of another."""
 
@@ -137,9 +139,11 @@ class Stream:
 
     def batch(self, samples: Sequence[Any]) -> Any:
         """Return the arguments of some samples."""
-        leaves: dict[Path, Any] = {path: decoded(value, self.package) for path, value in self.fixed.items()}
+        leaves: dict[Path, Any] = {path: self._kept(path, value) for path, value in self.fixed.items()}
         for index, column in enumerate(self.columns):
             leaves[column.path] = _collated(column, [row[index] for row in samples], self.package)
+        if self.documents:
+            return self._documents(samples)
         if self.one_sample:  # an option with a length of its own is no column of a batch
             leaves = {
                 path: [value] * len(samples) if isinstance(value, (list, tuple)) and path in self.fixed else value
@@ -148,6 +152,42 @@ class Stream:
         names = dict.fromkeys(path[0] for path in (*self.order, *leaves))
         whole = {name: self._tree((name,), leaves) for name in names if any(path[0] == name for path in leaves)}
         return _arguments(whole, {column.path[0] for column in self.columns})
+
+    def _kept(self, path: Path, value: Any) -> Any:
+        if not (isinstance(value, dict) and {"made", "object", "name"} & {*value}):
+            return decoded(value, self.package)
+        if path not in self._objects:  # one object for all batches, as in a run
+            self._objects[path] = decoded(value, self.package)
+        return self._objects[path]
+
+    @cached_property
+    def _objects(self) -> dict[Path, Any]:
+        return {}
+
+    def _documents(self, samples: Sequence[Any]) -> tuple[list[list[Any]], list[dict[str, Any]]]:
+        """Return the first argument of each sample as its only response, and the others that differ as its document."""
+        responses, documents = [], []
+        tops = dict.fromkeys(column.path[0] for column in self.columns)
+        for row in samples:
+            leaves = {path: self._kept(path, value) for path, value in self.fixed.items() if path[0] in tops}
+            for column, entry in zip(self.columns, row, strict=True):
+                leaves[column.path] = decoded(_thawed(entry), self.package)
+            given = {name: self._tree((name,), leaves) for name in tops}
+            responses.append([given.pop(next(iter(tops)))])
+            documents.append(given)
+        return responses, documents
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The arguments that are the same in every call, as JSON."""
+        tops = {column.path[0] for column in self.columns}
+        return {path[0]: value for path, value in self.fixed.items() if path[0] not in tops}
+
+    @property
+    def is_text(self) -> bool:
+        """Return whether a sample has a text, a mapping or an object: it is a document, and no number."""
+        entries = (one for each in self.columns if not each.is_array for one in each.entries)
+        return any(not (isinstance(one, (int, float, list)) or one is None or is_array(one)) for one in entries)
 
     @property
     def package(self) -> str:
@@ -207,7 +247,14 @@ class Stream:
 
 
 def learned(
-    name: str, *, made: int = 0, group: int = 0, one_sample: bool = False, changes: bool = True
+    name: str,
+    *,
+    made: int = 0,
+    group: int = 0,
+    one_sample: bool = False,
+    documents: bool = False,
+    loader: str = "",
+    changes: bool = True,
 ) -> SampleStrategy:
     """Samples made of the rows that a project's own runs have given to a function, or to a method of a class.
 
@@ -218,6 +265,8 @@ def learned(
         made: of which of the ways in which runs have made objects of the class.
         group: which of the forms of its calls; 0 is the one with the most rows.
         one_sample: whether each call is one sample.
+        documents: whether each call is one document, with the response as its first argument: batches for a scorer.
+        loader: the argument that is a loader of batches: samples are those that it loads.
         changes: whether columns are also exchanged, and numbers changed inside of what was observed.
 
     Raises:
@@ -230,11 +279,12 @@ def learned(
     if entry is None:
         raise UsageError(f"the corpus has no {module}:{first}{nearest(f'{module}:{first}', known.entries)}")
     calls = calls_of(entry, method, made)
-    found = of_calls(name, calls, one_sample=one_sample)
+    calls = loaded(calls, loader) if loader else calls
+    found = of_calls(name, calls, one_sample=one_sample or documents)
     if not 0 <= group < len(found):
         kind = "calls with one sample each" if one_sample else "calls with rows"
         raise UsageError(f"the corpus has {len(found)} groups of {kind} of {name}; group={group} is none of them")
-    return found[group].strategy(changes=changes)
+    return replace(found[group], documents=documents).strategy(changes=changes)
 
 
 def calls_of(entry: Seen, method: str, made: int = 0) -> list[tuple[str, Mapping[str, Any]]]:
@@ -244,6 +294,61 @@ def calls_of(entry: Seen, method: str, made: int = 0) -> list[tuple[str, Mapping
     ways = entry.ways
     alike = (each for each in entry.objects if ways[made : made + 1] == [each.made])
     return [(each.test, call.arguments) for each in alike for call in each.calls if call.method == method]
+
+
+def loaded(calls: Sequence[tuple[str, Mapping[str, Any]]], name: str) -> list[tuple[str, Mapping[str, Any]]]:
+    """Return each batch, or all samples, of the loader among the arguments of calls, as the arguments of a call."""
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    for test, arguments in calls:
+        found += [(test, batch) for batch in batches_of(arguments.get(name))]
+    return found
+
+
+def batches_of(value: Any) -> list[dict[str, Any]]:
+    """Return the batches of a loader as JSON, each by the place or name of its parts; none for any other value."""
+    if isinstance(value, dict) and "loader" in value:
+        inside = value["loader"]
+        if isinstance(inside, dict) and "tuple" in inside:
+            return [_parts_of(inside)]
+        samples = [_parts_of(each) for each in (inside if isinstance(inside, list) else inside["list"])]
+        if not samples or not samples[0] or any(each.keys() != samples[0].keys() for each in samples):
+            return []
+        return [{key: _stacked([each[key] for each in samples]) for key in samples[0]}]
+    batches = [_parts_of(each) for each in value] if isinstance(value, list) else []
+    same = batches and all(each and each.keys() == batches[0].keys() for each in batches)
+    return batches if same and all(any(map(is_array, each.values())) for each in batches) else []
+
+
+def _parts_of(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict) and "dict" in value:
+        return dict(value["dict"])
+    items = value if isinstance(value, list) else value.get("tuple", []) if isinstance(value, dict) else []
+    return {str(i): each for i, each in enumerate(items)} if len(items) > 1 else {}
+
+
+def _stacked(values: Sequence[Any]) -> Any:
+    """Return the entries of samples as torch's loader collates them: arrays and numbers become a tensor."""
+    first = values[0]
+    if is_array(first) and all(
+        is_array(each) and "rows" in each and each["shape"] == first["shape"] for each in values
+    ):
+        low, high = min(each.get("low", 0) for each in values), max(each.get("high", 0) for each in values)
+        shape = [len(values), *first["shape"]]
+        dtype = first["dtype"] if first["array"] == "torch" else f"torch.{first['dtype']}"
+        rows = [each["rows"] for each in values]
+        return {"array": "torch", "dtype": dtype, "shape": shape, "low": low, "high": high, "rows": rows}
+    kinds = {type(each) for each in values}
+    if kinds <= {int, float, bool}:
+        dtype = "torch.float64" if float in kinds else "torch.int64"
+        return {
+            "array": "torch",
+            "dtype": dtype,
+            "shape": [len(values)],
+            "rows": [*values],
+            "low": float(min(values)),
+            "high": float(max(values)),
+        }
+    return [*values]
 
 
 def of_calls(name: str, calls: Sequence[tuple[str, Mapping[str, Any]]], *, one_sample: bool = False) -> list[Stream]:
@@ -337,7 +442,7 @@ def _stream(
     name: str, columns: Sequence[Column], fixed: Mapping[Path, Any], part: Group, *, one_sample: bool = False
 ) -> Stream:
     tests = tuple(dict.fromkeys(test for test, *_ in part))
-    return Stream(name, tuple(columns), fixed, part[0][2], tests, one_sample, _tied(columns))
+    return Stream(name, tuple(columns), fixed, part[0][2], tests, one_sample, groups=_tied(columns))
 
 
 def _usual(lengths: Mapping[Path, int | None]) -> int | None:

@@ -60,7 +60,7 @@ def encoded(value: Any, depth: int = 0, name: str = "") -> Any:
     if depth > _DEPTH:
         return _opaque(value)
     if kind in (list, tuple, set, frozenset):
-        parts = [encoded(each, depth + 1) for each in list(value)[:MOST_ENTRIES]]
+        parts = [encoded(each, depth + 1, name) for each in list(value)[:MOST_ENTRIES]]
         if kind is list and len(value) <= MOST_ENTRIES:
             return parts
         return {kind.__name__: parts, "length": len(value)}
@@ -78,10 +78,23 @@ def encoded(value: Any, depth: int = 0, name: str = "") -> Any:
         return {"name": f"{value.__module__}:{own if home.get(own) is value else value.__qualname__}"}
     if kind.__module__ == "torch" and kind.__name__ in ("dtype", "device"):
         return {"torch": str(value)}
+    if kind.__module__.startswith("torch.utils.data") and kind.__name__ == "DataLoader":
+        return _loader(value, depth)
     fields = _fields_of(value)
     if fields is not None:
         inside = {key: encoded(each, depth + 1, key) for key, each in fields.items()}
         return {"object": f"{kind.__module__}:{kind.__qualname__}", "fields": inside}
+    return _opaque(value)
+
+
+def _loader(value: Any, depth: int) -> Any:
+    """Return the samples of a loader whose data set is tensors or a list: nothing of any other one is read."""
+    kept = value.dataset
+    form = f"{type(kept).__module__}.{type(kept).__qualname__}"
+    if form == "torch.utils.data.dataset.TensorDataset":
+        return {"loader": {"tuple": [encoded(each, depth + 1) for each in kept.tensors], "length": len(kept.tensors)}}
+    if type(kept) is list:
+        return {"loader": encoded(kept, depth + 1)}
     return _opaque(value)
 
 
@@ -138,6 +151,10 @@ def decoded(value: Any, package: str = "") -> Any:
         return _dtype(text) if text.startswith("torch.") else torch.device("cpu")
     if "name" in value and _is_of(value["name"], package):
         return _named(str(value["name"]))
+    if "made" in value and _is_of(value["made"], package):
+        given = {str(name): decoded(each, package) for name, each in dict(value["arguments"]).items()}
+        positional = [given.pop(name) for name in [*given] if name.isdigit()]
+        return _named(str(value["made"]))(*positional, **given)
     if "object" in value and _is_of(value["object"], package):
         fields = {str(name): decoded(each, package) for name, each in dict(value["fields"]).items()}
         return _named(str(value["object"]))(**fields)
@@ -165,11 +182,12 @@ def is_kept(value: Any, package: str = "") -> bool:
         return all(is_kept(each, package) for each in value)
     if not isinstance(value, dict):
         return True
-    if {"opaque", "secret"} & {*value}:
+    if {"opaque", "secret", "loader"} & {*value}:
         return False
-    if "name" in value or "object" in value:
-        whole = _is_of(value.get("name", value.get("object")), package)
-        return whole and all(is_kept(each, package) for each in value.get("fields", {}).values())
+    for key in ("name", "object", "made"):
+        if key in value:
+            inside = value.get("fields", value.get("arguments", {}))
+            return _is_of(value[key], package) and all(is_kept(each, package) for each in inside.values())
     if "dict" in value:
         return all(is_kept(each, package) for each in value["dict"].values())
     parts = next((value[key] for key in ("list", "tuple", "set", "frozenset", "pairs") if key in value), [])
@@ -188,8 +206,8 @@ def is_cut(value: Any) -> bool:
         return "rows" not in value or (bool(value["shape"]) and len(value["rows"]) < value["shape"][0])
     if "dict" in value:
         return any(map(is_cut, value["dict"].values()))
-    if "fields" in value:
-        return any(map(is_cut, value["fields"].values()))
+    if "fields" in value or "arguments" in value:
+        return any(map(is_cut, value.get("fields", value.get("arguments")).values()))
     parts = next((value[key] for key in ("list", "tuple", "set", "frozenset", "pairs") if key in value), [])
     return value.get("length", len(parts)) > len(parts) or any(map(is_cut, parts))
 

@@ -152,7 +152,7 @@ class Watcher:
         if len(seen.calls) >= MOST_CALLS:
             self._codes[id(frame.f_code)] = (frame.f_code, "")
             return
-        call = Call("", _kept(frame))
+        call = Call("", self._kept(frame))
         if all(call.arguments != known.arguments for _, known in seen.calls):
             seen.calls.append((self._current(), call))
             self._open[id(frame)] = (frame, call)
@@ -168,7 +168,7 @@ class Watcher:
         if name == "__init__":
             if known is not None and known[0] is owner:
                 return  # that of a base class
-            made = _kept(frame, skip=1)
+            made = self._kept(frame, skip=1)
             if len(seen.objects) >= MOST_OBJECTS and any(each.made == made for each in seen.objects):
                 return
             if len(seen.objects) >= 4 * MOST_OBJECTS:
@@ -185,9 +185,20 @@ class Watcher:
             seen.objects.append(found)
         if name == "__init__" or len(found.calls) >= MOST_CALLS or self._is_inside(frame, owner):
             return
-        call = Call(name, _kept(frame, skip=1))
+        call = Call(name, self._kept(frame, skip=1))
         found.calls.append(call)
         self._open[id(frame)] = (frame, call)
+
+    def _kept(self, frame: FrameType, skip: int = 0) -> dict[str, Any]:
+        """Return the arguments of a call as JSON; an object whose making was seen is made again with its arguments."""
+        found = {}
+        for name, value in arguments_of(frame, skip).items():
+            found[name] = encoded(value, name=name)
+            known = self._objects.get(id(value))
+            if known is not None and known[0] is value and known[1].made is not None and "opaque" in found[name]:
+                cls = type(value)
+                found[name] = {"made": f"{cls.__module__}:{cls.__qualname__}", "arguments": known[1].made}
+        return found
 
     def _is_inside(self, frame: FrameType, owner: Any) -> bool:
         """Return whether another watched call of the same object is running."""
@@ -196,7 +207,7 @@ class Watcher:
             if back is None:
                 return False
             opened = self._open.get(id(back))
-            if opened is not None and opened[0] is back:
+            if opened is not None and opened[0] is back and opened[1].method:
                 code = back.f_code
                 return bool(code.co_argcount) and back.f_locals.get(code.co_varnames[0]) is owner
             back = back.f_back
@@ -233,7 +244,3 @@ def arguments_of(frame: FrameType, skip: int = 0) -> dict[str, Any]:
     if code.co_flags & inspect.CO_VARKEYWORDS:
         found.update(values.get(code.co_varnames[index], {}))
     return found
-
-
-def _kept(frame: FrameType, skip: int = 0) -> dict[str, Any]:
-    return {name: encoded(value, name=name) for name, value in arguments_of(frame, skip).items()}

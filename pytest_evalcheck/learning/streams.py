@@ -134,6 +134,7 @@ class Stream:
             right=(lambda row: (row[1], *row[1:])) if alike else None,
             wrong=self._wrong(rows) if alike else None,
             contrast=self._contrast(rows) if alike else (),
+            observed=True,
             corrupted=_corrupted if changes and any(_is_fractional(each) for each in self.columns) else None,
         )
 

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -68,10 +69,12 @@ class Seen:
 class Watcher:
     """Watches calls into some packages, in the block of `watch`."""
 
-    def __init__(self, packages: Sequence[str], current: Callable[[], str] = str) -> None:
+    def __init__(self, packages: Sequence[str], current: Callable[[], str] = str, exclude: Sequence[str] = ()) -> None:
         self._roots = [root for package in packages for root in roots(package)]
         self._packages = tuple(packages)
         self._current = current
+        self._exclude = tuple(exclude)
+        """Patterns of modules, of ``module:name`` and of arguments of which nothing is kept."""
         self.seen: dict[str, Seen] = {}
         self._codes: dict[int, tuple[CodeType, str]] = {}
         """By id: the code, and the path of its public name in its module; empty where it is not watched."""
@@ -146,6 +149,8 @@ class Watcher:
 
     def _called_function(self, frame: FrameType, module: str, name: str) -> None:
         value = frame.f_globals.get(name)
+        if self._is_excluded(module, f"{module}:{name}"):
+            return
         if not callable(value) or isinstance(value, type):
             return
         seen = self.seen.setdefault(f"{module}:{name}", Seen(module, name, is_class=False))
@@ -159,7 +164,8 @@ class Watcher:
 
     def _called_method(self, frame: FrameType, owner: Any, name: str) -> None:
         cls = type(owner)
-        if "." in cls.__qualname__:
+        whole = f"{cls.__module__}:{cls.__qualname__}"
+        if "." in cls.__qualname__ or self._is_excluded(cls.__module__, whole, f"{whole}.{name}"):
             return
         seen = self.seen.setdefault(
             f"{cls.__module__}:{cls.__qualname__}", Seen(cls.__module__, cls.__qualname__, is_class=True)
@@ -189,11 +195,14 @@ class Watcher:
         found.calls.append(call)
         self._open[id(frame)] = (frame, call)
 
+    def _is_excluded(self, *names: str) -> bool:
+        return any(fnmatchcase(name, pattern) for name in names for pattern in self._exclude)
+
     def _kept(self, frame: FrameType, skip: int = 0) -> dict[str, Any]:
         """Return the arguments of a call as JSON; an object whose making was seen is made again with its arguments."""
         found = {}
         for name, value in arguments_of(frame, skip).items():
-            found[name] = encoded(value, name=name)
+            found[name] = {"secret": name} if self._is_excluded(name) else encoded(value, name=name)
             known = self._objects.get(id(value))
             if known is not None and known[0] is value and known[1].made is not None and "opaque" in found[name]:
                 cls = type(value)

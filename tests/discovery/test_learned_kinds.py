@@ -70,6 +70,18 @@ SOURCE = """
         return 1.0
 
 
+    class Pile:
+        def __init__(self):
+            self.values = []
+
+        def push(self, inp, targ):
+            self.values.append(float((inp - targ).abs().mean()))
+
+        @property
+        def value(self):
+            return sum(self.values) / len(self.values)
+
+
     class Odd:
         def __init__(self, hue):
             self.hue, self.n = hue, 0
@@ -94,6 +106,10 @@ def use(code: Any) -> None:
     for said, answer in (("a b", "a b"), ("a", "a b"), ("x y z", "a")):
         judge.judge(said, code.Case("q", answer))
         code.overlap(said, answer)
+    pile = code.Pile()
+    pile.push(torch.tensor([1.0, 2.0]), torch.tensor([1.5, 2.0]))
+    pile.push(torch.tensor([4.0]), torch.tensor([1.0]))
+    assert pile.value == 1.625
     for function in (code.trend, code.coin, code.one):
         function(torch.tensor([0.5, 1.0, 3.0, 0.25]), torch.tensor([1.0, 1.5, 2.0, 4.0]))
 
@@ -185,3 +201,12 @@ def test_a_hostile_object_is_not_made(code: Any, tmp_path: Path, monkeypatch: py
     monkeypatch.setenv(corpus.PLACE, str(folder))
     _proposed(code, "overlap")
     assert not (tmp_path / "there").exists()
+
+
+def test_a_failure_with_other_data_than_that_of_tests_says_so(code: Any, pytester: pytest.Pytester) -> None:
+    [target] = _proposed(code, "Pile").targets
+    pytester.makepyfile(evalcheck_pile=write("Targets.", [target], {}, []))
+    for code_of_check, lines in (("EC202", 1), ("EC201", 0)):
+        ran = pytester.runpytest("--evalcheck", f"--evalcheck-select={code_of_check}", "-p", "no:cacheprovider")
+        ran.stdout.fnmatch_lines(["evalcheck: not ok: 1 failed*"])
+        assert ran.stdout.str().count("outside of what your tests use: an empty batch") == lines

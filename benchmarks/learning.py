@@ -196,10 +196,18 @@ def reached(mode: str, package: str) -> dict[str, Any]:
 def in_a_fork(task: Any, seconds: float) -> Any:
     """Return the result of a task in a forked process, or why there is none."""
     ours, theirs = multiprocessing.Pipe()
-    process = multiprocessing.get_context("fork").Process(target=lambda: theirs.send(task()))
+
+    def run() -> None:
+        try:
+            theirs.send(task())
+        except Exception as error:
+            theirs.send(f"looking at it raised {type(error).__name__}: {error}"[:300])
+
+    process = multiprocessing.get_context("fork").Process(target=run)
     process.start()
+    theirs.close()
     try:
-        return ours.recv() if ours.poll(seconds) else "it took too long, or ended its process"
+        return ours.recv() if ours.poll(seconds) else "it took too long"
     except EOFError:
         return "it ended its process"
     finally:

@@ -7,7 +7,7 @@ in ``--work``, the first outcome of a commit; ``--table`` prints the figures. ``
 the watch and prints the CPU ratio. ``--smoke`` takes a project of two functions.
 
 Evaluation code is what is public in the package, no exception, record or abstract class, with a word of evaluation or
-of a metric in its own name or in the name of its module. The rule was written before the first run.
+of a metric in its own name or in the last part of the name of its module. The rule was written before the first run.
 """
 
 from __future__ import annotations
@@ -227,7 +227,7 @@ def evaluation_code(package: str) -> set[str]:
             parts = origin.split(".")[1:]
             if any(part in _INNER for part in parts[:-1]) or "<" in origin or name.startswith("_"):
                 continue
-            words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", " ".join(parts))
+            words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", " ".join(parts[-2:]))
             if (EVALUATION.search(words) or _METRIC.search(words.lower())) and not _is_record(value):
                 found.add(origin)
     return found

@@ -150,7 +150,9 @@ def propose(candidate: Candidate) -> Proposed:
             proposed.targets += [_of_other_kind(candidate, each, home) for each in others]
     proposed.decided = "" if proposed.targets else proposed.decided
     if not proposed.targets:
-        proposed.why = "; ".join(refused[:1] or problems) or "nothing was found to feed it"
+        seen = "no repetition of its calls that were watched gives a value of its own for each of several inputs"
+        nothing = seen if learned.entry_of(thing) else "nothing was found to feed it"
+        proposed.why = "; ".join(refused[:1] or problems) or nothing
         if candidate.is_class and "raised NotImplementedError" in proposed.why:
             proposed.why = f"abstract: {proposed.why}"
         proposed.left = {}
@@ -219,7 +221,7 @@ def _bases(candidate: Candidate, thing: Any, problems: list[str]) -> Iterator[_F
         if form_shown is not None:
             yielded += 1
             yield form_shown
-    if yielded:
+    if yielded or (learned.entry_of(thing) and not adapters.recognised("metric", thing)):
         return
     if no_example:
         problems.append(no_example)
